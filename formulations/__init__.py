@@ -1,0 +1,1 @@
+"""The mathematics: plans, objectives, constraints, verification and the textbook models."""

@@ -1,0 +1,325 @@
+"""Consolidation: which servers each job runs on (Tiresias, NSDI'19, section 3.3).
+
+Sets
+    servers n, resources r, jobs j with groups g of identical tasks; E_j eligible servers (GPU model);
+    racks k; P_j preferred and Q_j required jobs
+Data
+    F_nr free; d_gr demand of a task; a_g tasks; v_j value; m_j fewest servers the job could ever use;
+    b_n existing traffic and c_g traffic of a task [Gbit/s]; s_j(u) relative speed on u servers
+Variables
+    x_gn ≥ 0 integer: tasks of group g on server n;  y_jn ∈ {0,1}: job j uses n;  z_j ∈ {0,1}: j is placed
+Constraints
+    Σ_n x_gn = a_g z_j;  Σ_g d_gr x_gn ≤ F_nr;  x_gn ≤ min(a_g, what fits) y_jn;  y_jn ≤ Σ_g x_gn
+    Σ_n y_jn ≤ m_j z_j for required jobs;  z_j = 1 for jobs that must be placed
+Objectives, lexicographic in the order that the instance lists
+    value       max Σ v_j z_j
+    spread      min Σ over preferred jobs of (Σ_n y_jn − m_j z_j)
+    servers     min number of servers with y_jn = 1 for some j
+    racks       min Σ_j (racks used − z_j); a server without a rack is a rack of its own
+    migrations  min Σ over groups with a current placement of tasks not where they are now
+    slowdown    min Σ v_j (1 − s_j(Σ_n y_jn)) over placed jobs
+    traffic     min of the largest b_n + Σ c_g x_gn over servers
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import ClassVar
+
+from ..instances.base import Kind
+from ..instances.consolidation import ONLY_GROUP, ConsolidationInstance, PlacementJob, Server
+from ..instances.fields import Flag, Model, Name, PositiveCount, Text
+from .base import Diagnosis, Formulation, Objective, Sense, Violation, within
+from .fewest_servers import fewest_servers, tasks_that_fit
+from .textbook import TextbookModel
+
+Placed = dict[Name, PositiveCount]
+Placement = dict[str, dict[str, int]]
+"""Group name → server name → tasks."""
+
+OBJECTIVES: dict[str, tuple[Sense, str]] = {
+    "value": ("max", "value"),
+    "spread": ("min", "extra servers"),
+    "servers": ("min", "servers"),
+    "racks": ("min", "extra racks"),
+    "migrations": ("min", "tasks moved"),
+    "slowdown": ("min", "value lost"),
+    "traffic": ("min", "Gbit/s"),
+}
+
+
+class JobPlacement(Model):
+    """Where one job runs.
+
+    Attributes
+    ----------
+    servers
+        Server → number of tasks; for a job with several groups it is empty and `groups` says it for each.
+    reason
+        Why the job is not placed.
+    """
+
+    job: Name
+    placed: Flag = True
+    servers: Placed = {}
+    groups: dict[Name, Placed] | None = None
+    reason: Text | None = None
+
+    @property
+    def tasks(self) -> Placement:
+        """Tasks by group and server."""
+        if self.groups is not None:
+            return self.groups
+        return {ONLY_GROUP: self.servers} if self.servers else {}
+
+    @property
+    def used_servers(self) -> set[str]:
+        """The servers that hold a task of the job."""
+        return {server for placed in self.tasks.values() for server in placed}
+
+
+class ConsolidationFormulation(Formulation[ConsolidationInstance, JobPlacement]):
+    """The mathematics of a consolidation instance."""
+
+    kind: ClassVar[Kind] = "consolidation"
+    entry = JobPlacement
+
+    def __init__(self, instance: ConsolidationInstance) -> None:
+        super().__init__(instance)
+        self.servers = {server.name: server for server in instance.expanded_servers}
+        self.jobs = {job.name: job for job in instance.jobs}
+        self._fewest: dict[object, int | None] = {}
+        self._eligible: dict[str | None, list[Server]] = {}
+
+    @cached_property
+    def objectives(self) -> tuple[Objective, ...]:
+        """The instance's objectives, in its order."""
+        return tuple(Objective(name, *OBJECTIVES[name]) for name in self.instance.objectives)
+
+    def eligible(self, job: PlacementJob) -> list[Server]:
+        """Return the servers whose GPU model the job accepts."""
+        if job.gpu_model not in self._eligible:
+            self._eligible[job.gpu_model] = [
+                s for s in self.servers.values() if job.gpu_model is None or s.gpu_model == job.gpu_model
+            ]
+        return self._eligible[job.gpu_model]
+
+    def fewest(self, job: PlacementJob) -> int | None:
+        """Return m_j, the fewest servers that the job could ever use; None if it can never run."""
+        key = (job.gpu_model, tuple((g.tasks, tuple(sorted(g.demand.items()))) for g in job.task_groups))
+        if key not in self._fewest:
+            self._fewest[key] = fewest_servers(job.task_groups, self.eligible(job))
+        return self._fewest[key]
+
+    def rack_of(self, server: str) -> str:
+        """Return the rack of a server; one without a rack is a rack of its own."""
+        rack = self.servers[server].rack
+        return f"rack {rack}" if rack is not None else f"server {server}"
+
+    def placement(self, job: PlacementJob, tasks: Placement) -> JobPlacement:
+        """Return the plan entry of a job with these tasks; empty tasks mean that it is not placed."""
+        filled = {g: {n: count for n, count in placed.items() if count} for g, placed in tasks.items()}
+        if not any(filled.values()):
+            return JobPlacement(job=job.name, placed=False)
+        if job.groups is not None:
+            return JobPlacement(job=job.name, groups=filled)
+        return JobPlacement(job=job.name, servers=filled[ONLY_GROUP])
+
+    def violations(self, plan: Sequence[JobPlacement]) -> list[Violation]:
+        """Return every constraint that the plan breaks."""
+        found: list[Violation] = []
+        seen: set[str] = set()
+        for entry in plan:
+            job = self.jobs.get(entry.job)
+            if job is None:
+                found.append(Violation("job", f"{entry.job!r} is not in the instance"))
+            elif entry.job in seen:
+                found.append(Violation("one placement", f"job {entry.job!r} is listed twice"))
+            else:
+                seen.add(entry.job)
+                found += self._entry_violations(job, entry)
+        found += [Violation("one placement", f"job {name!r} is missing") for name in self.jobs if name not in seen]
+        return found or self._overuse(plan)
+
+    def _entry_violations(self, job: PlacementJob, entry: JobPlacement) -> Iterator[Violation]:
+        name = job.name
+        if not entry.placed:
+            if job.must_place:
+                yield Violation("must_place", f"job {name!r} must be placed")
+            if entry.tasks:
+                yield Violation("all or nothing", f"job {name!r} is not placed, but has tasks on servers")
+            return
+        if (entry.groups is not None) != (job.groups is not None) or (entry.groups is not None and entry.servers):
+            yield Violation("groups", f"job {name!r} must list {'groups' if job.groups is not None else 'servers'}")
+            return
+        wanted = {group.name: group.tasks for group in job.task_groups}
+        for group in set(entry.tasks) - set(wanted):
+            yield Violation("groups", f"job {name!r} has no group {group!r}")
+        for group, count in wanted.items():
+            placed = sum(entry.tasks.get(group, {}).values())
+            if placed != count:
+                yield Violation("all or nothing", f"job {name!r} has {placed} of {count} {group} on servers")
+        eligible = {server.name for server in self.eligible(job)}
+        for server in sorted(entry.used_servers):
+            if server not in self.servers:
+                yield Violation("server", f"job {name!r}: there is no server {server!r}")
+            elif server not in eligible:
+                yield Violation("gpu_model", f"job {name!r} needs {job.gpu_model}; {server!r} has another model")
+        fewest = self.fewest(job)
+        if self.instance.spread_of(job) == "required" and fewest is not None and len(entry.used_servers) > fewest:
+            used = len(entry.used_servers)
+            yield Violation("required spread", f"job {name!r} uses {used} servers; at most {fewest} are allowed")
+
+    def _overuse(self, plan: Sequence[JobPlacement]) -> list[Violation]:
+        used: dict[tuple[str, str], list[float]] = defaultdict(list)
+        for entry in plan:
+            for group in self.jobs[entry.job].task_groups:
+                for server, count in entry.tasks.get(group.name, {}).items():
+                    for resource, amount in group.demand.items():
+                        used[server, resource].append(count * amount)
+        found = []
+        for (server, resource), amounts in used.items():
+            total, limit = math.fsum(amounts), self.servers[server].available.get(resource, 0.0)
+            if not within(total, limit):
+                what = f"the plan takes {total:g}, {total - limit:g} more than the {limit:g} free"
+                found.append(Violation(f"free {resource} of server {server}", what))
+        return found
+
+    def evaluate(self, plan: Sequence[JobPlacement]) -> tuple[float, ...]:
+        """Return the value of each objective, in the instance's order."""
+        return tuple(getattr(self, f"_{objective.name}")(plan) for objective in self.objectives)
+
+    def _placed(self, plan: Sequence[JobPlacement]) -> Iterator[tuple[PlacementJob, JobPlacement]]:
+        return ((self.jobs[entry.job], entry) for entry in plan if entry.placed)
+
+    def _value(self, plan: Sequence[JobPlacement]) -> float:
+        return math.fsum(job.worth for job, _ in self._placed(plan))
+
+    def _spread(self, plan: Sequence[JobPlacement]) -> float:
+        return float(
+            sum(
+                len(entry.used_servers) - (self.fewest(job) or 0)
+                for job, entry in self._placed(plan)
+                if self.instance.spread_of(job) == "preferred"
+            )
+        )
+
+    def _servers(self, plan: Sequence[JobPlacement]) -> float:
+        return float(len({server for _, entry in self._placed(plan) for server in entry.used_servers}))
+
+    def _racks(self, plan: Sequence[JobPlacement]) -> float:
+        return float(sum(len({self.rack_of(n) for n in e.used_servers}) - 1 for _, e in self._placed(plan)))
+
+    def _migrations(self, plan: Sequence[JobPlacement]) -> float:
+        entries = {entry.job: entry for entry in plan}
+        moved = 0
+        for job in self.instance.jobs:
+            for group in job.task_groups:
+                if group.current:
+                    placed = entries[job.name].tasks.get(group.name, {})
+                    kept = sum(min(count, placed.get(server, 0)) for server, count in group.current.items())
+                    moved += sum(group.current.values()) - kept
+        return float(moved)
+
+    def _slowdown(self, plan: Sequence[JobPlacement]) -> float:
+        return math.fsum(
+            job.worth * (1 - job.relative_speed(len(entry.used_servers))) for job, entry in self._placed(plan)
+        )
+
+    def _traffic(self, plan: Sequence[JobPlacement]) -> float:
+        load = {name: [server.traffic_gbit_per_s] for name, server in self.servers.items()}
+        for job, entry in self._placed(plan):
+            for group in job.task_groups:
+                for server, count in entry.tasks.get(group.name, {}).items():
+                    load[server].append(count * group.traffic_gbit_per_s)
+        return max(map(math.fsum, load.values()))
+
+    def finish(self, plan: Sequence[JobPlacement]) -> tuple[JobPlacement, ...]:
+        """Return the plan in the order of the jobs, with a reason for each job that is left out."""
+        from .consolidation_reasons import why_unplaced
+
+        entries = {entry.job: entry for entry in plan}
+        finished = []
+        for job in self.instance.jobs:
+            entry = entries[job.name]
+            if not entry.placed:
+                entry = JobPlacement(job=job.name, placed=False, reason=why_unplaced(self, plan, job))
+            finished.append(entry)
+        return tuple(finished)
+
+    def elementary_bounds(self) -> tuple[float | None, ...]:
+        """Bound the first objective by counting; later ones depend on it, and only have what always holds."""
+        always: dict[str, float | None] = {
+            "spread": 0.0,
+            "servers": 0.0,
+            "racks": 0.0,
+            "migrations": 0.0,
+            "slowdown": self._least_slowdown(),
+            "traffic": max(server.traffic_gbit_per_s for server in self.servers.values()),
+            "value": self._most_value(),
+        }
+        return tuple(always[objective.name] for objective in self.objectives)
+
+    def _least_slowdown(self) -> float:
+        return math.fsum(
+            min(0.0, *(job.worth * (1 - speed) for speed in job.speed_by_servers.values()))
+            for job in self.instance.jobs
+            if job.speed_by_servers
+        )
+
+    def _most_value(self) -> float:
+        """Return the least over resources of the fractional knapsack of all jobs that can ever run."""
+        jobs = [job for job in self.instance.jobs if self.fewest(job) is not None]
+        best = math.fsum(job.worth for job in jobs)
+        for resource in self.instance.resource_names:
+            room = math.fsum(server.available.get(resource, 0.0) for server in self.servers.values())
+            worth_and_need = [
+                (job.worth, sum(g.tasks * g.demand.get(resource, 0.0) for g in job.task_groups)) for job in jobs
+            ]
+            terms = [worth for worth, need in worth_and_need if need == 0]
+            dense = sorted((p for p in worth_and_need if p[1] > 0), key=lambda pair: pair[0] / pair[1], reverse=True)
+            for worth, need in dense:
+                taken = min(need, room)
+                terms.append(worth if taken == need else worth * taken / need)
+                room -= taken
+                if room <= 0:
+                    break
+            best = min(best, math.fsum(terms))
+        return best
+
+    def elementary_infeasibility(self) -> Diagnosis | None:
+        """Find jobs that must be placed but never fit, or a resource that they overfill together."""
+        from .consolidation_reasons import why_never
+
+        must = [job for job in self.instance.jobs if job.must_place]
+        never = [f"job {job.name!r}: {why_never(self, job)}" for job in must if not self._could_start(job)]
+        if never:
+            return Diagnosis(reasons=tuple(never), remedies=("set must_place: false, or change what is short",))
+        reasons, remedies = [], []
+        for resource in self.instance.resource_names:
+            need = math.fsum(g.tasks * g.demand.get(resource, 0.0) for job in must for g in job.task_groups)
+            room = math.fsum(server.available.get(resource, 0.0) for server in self.servers.values())
+            if not within(need, room):
+                reasons.append(f"{resource}: jobs that must be placed need {need:g}; only {room:g} is free")
+                remedies.append(f"free {need - room:g} {resource}, or set must_place: false on some jobs")
+        return Diagnosis(reasons=tuple(reasons), remedies=tuple(remedies)) if reasons else None
+
+    def room_for(self, job: PlacementJob) -> list[int]:
+        """Return for each group how many of its tasks fit in what is free, were the job alone."""
+        return [
+            sum(tasks_that_fit(server.available, group.demand, group.tasks) for server in self.eligible(job))
+            for group in job.task_groups
+        ]
+
+    def _could_start(self, job: PlacementJob) -> bool:
+        fits = zip(self.room_for(job), job.task_groups, strict=True)
+        return self.fewest(job) is not None and all(room >= group.tasks for room, group in fits)
+
+    def textbook(self) -> TextbookModel[JobPlacement]:
+        """Return the model of the module's docstring."""
+        from .consolidation_textbook import build
+
+        return build(self)

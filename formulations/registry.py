@@ -1,0 +1,22 @@
+"""Which formulation goes with which kind of instance."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..instances.base import Instance
+from .allocation import AllocationFormulation
+from .base import Formulation
+from .consolidation import ConsolidationFormulation
+from .staging import StagingFormulation
+
+FORMULATIONS: dict[str, type[Formulation[Any, Any]]] = {
+    "allocation": AllocationFormulation,
+    "staging": StagingFormulation,
+    "consolidation": ConsolidationFormulation,
+}
+
+
+def formulate(instance: Instance) -> Formulation[Any, Any]:
+    """Return the mathematics of an instance."""
+    return FORMULATIONS[instance.kind](instance)

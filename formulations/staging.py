@@ -1,0 +1,377 @@
+"""Staging: which layers on which hardware and how many units, at least cost (HeterPS, 2023).
+
+Sets
+    layers l = 1..L in order; types t; columns c = (first, last, type, k): layers first..last on k ≥ 1
+    units of one type, where the type's limit and memory and the throughput floor allow it
+Data
+    ET_c stage time [s per B0 samples]; π_t price [USD/h per unit]; N_t limit; TL floor [samples/s];
+    M samples, E epochs; κ = E·M / (3600·B0), so that cost = κ·τ·Σ π_t k_t
+Variables
+    z_c ∈ {0, 1}: stage c is used;  τ: time of the slowest stage;  y_c = τ·z_c
+Objective
+    `cost`: minimise κ·Σ_c π k y_c [USD];  `throughput`: minimise τ, that is maximise B0/τ [samples/s]
+Constraints
+    z is a path of stages through the layers, and y is the same path times τ: one unit of z and τ of y
+    enter at the first layer and are conserved at every boundary between layers
+    ET_c z_c ≤ y_c ≤ τ_max z_c (so τ ≥ ET_c for each stage used; with binary z, y_c = τ z_c exactly)
+    Σ_c k z_c ≤ N_t for every type;  κ·Σ π k y_c ≤ cost limit;  Σ π k z_c ≤ hourly budget
+    maximal_runs: at a boundary, stages of type t that end plus those that begin ≤ stages that end
+Why y and not big-M rows: τ·z_c is a product of variables. Multiplying every path constraint by τ keeps the
+relaxation tight and needs no constant but τ_max = B0/TL.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ..instances.base import Kind
+from ..instances.errors import TooLargeError
+from ..instances.fields import Count, Model, Name, PositiveCount
+from ..instances.staging import StagingInstance
+from .base import TOLERANCE, Diagnosis, Formulation, Objective, Violation, within
+from .stage_times import StageTable, layer_parts, stage_table, stage_time_s
+from .textbook import ModelObjective, TextbookModel, at_most, new_problem
+
+MOST_COLUMNS = 2_000_000
+
+
+class Stage(Model):
+    """Consecutive layers, counted from 0 and both ends included, on `units` units of one type."""
+
+    first_layer: Count
+    last_layer: Count
+    type: Name
+    units: PositiveCount
+
+
+@dataclass(frozen=True)
+class Column:
+    """A possible stage of the textbook model; `type` is the index of the type."""
+
+    first: int
+    last: int
+    type: int
+    units: int
+    time_s: float
+
+
+class StagingFormulation(Formulation[StagingInstance, Stage]):
+    """The mathematics of a staging instance."""
+
+    kind: ClassVar[Kind] = "staging"
+    entry = Stage
+
+    @cached_property
+    def objectives(self) -> tuple[Objective, ...]:
+        """The single objective: cost in USD, or throughput in samples per second."""
+        if self.instance.objective == "cost":
+            return (Objective("cost", "min", "USD"),)
+        return (Objective("throughput", "max", "samples/s"),)
+
+    @cached_property
+    def table(self) -> StageTable:
+        """The serial and parallel parts of every run of layers on every type."""
+        return stage_table(self.instance)
+
+    @property
+    def cost_factor(self) -> float:
+        """κ: USD per (second of stage time × USD per hour)."""
+        training = self.instance.training
+        return training.epochs * training.samples / (3600 * self.instance.probe_batch)
+
+    @property
+    def slowest_allowed_s(self) -> float:
+        """τ_max = B0/TL, infinite without a floor."""
+        floor = self.instance.throughput_floor_samples_per_s
+        return math.inf if floor is None else self.instance.probe_batch / floor
+
+    def cost_usd(self, time_s: float, rate_usd_per_hour: float) -> float:
+        """Return the cost of the training at stage time τ."""
+        return self.cost_factor * time_s * rate_usd_per_hour
+
+    def stage_time_s(self, plan: Sequence[Stage]) -> float:
+        """Return τ, the time of the slowest stage [s per B0 samples]."""
+        return max(
+            stage_time_s(self.instance, stage.first_layer, stage.last_layer, stage.type, stage.units)
+            for stage in plan
+        )
+
+    def rate_usd_per_hour(self, plan: Sequence[Stage]) -> float:
+        """Return the price per hour of all units of the plan."""
+        prices = {kind.name: kind.price_usd_per_hour for kind in self.instance.types}
+        return math.fsum(prices[stage.type] * stage.units for stage in plan)
+
+    def evaluate(self, plan: Sequence[Stage]) -> tuple[float, ...]:
+        """Return the cost in USD, or the throughput in samples per second."""
+        time = self.stage_time_s(plan)
+        if self.instance.objective == "cost":
+            return (self.cost_usd(time, self.rate_usd_per_hour(plan)),)
+        return (self.instance.probe_batch / time,)
+
+    def violations(self, plan: Sequence[Stage]) -> list[Violation]:
+        """Return every constraint that the plan breaks."""
+        found = list(self._structure(plan))
+        return found or self.resource_violations(plan)
+
+    def resource_violations(self, plan: Sequence[Stage]) -> list[Violation]:
+        """Return what the plan breaks of limits, memory, floor and budgets; it may cover only first layers."""
+        return [*self._resources(plan), *self._limits(plan)]
+
+    def _structure(self, plan: Sequence[Stage]) -> Iterator[Violation]:
+        types = {kind.name for kind in self.instance.types}
+        expected = 0
+        for index, stage in enumerate(plan):
+            where = f"stage {index} (layers {stage.first_layer} to {stage.last_layer} on {stage.type})"
+            if stage.type not in types:
+                yield Violation("type", f"{where}: there is no type {stage.type!r}")
+                continue
+            if stage.first_layer != expected or stage.last_layer < stage.first_layer:
+                yield Violation("layers", f"{where}: should begin at layer {expected} and not end before it")
+            expected = stage.last_layer + 1
+            for layer in self.instance.layers[stage.first_layer : stage.last_layer + 1]:
+                if stage.type not in layer.compute_s:
+                    yield Violation("layers", f"{where}: layer {layer.name!r} cannot run on this type")
+            if index and self.instance.stage_rule == "maximal_runs" and plan[index - 1].type == stage.type:
+                yield Violation("maximal runs", f"{where}: the stage before has the same type")
+        if expected != len(self.instance.layers):
+            yield Violation("layers", f"the plan covers {expected} layers of {len(self.instance.layers)}")
+
+    def _resources(self, plan: Sequence[Stage]) -> Iterator[Violation]:
+        for kind in self.instance.types:
+            stages = [stage for stage in plan if stage.type == kind.name]
+            units = sum(stage.units for stage in stages)
+            if kind.limit is not None and units > kind.limit:
+                yield Violation(f"limit of {kind.name}", f"the plan takes {units} units; there are {kind.limit}")
+            for stage in stages:
+                layers = self.instance.layers[stage.first_layer : stage.last_layer + 1]
+                held = sum(layer.memory_gib for layer in layers)
+                if kind.memory_gib is not None and not within(held, kind.memory_gib):
+                    where = f"layers {stage.first_layer} to {stage.last_layer}"
+                    what = f"{where} need {held:g} GiB in a unit of {kind.memory_gib:g} GiB"
+                    yield Violation(f"memory of {kind.name}", what)
+
+    def _limits(self, plan: Sequence[Stage]) -> Iterator[Violation]:
+        time, rate = self.stage_time_s(plan), self.rate_usd_per_hour(plan)
+        if not within(time, self.slowest_allowed_s):
+            reached, floor = self.instance.probe_batch / time, self.instance.throughput_floor_samples_per_s
+            yield Violation("throughput floor", f"the plan reaches {reached:g} samples/s of {floor:g}")
+        for name, amount, limit in (
+            ("cost limit", self.cost_usd(time, rate), self.instance.cost_limit_usd),
+            ("hourly budget", rate, self.instance.hourly_budget_usd),
+        ):
+            if limit is not None and not within(amount, limit):
+                yield Violation(name, f"the plan takes {amount:g} USD, {amount - limit:g} more than {limit:g}")
+
+    def elementary_bounds(self) -> tuple[float | None, ...]:
+        """Bound cost by the cheapest work of each layer, throughput by the slowest layer's best time.
+
+        A unit that is paid for τ works at most τ, so κ·Σ π k τ ≥ κ·Σ_l min_t π_t (S + A)_lt: a stage on
+        k units takes k·ET(k) ≥ k·S + A ≥ S + A unit-seconds. The floor on τ is the same for each layer.
+        """
+        if self.instance.objective == "throughput":
+            return (self.instance.probe_batch / self._fastest_s if self._fastest_s > 0 else None,)
+        work = [
+            min(kind.price_usd_per_hour * self._unit_seconds(layer_parts(layer, kind.name)) for kind in self.instance.types)
+            for layer in self.instance.layers
+        ]
+        return (self.cost_factor * math.fsum(work),)
+
+    @staticmethod
+    def _unit_seconds(parts: tuple[float, float, float, float]) -> float:
+        # Compute alone: the larger of two sums is at least either, but a sum of larger ones need not be.
+        return parts[0] + parts[1]
+
+    @cached_property
+    def _fastest_s(self) -> float:
+        """A lower bound on τ: every layer runs on some type, on at most all of its units."""
+        return max(time for time, _ in self._fastest_by_layer)
+
+    @cached_property
+    def _fastest_by_layer(self) -> list[tuple[float, str]]:
+        found = []
+        for layer in self.instance.layers:
+            times = []
+            for kind in self.instance.types:
+                serial, parallel, comm_serial, comm_parallel = layer_parts(layer, kind.name)
+                units = kind.limit or math.inf
+                if kind.memory_gib is not None and not within(layer.memory_gib, kind.memory_gib):
+                    serial = math.inf
+                times.append((max(serial + parallel / units, comm_serial + comm_parallel / units), kind.name))
+            found.append(min(times))
+        return found
+
+    def elementary_infeasibility(self) -> Diagnosis | None:
+        """Find layers that no type can hold, or that none can run as fast as the floor asks."""
+        reasons = []
+        for layer, (time, kind) in zip(self.instance.layers, self._fastest_by_layer, strict=True):
+            if math.isinf(time):
+                reasons.append(f"layer {layer.name!r}: no type can run it within its memory")
+            elif not within(time, self.slowest_allowed_s):
+                best = self.instance.probe_batch / time
+                reasons.append(f"layer {layer.name!r}: at most {best:g} samples/s, on all units of {kind}")
+        if not reasons:
+            return None
+        remedies = ["raise a limit, memory or parallel share that is named above"]
+        fastest = self._fastest_s
+        if 0 < fastest < math.inf:
+            remedies.insert(0, f"no floor above {self.instance.probe_batch / fastest:g} samples/s can be reached")
+        return Diagnosis(reasons=tuple(reasons), remedies=tuple(remedies))
+
+    def _highest_units(self) -> list[int]:
+        """Return for each type how many units a sensible plan has at most.
+
+        Raises
+        ------
+        TooLargeError
+            If nothing in the instance bounds a type.
+        """
+        highest = []
+        for kind in self.instance.types:
+            bounds = [float(kind.limit)] if kind.limit is not None else []
+            if self.instance.hourly_budget_usd is not None and kind.price_usd_per_hour > 0:
+                bounds.append(self.instance.hourly_budget_usd * (1 + TOLERANCE) / kind.price_usd_per_hour)
+            rate = self._rate_limit()
+            if rate is not None and kind.price_usd_per_hour > 0:
+                bounds.append(rate * (1 + TOLERANCE) / kind.price_usd_per_hour)
+            if not bounds or min(bounds) > 1e6:
+                raise TooLargeError(
+                    f"type {kind.name!r} has no limit and nothing else bounds its units; give it a limit"
+                )
+            highest.append(int(min(bounds)))
+        return highest
+
+    def _rate_limit(self) -> float | None:
+        """Return the most USD/h an optimal plan can take, from a cost limit or a plan on a single type."""
+        if self._fastest_s <= 0:
+            return None
+        costs = [] if self.instance.cost_limit_usd is None else [self.instance.cost_limit_usd]
+        if self.instance.objective == "cost":
+            costs += [plan_cost for plan_cost, _ in self.single_type_plans()]
+        return min(costs) / (self.cost_factor * self._fastest_s) if costs else None
+
+    def single_type_plans(self) -> list[tuple[float, Stage]]:
+        """Return the cheapest plan on each single type that has one, with its cost, cheapest first.
+
+        k·ET(k) does not fall with k, so the cheapest has the fewest units that keep the floor.
+        """
+        last, found = len(self.instance.layers) - 1, []
+        for t, kind in enumerate(self.instance.types):
+            allowed = self.slowest_allowed_s
+            time = self.table.run_time_s(0, last, t, 1) if math.isinf(allowed) else allowed
+            units = self.table.fewest_units(0, last, t, time) if math.isfinite(time) else None
+            if units is None:
+                continue
+            stage = Stage(first_layer=0, last_layer=last, type=kind.name, units=units)
+            if not self.violations([stage]):
+                found.append((self.cost_usd(self.stage_time_s([stage]), self.rate_usd_per_hour([stage])), stage))
+        return sorted(found, key=lambda pair: pair[0])
+
+    @cached_property
+    def columns(self) -> list[Column]:
+        """Every stage that the limits, memory and floor allow, without those that more units do not speed up.
+
+        Raises
+        ------
+        TooLargeError
+            If a type's units are unbounded or there are more than two million columns.
+        """
+        found: list[Column] = []
+        for t, highest in enumerate(self._highest_units()):
+            before = None
+            for units in range(1, highest + 1):
+                time = self.table.time_s(units)[:, :, t]
+                useful = time <= self.slowest_allowed_s * (1 + TOLERANCE) if math.isfinite(self.slowest_allowed_s) else np.isfinite(time)
+                if before is not None:
+                    useful &= (time < before) & (before > self._fastest_s)
+                if before is not None and not (time < before).any():
+                    break
+                found += [
+                    Column(int(i), int(j), t, units, float(time[i, j])) for i, j in np.argwhere(useful) if i <= j
+                ]
+                before = time
+                if len(found) > MOST_COLUMNS:
+                    raise TooLargeError(f"more than {MOST_COLUMNS:,} possible stages; lower the limits of the types")
+        return found
+
+    def stages_of(self, columns: Sequence[Column]) -> tuple[Stage, ...]:
+        """Return the plan that these columns make, from the first layer to the last."""
+        return tuple(
+            Stage(first_layer=c.first, last_layer=c.last, type=self.instance.types[c.type].name, units=c.units)
+            for c in sorted(columns, key=lambda c: c.first)
+        )
+
+    def textbook(self) -> TextbookModel[Stage]:
+        """Return the two-flow model of the module's docstring, with τ in units of the slowest stage."""
+        import pulp
+
+        columns = self.columns
+        slowest = min(self.slowest_allowed_s * (1 + TOLERANCE), max((c.time_s for c in columns), default=1.0)) or 1.0
+        problem = new_problem(self.instance.name)
+        tau = pulp.LpVariable("tau", lowBound=min(1.0, self._fastest_s / slowest), upBound=1)
+        z = [pulp.LpVariable(f"z_{i}", cat=pulp.LpBinary) for i in range(len(columns))]
+        y = [pulp.LpVariable(f"y_{i}", lowBound=0, upBound=1) for i in range(len(columns))]
+        rates = [float(self.table.price[c.type]) * c.units for c in columns]
+        for i, column in enumerate(columns):
+            problem += y[i] >= column.time_s / slowest * z[i], f"slowest_{i}"
+            problem += y[i] <= z[i], f"only_if_used_{i}"
+        self._add_paths(problem, columns, [(z, 1), (y, tau)])
+        for t, kind in enumerate(self.instance.types):
+            units = pulp.lpSum(c.units * z[i] for i, c in enumerate(columns) if c.type == t)
+            if kind.limit is not None:
+                problem += units <= kind.limit, f"limit_{t}"
+        spent = pulp.LpAffineExpression([(y[i], self.cost_usd(slowest, rate)) for i, rate in enumerate(rates)])
+        if self.instance.cost_limit_usd is not None:
+            problem += spent <= self.instance.cost_limit_usd, "cost_limit"
+        if self.instance.hourly_budget_usd is not None:
+            problem += at_most(z, rates, self.instance.hourly_budget_usd), "hourly_budget"
+
+        def decode(value: Callable[[Any], float]) -> tuple[Stage, ...]:
+            return self.stages_of([c for i, c in enumerate(columns) if value(z[i]) > 0.5])
+
+        def encode(plan: Sequence[Stage]) -> Mapping[Any, float]:
+            names = [kind.name for kind in self.instance.types]
+            used = {(s.first_layer, s.last_layer, names.index(s.type), s.units) for s in plan}
+            share = min(1.0, self.stage_time_s(plan) / slowest)
+            on = [(c.first, c.last, c.type, c.units) in used for c in columns]
+            start = {z[i]: float(flag) for i, flag in enumerate(on)}
+            return {**start, **{y[i]: share * flag for i, flag in enumerate(on)}, tau: share}
+
+        if self.instance.objective == "cost":
+            objective = ModelObjective(self.objectives[0], spent, "min")
+        else:
+            probe = self.instance.probe_batch
+            objective = ModelObjective(
+                self.objectives[0],
+                pulp.LpAffineExpression([(tau, 1.0)]),
+                "min",
+                lambda share: probe / (share * slowest) if share > 0 else math.inf,
+            )
+        return TextbookModel(problem, (objective,), decode, encode)
+
+    def _add_paths(self, problem: Any, columns: list[Column], flows: list[tuple[list[Any], Any]]) -> None:
+        """Make each flow a path through the layers, and keep neighbours of one type apart if asked to."""
+        import pulp
+
+        size = len(self.instance.layers)
+        begins: list[list[int]] = [[] for _ in range(size)]
+        ends: list[list[int]] = [[] for _ in range(size + 1)]
+        for i, column in enumerate(columns):
+            begins[column.first].append(i)
+            ends[column.last + 1].append(i)
+        for f, (flow, amount) in enumerate(flows):
+            problem += pulp.lpSum(flow[i] for i in begins[0]) == amount, f"enter_{f}"
+            problem += pulp.lpSum(flow[i] for i in ends[size]) == amount, f"leave_{f}"
+            for at in range(1, size):
+                arriving = pulp.lpSum(flow[i] for i in ends[at])
+                problem += arriving == pulp.lpSum(flow[i] for i in begins[at]), f"flow_{f}_{at}"
+                if self.instance.stage_rule == "free_cuts":
+                    continue
+                for t in range(len(self.instance.types)):
+                    same = [flow[i] for i in ends[at] + begins[at] if columns[i].type == t]
+                    problem += pulp.lpSum(same) <= arriving, f"apart_{f}_{at}_{t}"

@@ -1,0 +1,127 @@
+"""A textbook model: a PuLP problem, its objectives in order, and the way back to a plan."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from .base import Objective
+
+if TYPE_CHECKING:
+    import pulp
+
+EntryT = TypeVar("EntryT")
+
+EXACT = 2**50
+"""Largest integer that a scaled row may hold; all of its sums stay exact in floating point."""
+
+
+@dataclass
+class ModelObjective:
+    """An objective of the plan as a linear expression of the model.
+
+    Attributes
+    ----------
+    objective
+        The plan's objective.
+    expression
+        A PuLP expression, to be minimised or maximised as `sense` says.
+    sense
+        Of the expression; it may differ from the plan's (throughput is the inverse of stage time).
+    to_plan
+        Turns a value or bound of the expression into one of the plan's objective.
+    integral
+        Whether the expression takes only whole values, so that it can be fixed exactly.
+    """
+
+    objective: Objective
+    expression: pulp.LpAffineExpression
+    sense: str
+    to_plan: Callable[[float], float] = float
+    integral: bool = False
+
+
+@dataclass
+class TextbookModel(Generic[EntryT]):
+    """A mixed-integer model of an instance.
+
+    Attributes
+    ----------
+    problem
+        The PuLP problem with all constraints; the objective is set by whoever solves it.
+    objectives
+        In lexicographic order.
+    decode
+        Turns a function from variable to value into a plan.
+    encode
+        Turns a plan into start values of variables, for warm starts.
+    """
+
+    problem: pulp.LpProblem
+    objectives: tuple[ModelObjective, ...]
+    decode: Callable[[Callable[[Any], float]], tuple[EntryT, ...]]
+    encode: Callable[[Sequence[EntryT]], Mapping[Any, float]] = field(default=lambda _: {})
+
+    def set_objective(self, index: int) -> None:
+        """Make the objective at this place in the order the one that PuLP optimises."""
+        import pulp
+
+        chosen = self.objectives[index]
+        self.problem.sense = pulp.LpMinimize if chosen.sense == "min" else pulp.LpMaximize
+        self.problem.objective = chosen.expression
+
+    def write(self, path: Path, index: int = 0) -> None:
+        """Write the model with one of its objectives to an MPS or LP file, as the ending says."""
+        self.set_objective(index)
+        if path.suffix == ".mps":
+            self.problem.writeMPS(str(path))
+        else:
+            self.problem.writeLP(str(path))
+
+
+def whole_row(coefficients: Sequence[float], limit: float) -> tuple[list[int], int] | None:
+    """Scale the row Σ aᵢxᵢ ≤ b with integer x to whole coefficients without changing its solutions.
+
+    The decimals that the user wrote count as exact: 0.1 is 1/10. Whole coefficients make a row immune to
+    a solver's feasibility tolerance.
+
+    Returns
+    -------
+    coefficients, limit
+        Or None where the scaled numbers would be too large to stay exact.
+    """
+    if not math.isfinite(limit):
+        return None
+    exact = [Fraction(repr(float(value))) for value in coefficients]
+    common = math.lcm(*(value.denominator for value in exact)) if exact else 1
+    if common > EXACT:
+        return None
+    whole = [int(value * common) for value in exact]
+    divisor = math.gcd(*whole) or 1
+    bound = math.floor(Fraction(repr(float(limit))) * common / divisor)
+    whole = [value // divisor for value in whole]
+    if max(map(abs, [*whole, bound, 0])) > EXACT:
+        return None
+    return whole, bound
+
+
+def at_most(variables: Sequence[Any], coefficients: Sequence[float], limit: float) -> pulp.LpConstraint:
+    """Return the constraint Σ aᵢxᵢ ≤ b over integer variables, with whole numbers where possible."""
+    import pulp
+
+    scaled = whole_row(coefficients, limit)
+    weights, bound = scaled if scaled is not None else (list(coefficients), limit)
+    terms = [(x, a) for x, a in zip(variables, weights, strict=True) if a]
+    return pulp.LpAffineExpression(terms) <= bound
+
+
+def new_problem(name: str) -> pulp.LpProblem:
+    """Return an empty PuLP problem with a name that every file format accepts."""
+    import pulp
+
+    safe = "".join(character if character.isascii() and character.isalnum() else "_" for character in name)
+    return pulp.LpProblem(safe[:60] or "plan")

@@ -1,0 +1,1 @@
+"""What goes in: the data model, files, importers and generators."""

@@ -1,0 +1,55 @@
+"""What every planning instance has: a kind, a name, its assumptions, a canonical form and its hash."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import TYPE_CHECKING, Any, Literal
+
+from .fields import Model, Name, Text
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Kind = Literal["allocation", "staging", "consolidation"]
+"""The three decisions; the same words name the same thing on every floor."""
+
+
+class Instance(Model):
+    """Base of the three kinds of planning instance.
+
+    Attributes
+    ----------
+    schema_version
+        Version of the document format.
+    kind
+        Which decision is to be made.
+    name
+        What reports call this instance.
+    source
+        Where the figures come from.
+    assumptions
+        Everything that the source does not say and somebody assumed, in plain sentences.
+    """
+
+    schema_version: Literal[1] = 1
+    kind: Kind
+    name: Name
+    source: Text | None = None
+    assumptions: tuple[Text, ...] = ()
+
+    def document(self) -> dict[str, Any]:
+        """Return the resolved document as plain data; fields that are not set are left out."""
+        return self.model_dump(mode="json", exclude_none=True)
+
+    def sha256(self) -> str:
+        """Return the hash of the resolved canonical document, tables included.
+
+        Two files that mean the same have the same hash: defaults are filled in, keys are sorted.
+        """
+        text = json.dumps(self.document(), sort_keys=True, separators=(",", ":"), allow_nan=False)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the main table of the instance, one row for each job or layer."""
+        raise NotImplementedError

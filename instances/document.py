@@ -1,0 +1,180 @@
+"""Loading and saving instance documents, with the tables that they refer to."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import BaseModel
+
+from .allocation import AllocationInstance
+from .base import Instance
+from .consolidation import ConsolidationInstance
+from .errors import InstanceError
+from .hardware import HardwareCatalogue
+from .reading import DOCUMENT_SUFFIXES, TABLE_SUFFIXES, fail, parse_document, parse_table, read_text
+from .staging import StagingInstance
+from .validation import validated
+
+KINDS: dict[str, type[Instance]] = {
+    "allocation": AllocationInstance,
+    "staging": StagingInstance,
+    "consolidation": ConsolidationInstance,
+}
+DOCUMENTS: dict[str, type[BaseModel]] = {**KINDS, "catalogue": HardwareCatalogue}
+TABLES = {
+    "allocation": ("jobs",),
+    "staging": ("types", "layers"),
+    "consolidation": ("servers", "jobs"),
+    "catalogue": ("types",),
+}
+"""The lists of each kind of document that may be a path instead."""
+
+BUNDLED = "example:"
+CATALOGUE = "catalogue:"
+
+
+def bundled_examples() -> list[str]:
+    """Return the names of the examples that come with the package."""
+    folder = resources.files(__package__) / "examples"
+    return sorted(Path(entry.name).stem for entry in folder.iterdir() if entry.name.endswith(".yaml"))
+
+
+def _bundled_path(reference: str) -> Path:
+    prefix, folder = (BUNDLED, "examples") if reference.startswith(BUNDLED) else (CATALOGUE, "catalogues")
+    name = reference.removeprefix(prefix)
+    root = Path(str(resources.files(__package__))) / folder
+    names = sorted(path.stem for path in root.glob("*.yaml"))
+    if name not in names:
+        raise fail(reference, f"there is no such {prefix[:-1]}; there are: {', '.join(names)}")
+    return root / f"{name}.yaml"
+
+
+def _read(path: Path, source: str) -> Any:
+    suffix = path.suffix.lower()
+    text = read_text(path, source)
+    if suffix in TABLE_SUFFIXES:
+        return parse_table(text, source)
+    if suffix not in DOCUMENT_SUFFIXES:
+        raise fail(source, f"has the ending {suffix!r}; allowed: {', '.join(DOCUMENT_SUFFIXES + TABLE_SUFFIXES)}")
+    return parse_document(text, source, suffix)
+
+
+def _read_list(folder: Path, reference: str, key: str, source: str) -> Any:
+    """Return the list that a document refers to; a file may be the list or hold it under its key."""
+    path = folder / reference
+    try:
+        data = _read(path, f"{source}: {key}: {reference}")
+    except InstanceError as error:
+        raise InstanceError(error.faults) from None
+    return data[key] if isinstance(data, Mapping) and key in data else data
+
+
+def _read_catalogue(folder: Path, reference: str, source: str) -> HardwareCatalogue:
+    path = _bundled_path(reference) if reference.startswith(CATALOGUE) else folder / reference
+    return load_catalogue(path, source=f"{source}: catalogue: {reference}")
+
+
+def parse_instance(data: Any, source: str = "document", folder: Path | None = None) -> Instance:
+    """Return the instance that plain data describes.
+
+    Parameters
+    ----------
+    data
+        A mapping with at least `kind`.
+    source
+        What faults call the input.
+    folder
+        Where the tables lie that the document refers to; by default the working folder.
+
+    Raises
+    ------
+    InstanceError
+        If anything is wrong; the error holds every fault that was found.
+    """
+    if not isinstance(data, Mapping):
+        raise fail(source, "is not a mapping; an instance starts with 'schema_version: 1' and 'kind: …'")
+    kind = data.get("kind")
+    if not isinstance(kind, str) or kind not in KINDS:
+        given = f"is {kind!r}" if "kind" in data else "is missing"
+        raise fail(source, f"{given}; allowed: {', '.join(KINDS)}", "kind")
+    if "schema_version" not in data:
+        raise fail(source, "is missing; write schema_version: 1", "schema_version")
+    folder = folder or Path()
+    resolved = dict(data)
+    for key in TABLES[kind]:
+        if isinstance(resolved.get(key), str):
+            resolved[key] = _read_list(folder, resolved[key], key, source)
+    if isinstance(resolved.get("catalogue"), str):
+        resolved["catalogue"] = _read_catalogue(folder, resolved["catalogue"], source)
+    return validated(KINDS[kind], resolved, source)
+
+
+def load(path: str | Path) -> Instance:
+    """Load an instance from a YAML or JSON file, or a bundled one from ``example:NAME``.
+
+    Raises
+    ------
+    InstanceError
+        If the file, or a table it refers to, is missing or wrong; one fault a line.
+    """
+    source = str(path)
+    file = _bundled_path(source) if source.startswith(BUNDLED) else Path(path)
+    if file.suffix.lower() in TABLE_SUFFIXES:
+        raise fail(source, "is a table; give the YAML or JSON document that refers to it")
+    return parse_instance(_read(file, source), source, file.parent)
+
+
+def load_catalogue(path: str | Path, source: str | None = None) -> HardwareCatalogue:
+    """Load a hardware catalogue from a file, or a bundled one from ``catalogue:NAME``.
+
+    Raises
+    ------
+    InstanceError
+        If the file is missing or wrong; one fault a line.
+    """
+    source = source or str(path)
+    file = _bundled_path(str(path)) if str(path).startswith(CATALOGUE) else Path(path)
+    data = _read(file, source)
+    if isinstance(data, Mapping) and isinstance(data.get("types"), str):
+        data = {**data, "types": _read_list(file.parent, data["types"], "types", source)}
+    return validated(HardwareCatalogue, data, source)
+
+
+class _BlockDumper(yaml.SafeDumper):
+    """Dumper that writes no aliases."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        """Write every value out."""
+        del data
+        return True
+
+
+def to_text(instance: Instance, suffix: str = ".yaml") -> str:
+    """Return the document of an instance as YAML or JSON text; fields with default values are left out."""
+    data = instance.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
+    data = {"schema_version": instance.schema_version, "kind": instance.kind, **data}
+    if suffix == ".json":
+        return json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    return yaml.dump(data, Dumper=_BlockDumper, sort_keys=False, default_flow_style=None, width=110, allow_unicode=True)
+
+
+def save(instance: Instance, path: str | Path) -> None:
+    """Write an instance to a YAML or JSON file.
+
+    Raises
+    ------
+    InstanceError
+        If the file cannot be written or has another ending.
+    """
+    path = Path(path)
+    if path.suffix.lower() not in DOCUMENT_SUFFIXES:
+        raise fail(str(path), f"has the ending {path.suffix!r}; allowed: {', '.join(DOCUMENT_SUFFIXES)}")
+    try:
+        path.write_text(to_text(instance, path.suffix.lower()), encoding="utf-8")
+    except OSError as error:
+        raise fail(str(path), f"cannot be written: {error.strerror or error}") from None

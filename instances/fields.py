@@ -1,0 +1,141 @@
+"""The field types and the base class that every document is built from.
+
+Documents are untrusted: unknown keys, NaN, infinities, booleans where a number is meant and absurd
+magnitudes are faults. Text from a CSV cell (`Cell`) may stand for a number; any other text may not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from typing import Annotated, Any, TypeVar
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, GetJsonSchemaHandler
+from pydantic_core import CoreSchema, PydanticCustomError
+
+LARGEST = 1e15
+"""No quantity may exceed this, so that products and sums stay well inside floating-point range."""
+
+
+class Cell(str):
+    """Text of one CSV cell, which a field may read as a number or a truth value."""
+
+
+class Model(BaseModel):
+    """Base of all documents: immutable, no unknown keys, no NaN or infinity."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", allow_inf_nan=False, populate_by_name=True, protected_namespaces=()
+    )
+
+
+def _as_float(value: Any) -> Any:
+    if isinstance(value, bool) or (isinstance(value, str) and not isinstance(value, Cell)):
+        raise PydanticCustomError("number", "is not a number; write a plain number")
+    if isinstance(value, Cell):
+        try:
+            return float(value)
+        except ValueError:
+            raise PydanticCustomError("number", "is not a number; write a plain number") from None
+    if isinstance(value, int) and abs(value) > LARGEST:
+        raise PydanticCustomError("too_large", "is too large; at most 1e15 is allowed")
+    return value
+
+
+def _as_int(value: Any) -> Any:
+    message = "is not a whole number; write a whole number"
+    if isinstance(value, Cell):
+        try:
+            return int(value)
+        except ValueError:
+            raise PydanticCustomError("whole_number", message) from None
+    if isinstance(value, bool | str) or (isinstance(value, float) and not value.is_integer()):
+        raise PydanticCustomError("whole_number", message)
+    return value
+
+
+def _as_bool(value: Any) -> Any:
+    if isinstance(value, Cell) and value.lower() in ("true", "false"):
+        return value.lower() == "true"
+    if isinstance(value, bool):
+        return value
+    raise PydanticCustomError("truth_value", "is neither true nor false; write true or false")
+
+
+def _as_text(value: Any) -> Any:
+    return str(value) if isinstance(value, Cell) else value
+
+
+def _printable(value: str) -> str:
+    if not value.isprintable():
+        raise PydanticCustomError("printable", "holds a control character; use printable text only")
+    return value
+
+
+Number = Annotated[float, BeforeValidator(_as_float), Field(ge=-LARGEST, le=LARGEST)]
+NonNegative = Annotated[float, BeforeValidator(_as_float), Field(ge=0, le=LARGEST)]
+Positive = Annotated[float, BeforeValidator(_as_float), Field(gt=0, le=LARGEST)]
+Share = Annotated[float, BeforeValidator(_as_float), Field(ge=0, le=1)]
+Count = Annotated[int, BeforeValidator(_as_int), Field(ge=0, le=1_000_000_000)]
+PositiveCount = Annotated[int, BeforeValidator(_as_int), Field(ge=1, le=1_000_000_000)]
+CountKey = Annotated[int, Field(ge=1, le=1_000_000_000)]
+"""A whole number used as a key; JSON can only write keys as text, so text is read too."""
+Flag = Annotated[bool, BeforeValidator(_as_bool)]
+Name = Annotated[
+    str, BeforeValidator(_as_text), Field(min_length=1, max_length=200), AfterValidator(_printable)
+]
+Text = Annotated[str, BeforeValidator(_as_text), Field(max_length=10_000)]
+Amounts = dict[Name, NonNegative]
+"""Resource name → amount; a resource that is not named counts as 0."""
+
+
+class TableFile:
+    """Marks a list that a document may also give as a path to a table beside it.
+
+    The loader replaces the path by the rows before validation; the mark makes the JSON Schema say so.
+    """
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        """Return the schema of the list, or of a path to a file that holds it."""
+        path = {"type": "string", "description": "path to a YAML, JSON or CSV file, relative to this file"}
+        return {"anyOf": [dict(handler(schema)), path]}
+
+
+ModelT = TypeVar("ModelT", bound=Model)
+
+Complaint = tuple[str, str]
+"""Where in the document (a path such as ``jobs[0].name``) and what is wrong there."""
+
+
+def refuse(complaints: Iterable[Complaint]) -> None:
+    """Raise one validation error that carries every complaint; do nothing where there is none."""
+    listed = list(complaints)
+    if listed:
+        text = "; ".join(f"{where}: {what}" for where, what in listed).replace("{", "(").replace("}", ")")
+        raise PydanticCustomError("complaints", text, {"complaints": listed})  # type: ignore[arg-type]
+
+
+def repeated(values: Iterable[Hashable], path: str, key: str = "name") -> list[Complaint]:
+    """Return a complaint for each value that stands a second time in the list at `path`."""
+    first: dict[Hashable, int] = {}
+    found = []
+    for index, value in enumerate(values):
+        if value in first:
+            what = f"{value!r} is already used by {path}[{first[value]}]; each {key} must be unique"
+            found.append((f"{path}[{index}].{key}", what))
+        first.setdefault(value, index)
+    return found
+
+
+def unknown_names(
+    names: Iterable[str], known: Iterable[str], path: str, what: str, plural: str
+) -> list[Complaint]:
+    """Return a complaint for each name that is not known, listing those that are."""
+    allowed = list(known)
+    text = ", ".join(allowed[:12]) + (", …" if len(allowed) > 12 else "")
+    return [
+        (f"{path}.{name}", f"unknown {what} {name!r}; the {plural} are: {text or 'none'}")
+        for name in names
+        if name not in set(allowed)
+    ]

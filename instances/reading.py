@@ -1,0 +1,219 @@
+"""Reading untrusted files into plain data: YAML and JSON documents, CSV tables."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from .errors import Fault, InstanceError
+from .fields import Cell
+
+MOST_BYTES = 2**30
+MOST_NODES = 20_000_000
+DOCUMENT_SUFFIXES = (".yaml", ".yml", ".json")
+TABLE_SUFFIXES = (".csv",)
+
+_BaseLoader: type = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class _StrictLoader(_BaseLoader):  # type: ignore[misc]
+    """Safe YAML loader with the numbers and truth values of YAML 1.2, that refuses repeated keys."""
+
+    # 1e-3 is a number, and `no`, `on` or 2024-01-01 are text, as YAML 1.2 has it.
+    yaml_implicit_resolvers: dict[str | None, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012 - PyYAML's own attribute
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen = set()
+        for key_node, _ in node.value:
+            key = self.construct_object(key_node, deep=True)
+            if not isinstance(key, str | int | float | bool | None):
+                raise yaml.constructor.ConstructorError(None, None, "a key is not plain text", key_node.start_mark)
+            if key in seen and key_node.tag != "tag:yaml.org,2002:merge":
+                problem = f"the key {key!r} stands twice; each key may stand once"
+                raise yaml.constructor.ConstructorError(None, None, problem, key_node.start_mark)
+            seen.add(key)
+        mapping: dict[Any, Any] = super().construct_mapping(node, deep)
+        return mapping
+
+
+for _tag, _pattern, _first in (
+    ("bool", r"true|True|TRUE|false|False|FALSE", "tTfF"),
+    ("int", r"[-+]?[0-9]+", "-+0123456789"),
+    ("float", r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?", "-+.0123456789"),
+    ("float", r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)", "-+."),
+    ("null", r"~|null|Null|NULL|", "~nN\0"),
+    ("merge", r"<<", "<"),
+):
+    _StrictLoader.add_implicit_resolver(
+        f"tag:yaml.org,2002:{_tag}", re.compile(rf"^(?:{_pattern})$"), [c if c != "\0" else "" for c in _first]
+    )
+_StrictLoader.add_constructor("tag:yaml.org,2002:int", lambda loader, node: int(loader.construct_scalar(node)))
+
+
+def fail(source: str, what: str, path: str = "") -> InstanceError:
+    """Return an error that holds a single fault."""
+    return InstanceError([Fault(source, path, what)])
+
+
+def read_text(path: Path, source: str | None = None) -> str:
+    """Return the text of a file.
+
+    Raises
+    ------
+    InstanceError
+        If the file is missing, unreadable, empty, larger than 1 GiB or not UTF-8 text.
+    """
+    source = source or str(path)
+    try:
+        if path.is_dir():
+            raise fail(source, "is a folder; give a file")
+        if path.stat().st_size > MOST_BYTES:
+            raise fail(source, "is larger than 1 GiB; split it")
+        raw = path.read_bytes()
+    except FileNotFoundError:
+        raise fail(source, "there is no such file") from None
+    except (OSError, ValueError) as error:
+        raise fail(source, f"cannot be read: {getattr(error, 'strerror', None) or error}") from None
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise fail(source, "is not text (UTF-8); a YAML, JSON or CSV file is needed") from None
+    if "\0" in text:
+        raise fail(source, "is a binary file; a YAML, JSON or CSV file is needed")
+    if not text.strip():
+        raise fail(source, "is empty")
+    return text
+
+
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    mapping = dict(pairs)
+    if len(mapping) < len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise ValueError(f"the key {twice!r} stands twice; each key may stand once")
+    return mapping
+
+
+def _parse_json(text: str) -> Any:
+    return json.loads(text, object_pairs_hook=_unique_keys)
+
+
+def _parse_yaml(text: str) -> Any:
+    return yaml.load(text, Loader=_StrictLoader)  # noqa: S506 - a subclass of the safe loader
+
+
+def _size(data: Any) -> int:
+    """Count the values of a document with aliases written out; raise where one holds itself."""
+    sizes: dict[int, int] = {}
+
+    def measure(value: Any) -> int:
+        if not isinstance(value, dict | list):
+            return 1
+        known = sizes.get(id(value))
+        if known is not None:
+            if known < 0:
+                raise ValueError("an alias refers to itself")
+            return known
+        sizes[id(value)] = -1
+        children = value.values() if isinstance(value, dict) else value
+        sizes[id(value)] = 1 + sum(map(measure, children))
+        return sizes[id(value)]
+
+    return measure(data)
+
+
+def parse_document(text: str, source: str, suffix: str) -> Any:
+    """Return the data of a YAML or JSON text.
+
+    Raises
+    ------
+    InstanceError
+        If the text is malformed, repeats a key, nests too deeply or grows too large through aliases.
+    """
+    parse: Callable[[str], Any] = _parse_json if suffix == ".json" else _parse_yaml
+    try:
+        data = parse(text)
+        if _size(data) > MOST_NODES:
+            raise fail(source, f"holds more than {MOST_NODES:,} values once its aliases are written out")
+    except RecursionError:
+        raise fail(source, "is nested too deeply") from None
+    except json.JSONDecodeError as error:
+        where = f"line {error.lineno}, column {error.colno}"
+        raise fail(source, f"is not valid JSON: {error.msg}", where) from None
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        where = f"line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+        raise fail(source, f"is not valid YAML: {error.problem}", where) from None
+    except yaml.YAMLError as error:
+        raise fail(source, f"is not valid YAML: {error}") from None
+    except ValueError as error:
+        raise fail(source, str(error)) from None
+    return data
+
+
+def _place(row: dict[Any, Any], path: list[str], cell: Cell) -> None:
+    """Put a cell where its column name, a path such as ``variants.0.speed.theta.2``, says."""
+    here: Any = row
+    for step, following in zip(path, [*path[1:], None], strict=True):
+        if following is None:
+            here[step] = cell
+        else:
+            here = here.setdefault(step, {})
+            if not isinstance(here, dict):
+                raise KeyError(step)
+
+
+def _lists(value: Any) -> Any:
+    """Turn mappings whose keys are 0, 1, 2, … into lists."""
+    if not isinstance(value, dict):
+        return value
+    if value and all(key.isdecimal() for key in value) and sorted(map(int, value)) == list(range(len(value))):
+        return [_lists(value[str(index)]) for index in range(len(value))]
+    return {key: _lists(item) for key, item in value.items()}
+
+
+def parse_table(text: str, source: str) -> list[dict[str, Any]]:
+    """Return the rows of a CSV text.
+
+    The first line names the columns; a dot in a name leads into a nested field (``compute_s.V100``), a
+    number into a list (``variants.0.name``). An empty cell is a field that is not given.
+
+    Raises
+    ------
+    InstanceError
+        If the table has no rows, a repeated or clashing column, or a row of another length.
+    """
+    try:
+        lines = list(csv.reader(io.StringIO(text), strict=True))
+    except csv.Error as error:
+        raise fail(source, f"is not valid CSV: {error}") from None
+    header, rows = [name.strip() for name in lines[0]], lines[1:]
+    if not rows:
+        raise fail(source, "has a header but no rows")
+    if len(set(header)) < len(header) or "" in header:
+        raise fail(source, "has a column without a name, or two of the same name", "line 1")
+    faults, parsed = [], []
+    for number, cells in enumerate(rows, start=2):
+        if not cells:
+            continue
+        if len(cells) != len(header):
+            faults.append(Fault(source, f"line {number}", f"has {len(cells)} cells; the header has {len(header)}"))
+            continue
+        row: dict[Any, Any] = {}
+        for name, cell in zip(header, cells, strict=True):
+            if cell.strip():
+                try:
+                    _place(row, name.split("."), Cell(cell.strip()))
+                except (KeyError, TypeError):
+                    raise fail(source, f"column {name!r} clashes with another column", "line 1") from None
+        parsed.append(_lists(row))
+    if faults:
+        raise InstanceError(faults)
+    return parsed

@@ -1,0 +1,128 @@
+"""The four speed models: how many training steps per second a job makes with p servers and w workers.
+
+Each model gives the time of one step, 1/f(p, w), in seconds: times add up, and none divides by zero.
+
+============== ==============================================================================
+``ps_sync``    1/f = θ0·M/w + θ1 + θ2·w/p + θ3·w + θ4·p           (Optimus, EuroSys'18, eq. 4)
+``ps_async``   1/f = (θ0 + θ1·w/p + θ2·w + θ3·p) / w              (Optimus, EuroSys'18, eq. 3)
+``ring_allreduce`` 1/f = θ0·M/w + θ1 + θ2·(w−1)/w + θ3·(w−1)      (no parameter server)
+``table``      measured steps/s; only the listed (p, w) exist
+============== ==============================================================================
+
+M is the global batch. All θ are non-negative and at least one is positive.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, model_validator
+
+from .fields import Complaint, Count, Model, NonNegative, Positive, PositiveCount, refuse
+
+Floats = NDArray[np.float64]
+
+
+def _some_time(theta: tuple[float, ...]) -> list[Complaint]:
+    if any(theta):
+        return []
+    return [("theta", "all coefficients are 0, which means infinite speed; at least one must be positive")]
+
+
+class PsSync(Model):
+    """Synchronous training with parameter servers."""
+
+    model: Literal["ps_sync"]
+    theta: tuple[NonNegative, NonNegative, NonNegative, NonNegative, NonNegative]
+    batch: Positive
+
+    @model_validator(mode="after")
+    def _check(self) -> PsSync:
+        refuse(_some_time(self.theta))
+        return self
+
+    def step_time_s(self, ps: Any, workers: Any) -> Floats:
+        """Return the seconds of one step for arrays (or scalars) of p ≥ 1 and w ≥ 1."""
+        p, w = np.asarray(ps, dtype=float), np.asarray(workers, dtype=float)
+        t0, t1, t2, t3, t4 = self.theta
+        return np.asarray(t0 * self.batch / w + t1 + t2 * w / p + t3 * w + t4 * p, dtype=float)
+
+
+class PsAsync(Model):
+    """Asynchronous training with parameter servers; f counts the steps of all workers together."""
+
+    model: Literal["ps_async"]
+    theta: tuple[NonNegative, NonNegative, NonNegative, NonNegative]
+
+    @model_validator(mode="after")
+    def _check(self) -> PsAsync:
+        refuse(_some_time(self.theta))
+        return self
+
+    def step_time_s(self, ps: Any, workers: Any) -> Floats:
+        """Return the seconds of one step for arrays (or scalars) of p ≥ 1 and w ≥ 1."""
+        p, w = np.asarray(ps, dtype=float), np.asarray(workers, dtype=float)
+        t0, t1, t2, t3 = self.theta
+        return np.asarray((t0 + t1 * w / p + t2 * w + t3 * p) / w, dtype=float)
+
+
+class RingAllreduce(Model):
+    """Synchronous training with ring all-reduce; there are no parameter servers."""
+
+    model: Literal["ring_allreduce"]
+    theta: tuple[NonNegative, NonNegative, NonNegative, NonNegative]
+    batch: Positive
+
+    @model_validator(mode="after")
+    def _check(self) -> RingAllreduce:
+        refuse(_some_time(self.theta))
+        return self
+
+    def step_time_s(self, ps: Any, workers: Any) -> Floats:
+        """Return the seconds of one step for arrays (or scalars) of w ≥ 1; `ps` is not used."""
+        del ps
+        w = np.asarray(workers, dtype=float)
+        t0, t1, t2, t3 = self.theta
+        return np.asarray(t0 * self.batch / w + t1 + t2 * (w - 1) / w + t3 * (w - 1), dtype=float)
+
+
+class SpeedRow(Model):
+    """One measured configuration."""
+
+    workers: PositiveCount
+    ps: Count = 0
+    steps_per_s: Positive
+
+
+class SpeedTable(Model):
+    """Measured speeds; a configuration that is not listed does not exist."""
+
+    model: Literal["table"]
+    rows: Annotated[tuple[SpeedRow, ...], Field(min_length=1)]
+
+    @model_validator(mode="after")
+    def _check(self) -> SpeedTable:
+        seen: set[tuple[int, int]] = set()
+        complaints: list[Complaint] = []
+        for index, row in enumerate(self.rows):
+            if (row.ps, row.workers) in seen:
+                what = f"ps={row.ps}, workers={row.workers} is listed twice; each configuration stands once"
+                complaints.append((f"rows[{index}]", what))
+            seen.add((row.ps, row.workers))
+        refuse(complaints)
+        return self
+
+    def configurations(self) -> tuple[NDArray[np.int64], NDArray[np.int64], Floats]:
+        """Return the listed (ps, workers) and the seconds of one step, in order of (workers, ps)."""
+        rows = sorted(self.rows, key=lambda row: (row.workers, row.ps))
+        return (
+            np.array([row.ps for row in rows], dtype=np.int64),
+            np.array([row.workers for row in rows], dtype=np.int64),
+            1.0 / np.array([row.steps_per_s for row in rows], dtype=float),
+        )
+
+
+FormulaModel = PsSync | PsAsync | RingAllreduce
+SpeedModel = Annotated[PsSync | PsAsync | RingAllreduce | SpeedTable, Field(discriminator="model")]

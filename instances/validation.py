@@ -1,0 +1,147 @@
+"""Turning what pydantic finds wrong into one plain line for each fault."""
+
+from __future__ import annotations
+
+import difflib
+import types
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from .errors import Fault, InstanceError
+
+ModelT = TypeVar("ModelT", bound=BaseModel)
+
+_WORDS = {
+    "missing": "is missing; it must be given",
+    "string_type": "is not text; write it in quotes",
+    "tuple_type": "is not a list",
+    "dict_type": "is not a mapping",
+    "model_type": "is not a mapping of fields",
+    "model_attributes_type": "is not a mapping of fields",
+    "finite_number": "is not a finite number; NaN and infinity are not allowed",
+    "float_type": "is not a number; write a plain number",
+    "int_type": "is not a whole number",
+    "int_parsing": "is not a whole number",
+}
+_LIMITS = {
+    "greater_than": ("gt", "must be greater than"),
+    "greater_than_equal": ("ge", "must be at least"),
+    "less_than": ("lt", "must be less than"),
+    "less_than_equal": ("le", "must be at most"),
+}
+
+
+def _models(annotation: Any) -> list[Any]:
+    """Return the types a field can hold, with unions and annotations opened."""
+    origin = get_origin(annotation)
+    if origin is Annotated:
+        return _models(get_args(annotation)[0])
+    if origin in (Union, types.UnionType):
+        return [found for part in get_args(annotation) for found in _models(part)]
+    return [annotation]
+
+
+def _tag(model: type[BaseModel]) -> str | None:
+    field = model.model_fields.get("model")
+    literal = field.annotation if field else None
+    return str(get_args(literal)[0]) if get_origin(literal) is Literal else None
+
+
+def _walk(model: type[BaseModel], loc: tuple[int | str, ...]) -> tuple[str, list[str]]:
+    """Follow an error's location through the models.
+
+    Returns
+    -------
+    path
+        The location as a user would write it; tags that pydantic adds for unions are left out.
+    allowed
+        Names of the fields of the last mapping on the way.
+    """
+    path, here = "", [model]
+    allowed = list(model.model_fields)
+    for step in loc:
+        structs = [m for m in here if isinstance(m, type) and issubclass(m, BaseModel)]
+        tagged = [m for m in structs if _tag(m) == step]
+        if isinstance(step, str) and tagged and len(structs) > 1:
+            here, allowed = tagged, list(tagged[0].model_fields)
+            continue
+        path += f"[{step}]" if isinstance(step, int) else f".{step}" if path else str(step)
+        if structs:
+            allowed = list(dict.fromkeys(name for m in structs for name in m.model_fields))
+            found = [m.model_fields[step] for m in structs if step in m.model_fields]
+            here = [part for field in found for part in _models(field.annotation)]
+        else:
+            # tuple[X, ...] names its item type first, dict[K, V] its value type last.
+            items = [args[0] if Ellipsis in args else args[-1] for m in here if (args := get_args(m))]
+            here = [part for item in items for part in _models(item)]
+    return path, allowed
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _what(error: ErrorDetails, path: str, allowed: list[str]) -> str:
+    """Say what is wrong with the value and what is allowed."""
+    kind, context, value = error["type"], error.get("ctx", {}), error.get("input")
+    if kind == "extra_forbidden":
+        key = path.rsplit(".", 1)[-1]
+        near = difflib.get_close_matches(key, allowed, n=1)
+        guess = f"did you mean {near[0]!r}? " if near else ""
+        return f"unknown key; {guess}allowed here: {', '.join(allowed)}"
+    if kind in _LIMITS:
+        name, words = _LIMITS[kind]
+        return f"is {_shown(value)}, but {words} {context[name]:g}"
+    if kind in ("literal_error", "union_tag_invalid"):
+        choices = context.get("expected") or context.get("expected_tags")
+        given = value.get("model") if isinstance(value, dict) else value
+        return f"is {_shown(given)}; allowed: {choices}"
+    if kind == "union_tag_not_found":
+        return "has no 'model'; allowed: ps_sync, ps_async, ring_allreduce, table"
+    if kind in ("too_short", "too_long"):
+        least, most = context.get("min_length"), context.get("max_length")
+        bound = f"at least {least}" if least is not None else f"at most {most}"
+        return f"has {context.get('actual_length')} entries; {bound} needed"
+    if kind == "string_too_short":
+        return "is empty text; it needs at least one character"
+    if kind in _WORDS:
+        return _WORDS[kind] if kind == "missing" else f"is {_shown(value)}, which {_WORDS[kind]}"
+    message = error["msg"]
+    return message if message.startswith(("is ", "holds ")) else message[:1].lower() + message[1:]
+
+
+def faults_of(error: ValidationError, model: type[BaseModel], source: str) -> list[Fault]:
+    """Return one fault for each thing that pydantic found, or that a document's own checks found."""
+    faults = []
+    details = error.errors(include_url=False)
+    places = [detail["loc"] for detail in details]
+    for detail in details:
+        loc = detail["loc"]
+        if detail["type"] == "too_short" and any(p[: len(loc)] == loc and p != loc for p in places):
+            continue  # entries are missing only because they are faulty themselves
+        path, allowed = _walk(model, detail["loc"])
+        complaints = detail.get("ctx", {}).get("complaints")
+        if complaints:
+            faults += [Fault(source, f"{path}.{where}" if path else where, what) for where, what in complaints]
+        else:
+            faults.append(Fault(source, path, _what(detail, path, allowed)))
+    return faults
+
+
+def validated(model: type[ModelT], data: Any, source: str) -> ModelT:
+    """Return the data as a `model`.
+
+    Raises
+    ------
+    InstanceError
+        If anything is wrong with it; one fault each.
+    """
+    try:
+        return model.model_validate(data)
+    except ValidationError as error:
+        raise InstanceError(faults_of(error, model, source)) from None
+    except RecursionError:
+        raise InstanceError([Fault(source, "", "is nested too deeply")]) from None

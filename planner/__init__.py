@@ -1,0 +1,1 @@
+"""What people call: the library functions and the command line."""

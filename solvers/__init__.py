@@ -1,0 +1,1 @@
+"""How it is solved: methods, backends, and the registry that knows them."""

@@ -1,0 +1,149 @@
+"""The contract of a solver: what it is given, and the little it has to answer.
+
+A solver never says "optimal". It returns a plan and the bounds it proved; whoever runs it recomputes the
+objective, verifies every constraint and draws the conclusion (`run.py`).
+"""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
+
+from ..formulations.base import Formulation
+from ..instances.errors import OptionError
+from .options import SolveOptions
+from .result import Limit
+
+Feature = Literal["memory_limit", "warm_start", "backend_options"]
+
+
+class Clock:
+    """Measures a solve, and knows when its time is up.
+
+    Parameters
+    ----------
+    limit_s
+        Seconds from now; None for no limit.
+    """
+
+    def __init__(self, limit_s: float | None = None) -> None:
+        self._start = time.perf_counter()
+        self.limit_s = limit_s
+
+    @property
+    def elapsed_s(self) -> float:
+        """Seconds since the start."""
+        return time.perf_counter() - self._start
+
+    @property
+    def remaining_s(self) -> float | None:
+        """Seconds that are left, never negative; None without a limit."""
+        return None if self.limit_s is None else max(0.0, self.limit_s - self.elapsed_s)
+
+    @property
+    def expired(self) -> bool:
+        """Whether the time is up."""
+        return self.limit_s is not None and self.elapsed_s >= self.limit_s
+
+
+@dataclass
+class Outcome:
+    """What a solver answers.
+
+    Attributes
+    ----------
+    plan
+        A plan, which will be verified; None if none was found.
+    bounds
+        For each objective a proven bound on its optimum given the earlier ones, None where unknown;
+        may be shorter than the list of objectives.
+    infeasible
+        Whether it was proven that no plan exists.
+    """
+
+    plan: Sequence[Any] | None = None
+    bounds: Sequence[float | None] = ()
+    limit: Limit = "none"
+    infeasible: bool = False
+    backend: str | None = None
+    build_s: float = 0.0
+    message: str | None = None
+    prices: dict[str, float] | None = None
+    certificate: dict[str, Any] | None = None
+    trace: list[tuple[float, float | None, float | None]] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class MethodOption:
+    """A named setting of a method: its default, whose type values must have, and what it does."""
+
+    default: bool | int | float | str
+    what: str
+
+
+class Solver(ABC):
+    """A method for one or more kinds of instance.
+
+    Attributes
+    ----------
+    name
+        `METHOD` or `METHOD:BACKEND`.
+    kinds
+        The kinds it can solve.
+    proves
+        Whether it can prove optimality.
+    features
+        Options beyond time limit, gap, threads and seed that it honours.
+    method_options
+        Its named settings.
+    what
+        One line for people.
+    """
+
+    name: str
+    kinds: tuple[str, ...]
+    proves: bool = False
+    features: frozenset[Feature] = frozenset()
+    method_options: ClassVar[Mapping[str, MethodOption]] = {}
+    what: str = ""
+
+    def unavailable(self) -> str | None:
+        """Return why the solver cannot be used here and how to mend it; None if it can."""
+        return None
+
+    @abstractmethod
+    def solve(self, formulation: Formulation[Any, Any], options: SolveOptions, clock: Clock) -> Outcome:
+        """Solve; elementary infeasibility has been ruled out and `options` have been checked."""
+
+    def check_options(self, options: SolveOptions) -> None:
+        """Refuse every option that this method would ignore.
+
+        Raises
+        ------
+        OptionError
+            Naming the option and what is allowed.
+        """
+        asked = {
+            "memory_limit": options.memory_limit_gib is not None,
+            "warm_start": options.warm_start is not None,
+            "backend_options": bool(options.backend_options),
+        }
+        for feature, wanted in asked.items():
+            if wanted and feature not in self.features:
+                raise OptionError(f"solver {self.name!r} does not support {feature.replace('_', ' ')}; leave it out")
+        for key, value in options.method_options.items():
+            known = self.method_options.get(key)
+            if known is None:
+                names = ", ".join(self.method_options) or "none"
+                raise OptionError(f"solver {self.name!r} has no option {key!r}; its options: {names}")
+            right = isinstance(value, type(known.default)) and isinstance(value, bool) == isinstance(known.default, bool)
+            if not right and not (isinstance(known.default, float) and isinstance(value, int)):
+                wanted_type = type(known.default).__name__
+                raise OptionError(f"option {key!r} of {self.name!r} is {value!r}; it must be a {wanted_type}")
+
+    def setting(self, options: SolveOptions, key: str) -> Any:
+        """Return a method option, or its default."""
+        return options.method_options.get(key, self.method_options[key].default)

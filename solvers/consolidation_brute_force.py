@@ -1,0 +1,102 @@
+"""Consolidation by trying every way to put every job on servers; the yardstick for tiny instances."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+from ..formulations.base import Formulation
+from ..formulations.consolidation import ConsolidationFormulation, Placement
+from ..instances.consolidation import PlacementJob
+from .base import Clock, Outcome, Solver
+from .options import SolveOptions
+
+
+class ConsolidationBruteForce(Solver):
+    """Depth-first enumeration over the jobs; plans are compared objective after objective."""
+
+    name = "brute-force"
+    kinds = ("consolidation",)
+    proves = True
+    what = "every way to spread every job; tiny instances only"
+
+    def solve(self, formulation: Formulation[Any, Any], options: SolveOptions, clock: Clock) -> Outcome:
+        """Enumerate all plans, or as many as the time allows; each is judged by `evaluate` itself."""
+        del options
+        assert isinstance(formulation, ConsolidationFormulation)
+        jobs = formulation.instance.jobs
+        left = {name: dict(server.available) for name, server in formulation.servers.items()}
+        slack = {(n, r): 1e-9 * max(a, 1e-9) for n, amounts in left.items() for r, a in amounts.items()}
+        entries: list[Any] = []
+        best: tuple[tuple[float, ...], tuple[Any, ...]] | None = None
+        out_of_time = False
+
+        def take(job: PlacementJob, tasks: Placement, sign: int) -> bool:
+            fits = True
+            for group in job.task_groups:
+                for server, count in tasks.get(group.name, {}).items():
+                    for resource, amount in group.demand.items():
+                        after = left[server].get(resource, 0.0) - sign * count * amount
+                        left[server][resource] = after
+                        fits = fits and after >= -slack.get((server, resource), 0.0)
+            return fits
+
+        def extend(index: int) -> None:
+            nonlocal best, out_of_time
+            out_of_time = out_of_time or clock.expired
+            if out_of_time:
+                return
+            if index == len(jobs):
+                if not formulation.violations(entries):
+                    values = formulation.evaluate(entries)
+                    if best is None or _precedes(formulation, values, best[0]):
+                        best = values, tuple(entries)
+                return
+            job = jobs[index]
+            for tasks in _ways(formulation, job):
+                if take(job, tasks, 1):
+                    entries.append(formulation.placement(job, tasks))
+                    extend(index + 1)
+                    entries.pop()
+                take(job, tasks, -1)
+
+        extend(0)
+        if best is None:
+            return Outcome(limit="time") if out_of_time else Outcome(infeasible=True)
+        bounds = () if out_of_time else best[0]
+        return Outcome(best[1], bounds, limit="time" if out_of_time else "none")
+
+
+def _precedes(formulation: ConsolidationFormulation, a: tuple[float, ...], b: tuple[float, ...]) -> bool:
+    """Return whether values `a` come before `b` in the lexicographic order of the objectives."""
+    for objective, x, y in zip(formulation.objectives, a, b, strict=True):
+        if objective.better(x, y):
+            return True
+        if objective.better(y, x):
+            return False
+    return False
+
+
+def _cuts(tasks: int, servers: int) -> Iterator[tuple[int, ...]]:
+    """Yield every way to write `tasks` as a sum of `servers` ordered counts."""
+    if servers == 1:
+        yield (tasks,)
+        return
+    for first in range(tasks + 1):
+        for rest in _cuts(tasks - first, servers - 1):
+            yield (first, *rest)
+
+
+def _ways(formulation: ConsolidationFormulation, job: PlacementJob) -> Iterator[Placement]:
+    """Yield every placement of one job, not placing it first."""
+    if not job.must_place:
+        yield {}
+    names = [server.name for server in formulation.eligible(job)]
+    if not names:
+        return
+    for cuts in itertools.product(*(_cuts(group.tasks, len(names)) for group in job.task_groups)):
+        yield {
+            group.name: {name: count for name, count in zip(names, cut, strict=True) if count}
+            for group, cut in zip(job.task_groups, cuts, strict=True)
+        }

@@ -1,0 +1,132 @@
+"""`milp:BACKEND`: the textbook model, objective after objective, on a mixed-integer solver."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ..formulations.base import Formulation
+from ..formulations.textbook import ModelObjective, TextbookModel, whole_row
+from .backends import Answer, Backend, Request
+from .base import Clock, Outcome, Solver
+from .options import SolveOptions
+
+SMALL = 1e3
+"""Objectives whose largest coefficient is below this are scaled up, away from absolute tolerances."""
+
+
+class Milp(Solver):
+    """The textbook model on one backend.
+
+    Parameters
+    ----------
+    backend
+        The mixed-integer solver to use.
+    """
+
+    kinds = ("allocation", "staging", "consolidation")
+    proves = True
+
+    def __init__(self, backend: Backend) -> None:
+        self.backend = backend
+        self.name = f"milp:{backend.name}"
+        self.features = backend.features
+        self.what = f"textbook mixed-integer model in PuLP, solved by {backend.title}"
+
+    def unavailable(self) -> str | None:
+        """Return why the backend cannot be used."""
+        return self.backend.unavailable()
+
+    def solve(self, formulation: Formulation[Any, Any], options: SolveOptions, clock: Clock) -> Outcome:
+        """Optimise the objectives in their order, each fixed at its optimum before the next."""
+        model = formulation.textbook()
+        build_s = clock.elapsed_s
+        outcome = Outcome(backend=f"{self.backend.title} {self.backend.version()}", build_s=build_s)
+        bounds: list[float | None] = []
+        if options.warm_start is not None:
+            outcome.plan = formulation.parse_plan(options.warm_start)
+        for index, target in enumerate(model.objectives):
+            if clock.expired:
+                outcome.limit = "time"
+                break
+            answer, bound = self._one(model, target, options, clock, outcome.plan)
+            outcome.limit = answer.limit
+            if answer.infeasible:
+                outcome.infeasible = index == 0
+                outcome.plan = outcome.plan if index else None
+                break
+            bounds.append(bound)
+            if answer.values is None:
+                break
+            values = answer.values
+            outcome.plan = model.decode(lambda variable, values=values: values[variable.name])  # type: ignore[misc]
+            if formulation.violations(outcome.plan):
+                break  # the caller reports which
+            value = formulation.evaluate(outcome.plan)[index]
+            outcome.trace.append((clock.elapsed_s, value, bound))
+            gap = target.objective.gap(value, bound)
+            if outcome.limit != "none" and (gap is None or gap > options.gap):
+                break
+            _fix(model, target, value)
+        outcome.bounds = bounds
+        return outcome
+
+    def _one(
+        self,
+        model: TextbookModel[Any],
+        target: ModelObjective,
+        options: SolveOptions,
+        clock: Clock,
+        start: Any,
+    ) -> tuple[Answer, float | None]:
+        """Minimise one objective (negated if it is to be maximised); return its bound in the plan's terms."""
+        import pulp
+
+        sign = 1.0 if target.sense == "min" else -1.0
+        largest = max((abs(c) for c in target.expression.values()), default=0.0)
+        scale = 2.0 ** math.ceil(math.log2(SMALL / largest)) if 0 < largest < SMALL and not target.integral else 1.0
+        problem = model.problem
+        problem.sense = pulp.LpMinimize
+        problem.objective = pulp.LpAffineExpression(
+            [(variable, sign * scale * c) for variable, c in target.expression.items()]
+        )
+        request = Request(
+            time_limit_s=clock.remaining_s,
+            gap=options.gap / 2,
+            threads=options.threads,
+            seed=options.seed,
+            memory_limit_gib=options.memory_limit_gib,
+            start=None if start is None else model.encode(start),
+            settings=options.backend_options,
+        )
+        answer = self.backend.minimise(problem, request)
+        if answer.bound is None:
+            return answer, None
+        bound = sign * answer.bound / scale + target.expression.constant
+        if target.integral:
+            bound = math.ceil(bound - 1e-6) if target.sense == "min" else math.floor(bound + 1e-6)
+        return answer, target.to_plan(bound)
+
+
+def _fix(model: TextbookModel[Any], target: ModelObjective, value: float) -> None:
+    """Keep an objective at its optimum; whole values and rows that can be scaled are kept exactly."""
+    import pulp
+
+    expression, constant = target.expression, target.expression.constant
+    sign = 1.0 if target.sense == "min" else -1.0
+    if target.integral:
+        model.problem += expression == round(value)
+        return
+    items = [(variable, sign * c) for variable, c in expression.items()]
+    limit = sign * (value - constant)
+    limit += 1e-9 * max(1.0, abs(limit))
+    scaled = None
+    if all(variable.cat == pulp.LpInteger for variable, _ in items):
+        scaled = whole_row([c for _, c in items], limit)
+    if scaled is not None:
+        weights, bound = scaled
+        model.problem += pulp.LpAffineExpression(
+            [(variable, weight) for (variable, _), weight in zip(items, weights, strict=True)]
+        ) <= bound
+    else:
+        model.problem += pulp.LpAffineExpression(items) <= limit

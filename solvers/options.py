@@ -1,0 +1,56 @@
+"""What one may ask of a solver."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..instances.errors import InstanceError, OptionError
+from ..instances.fields import Count, Model, NonNegative, Positive, PositiveCount
+from ..instances.validation import validated
+
+
+class SolveOptions(Model):
+    """Limits and settings of one solve; a field that is None leaves the solver's own default.
+
+    A method that cannot honour a field that is set refuses it with an `OptionError`.
+
+    Attributes
+    ----------
+    time_limit_s
+        Wall-clock seconds, for building and solving together.
+    gap
+        Relative gap at which a plan counts as optimal.
+    threads
+        Most threads that may be used.
+    seed
+        Of everything random; the same seed and one thread give the same answer.
+    memory_limit_gib
+        Most memory that the backend may take.
+    warm_start
+        A feasible plan to start from, as plain data.
+    method_options, backend_options
+        Named settings of the method, and of the library it calls, as that library names them.
+    """
+
+    time_limit_s: Positive | None = None
+    gap: NonNegative = 1e-6
+    threads: PositiveCount | None = None
+    seed: Count | None = None
+    memory_limit_gib: Positive | None = None
+    warm_start: tuple[dict[str, Any], ...] | None = None
+    method_options: dict[str, Any] = {}
+    backend_options: dict[str, Any] = {}
+
+
+def parse_options(data: dict[str, Any]) -> SolveOptions:
+    """Return options from plain data.
+
+    Raises
+    ------
+    OptionError
+        If a field is unknown or has a value that is not allowed.
+    """
+    try:
+        return validated(SolveOptions, data, "options")
+    except InstanceError as error:
+        raise OptionError(str(error)) from None

@@ -1,0 +1,69 @@
+"""Every solver by name. A new method is one file and one line here."""
+
+from __future__ import annotations
+
+import difflib
+from functools import cache
+
+from ..instances.errors import OptionError, UnavailableError
+from .base import Solver
+
+
+@cache
+def all_solvers() -> tuple[Solver, ...]:
+    """Return every solver that is known, installed or not; importing a backend is left to its use."""
+    from .allocation_brute_force import AllocationBruteForce
+    from .allocation_cp_sat import AllocationCpSat
+    from .auto import Auto
+    from .backends import BACKENDS
+    from .best_fit import BestFit
+    from .consolidation_brute_force import ConsolidationBruteForce
+    from .consolidation_cp_sat import ConsolidationCpSat
+    from .greedy import Greedy
+    from .marginal_gain import MarginalGain
+    from .milp import Milp
+    from .staging_brute_force import StagingBruteForce
+    from .staging_cp_sat import StagingCpSat
+
+    return (
+        Auto(),
+        *(Milp(backend) for backend in BACKENDS.values()),
+        AllocationCpSat(),
+        StagingCpSat(),
+        ConsolidationCpSat(),
+        MarginalGain(),
+        Greedy(),
+        BestFit(),
+        AllocationBruteForce(),
+        StagingBruteForce(),
+        ConsolidationBruteForce(),
+    )
+
+
+def solvers_for(kind: str, *, available: bool = False) -> list[Solver]:
+    """Return the solvers of a kind of instance; only those that can be used here if `available`."""
+    return [s for s in all_solvers() if kind in s.kinds and not (available and s.unavailable())]
+
+
+def find_solver(name: str, kind: str) -> Solver:
+    """Return the solver of this name for a kind of instance.
+
+    Raises
+    ------
+    OptionError
+        If there is none of this name for the kind.
+    UnavailableError
+        If it cannot be used here.
+    """
+    wanted = "milp:highs" if name == "milp" else name
+    candidates = solvers_for(kind)
+    for solver in candidates:
+        if solver.name == wanted:
+            reason = solver.unavailable()
+            if reason:
+                raise UnavailableError(f"solver {name!r} cannot be used here: {reason}")
+            return solver
+    names = [solver.name for solver in candidates]
+    near = difflib.get_close_matches(name, names, n=1)
+    guess = f"did you mean {near[0]!r}? " if near else ""
+    raise OptionError(f"no solver {name!r} for {kind}; {guess}there are: {', '.join(names)}")

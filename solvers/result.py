@@ -1,0 +1,143 @@
+"""The result of a solve: the plan, how good it is, and everything needed to check or repeat it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import Field, SerializeAsAny, ValidationInfo, field_validator
+
+from ..formulations.base import Diagnosis, Sense
+from ..formulations.registry import FORMULATIONS
+from ..instances.base import Kind
+from ..instances.errors import ClusterplanError
+from ..instances.fields import Model
+from .options import SolveOptions
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Status = Literal["optimal", "feasible", "infeasible", "unknown", "error"]
+Limit = Literal["none", "time", "node", "memory", "interrupt"]
+
+
+class SolveError(ClusterplanError):
+    """Raised by `Result.raise_for_status` where there is no plan."""
+
+
+class ObjectiveRecord(Model):
+    """What is known about one objective.
+
+    Attributes
+    ----------
+    value
+        Of the returned plan, recomputed from the plan alone.
+    bound
+        A limit on the optimum, given the earlier objectives, that the method proved.
+    certified_bound
+        A limit that our own checker derives without trusting a solver.
+    gap, certified_gap
+        |value − bound| / |value|; 0 if equal, None if unknown or only the value is 0.
+    proven
+        Whether the gap is at most the requested one and all earlier objectives are proven.
+    """
+
+    name: str
+    sense: Sense
+    unit: str
+    value: float | None = None
+    bound: float | None = None
+    gap: float | None = None
+    certified_bound: float | None = None
+    certified_gap: float | None = None
+    proven: bool = False
+
+
+class Result(Model):
+    """What a solver found; JSON and back without loss.
+
+    Attributes
+    ----------
+    instance, kind, instance_sha256
+        What was solved: name, kind, and hash of the resolved canonical document.
+    solver, backend
+        The method, and the library with its version that did the work, if any.
+    status
+        `optimal` only if the bound proves it.
+    limit
+        What stopped the method, `none` if it ended by itself.
+    objective, bound, gap, certified_bound, certified_gap
+        Of the first objective that is not proven, else of the last; all are in `objectives`.
+    prices
+        Worth of one more unit of each resource, where the method knows it.
+    certificate
+        What lets `verify` re-derive the bound, where there is one.
+    plan
+        One entry for each job or stage; none if no plan was found.
+    runtime_s, build_s
+        Wall-clock seconds of the whole solve, and of building the model in it.
+    trace
+        (seconds, objective, bound) as the solve went on.
+    message, diagnosis
+        Anything else worth saying, and why there is no plan.
+    """
+
+    instance: str
+    kind: Kind
+    instance_sha256: str
+    solver: str
+    backend: str | None = None
+    status: Status
+    limit: Limit = "none"
+    objective: float | None = None
+    bound: float | None = None
+    gap: float | None = None
+    certified_bound: float | None = None
+    certified_gap: float | None = None
+    objectives: tuple[ObjectiveRecord, ...] = ()
+    prices: dict[str, float] | None = None
+    certificate: dict[str, Any] | None = None
+    plan: tuple[SerializeAsAny[Model], ...] | None = None
+    runtime_s: Annotated[float, Field(ge=0)] = 0.0
+    build_s: Annotated[float, Field(ge=0)] = 0.0
+    seed: int | None = None
+    options: SolveOptions = SolveOptions()
+    versions: dict[str, str] = {}
+    trace: tuple[tuple[float, float | None, float | None], ...] = ()
+    message: str | None = None
+    diagnosis: Diagnosis | None = None
+
+    @field_validator("plan", mode="before")
+    @classmethod
+    def _typed_plan(cls, value: Any, info: ValidationInfo) -> Any:
+        kind = info.data.get("kind")
+        return value if value is None or kind is None else FORMULATIONS[kind].parse_plan(value)
+
+    @property
+    def deciding(self) -> ObjectiveRecord | None:
+        """The first objective that is not proven, else the last."""
+        if not self.objectives:
+            return None
+        return next((record for record in self.objectives if not record.proven), self.objectives[-1])
+
+    def to_json(self) -> str:
+        """Return the result as one line of JSON."""
+        return self.model_dump_json()
+
+    def raise_for_status(self) -> Result:
+        """Return the result if it holds a plan.
+
+        Raises
+        ------
+        SolveError
+            If it holds none; the text says why.
+        """
+        if self.plan is None:
+            reasons = "; ".join(self.diagnosis.reasons) if self.diagnosis else self.message or "no plan was found"
+            raise SolveError(f"{self.instance}: {self.status}: {reasons}")
+        return self
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the plan, one row for each entry."""
+        import pandas as pd
+
+        return pd.DataFrame([entry.model_dump() for entry in self.plan or ()])

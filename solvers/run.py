@@ -1,0 +1,192 @@
+"""Running a solver: check what was asked, solve, verify, and say no more than is proven."""
+
+from __future__ import annotations
+
+import logging
+import platform
+from importlib import metadata
+from typing import Any
+
+from pydantic import ValidationError
+
+from ..formulations.base import Diagnosis, Formulation, Objective, Violation
+from ..formulations.registry import formulate
+from ..instances.base import Instance
+from ..instances.errors import OptionError
+from .base import Clock, Outcome, Solver
+from .options import SolveOptions
+from .result import ObjectiveRecord, Result, Status
+
+log = logging.getLogger("clusterplan")
+
+SNAP = 1e-9
+"""A bound this close to the value, relatively, is the value: solvers add floats in another order."""
+CONTRADICTION = 1e-6
+"""A bound that is better than the value by more than this, relatively, is wrong: a solver's tolerance."""
+
+
+def solve_with(instance: Instance, solver: Solver, options: SolveOptions) -> Result:
+    """Solve an instance and return a verified result.
+
+    Raises
+    ------
+    OptionError
+        If the solver cannot honour an option, or a warm start is not a feasible plan.
+    TooLargeError
+        If the method's explicit model would be too large.
+    """
+    clock = Clock(options.time_limit_s)
+    solver.check_options(options)
+    formulation = formulate(instance)
+    _check_warm_start(formulation, options)
+    diagnosis = formulation.elementary_infeasibility()
+    if diagnosis is not None:
+        outcome = Outcome(infeasible=True, message="no plan exists; counting alone proves it")
+    else:
+        log.info("%s: solving with %s", instance.name, solver.name)
+        outcome = solver.solve(formulation, options, clock)
+    if outcome.infeasible and diagnosis is None:
+        diagnosis = Diagnosis(reasons=("no plan keeps all constraints together",))
+    return conclude(formulation, solver.name, options, outcome, clock.elapsed_s, diagnosis)
+
+
+def _check_warm_start(formulation: Formulation[Any, Any], options: SolveOptions) -> None:
+    if options.warm_start is None:
+        return
+    try:
+        broken = formulation.violations(formulation.parse_plan(options.warm_start))
+    except ValidationError as error:
+        raise OptionError(f"the warm start is not a plan: {error.errors()[0]['msg']}") from None
+    if broken:
+        raise OptionError(f"the warm start is not feasible: {broken[0]}")
+
+
+def conclude(
+    formulation: Formulation[Any, Any],
+    solver: str,
+    options: SolveOptions,
+    outcome: Outcome,
+    runtime_s: float,
+    diagnosis: Diagnosis | None = None,
+) -> Result:
+    """Turn a solver's outcome into a result, after verifying its plan."""
+    plan = None if outcome.plan is None else tuple(outcome.plan)
+    broken: list[Violation] = formulation.violations(plan) if plan is not None else []
+    message, status = outcome.message, None
+    records: tuple[ObjectiveRecord, ...] = ()
+    if broken:
+        plan, status = None, "error"
+        message = f"{solver} returned a plan that fails verification: " + "; ".join(map(str, broken[:5]))
+    elif not outcome.infeasible:
+        values = formulation.evaluate(plan) if plan is not None else None
+        wrong = _contradiction(formulation, outcome, values)
+        records = objective_records(formulation, values, outcome.bounds if not wrong else (), options.gap)
+        if wrong:
+            plan, status, message, records = None, "error", f"{solver} returned {wrong}", ()
+        elif plan is not None:
+            plan = formulation.finish(plan)
+    elif plan is not None:
+        plan, status, message = None, "error", f"{solver} returned a plan and said that none exists"
+    if status is None:
+        status = _status(outcome, plan, records)
+    deciding = next((record for record in records if not record.proven), records[-1] if records else None)
+    figures = deciding.model_dump(include={"bound", "gap", "certified_bound", "certified_gap"}) if deciding else {}
+    return Result(
+        instance=formulation.instance.name,
+        kind=formulation.kind,
+        instance_sha256=formulation.instance.sha256(),
+        solver=solver,
+        backend=outcome.backend,
+        status=status,
+        limit=outcome.limit,
+        objective=deciding.value if deciding else None,
+        **figures,
+        objectives=records,
+        prices=outcome.prices,
+        certificate=outcome.certificate,
+        plan=plan,
+        runtime_s=runtime_s,
+        build_s=outcome.build_s,
+        seed=options.seed,
+        options=options,
+        versions=_versions(),
+        trace=tuple(outcome.trace),
+        message=message,
+        diagnosis=diagnosis if status == "infeasible" else None,
+    )
+
+
+def _status(outcome: Outcome, plan: Any, records: tuple[ObjectiveRecord, ...]) -> Status:
+    if outcome.infeasible:
+        return "infeasible"
+    if plan is None:
+        return "unknown"
+    return "optimal" if all(record.proven for record in records) else "feasible"
+
+
+def _padded(bounds: Any, length: int) -> list[float | None]:
+    return [*bounds, *[None] * length][:length]
+
+
+def _excess(objective: Objective, value: float, bound: float) -> float:
+    """Return by how much the bound is better than the value, relatively; it never should be."""
+    beyond = bound - value if objective.sense == "min" else value - bound
+    return beyond / max(abs(value), 1.0)
+
+
+def _contradiction(formulation: Formulation[Any, Any], outcome: Outcome, values: Any) -> str | None:
+    if values is None:
+        return None
+    bounds = _padded(outcome.bounds, len(values))
+    for objective, value, bound in zip(formulation.objectives, values, bounds, strict=True):
+        if bound is not None and _excess(objective, value, bound) > CONTRADICTION:
+            return f"a bound of {bound:.12g} that its own plan contradicts: {objective.name} is {value:.12g}"
+        if bound is None:
+            return None
+    return None
+
+
+def _snapped(objective: Objective, value: float | None, bound: float | None) -> float | None:
+    if value is None or bound is None:
+        return bound
+    close = abs(value - bound) <= SNAP * max(abs(value), 1.0)
+    return value if close or _excess(objective, value, bound) > 0 else bound
+
+
+def objective_records(
+    formulation: Formulation[Any, Any], values: Any, bounds: Any, requested_gap: float
+) -> tuple[ObjectiveRecord, ...]:
+    """Return what is known about each objective.
+
+    A bound on a later objective holds only where the earlier ones are at their optimum, so it counts
+    only if they are proven; elementary bounds hold always.
+    """
+    records, earlier_proven = [], True
+    known = _padded(bounds, len(formulation.objectives))
+    own = values or [None] * len(known)
+    elementary = formulation.elementary_bounds()
+    for objective, value, claimed, certified in zip(formulation.objectives, own, known, elementary, strict=True):
+        certified_bound = _snapped(objective, value, certified)
+        bound = objective.tighter(_snapped(objective, value, claimed) if earlier_proven else None, certified_bound)
+        gap = objective.gap(value, bound)
+        earlier_proven = earlier_proven and gap is not None and gap <= requested_gap
+        records.append(
+            ObjectiveRecord(
+                name=objective.name,
+                sense=objective.sense,
+                unit=objective.unit,
+                value=value,
+                bound=bound,
+                gap=gap,
+                certified_bound=certified_bound,
+                certified_gap=objective.gap(value, certified_bound),
+                proven=earlier_proven,
+            )
+        )
+    return tuple(records)
+
+
+def _versions() -> dict[str, str]:
+    from .. import __version__
+
+    return {"clusterplan": __version__, "python": platform.python_version(), "numpy": metadata.version("numpy")}
