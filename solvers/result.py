@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, SerializeAsAny, ValidationInfo, field_validator
@@ -18,6 +21,13 @@ if TYPE_CHECKING:
 
 Status = Literal["optimal", "feasible", "infeasible", "unknown", "error"]
 Limit = Literal["none", "time", "node", "memory", "interrupt"]
+
+
+def plan_hash(plan: Sequence[Model]) -> str:
+    """Return the hash of a plan's canonical JSON."""
+    entries = [entry.model_dump(mode="json") for entry in plan]
+    text = json.dumps(entries, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 class SolveError(ClusterplanError):
@@ -73,6 +83,8 @@ class Result(Model):
         What lets `verify` re-derive the bound, where there is one.
     plan
         One entry for each job or stage; none if no plan was found.
+    plan_sha256
+        Hash of the plan, so that a plan altered later is told from the one that was verified.
     runtime_s, build_s
         Wall-clock seconds of the whole solve, and of building the model in it.
     trace
@@ -97,6 +109,7 @@ class Result(Model):
     prices: dict[str, float] | None = None
     certificate: dict[str, Any] | None = None
     plan: tuple[SerializeAsAny[Model], ...] | None = None
+    plan_sha256: str | None = None
     runtime_s: Annotated[float, Field(ge=0)] = 0.0
     build_s: Annotated[float, Field(ge=0)] = 0.0
     seed: int | None = None

@@ -14,8 +14,9 @@ from ..formulations.registry import formulate
 from ..instances.base import Instance
 from ..instances.errors import OptionError
 from .base import Clock, Outcome, Solver
+from .diagnosis import diagnose
 from .options import SolveOptions
-from .result import ObjectiveRecord, Result, Status
+from .result import ObjectiveRecord, Result, Status, plan_hash
 
 log = logging.getLogger("clusterplan")
 
@@ -46,7 +47,7 @@ def solve_with(instance: Instance, solver: Solver, options: SolveOptions) -> Res
         log.info("%s: solving with %s", instance.name, solver.name)
         outcome = solver.solve(formulation, options, clock)
     if outcome.infeasible and diagnosis is None:
-        diagnosis = Diagnosis(reasons=("no plan keeps all constraints together",))
+        diagnosis = diagnose(formulation)
     return conclude(formulation, solver.name, options, outcome, clock.elapsed_s, diagnosis)
 
 
@@ -105,6 +106,7 @@ def conclude(
         prices=outcome.prices,
         certificate=outcome.certificate,
         plan=plan,
+        plan_sha256=None if plan is None else plan_hash(plan),
         runtime_s=runtime_s,
         build_s=outcome.build_s,
         seed=options.seed,

@@ -1,0 +1,5 @@
+"""Lets `python -m clusterplan` do what the command does."""
+
+from .planner.cli import main
+
+main()

@@ -1,0 +1,1 @@
+"""Hardware catalogues that come with the package: load one with ``catalogue:NAME``."""

@@ -1,0 +1,1 @@
+"""Worked examples that come with the package: load one with ``example:NAME``."""

@@ -1,0 +1,1 @@
+"""Reproducible synthetic instances; each says so in its name and assumptions."""

@@ -1,0 +1,413 @@
+"""The command line. stdout is data, stderr is log and progress; no traceback reaches a user."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ..instances.errors import ClusterplanError, InstanceError, OptionError, UnavailableError
+
+if TYPE_CHECKING:
+    from ..solvers.options import SolveOptions
+    from ..solvers.result import Result
+
+SOLVED, FAILED, USAGE, BAD_INSTANCE, INFEASIBLE, LIMIT_WITH_PLAN, LIMIT_NO_PLAN, NOT_VERIFIED = range(8)
+INTERRUPTED = 130
+SEVERITY = (SOLVED, LIMIT_WITH_PLAN, LIMIT_NO_PLAN, INFEASIBLE, BAD_INSTANCE, USAGE, NOT_VERIFIED, FAILED, INTERRUPTED)
+"""From harmless to grave; several files end with the gravest."""
+
+DEFAULT_TIME_LIMIT_S = 60.0
+
+
+class Format(str, Enum):
+    """How to print."""
+
+    table = "table"
+    json = "json"
+    csv = "csv"
+
+
+class Kind(str, Enum):
+    """Kinds of document."""
+
+    allocation = "allocation"
+    staging = "staging"
+    consolidation = "consolidation"
+    catalogue = "catalogue"
+    result = "result"
+
+
+class ModelFormat(str, Enum):
+    """Formats of an exported model."""
+
+    mps = "mps"
+    lp = "lp"
+
+
+app = typer.Typer(
+    name="clusterplan",
+    help="Plan deep-learning clusters by mathematical optimisation. Every plan says how good it is.",
+    epilog="Exit codes: 0 solved, 1 error, 2 usage, 3 bad instance, 4 infeasible, 5 limit with a plan, "
+    "6 no plan, 7 verification failed, 130 interrupted; of several files, the worst.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+
+def say(text: str) -> None:
+    """Print a line for people on stderr."""
+    typer.echo(text, err=True)
+
+
+def worst(codes: list[int]) -> int:
+    """Return the gravest exit code."""
+    return max(codes, key=SEVERITY.index, default=SOLVED)
+
+
+def code_of_error(error: ClusterplanError) -> int:
+    """Return the exit code that goes with an error."""
+    if isinstance(error, InstanceError):
+        return BAD_INSTANCE
+    return USAGE if isinstance(error, OptionError | UnavailableError) else FAILED
+
+
+def code_of_result(result: Result) -> int:
+    """Return the exit code that goes with a result."""
+    if result.status == "error":
+        return FAILED
+    if result.status == "infeasible":
+        return INFEASIBLE
+    if result.limit == "interrupt":
+        return INTERRUPTED
+    if result.plan is None:
+        return LIMIT_NO_PLAN
+    return SOLVED if result.limit == "none" or result.status == "optimal" else LIMIT_WITH_PLAN
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from .. import __version__
+
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and leave.")
+    ] = False,
+) -> None:
+    """Do what all commands share."""
+    del version
+
+
+def _setting(text: str) -> tuple[str, Any]:
+    """Read KEY=VALUE; a value that looks like a number or truth value is one."""
+    import yaml
+
+    key, sign, value = text.partition("=")
+    if not sign or not key:
+        raise OptionError(f"--set {text!r}: write KEY=VALUE")
+    try:
+        parsed = yaml.safe_load(value)
+    except yaml.YAMLError:
+        parsed = value
+    return key, parsed if isinstance(parsed, bool | int | float | str) else value
+
+
+def _options(config: Path | None, given: dict[str, Any], settings: list[str]) -> tuple[str | None, SolveOptions]:
+    """Merge the configuration file with the options given on the command line, which win."""
+    from ..instances.reading import parse_document, read_text
+    from ..solvers.options import parse_options
+
+    merged: dict[str, Any] = {"time_limit_s": DEFAULT_TIME_LIMIT_S}
+    solver = None
+    if config is not None:
+        data = parse_document(read_text(config), str(config), config.suffix.lower())
+        if not isinstance(data, dict):
+            raise OptionError(f"{config}: is not a mapping of options such as 'time_limit_s: 60'")
+        solver = data.pop("solver", None)
+        merged |= data
+    merged |= {key: value for key, value in given.items() if value is not None}
+    if merged["time_limit_s"] == 0:
+        merged["time_limit_s"] = None
+    for text in settings:
+        key, value = _setting(text)
+        merged.setdefault("method_options", {})
+        merged["method_options"] = {**merged["method_options"], key: value}
+    return solver, parse_options(merged)
+
+
+def _solve_one(file: str, solver: str, options: SolveOptions, quiet: bool) -> Result:
+    from ..instances.document import load
+    from .api import solve as solve_instance
+    from .output import console
+
+    instance = load(file)
+    if quiet or not sys.stderr.isatty():
+        return solve_instance(instance, solver, options)
+    limit = f", at most {options.time_limit_s:g} s" if options.time_limit_s else ""
+    with console(stderr=True).status(f"{instance.name}: {solver}{limit} …"):
+        return solve_instance(instance, solver, options)
+
+
+@app.command()
+def solve(
+    files: Annotated[list[str], typer.Argument(help="Instance files, or example:NAME.", show_default=False)],
+    solver: Annotated[str | None, typer.Option(help="A name from 'clusterplan solvers'. [default: auto]")] = None,
+    time_limit: Annotated[
+        float | None, typer.Option(help="Seconds for each instance, 0 for no limit. [default: 60]")
+    ] = None,
+    gap: Annotated[float | None, typer.Option(help="Relative gap that counts as optimal. [default: 1e-6]")] = None,
+    threads: Annotated[int | None, typer.Option(help="Most threads to use.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Of everything random.")] = None,
+    memory_limit: Annotated[float | None, typer.Option(help="GiB that the backend may take.")] = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Option of the method; may be repeated.")
+    ] = None,
+    config: Annotated[Path | None, typer.Option(help="YAML file with options; those given here win.")] = None,
+    format: Annotated[Format, typer.Option(help="How to print.")] = Format.table,
+    output: Annotated[Path | None, typer.Option(help="Also write the results here, one JSON object a line.")] = None,
+    verbose: Annotated[int, typer.Option("--verbose", "-v", count=True, help="Say more; twice: even more.")] = 0,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, only errors.")] = False,
+) -> None:
+    """Solve instances; every plan is verified before it is shown."""
+    from .output import COLUMNS, console, csv_line, csv_row, notes, plan_table, summary_table
+
+    level = logging.ERROR if quiet else (logging.WARNING, logging.INFO, logging.DEBUG)[min(verbose, 2)]
+    logging.basicConfig(level=level, stream=sys.stderr, format="%(levelname)s %(message)s")
+    given = {
+        "time_limit_s": time_limit,
+        "gap": gap,
+        "threads": threads,
+        "seed": seed,
+        "memory_limit_gib": memory_limit,
+    }
+    configured, options = _options(config, given, settings or [])
+    if output is not None:
+        _write(output, "")
+    if format is Format.csv:
+        typer.echo(csv_line(COLUMNS))
+    codes: list[int] = []
+    results: list[Result] = []
+    for file in files:
+        try:
+            result = _solve_one(file, solver or configured or "auto", options, quiet)
+        except ClusterplanError as error:
+            say(str(error) if isinstance(error, InstanceError) else f"{file}: {error}")
+            codes.append(code_of_error(error))
+            continue
+        results.append(result)
+        codes.append(code_of_result(result))
+        if output is not None:
+            _write(output, result.to_json() + "\n", append=True)
+        if format is Format.json:
+            typer.echo(result.to_json())
+        elif format is Format.csv:
+            typer.echo(csv_line(csv_row(result)))
+    if format is Format.table and results:
+        out = console()
+        out.print(summary_table(results))
+        plan = plan_table(results[0]) if len(files) == 1 else None
+        if plan is not None:
+            out.print(plan)
+        for result in results:
+            for line in notes(result):
+                out.print(line if len(files) == 1 else f"{result.instance}: {line}", markup=False)
+    raise typer.Exit(worst(codes))
+
+
+def _write(path: Path, text: str, append: bool = False) -> None:
+    try:
+        with path.open("a" if append else "w", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        raise OptionError(f"{path}: cannot be written: {error.strerror or error}") from None
+
+
+@app.command()
+def verify(
+    instance_file: Annotated[str, typer.Argument(metavar="INSTANCE", help="The instance that was solved.")],
+    result_file: Annotated[Path, typer.Argument(metavar="RESULT", help="What 'solve --format json' printed.")],
+    format: Annotated[Format, typer.Option(help="How to print.")] = Format.table,
+) -> None:
+    """Check stored results: constraints, objective, bounds and every stored figure."""
+    from ..instances.document import load
+    from .verification import Verification, parse_result, read_results
+    from .verification import verify as check
+
+    instance = load(instance_file)
+    found = []
+    for data in read_results(result_file):
+        try:
+            found.append(check(instance, parse_result(data, str(result_file))))
+        except InstanceError as error:
+            faults = tuple(f"{fault.path}: {fault.what}" for fault in error.faults)
+            found.append(Verification(instance=instance.name, ok=False, faults=faults))
+    if format is Format.csv:
+        raise OptionError("verify prints a table or JSON; --format csv is not for it")
+    for verification in found:
+        if format is Format.json:
+            typer.echo(verification.model_dump_json())
+            continue
+        typer.echo(f"{verification.instance}: {'verified' if verification.ok else 'VERIFICATION FAILED'}")
+        for title, lines in (
+            ("wrong", verification.faults),
+            ("confirmed", verification.confirmed),
+            ("not re-derived here", verification.claimed),
+        ):
+            for line in lines:
+                typer.echo(f"  {title}: {line}")
+    raise typer.Exit(SOLVED if all(v.ok for v in found) else NOT_VERIFIED)
+
+
+@app.command()
+def validate(
+    files: Annotated[list[str], typer.Argument(help="Instance files, or example:NAME.", show_default=False)],
+) -> None:
+    """Check instance files without solving them; one line for each fault."""
+    from ..instances.document import load
+
+    codes = []
+    for file in files:
+        try:
+            instance = load(file)
+        except ClusterplanError as error:
+            say(str(error))
+            codes.append(code_of_error(error))
+            continue
+        sizes = ", ".join(
+            f"{len(rows)} {field}"
+            for field in type(instance).model_fields
+            if isinstance(rows := getattr(instance, field), tuple) and field != "assumptions"
+        )
+        typer.echo(f"{file}: {instance.kind}, {sizes}; fine")
+    raise typer.Exit(worst(codes))
+
+
+@app.command()
+def schema(kind: Annotated[Kind, typer.Argument(help="Which document.")]) -> None:
+    """Print the JSON Schema of a document."""
+    import json
+
+    from ..instances.document import DOCUMENTS
+    from ..solvers.result import Result
+
+    model = Result if kind is Kind.result else DOCUMENTS[kind.value]
+    typer.echo(json.dumps(model.model_json_schema(), indent=2))
+
+
+@app.command()
+def solvers(format: Annotated[Format, typer.Option(help="How to print.")] = Format.table) -> None:
+    """List the solvers: what they can solve and prove, and whether they can be used here."""
+    import json
+
+    from ..solvers.registry import all_solvers
+    from .output import console, csv_line, table
+
+    rows = [
+        {
+            "solver": solver.name,
+            "kinds": list(solver.kinds),
+            "proves": solver.proves,
+            "available": solver.unavailable() is None,
+            "what": solver.unavailable() or solver.what,
+            "options": {key: option.what for key, option in solver.method_options.items()},
+        }
+        for solver in all_solvers()
+    ]
+    if format is Format.json:
+        typer.echo("\n".join(json.dumps(row) for row in rows))
+        return
+    cells = [
+        [
+            str(row["solver"]),
+            " ".join(solver.kinds),
+            "yes" if row["proves"] else "no",
+            "yes" if row["available"] else "no",
+            str(row["what"]),
+        ]
+        for row, solver in zip(rows, all_solvers(), strict=True)
+    ]
+    titles = ["solver", "kinds", "proves", "here", "what it is"]
+    if format is Format.csv:
+        typer.echo("\n".join(csv_line(line) for line in [titles, *cells]))
+    else:
+        console().print(table([(title, False) for title in titles], cells))
+
+
+@app.command()
+def doctor() -> None:
+    """Check that the libraries load together and that every solver answers right."""
+    from .doctor import examine
+    from .output import console, table
+
+    findings = examine()
+    rows = [[finding.what, "fine" if finding.ok else "WRONG", finding.detail] for finding in findings]
+    console().print(table([("what", False), ("", False), ("detail", False)], rows))
+    raise typer.Exit(SOLVED if all(finding.ok or not finding.needed for finding in findings) else FAILED)
+
+
+@app.command("export-model")
+def export_model(
+    file: Annotated[str, typer.Argument(help="An instance file, or example:NAME.")],
+    format: Annotated[ModelFormat, typer.Option(help="MPS or LP.")] = ModelFormat.mps,
+    objective: Annotated[
+        int, typer.Option(help="Which objective, counted from 1, of an instance that has several.")
+    ] = 1,
+    output: Annotated[Path | None, typer.Option(help="Where to write it; stdout if not given.")] = None,
+) -> None:
+    """Write the textbook model for any other solver; earlier objectives are not fixed in it."""
+    import tempfile
+
+    from ..formulations.registry import formulate
+    from ..instances.document import load
+
+    model = formulate(load(file)).textbook()
+    if not 1 <= objective <= len(model.objectives):
+        raise OptionError(f"--objective {objective}: the instance has {len(model.objectives)}")
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / f"model.{format.value}"
+        model.write(path, objective - 1)
+        text = path.read_text(encoding="utf-8")
+    if output is not None:
+        _write(output, text)
+    else:
+        typer.echo(text, nl=False)
+
+
+def main() -> None:
+    """Run the command line; turn every error into one line and an exit code."""
+    from .cli_inputs import generators, importers
+
+    app.add_typer(importers, name="import")
+    app.add_typer(generators, name="generate")
+    try:
+        app()
+    except ClusterplanError as error:
+        say(str(error))
+        sys.exit(code_of_error(error))
+    except KeyboardInterrupt:
+        say("interrupted; what was printed before is complete")
+        sys.exit(INTERRUPTED)
+    except BrokenPipeError:
+        # The reader has seen enough; nothing more can be written, not even at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(SOLVED)
+    except MemoryError:
+        say("out of memory; try a smaller instance, or a method with a smaller model")
+        sys.exit(FAILED)
+    except Exception as error:  # noqa: BLE001 - the last resort: a user sees a line, not a traceback
+        if os.environ.get("CLUSTERPLAN_DEBUG"):
+            raise
+        say(f"internal error: {type(error).__name__}: {error}. Please report it; CLUSTERPLAN_DEBUG=1 shows where")
+        sys.exit(FAILED)

@@ -1,0 +1,155 @@
+"""The commands that make instances: `import SOURCE` and `generate KIND`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ..instances.errors import OptionError
+
+if TYPE_CHECKING:
+    from ..instances.base import Instance
+
+importers = typer.Typer(help="Turn somebody else's data into an instance.", no_args_is_help=True, rich_markup_mode=None)
+generators = typer.Typer(help="Make a reproducible synthetic instance.", no_args_is_help=True, rich_markup_mode=None)
+
+Output = Annotated[Path | None, typer.Option(help="YAML or JSON file to write; YAML on stdout if not given.")]
+Seed = Annotated[int, typer.Option(help="The same seed gives the same instance.")]
+
+
+def _emit(instance: Instance, output: Path | None) -> None:
+    from ..instances.document import save, to_text
+
+    if output is None:
+        typer.echo(to_text(instance), nl=False)
+        return
+    save(instance, output)
+    typer.echo(f"{output}: {instance.kind} instance {instance.name!r}", err=True)
+    for assumption in instance.assumptions:
+        typer.echo(f"  assumed: {assumption}", err=True)
+
+
+def _pairs(text: str, option: str, kind: type) -> dict[str, Any]:
+    """Read NAME=NUMBER,NAME=NUMBER."""
+    found = {}
+    for part in text.split(","):
+        name, sign, value = part.strip().partition("=")
+        try:
+            if not (sign and name):
+                raise ValueError
+            found[name] = kind(value)
+        except ValueError:
+            raise OptionError(f"{option} {part.strip()!r}: write NAME=NUMBER, several separated by commas") from None
+    return found
+
+
+@importers.command()
+def gavel(
+    throughputs: Annotated[Path, typer.Option(help="simulation_throughputs.json")],
+    trace: Annotated[Path, typer.Option(help="A .trace file.")],
+    capacity: Annotated[str, typer.Option(help="GPUs of each type, such as v100=64,p100=64,k80=64.")],
+    first: Annotated[int | None, typer.Option(help="Only the first N jobs of the trace.", min=1)] = None,
+    output: Output = None,
+) -> None:
+    """Jobs with measured speeds on three GPU types (Gavel, OSDI'20): an allocation instance."""
+    from ..instances.importers.gavel import import_gavel
+
+    _emit(import_gavel(throughputs, trace, _pairs(capacity, "--capacity", int), first), output)
+
+
+@importers.command()
+def tiresias(
+    jobs: Annotated[Path, typer.Option(help="Job list of the simulator, CSV.")],
+    cluster: Annotated[Path, typer.Option(help="Cluster description of the simulator, CSV.")],
+    tensor_sizes: Annotated[
+        Path | None, typer.Option(help="JSON: model → tensor sizes; by default those of the simulator.")
+    ] = None,
+    output: Output = None,
+) -> None:
+    """Jobs and clusters of the Tiresias simulator (NSDI'19): a consolidation instance."""
+    from ..instances.importers.tiresias import import_tiresias
+
+    _emit(import_tiresias(jobs, cluster, tensor_sizes), output)
+
+
+@importers.command()
+def sailor(
+    model_dir: Annotated[Path, typer.Option(help="Folder of one model's profiles, such as profiles/OPT-350.")],
+    types: Annotated[str, typer.Option(help="GPU types, separated by commas.")],
+    microbatch: Annotated[int, typer.Option(help="Samples of the profiled batch.", min=1)],
+    limit: Annotated[str | None, typer.Option(help="Units of each type, such as A100-40=8,GH-96=4.")] = None,
+    throughput: Annotated[float | None, typer.Option(help="Floor in samples/s.")] = None,
+    price: Annotated[str | None, typer.Option(help="USD per GPU-hour, such as Titan-RTX=0.5.")] = None,
+    parallel_share: Annotated[float, typer.Option(help="Share of the compute time that units divide.")] = 0.99,
+    link_gbit_per_s: Annotated[float, typer.Option(help="Speed of the links.")] = 100.0,
+    samples: Annotated[float, typer.Option(help="Samples to train.")] = 1e6,
+    output: Output = None,
+) -> None:
+    """Measured layer times of a language model on several GPU types (Sailor): a staging instance."""
+    from ..instances.importers.sailor import import_sailor
+
+    instance = import_sailor(
+        model_dir,
+        [name.strip() for name in types.split(",")],
+        microbatch,
+        _pairs(limit, "--limit", int) if limit else None,
+        throughput,
+        prices=_pairs(price, "--price", float) if price else None,
+        parallel_share=parallel_share,
+        link_gbit_per_s=link_gbit_per_s,
+        samples=samples,
+    )
+    _emit(instance, output)
+
+
+@generators.command()
+def allocation(
+    jobs: Annotated[int, typer.Option(help="How many jobs.", min=1)],
+    resources: Annotated[int, typer.Option(help="How many resources.", min=1, max=4)] = 3,
+    tightness: Annotated[float, typer.Option(help="0: plenty; 1: only the smallest fit.", min=0, max=1)] = 0.5,
+    optional_share: Annotated[float, typer.Option(help="Share of jobs that may wait.", min=0, max=1)] = 0.0,
+    seed: Seed = 0,
+    output: Output = None,
+) -> None:
+    """Jobs with published speed coefficients and heavy-tailed remaining work."""
+    from ..instances.generators.allocation import generate_allocation
+
+    _emit(generate_allocation(jobs, resources, tightness, optional_share, seed), output)
+
+
+@generators.command()
+def staging(
+    layers: Annotated[int, typer.Option(help="How many layers.", min=1)],
+    types: Annotated[int, typer.Option(help="How many types of hardware.", min=1)],
+    limits: Annotated[str, typer.Option(help="none, loose or tight.")] = "loose",
+    memory: Annotated[bool, typer.Option(help="Units have a memory limit.")] = False,
+    transfers: Annotated[bool, typer.Option(help="Stages wait for their input.")] = False,
+    seed: Seed = 0,
+    output: Output = None,
+) -> None:
+    """A chain of embedding and dense layers on random hardware."""
+    from ..instances.generators.staging import generate_staging
+
+    if limits not in ("none", "loose", "tight"):
+        raise OptionError(f"--limits {limits!r}: allowed are none, loose and tight")
+    _emit(generate_staging(layers, types, limits, memory, transfers, seed), output)  # type: ignore[arg-type]
+
+
+@generators.command()
+def consolidation(
+    servers: Annotated[int, typer.Option(help="How many servers.", min=1)],
+    jobs: Annotated[int, typer.Option(help="How many jobs.", min=1)],
+    gpus_per_server: Annotated[int, typer.Option(help="GPUs of each server.", min=1)] = 8,
+    load: Annotated[float | None, typer.Option(help="GPUs asked over GPUs free.")] = None,
+    required_share: Annotated[float, typer.Option(help="Share of jobs that must be consolidated.")] = 0.3,
+    preferred_share: Annotated[float, typer.Option(help="Share of jobs that had better be.")] = 0.3,
+    seed: Seed = 0,
+    output: Output = None,
+) -> None:
+    """Jobs of 1 to 32 GPUs on partly filled servers."""
+    from ..instances.generators.consolidation import generate_consolidation
+
+    made = generate_consolidation(servers, jobs, gpus_per_server, load, required_share, preferred_share, seed)
+    _emit(made, output)

@@ -1,0 +1,166 @@
+"""How results are shown: tables for people, JSON lines and CSV for programs."""
+
+from __future__ import annotations
+
+import csv
+import io
+import sys
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from ..solvers.result import Result
+
+Format = Literal["table", "json", "csv"]
+MOST_ROWS = 60
+COLUMNS = (
+    "instance",
+    "kind",
+    "solver",
+    "status",
+    "limit",
+    "objective_name",
+    "objective",
+    "bound",
+    "gap",
+    "certified_bound",
+    "certified_gap",
+    "runtime_s",
+)
+
+
+def console(stderr: bool = False) -> Console:
+    """Return a console that does not cut lines where the output is not a terminal."""
+    stream = sys.stderr if stderr else sys.stdout
+    width = None if stream.isatty() else 200
+    return Console(file=stream, width=width, highlight=False, soft_wrap=False)
+
+
+def figure(value: float | None, digits: int = 7) -> str:
+    """Return a number for people; an unknown one is a dash."""
+    if value is None:
+        return "–"
+    if value == int(value) and abs(value) < 1e12:
+        return f"{int(value):,}"
+    return f"{value:,.{max(0, digits - len(str(int(abs(value)))))}f}" if 1e-3 <= abs(value) < 1e12 else f"{value:.4g}"
+
+
+def percent(value: float | None) -> str:
+    """Return a gap in per cent; a proven one is 0."""
+    if value is None:
+        return "–"
+    if value == 0:
+        return "0 %"
+    return f"{100 * value:.2f} %" if value >= 5e-5 else f"{100 * value:.0e} %"
+
+
+def table(columns: Sequence[tuple[str, bool]], rows: Iterable[Sequence[str]]) -> Table:
+    """Return a table of plain text; a column is (title, whether it holds numbers)."""
+    made = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold")
+    for title, numeric in columns:
+        made.add_column(title, justify="right" if numeric else "left", no_wrap=numeric)
+    for row in rows:
+        made.add_row(*(escape(cell) for cell in row))
+    return made
+
+
+def _status(result: Result) -> str:
+    return result.status if result.limit == "none" else f"{result.status} ({result.limit} limit)"
+
+
+def summary_table(results: Sequence[Result]) -> Table:
+    """Return one row for each objective of each result."""
+    columns = [
+        ("instance", False),
+        ("solver", False),
+        ("status", False),
+        ("objective", False),
+        ("value", True),
+        ("bound", True),
+        ("gap", True),
+        ("certified bound", True),
+        ("check", False),
+        ("seconds", True),
+    ]
+    rows = []
+    for result in results:
+        check = "verified" if result.plan is not None else "–"
+        head = [result.instance, result.solver, _status(result)]
+        tail = [check, f"{result.runtime_s:.2f}"]
+        for index, record in enumerate(result.objectives or [None]):
+            figures = ["–"] * 5
+            if record is not None:
+                name = f"{record.name} [{record.unit}]" if record.unit != record.name else record.name
+                values = [figure(record.value), figure(record.bound), percent(record.gap)]
+                figures = [name, *values, figure(record.certified_bound)]
+            rows.append([*(head if index == 0 else [""] * 3), *figures, *(tail if index == 0 else [""] * 2)])
+    return table(columns, rows)
+
+
+def plan_table(result: Result) -> Table | None:
+    """Return the plan of a result, at most 60 rows of it."""
+    if result.plan is None:
+        return None
+    entries = [entry.model_dump() for entry in result.plan[:MOST_ROWS]]
+    if result.kind == "allocation":
+        columns = [("job", False), ("placed", False), ("variant", False), ("ps", True), ("workers", True)]
+        rows = [
+            [e["job"], "yes" if e["placed"] else "no", e["variant"] or "–", str(e["ps"]), str(e["workers"])]
+            for e in entries
+        ]
+    elif result.kind == "staging":
+        columns = [("stage", True), ("layers", False), ("type", False), ("units", True)]
+        rows = [
+            [str(i), f"{e['first_layer']}–{e['last_layer']}", e["type"], str(e["units"])] for i, e in enumerate(entries)
+        ]
+    else:
+        columns = [("job", False), ("placed", False), ("where, or why not", False)]
+        rows = [[e["job"], "yes" if e["placed"] else "no", _where(e)] for e in entries]
+    made = table(columns, rows)
+    if len(result.plan) > MOST_ROWS:
+        made.caption = f"{len(result.plan) - MOST_ROWS} more; see --format json"
+    return made
+
+
+def _where(entry: dict[str, Any]) -> str:
+    if not entry["placed"]:
+        return entry["reason"] or ""
+    groups = entry["groups"] or {"": entry["servers"]}
+    parts = [
+        f"{group + ': ' if group else ''}" + ", ".join(f"{n}×{server}" for server, n in placed.items())
+        for group, placed in groups.items()
+    ]
+    return "; ".join(parts)
+
+
+def notes(result: Result) -> list[str]:
+    """Return what else there is to say about a result, a line each."""
+    lines = [result.message] if result.message else []
+    if result.diagnosis:
+        lines += [f"why: {reason}" for reason in result.diagnosis.reasons]
+        lines += [f"what would help: {remedy}" for remedy in result.diagnosis.remedies]
+    return lines
+
+
+def safe_cell(value: Any) -> Any:
+    """Return a CSV cell that no spreadsheet takes for a formula."""
+    return f"'{value}" if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r") else value
+
+
+def csv_row(result: Result) -> list[Any]:
+    """Return the figures of `COLUMNS`."""
+    data = result.model_dump()
+    data["objective_name"] = result.deciding.name if result.deciding else None
+    return [safe_cell(data[column]) for column in COLUMNS]
+
+
+def csv_line(cells: Sequence[Any]) -> str:
+    """Return one line of CSV without its end."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="").writerow(cells)
+    return text.getvalue()

@@ -1,0 +1,188 @@
+"""Checking a stored result against its instance, without trusting whoever made it.
+
+The objective is recomputed from the plan, every constraint is checked, the elementary bound is derived
+again, and every stored figure has to agree. What only the solver vouches for is listed as claimed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from ..formulations.base import Formulation, agree
+from ..formulations.registry import FORMULATIONS, formulate
+from ..instances.base import Instance
+from ..instances.errors import Fault, InstanceError
+from ..instances.fields import Model
+from ..instances.reading import fail, read_text
+from ..instances.validation import validated
+from ..solvers.result import ObjectiveRecord, Result, plan_hash
+from ..solvers.run import objective_records
+
+
+class Verification(Model):
+    """What the check found.
+
+    Attributes
+    ----------
+    ok
+        Whether nothing is wrong.
+    faults
+        Each broken constraint, and each stored figure that does not agree.
+    confirmed
+        What was derived again and agrees.
+    claimed
+        What only the solver vouches for.
+    """
+
+    instance: str
+    ok: bool
+    faults: tuple[str, ...] = ()
+    confirmed: tuple[str, ...] = ()
+    claimed: tuple[str, ...] = ()
+
+
+def _differs(stored: float | None, derived: float | None) -> bool:
+    if stored is None or derived is None:
+        return stored is not derived
+    return not agree(stored, derived)
+
+
+def _shown(value: float | None) -> str:
+    return "unknown" if value is None else f"{value:.10g}"
+
+
+def _record_faults(stored: ObjectiveRecord, derived: ObjectiveRecord, place: str) -> Iterator[str]:
+    """Compare a stored record with the one derived from the plan, the stored bound being taken as given."""
+    for field in ("name", "sense", "unit", "proven"):
+        if getattr(stored, field) != getattr(derived, field):
+            yield f"{place}.{field} is stored as {getattr(stored, field)}; it is {getattr(derived, field)}"
+    for field in ("value", "bound", "gap", "certified_bound", "certified_gap"):
+        old, new = getattr(stored, field), getattr(derived, field)
+        if _differs(old, new):
+            yield f"{place}.{field} is stored as {_shown(old)}; recomputed it is {_shown(new)}"
+
+
+def _headline_faults(result: Result) -> Iterator[str]:
+    """Check that the top level repeats the deciding record, and that the status says no more."""
+    record = result.deciding
+    for field, source in (
+        ("objective", "value"),
+        ("bound", "bound"),
+        ("gap", "gap"),
+        ("certified_bound", "certified_bound"),
+        ("certified_gap", "certified_gap"),
+    ):
+        old, new = getattr(result, field), getattr(record, source) if record else None
+        if _differs(old, new):
+            yield f"{field} is stored as {_shown(old)}; the objectives say {_shown(new)}"
+    proven = bool(result.objectives) and all(record.proven for record in result.objectives)
+    if result.plan is not None and (result.status == "optimal") != proven:
+        yield f"status is stored as {result.status}; the gaps say {'optimal' if proven else 'feasible'}"
+    if (result.plan is not None) != (result.status in ("optimal", "feasible")):
+        yield f"status is stored as {result.status}, {'with' if result.plan is not None else 'without'} a plan"
+
+
+def _plan_faults(formulation: Formulation[Any, Any], result: Result) -> Iterator[str]:
+    """Check constraints, then every figure that depends on the plan."""
+    assert result.plan is not None
+    broken = formulation.violations(result.plan)
+    yield from (f"broken constraint: {violation}" for violation in broken)
+    if not broken:
+        values = formulation.evaluate(result.plan)
+        bounds = [record.bound for record in result.objectives]
+        derived = objective_records(formulation, values, bounds, result.options.gap)
+        if len(result.objectives) != len(derived):
+            yield f"objectives has {len(result.objectives)} records; the instance has {len(derived)} objectives"
+        for index, (old, new) in enumerate(zip(result.objectives, derived, strict=False)):
+            yield from _record_faults(old, new, f"objectives[{index}] ({new.name})")
+            if old.bound is not None and formulation.objectives[index].better(values[index], old.bound):
+                yield f"objectives[{index}] ({new.name}): the plan is better than the stored bound"
+    if result.plan_sha256 != plan_hash(result.plan):
+        yield "plan_sha256 does not agree with the plan: the plan was altered after it was solved"
+
+
+def verify(instance: Instance, result: Result) -> Verification:
+    """Check a result against its instance.
+
+    Returns
+    -------
+    verification
+        `ok` only if every constraint holds and every stored figure agrees with what is derived here.
+    """
+    name = instance.name
+    if result.kind != instance.kind:
+        return Verification(instance=name, ok=False, faults=(f"the result is of kind {result.kind}",))
+    faults: list[str] = []
+    if result.instance_sha256 != instance.sha256():
+        faults.append("instance_sha256 does not agree: the result is of another instance, or it was changed since")
+    if result.instance != instance.name:
+        faults.append(f"instance is stored as {result.instance!r}; it is called {instance.name!r}")
+    formulation = formulate(instance)
+    confirmed, claimed = [], []
+    if result.plan is not None:
+        faults += _plan_faults(formulation, result)
+    else:
+        elementary = formulation.elementary_infeasibility()
+        if result.status == "infeasible" and elementary is not None:
+            confirmed.append("infeasible: " + "; ".join(elementary.reasons))
+        elif result.status == "infeasible":
+            claimed.append(f"that no plan exists, claimed by {result.solver}")
+    faults += _headline_faults(result)
+    if not faults and result.plan is not None:
+        confirmed.append("every constraint holds")
+        for record in result.objectives:
+            text = f"{record.name} = {_shown(record.value)} {record.unit}"
+            confirmed.append(f"{text}, certified bound {_shown(record.certified_bound)}")
+            if _differs(record.bound, record.certified_bound):
+                claimed.append(f"the bound {_shown(record.bound)} on {record.name}, claimed by {result.solver}")
+    return Verification(
+        instance=name, ok=not faults, faults=tuple(faults), confirmed=tuple(confirmed), claimed=tuple(claimed)
+    )
+
+
+def read_results(path: Path) -> list[dict[str, Any]]:
+    """Return the results of a file as plain data: one JSON object, or one a line.
+
+    Raises
+    ------
+    InstanceError
+        If the file does not hold results.
+    """
+    text, source = read_text(path).strip(), str(path)
+    decoder, position, found = json.JSONDecoder(), 0, []
+    while position < len(text):
+        try:
+            data, position = decoder.raw_decode(text, position)
+        except (json.JSONDecodeError, RecursionError) as error:
+            raise fail(source, f"is not JSON: {error}") from None
+        if not isinstance(data, dict) or data.get("kind") not in FORMULATIONS or "instance_sha256" not in data:
+            raise fail(source, "is not a result; give what 'clusterplan solve --format json' printed")
+        found.append(data)
+        while position < len(text) and text[position].isspace():
+            position += 1
+    return found
+
+
+def parse_result(data: dict[str, Any], source: str) -> Result:
+    """Return a stored result.
+
+    Raises
+    ------
+    InstanceError
+        Naming each field, of the plan too, that has a value which is not allowed.
+    """
+    plan = data.get("plan")
+    faults: list[Fault] = []
+    if plan is not None and not isinstance(plan, list):
+        raise fail(source, "is not a list of entries", "plan")
+    for index, entry in enumerate(plan or ()):
+        try:
+            validated(FORMULATIONS[data["kind"]].entry, entry, source)
+        except InstanceError as error:
+            faults += [Fault(f.source, f"plan[{index}].{f.path}".rstrip("."), f.what) for f in error.faults]
+    if faults:
+        raise InstanceError(faults)
+    return validated(Result, data, source)
