@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -64,7 +64,8 @@ class TextbookModel(Generic[EntryT]):
     problem: pulp.LpProblem
     objectives: tuple[ModelObjective, ...]
     decode: Callable[[Callable[[Any], float]], tuple[EntryT, ...]]
-    encode: Callable[[Sequence[EntryT]], Mapping[Any, float]] = field(default=lambda _: {})
+    encode: Callable[[Sequence[EntryT]], Mapping[Any, float]]
+    _nothing: Any = None
 
     def set_objective(self, index: int) -> None:
         """Make the objective at this place in the order the one that PuLP optimises."""
@@ -72,7 +73,30 @@ class TextbookModel(Generic[EntryT]):
 
         chosen = self.objectives[index]
         self.problem.sense = pulp.LpMinimize if chosen.sense == "min" else pulp.LpMaximize
-        self.problem.objective = chosen.expression
+        self._optimise(list(chosen.expression.items()), chosen.expression.constant)
+
+    def minimise(self, index: int, scale: float) -> None:
+        """Make `scale` times an objective, without its constant, the one to be minimised."""
+        import pulp
+
+        self.problem.sense = pulp.LpMinimize
+        self._optimise([(x, scale * c) for x, c in self.objectives[index].expression.items()])
+
+    def _optimise(self, terms: list[tuple[Any, float]], constant: float = 0.0) -> None:
+        """Set the objective to the terms without zeros, or where none is left to a variable fixed at 0.
+
+        PuLP writes a variable that stands nowhere with a coefficient, or an empty objective, to files that
+        CBC cannot read.
+        """
+        import pulp
+
+        terms = [(variable, coefficient) for variable, coefficient in terms if coefficient]
+        if not terms:
+            if self._nothing is None:
+                self._nothing = pulp.LpVariable("nothing", lowBound=0)
+                self.problem += self._nothing <= 0
+            terms = [(self._nothing, 1.0)]
+        self.problem.objective = pulp.LpAffineExpression(terms, constant)
 
     def write(self, path: Path, index: int = 0) -> None:
         """Write the model with one of its objectives to an MPS or LP file, as the ending says."""

@@ -258,7 +258,7 @@ class Cbc(Backend):
     @staticmethod
     def _answer(problem: Any, log: str) -> Answer:
         """Read what the log says; PuLP's status alone does not tell a limit from an optimum."""
-        if re.search(r"problem proven infeasible|Problem is infeasible|Integer infeasible", log, re.I):
+        if re.search(r"problem proven infeasible|Linear relaxation infeasible|Problem is infeasible|Integer infeasible", log, re.I):
             return Answer(None, None, infeasible=True)
         limit: Limit = "none"
         if re.search(r"Result - Stopped on time|Exiting on maximum time", log):

@@ -49,7 +49,7 @@ class Milp(Solver):
             if clock.expired:
                 outcome.limit = "time"
                 break
-            answer, bound = self._one(model, target, options, clock, outcome.plan)
+            answer, bound = self._one(model, index, options, clock, outcome.plan)
             outcome.limit = answer.limit
             if answer.infeasible:
                 outcome.infeasible = index == 0
@@ -74,22 +74,17 @@ class Milp(Solver):
     def _one(
         self,
         model: TextbookModel[Any],
-        target: ModelObjective,
+        index: int,
         options: SolveOptions,
         clock: Clock,
         start: Any,
     ) -> tuple[Answer, float | None]:
         """Minimise one objective (negated if it is to be maximised); return its bound in the plan's terms."""
-        import pulp
-
+        target = model.objectives[index]
         sign = 1.0 if target.sense == "min" else -1.0
         largest = max((abs(c) for c in target.expression.values()), default=0.0)
         scale = 2.0 ** math.ceil(math.log2(SMALL / largest)) if 0 < largest < SMALL and not target.integral else 1.0
-        problem = model.problem
-        problem.sense = pulp.LpMinimize
-        problem.objective = pulp.LpAffineExpression(
-            [(variable, sign * scale * c) for variable, c in target.expression.items()]
-        )
+        model.minimise(index, sign * scale)
         request = Request(
             time_limit_s=clock.remaining_s,
             gap=options.gap / 2,
@@ -99,7 +94,7 @@ class Milp(Solver):
             start=None if start is None else model.encode(start),
             settings=options.backend_options,
         )
-        answer = self.backend.minimise(problem, request)
+        answer = self.backend.minimise(model.problem, request)
         if answer.bound is None:
             return answer, None
         bound = sign * answer.bound / scale + target.expression.constant

@@ -1,0 +1,13 @@
+"""Importers: published measurements and traces of others, turned into planning instances.
+
+Each importer is one function that reads untrusted files and returns a validated instance. Whatever the
+source lacks and the importer assumes stands in the instance's `assumptions`, in plain sentences.
+"""
+
+from __future__ import annotations
+
+from .gavel import import_gavel
+from .sailor import import_sailor
+from .tiresias import import_tiresias
+
+__all__ = ["import_gavel", "import_sailor", "import_tiresias"]

@@ -1,0 +1,261 @@
+"""Sailor: measured times of each layer of a language model on several GPU types (SOSP'25).
+
+``profiles/MODEL/GPU/profile.json`` is microbatch → tensor-parallel degree → layer → seconds of forward,
+backward and update; ``llm_info.json`` is model → tensor-parallel degree → layer → bytes of one sample.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import ConfigDict, Field
+
+from ..errors import Fault, InstanceError
+from ..fields import Model, Name, NonNegative, Positive, PositiveCount, Share, unknown_names
+from ..reading import fail, parse_document, read_text
+from ..staging import StagingInstance
+from ..validation import validated
+
+SOURCE = "eth-easl/sailor (commit cf2c8e3, MIT)"
+DEGREE = "1"
+"""Tensor-parallel degree: how many GPUs share one layer. One unit is one GPU."""
+PRICES_USD_PER_HOUR = {"A100-40": 3.673385, "V100-16": 2.859998, "GH-96": 11.06}
+"""On-demand prices of one GPU, as in Sailor's repository."""
+GPU_MEMORY_GB = {
+    "V100-16": 16,
+    "A100-40": 40,
+    "A100-80": 80,
+    "GH-96": 96,
+    "Titan-RTX": 24,
+    "RTX-2080": 11,
+    "RTX-3090": 24,
+}
+GIB = 2**30
+COPIES = 4
+"""Weights, gradients and the two moments of Adam."""
+
+
+class _Options(Model):
+    types: Annotated[tuple[Name, ...], Field(min_length=1)]
+    microbatch: PositiveCount
+    limit: dict[Name, PositiveCount]
+    throughput: Positive | None
+    prices: dict[Name, NonNegative]
+    samples: Positive
+    epochs: Positive
+    parallel_share: Share
+    link_gbit_per_s: Positive | None
+
+
+class _Times(Model):
+    """Seconds of forward, backward and update, by layer."""
+
+    layers: dict[Name, tuple[NonNegative, NonNegative, NonNegative]]
+
+
+class _Bytes(Model):
+    """Sizes of one layer for one sample."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    params_bytes: NonNegative
+    act_input_bytes: NonNegative
+    act_output_bytes: NonNegative
+    act_mem_bytes: NonNegative
+
+
+class _Sizes(Model):
+    layers: dict[Name, _Bytes]
+
+
+def import_sailor(
+    model_dir: Path,
+    types: list[str],
+    microbatch: int,
+    limit: dict[str, int] | None = None,
+    throughput: float | None = None,
+    *,
+    llm_info: Path | None = None,
+    prices: dict[str, float] | None = None,
+    samples: float = 1_000_000,
+    epochs: float = 1,
+    parallel_share: float = 0.99,
+    link_gbit_per_s: float | None = 100.0,
+) -> StagingInstance:
+    """Return the staging instance of a model that Sailor profiled.
+
+    Parameters
+    ----------
+    model_dir
+        Folder of the model, such as ``profiles/OPT-350``, with a folder for each GPU type.
+    types
+        GPU types to choose from.
+    microbatch
+        Samples that the layer times refer to; must have been measured on every type.
+    limit
+        GPU type → GPUs that there are; a type that is not named has no limit.
+    throughput
+        Samples per second that a plan must reach at least.
+    llm_info
+        Sizes of the layers; by default the ``llm_info.json`` in the nearest folder above `model_dir`.
+    prices
+        GPU type → USD per GPU and hour; needed for types without a known price.
+    samples, epochs
+        How much is to be trained.
+    parallel_share
+        Share of a layer's compute time that further GPUs divide.
+    link_gbit_per_s
+        Assumed speed of the network; None: neither all-reduce nor transfers take time.
+
+    Raises
+    ------
+    InstanceError
+        If a file or an option is wrong, or something was not measured; one fault a line.
+    """
+    asked = {
+        "types": types,
+        "microbatch": microbatch,
+        "limit": limit or {},
+        "throughput": throughput,
+        "prices": prices or {},
+        "samples": samples,
+        "epochs": epochs,
+        "parallel_share": parallel_share,
+        "link_gbit_per_s": link_gbit_per_s,
+    }
+    options = validated(_Options, asked, "options")
+    model_dir = model_dir.absolute()
+    _check_types(model_dir, options)
+    info = llm_info or _find_info(model_dir)
+    sizes = _read_sizes(info, model_dir.name)
+    times = {name: _read_times(model_dir / name / "profile.json", options.microbatch, sizes) for name in options.types}
+    document = {
+        "schema_version": 1,
+        "kind": "staging",
+        "name": f"sailor-{model_dir.name}",
+        "source": f"{model_dir.name} and {info.name}, in the layout of {SOURCE}",
+        "assumptions": list(_assumptions(options, times)),
+        "throughput_floor_samples_per_s": options.throughput,
+        "training": {"samples": options.samples, "epochs": options.epochs},
+        "probe_batch": options.microbatch,
+        "link_gbit_per_s": options.link_gbit_per_s,
+        "types": [_type(name, options) for name in options.types],
+        "layers": [_layer(key, size, options, times) for key, size in sizes.items()],
+    }
+    return validated(StagingInstance, document, str(model_dir))
+
+
+def _check_types(model_dir: Path, options: _Options) -> None:
+    """Refuse types that were not measured or have no price, and options for types that are not chosen."""
+    source = str(model_dir)
+    try:
+        measured = sorted(entry.parent.name for entry in model_dir.glob("*/profile.json"))
+    except OSError as error:
+        raise fail(source, f"cannot be read: {error.strerror or error}") from None
+    if not measured:
+        raise fail(source, "has no GPU/profile.json; give the folder of one model, such as profiles/OPT-350")
+    complaints = unknown_names(options.types, measured, "types", "GPU type", "measured types")
+    complaints += unknown_names(options.limit, options.types, "limit", "GPU type", "chosen types")
+    complaints += unknown_names(options.prices, options.types, "prices", "GPU type", "chosen types")
+    for name in options.types:
+        if name in measured and name not in options.prices and name not in PRICES_USD_PER_HOUR:
+            known = ", ".join(PRICES_USD_PER_HOUR)
+            what = f"no price is known; give --price {name}=USD (per GPU and hour); known: {known}"
+            complaints.append((f"prices.{name}", what))
+    if complaints:
+        raise InstanceError(Fault("options", path, what) for path, what in complaints)
+
+
+def _find_info(model_dir: Path) -> Path:
+    for folder in model_dir.parents:
+        if (folder / "llm_info.json").is_file():
+            return folder / "llm_info.json"
+    raise fail(str(model_dir), "no folder above it holds llm_info.json, the sizes of the layers; say where it is")
+
+
+def _read_mapping(path: Path) -> dict[str, Any]:
+    data = parse_document(read_text(path), str(path), ".json")
+    if not isinstance(data, dict):
+        raise fail(str(path), "is not a mapping")
+    return data
+
+
+def _entry(data: Any, key: str, source: str, path: str, what: str) -> dict[str, Any]:
+    """Return the mapping under a key, or say which keys there are."""
+    if not isinstance(data, dict) or key not in data:
+        there = ", ".join(list(data)[:20]) if isinstance(data, dict) else ""
+        raise fail(source, f"has no {what} {key!r}; there are: {there or 'none'}", path)
+    found = data[key]
+    if not isinstance(found, dict):
+        raise fail(source, "is not a mapping", f"{path}.{key}" if path else key)
+    return found
+
+
+def _read_sizes(path: Path, model: str) -> dict[str, _Bytes]:
+    """Return the sizes of the model's layers, in their order."""
+    source = str(path)
+    degrees = _entry(_read_mapping(path), model, source, "", "model")
+    layers = _entry(degrees, DEGREE, source, model, "tensor-parallel degree")
+    order = [str(index) for index in range(len(layers))]
+    if not layers or set(layers) != set(order):
+        raise fail(source, "its layers are not numbered 0, 1, 2, … without a gap", f"{model}.{DEGREE}")
+    sizes = validated(_Sizes, {"layers": layers}, f"{source}: {model}.{DEGREE}").layers
+    return {key: sizes[key] for key in order}
+
+
+def _read_times(path: Path, microbatch: int, sizes: Mapping[str, _Bytes]) -> dict[str, tuple[float, float, float]]:
+    """Return the seconds of each layer on one GPU type."""
+    source, batch = str(path), str(microbatch)
+    data = _read_mapping(path)
+    layers = _entry(_entry(data, batch, source, "", "microbatch"), DEGREE, source, batch, "tensor-parallel degree")
+    times = validated(_Times, {"layers": layers}, f"{source}: {batch}.{DEGREE}").layers
+    where = f"{batch}.{DEGREE}"
+    if set(times) != set(sizes):
+        raise fail(source, f"its layers are not 0 to {len(sizes) - 1}, as the sizes of the layers have them", where)
+    faults = [
+        Fault(source, f"{where}.{key}", "forward and backward take 0 s; a measured time is above 0")
+        for key, (forward, backward, _) in times.items()
+        if forward + backward <= 0
+    ]
+    if faults:
+        raise InstanceError(faults)
+    return times
+
+
+def _type(name: str, options: _Options) -> dict[str, Any]:
+    memory = GPU_MEMORY_GB.get(name)
+    price = options.prices.get(name, PRICES_USD_PER_HOUR.get(name))
+    return {
+        "name": name,
+        "price_usd_per_hour": price,
+        "limit": options.limit.get(name),
+        "memory_gib": None if memory is None else memory * 1e9 / GIB,
+    }
+
+
+def _layer(
+    key: str, size: _Bytes, options: _Options, times: Mapping[str, Mapping[str, tuple[float, float, float]]]
+) -> dict[str, Any]:
+    link = options.link_gbit_per_s
+    all_reduce_s = 0.0 if link is None else 2 * size.params_bytes * 8 / (link * 1e9)
+    return {
+        "name": f"layer-{int(key):02d}",
+        "memory_gib": (COPIES * size.params_bytes + size.act_mem_bytes * options.microbatch) / GIB,
+        "input_bytes": size.act_input_bytes * options.microbatch,
+        "output_bytes": size.act_output_bytes * options.microbatch,
+        "weight_bytes": size.params_bytes,
+        # The update is left out: it happens once in a training step, not once for each microbatch.
+        "compute_s": {name: math.fsum(layers[key][:2]) for name, layers in times.items()},
+        "communication_s": {} if link is None else dict.fromkeys(times, all_reduce_s),
+        "compute_parallel": options.parallel_share,
+        "communication_parallel": 0.0,
+    }
+
+
+def _assumptions(
+    options: _Options, times: Mapping[str, Mapping[str, tuple[float, float, float]]]
+) -> Iterable[str]:
+    yield "x"

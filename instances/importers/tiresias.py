@@ -1,0 +1,173 @@
+"""Tiresias: the jobs and clusters of its simulator (NSDI'19).
+
+Both files are CSV. Jobs have a job_id, num_gpu and model_name; a cluster is one row with num_switch,
+num_node_p_switch, num_gpu_p_node, num_cpu_p_node and mem_p_node. Other columns are not used.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+from pydantic import Field
+
+from ..consolidation import ConsolidationInstance
+from ..errors import Fault, InstanceError
+from ..fields import Model, Name, NonNegative, Positive, PositiveCount, repeated
+from ..reading import fail, parse_document, parse_table, read_text
+from ..validation import validated
+
+SOURCE = "SymbioticLab/Tiresias (commit 959f9b0, Apache-2.0)"
+SKEW_THRESHOLD = 0.3
+TENSORS_MB = {
+    "vgg19": (392.0, 547.1),
+    "vgg16": (392.0, 526.8),
+    "vgg11": (392.0, 506.5),
+    "alexnet": (144.0, 235.8),
+    "resnet152": (9.0, 149.6),
+    "resnet101": (9.0, 119.7),
+    "resnet50": (9.0, 80.6),
+    "inception4": (5.9, 132.8),
+    "inception3": (7.8, 56.6),
+}
+"""Model → its largest tensor and the sum of its tensors in MB, from the lists in Tiresias's simulator."""
+
+
+class _JobRow(Model):
+    job_id: Name
+    num_gpu: PositiveCount
+    model_name: Name
+
+
+class _ClusterRow(Model):
+    num_switch: Annotated[PositiveCount, Field(le=10_000)]
+    num_node_p_switch: PositiveCount
+    num_gpu_p_node: PositiveCount
+    num_cpu_p_node: NonNegative
+    mem_p_node: NonNegative
+
+
+class _Tensors(Model):
+    tensors_mb: dict[Name, Annotated[tuple[Positive, ...], Field(min_length=1)]]
+
+
+RowT = TypeVar("RowT", bound=Model)
+
+
+def import_tiresias(jobs: Path, cluster: Path, tensor_sizes: Path | None = None) -> ConsolidationInstance:
+    """Return the consolidation instance of a Tiresias job list on one of its clusters.
+
+    Parameters
+    ----------
+    jobs, cluster
+        CSV files such as ``60_job.csv`` and ``n32g4.csv``.
+    tensor_sizes
+        JSON file, model → list of tensor sizes in MB, that overrides the built-in figures.
+
+    Raises
+    ------
+    InstanceError
+        If a file is wrong; one fault a line.
+    """
+    rows = _rows(jobs, _JobRow)
+    twice = repeated((row.job_id for row in rows), "rows", "job_id")
+    if twice:
+        raise InstanceError(Fault(str(jobs), path, what) for path, what in twice)
+    clusters = _rows(cluster, _ClusterRow)
+    if len(clusters) > 1:
+        raise fail(str(cluster), f"has {len(clusters)} rows; a cluster is one row")
+    skews = {model: largest / total for model, (largest, total) in _tensors(tensor_sizes).items()}
+    document = {
+        "schema_version": 1,
+        "kind": "consolidation",
+        "name": f"tiresias-{jobs.stem}-{cluster.stem}",
+        "source": f"{jobs.name} and {cluster.name}, in the layout of {SOURCE}",
+        "assumptions": list(_assumptions(rows, skews, tensor_sizes)),
+        "objectives": ["value", "spread", "servers"],
+        "skew_threshold": SKEW_THRESHOLD,
+        "servers": _servers(clusters[0]),
+        "jobs": [_job(row, skews) for row in rows],
+    }
+    return validated(ConsolidationInstance, document, str(jobs))
+
+
+def _rows(path: Path, model: type[RowT]) -> list[RowT]:
+    """Return the rows of a CSV file; faults name the row, counted from 0 below the header."""
+    source, text = str(path), read_text(path)
+    header = [name.strip() for name in next(csv.reader([text.split("\n", 1)[0]]))]
+    missing = [name for name in model.model_fields if name not in header]
+    if missing:
+        needed = ", ".join(model.model_fields)
+        raise fail(source, f"has no column {', '.join(missing)}; needed: {needed}", "line 1")
+    rows, faults = [], []
+    for index, row in enumerate(parse_table(text, source)):
+        used = {name: row[name] for name in model.model_fields if name in row}
+        try:
+            rows.append(validated(model, used, source))
+        except InstanceError as error:
+            faults += [Fault(source, f"rows[{index}].{fault.path}", fault.what) for fault in error.faults]
+    if faults:
+        raise InstanceError(faults)
+    if not rows:
+        raise fail(source, "has a header but no rows")
+    return rows
+
+
+def _tensors(path: Path | None) -> dict[str, tuple[float, float]]:
+    """Return the largest tensor of each model and the sum of its tensors."""
+    if path is None:
+        return TENSORS_MB
+    source = str(path)
+    data = parse_document(read_text(path), source, ".json")
+    sizes = validated(_Tensors, {"tensors_mb": data}, source).tensors_mb
+    return {**TENSORS_MB, **{model: (max(listed), math.fsum(listed)) for model, listed in sizes.items()}}
+
+
+def _servers(cluster: _ClusterRow) -> list[dict[str, Any]]:
+    """Return one row of identical servers for each switch."""
+    switches = cluster.num_switch
+    return [
+        {
+            "name": "node" if switches == 1 else f"switch-{switch}-node",
+            "count": cluster.num_node_p_switch,
+            "capacity": {
+                "gpu": cluster.num_gpu_p_node,
+                "cpu": cluster.num_cpu_p_node,
+                "memory_gib": cluster.mem_p_node,
+            },
+            "rack": f"switch-{switch}",
+        }
+        for switch in range(switches)
+    ]
+
+
+def _job(row: _JobRow, skews: dict[str, float]) -> dict[str, Any]:
+    skew = skews.get(row.model_name)
+    rule = {"spread": "free"} if skew is None else {"spread": "from_skew", "skew": skew}
+    return {
+        "name": f"job-{row.job_id} {row.model_name}",
+        "tasks": row.num_gpu,
+        "task_demand": {"gpu": 1},
+        **rule,
+    }
+
+
+def _assumptions(rows: list[_JobRow], skews: dict[str, float], tensor_sizes: Path | None) -> Iterable[str]:
+    yield "All jobs are present at once; submit times, iterations and durations are not used."
+    yield "A job is one task for each GPU that it asks for; CPU and memory of a task are unknown and not asked for."
+    yield "A job is worth the GPUs that it asks for, and may be left out."
+    yield "The memory of a server is read as GiB; a switch is a rack."
+    origin = "the lists in Tiresias's simulator" if tensor_sizes is None else f"{tensor_sizes.name} where it has them"
+    yield f"Skew is the largest tensor over the sum of the model's listed large tensors; sizes are from {origin}."
+    yield (
+        f"A job is consolidated if its skew is above {SKEW_THRESHOLD}; the source learns its threshold, and any "
+        "between 0.14 and 0.61 separates its models alike."
+    )
+    unknown = [row.model_name for row in rows if row.model_name not in skews]
+    if unknown:
+        distinct = list(dict.fromkeys(unknown))
+        names = ", ".join(distinct[:10]) + (", …" if len(distinct) > 10 else "")
+        yield f"{len(unknown)} jobs may spread freely, because tensor sizes of their model are unknown: {names}."

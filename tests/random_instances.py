@@ -1,0 +1,193 @@
+"""Tiny random instances in which every feature is switched on and off at random."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from clusterplan.instances.base import Instance
+from clusterplan.instances.document import parse_instance
+
+SPEED_MODELS = ("ps_sync", "ps_async", "ring_allreduce", "table")
+
+
+def _variant(rng: random.Random, name: str, resources: list[str]) -> dict[str, Any]:
+    model = rng.choice(SPEED_MODELS)
+    step = rng.choice([1, 0.5, 0.1])
+    variant: dict[str, Any] = {
+        "name": name,
+        "worker_demand": {r: round(rng.randint(0, 3) * step, 3) for r in resources},
+        "speed": {"model": model},
+    }
+    if model == "table":
+        configurations = [(w, p) for w in range(1, 5) for p in range(rng.choice([1, 3]))]
+        rows = rng.sample(configurations, min(3, len(configurations)))
+        variant["speed"]["rows"] = [
+            {"workers": w, "ps": p, "steps_per_s": round(rng.uniform(0.5, 5), 3)} for w, p in rows
+        ]
+    else:
+        count = 5 if model == "ps_sync" else 4
+        theta = [round(rng.choice([0, 1, 1]) * rng.uniform(0.01, 2), 4) for _ in range(count)]
+        variant["speed"]["theta"] = [theta[0] or 0.1, *theta[1:]]
+        if model != "ps_async":
+            variant["speed"]["batch"] = rng.choice([1, 16])
+        variant["workers"] = {"min": 1, "max": rng.randint(1, 3)}
+        if model != "ring_allreduce":
+            variant["ps"] = {"min": 1, "max": rng.randint(1, 3)}
+    if model != "ring_allreduce":
+        variant["ps_demand"] = {r: round(rng.randint(0, 3) * step, 3) for r in resources}
+    return variant
+
+
+def random_allocation(seed: int) -> Instance:
+    """Return one to four jobs over every speed model, with variants, options, restarts, deadlines, budgets."""
+    rng = random.Random(seed)
+    resources = ["cpu", "gpu", "memory_gib"][: rng.randint(1, 3)]
+    jobs = []
+    for index in range(rng.randint(1, 4)):
+        names = ["a", "b"][: rng.randint(1, 2)]
+        job: dict[str, Any] = {
+            "name": f"job-{index}",
+            "remaining_steps": rng.randint(10, 1000),
+            "weight": rng.choice([1, 1, 2, 0.5, 0]),
+            "stage": rng.choice(["beginning", "running"]),
+            "variants": [_variant(rng, name, resources) for name in names],
+        }
+        if rng.random() < 0.3:
+            job |= {"optional": True, "unplaced_s": rng.randint(10, 5000)}
+        if rng.random() < 0.3:
+            job["current"] = {"variant": rng.choice(names), "ps": rng.randint(0, 2), "workers": rng.randint(1, 3)}
+        if rng.random() < 0.5:
+            job["restart_s"] = rng.randint(0, 300)
+        if rng.random() < 0.2:
+            job["deadline_s"] = rng.randint(200, 5000)
+        jobs.append(job)
+    data: dict[str, Any] = {
+        "schema_version": 1,
+        "kind": "allocation",
+        "name": f"random-{seed}",
+        "objective": rng.choice(["total_completion_time", "makespan"]),
+        "resources": {r: rng.randint(3, 12) for r in resources},
+        "jobs": jobs,
+    }
+    if rng.random() < 0.3:
+        data["prices_usd_per_hour"] = {r: round(rng.uniform(0.1, 2), 2) for r in resources}
+        data["budget_usd_per_hour"] = round(rng.uniform(2, 15), 2)
+    return parse_instance(data)
+
+
+def random_staging(seed: int) -> Instance:
+    """Return two to four layers on one to three types, with limits, floors, budgets, memory, transfers."""
+    rng = random.Random(seed)
+    types = [f"t{index}" for index in range(rng.randint(1, 3))]
+    layers = []
+    for index in range(rng.randint(2, 4)):
+        able = rng.sample(types, rng.randint(max(1, len(types) - 1), len(types)))
+        share = rng.choice([0, 1, 0.5, 0.9, 0.99])
+        layers.append(
+            {
+                "name": f"layer-{index}",
+                "memory_gib": rng.choice([0, 1, 2.5]),
+                "output_bytes": rng.choice([0, 1e7, 1e8]),
+                "compute_s": {t: round(rng.uniform(0.1, 2), 3) for t in able},
+                "communication_s": {t: round(rng.uniform(0, 1), 3) for t in able if rng.random() < 0.7},
+                "compute_parallel": share if rng.random() < 0.5 else {t: rng.choice([0, 0.8, 1]) for t in types},
+                "communication_parallel": rng.choice([0, 0.5, 1]),
+            }
+        )
+    data: dict[str, Any] = {
+        "schema_version": 1,
+        "kind": "staging",
+        "name": f"random-{seed}",
+        "objective": rng.choice(["cost", "cost", "throughput"]),
+        "stage_rule": rng.choice(["maximal_runs", "free_cuts"]),
+        "training": {"samples": rng.randint(1000, 100000), "epochs": rng.choice([1, 2.5])},
+        "probe_batch": rng.choice([1, 32]),
+        "link_gbit_per_s": rng.choice([None, 1, 10]),
+        "types": [
+            {
+                "name": t,
+                "price_usd_per_hour": round(rng.uniform(0.05, 5), 2),
+                "limit": rng.randint(1, 4),
+                "memory_gib": rng.choice([None, 3, 6]),
+            }
+            for t in types
+        ],
+        "layers": layers,
+    }
+    if rng.random() < 0.6:
+        data["throughput_floor_samples_per_s"] = round(data["probe_batch"] / rng.uniform(0.3, 6), 4)
+    if rng.random() < 0.3:
+        data["hourly_budget_usd"] = round(rng.uniform(1, 20), 2)
+    if rng.random() < 0.2:
+        data["cost_limit_usd"] = round(rng.uniform(1, 500) * data["training"]["samples"] / 1e5, 2)
+    return parse_instance(data)
+
+
+OBJECTIVES = ["value", "spread", "servers", "racks", "migrations", "slowdown", "traffic"]
+
+
+def random_consolidation(seed: int) -> Instance:
+    """Return one to three jobs on two or three servers, over every objective in any order."""
+    rng = random.Random(seed)
+    resources = ["gpu", "cpu"][: rng.randint(1, 2)]
+    servers = []
+    for index in range(rng.randint(2, 3)):
+        capacity = {r: rng.randint(2, 4) for r in resources}
+        servers.append(
+            {
+                "name": f"n{index}",
+                "capacity": capacity,
+                "free": {r: rng.randint(0, amount) for r, amount in capacity.items()} if rng.random() < 0.3 else None,
+                "rack": rng.choice([None, "r0", "r1"]),
+                "gpu_model": rng.choice(["p100", "v100"]),
+                "traffic_gbit_per_s": rng.choice([0, 0.5]),
+            }
+        )
+    names = [server["name"] for server in servers]
+    jobs = []
+    for index in range(rng.randint(1, 3)):
+        job: dict[str, Any] = {"name": f"job-{index}"}
+        groups = []
+        for name in ["ps", "worker"] if rng.random() < 0.3 else ["tasks"]:
+            tasks = rng.randint(1, 2 if name == "ps" else 3)
+            group: dict[str, Any] = {
+                "name": name,
+                "tasks": tasks,
+                "demand": {r: rng.choice([0, 0.5, 1, 1, 2]) for r in resources},
+                "traffic_gbit_per_s": rng.choice([0, 0.3, 1]),
+            }
+            if rng.random() < 0.3:
+                group["current"] = {rng.choice(names): rng.randint(1, tasks)}
+            groups.append(group)
+        if len(groups) == 1:
+            group = groups[0]
+            job |= {"tasks": group["tasks"], "task_demand": group["demand"]}
+            job |= {key: group[key] for key in ("traffic_gbit_per_s", "current") if key in group}
+        else:
+            job["groups"] = groups
+        job["spread"] = rng.choice(["required", "preferred", "free", "from_skew"])
+        if job["spread"] == "from_skew":
+            job["skew"] = rng.choice([0.1, 0.7])
+        if rng.random() < 0.5:
+            job["value"] = rng.choice([1, 2, 2.5])
+        if rng.random() < 0.2:
+            job["must_place"] = True
+        if rng.random() < 0.2:
+            job["gpu_model"] = rng.choice(["p100", "v100"])
+        if rng.random() < 0.4:
+            job["speed_by_servers"] = {1: 1.0, 2: rng.choice([0.5, 0.8, 1.2]), 3: rng.choice([0.4, 0.9])}
+        jobs.append(job)
+    return parse_instance(
+        {
+            "schema_version": 1,
+            "kind": "consolidation",
+            "name": f"random-{seed}",
+            "objectives": rng.sample(OBJECTIVES, rng.randint(1, 4)),
+            "servers": servers,
+            "jobs": jobs,
+        }
+    )
+
+
+RANDOM = {"allocation": random_allocation, "staging": random_staging, "consolidation": random_consolidation}
