@@ -177,7 +177,7 @@ class AllocationFormulation(Formulation[AllocationInstance, JobAllocation]):
         menu = self.menu
         problem = new_problem(self.instance.name)
         x = [
-            pulp.LpVariable(f"x_{j}_{k - menu.start[j]}", cat=pulp.LpBinary)
+            problem.add_variable(f"x_{j}_{k - menu.start[j]}", cat=pulp.LpBinary)
             for j in range(len(self.instance.jobs))
             for k in menu.of(j)
         ]
@@ -186,7 +186,7 @@ class AllocationFormulation(Formulation[AllocationInstance, JobAllocation]):
         for r in range(len(menu.rows)):
             problem += at_most(x, menu.demand[:, r].tolist(), float(menu.capacity[r])), f"capacity_{r}"
         if self.instance.objective == "makespan":
-            latest = pulp.LpVariable("makespan", lowBound=0)
+            latest = problem.add_variable("makespan", lowBound=0)
             for j in range(len(self.instance.jobs)):
                 times = pulp.lpSum(float(menu.time_s[k]) * x[k] for k in menu.of(j))
                 problem += times <= latest, f"completion_{j}"

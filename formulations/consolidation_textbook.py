@@ -43,18 +43,18 @@ class _Builder:
         for j, job in enumerate(self.f.instance.jobs):
             never = self.f.fewest(job) is None
             low, high = int(job.must_place), int(not never or job.must_place)
-            self.z[job.name] = self.pulp.LpVariable(f"z_{j}", low, high, self.pulp.LpInteger)
+            self.z[job.name] = self.problem.add_variable(f"z_{j}", low, high, self.pulp.LpInteger)
             for server in [] if never else self.f.eligible(job):
                 fits = {g.name: tasks_that_fit(server.available, g.demand, g.tasks) for g in job.task_groups}
                 if not any(fits.values()):
                     continue
                 n = self.number[server.name]
-                y = self.y[job.name, server.name] = self.pulp.LpVariable(f"y_{j}_{n}", cat=self.pulp.LpBinary)
+                y = self.y[job.name, server.name] = self.problem.add_variable(f"y_{j}_{n}", cat=self.pulp.LpBinary)
                 tasks = []
                 for g, group in enumerate(job.task_groups):
                     if fits[group.name]:
                         name = f"x_{j}_{g}_{n}"
-                        x = self.pulp.LpVariable(name, 0, fits[group.name], self.pulp.LpInteger)
+                        x = self.problem.add_variable(name, 0, fits[group.name], self.pulp.LpInteger)
                         self.x[job.name, group.name, server.name] = x
                         self.add(x <= fits[group.name] * y)
                         tasks.append(x)
@@ -94,7 +94,7 @@ class _Builder:
         return self.total([self.used(job) - (self.f.fewest(job) or 0) * self.z[job.name] for job in preferred]), True
 
     def servers(self) -> tuple[Any, bool]:
-        holds = {name: self.pulp.LpVariable(f"holds_{n}", cat=self.pulp.LpBinary) for name, n in self.number.items()}
+        holds = {name: self.problem.add_variable(f"holds_{n}", cat=self.pulp.LpBinary) for name, n in self.number.items()}
         for (_, server), y in self.y.items():
             self.add(y <= holds[server])
         return self.total(list(holds.values())), True
@@ -104,7 +104,7 @@ class _Builder:
         for (job, server), y in self.y.items():
             key = (job, self.f.rack_of(server))
             if key not in used:
-                used[key] = self.pulp.LpVariable(f"rack_{len(used)}", cat=self.pulp.LpBinary)
+                used[key] = self.problem.add_variable(f"rack_{len(used)}", cat=self.pulp.LpBinary)
             self.add(y <= used[key])
         return self.total([*used.values(), *(-1 * z for z in self.z.values())]), True
 
@@ -116,7 +116,7 @@ class _Builder:
                 for server, count in group.current.items():
                     x = self.x.get((job.name, group.name, server))
                     if x is not None:
-                        stays = self.pulp.LpVariable(f"stays_{len(kept)}", 0, count, self.pulp.LpInteger)
+                        stays = self.problem.add_variable(f"stays_{len(kept)}", 0, count, self.pulp.LpInteger)
                         self.add(stays <= x)
                         kept.append(stays)
         return there - self.total(kept), True
@@ -127,7 +127,7 @@ class _Builder:
             if not job.speed_by_servers:
                 continue
             most = min(len(self.y_of[job.name]), sum(group.tasks for group in job.task_groups))
-            uses = {u: self.pulp.LpVariable(f"uses_{j}_{u}", cat=self.pulp.LpBinary) for u in range(1, most + 1)}
+            uses = {u: self.problem.add_variable(f"uses_{j}_{u}", cat=self.pulp.LpBinary) for u in range(1, most + 1)}
             self.add(self.total(list(uses.values())) == self.z[job.name])
             self.add(self.total([u * variable for u, variable in uses.items()]) == self.used(job))
             terms += [job.worth * (1 - job.relative_speed(u)) * variable for u, variable in uses.items()]
@@ -143,7 +143,7 @@ class _Builder:
                     if x is not None:
                         load[server.name].append(traffic[group.name] * x)
         least = max(server.traffic_gbit_per_s for server in self.f.servers.values())
-        largest = self.pulp.LpVariable("largest_traffic", lowBound=least)
+        largest = self.problem.add_variable("largest_traffic", lowBound=least)
         for server, terms in load.items():
             self.add(self.f.servers[server].traffic_gbit_per_s + self.total(terms) <= largest)
         return self.pulp.LpAffineExpression([(largest, 1.0)]), False

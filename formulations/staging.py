@@ -313,9 +313,9 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
         columns = self.columns
         slowest = min(self.slowest_allowed_s * (1 + TOLERANCE), max((c.time_s for c in columns), default=1.0)) or 1.0
         problem = new_problem(self.instance.name)
-        tau = pulp.LpVariable("tau", lowBound=min(1.0, self._fastest_s / slowest), upBound=1)
-        z = [pulp.LpVariable(f"z_{i}", cat=pulp.LpBinary) for i in range(len(columns))]
-        y = [pulp.LpVariable(f"y_{i}", lowBound=0, upBound=1) for i in range(len(columns))]
+        tau = problem.add_variable("tau", lowBound=min(1.0, self._fastest_s / slowest), upBound=1)
+        z = [problem.add_variable(f"z_{i}", cat=pulp.LpBinary) for i in range(len(columns))]
+        y = [problem.add_variable(f"y_{i}", lowBound=0, upBound=1) for i in range(len(columns))]
         rates = [float(self.table.price[c.type]) * c.units for c in columns]
         for i, column in enumerate(columns):
             problem += y[i] >= column.time_s / slowest * z[i], f"slowest_{i}"

@@ -93,7 +93,7 @@ class TextbookModel(Generic[EntryT]):
         terms = [(variable, coefficient) for variable, coefficient in terms if coefficient]
         if not terms:
             if self._nothing is None:
-                self._nothing = pulp.LpVariable("nothing", lowBound=0)
+                self._nothing = self.problem.add_variable("nothing", lowBound=0)
                 self.problem += self._nothing <= 0
             terms = [(self._nothing, 1.0)]
         self.problem.objective = pulp.LpAffineExpression(terms, constant)

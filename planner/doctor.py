@@ -10,7 +10,7 @@ from packaging.version import Version
 
 LIBRARIES = {
     # import name → (distribution, allowed versions in words, why)
-    "pulp": ("pulp", "3.2", "4", "PuLP 4 drops the CBC program that it ships"),
+    "pulp": ("pulp", "3.3", "4", "PuLP 4 drops the CBC program that it ships"),
     "highspy": (
         "highspy",
         "1.9",

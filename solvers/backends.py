@@ -212,7 +212,7 @@ class Cbc(Backend):
             return missing
         import pulp
 
-        if pulp.PULP_CBC_CMD(msg=False).available():
+        if pulp.COIN_CMD(path=pulp.PULP_CBC_CMD.pulp_cbc_path, msg=False).available():
             return None
         return "the CBC program that PuLP ships cannot be run here; use another backend"
 
@@ -225,7 +225,8 @@ class Cbc(Backend):
         import pulp
 
         # CBC's own increment of 1e-5 would hide improvements of small objectives.
-        options = ["increment 1e-12"]
+        # Its default tolerances move small objectives by more than the gap that is asked for.
+        options = ["increment 1e-12", "primalTolerance 1e-9", "dualTolerance 1e-9", "integerTolerance 1e-9"]
         if request.seed is not None:
             options.append(f"randomCbcSeed {request.seed % 2**31}")
         for key, value in (request.settings or {}).items():
@@ -237,7 +238,8 @@ class Cbc(Backend):
                 variable.setInitialValue(value, check=False)
         with tempfile.TemporaryDirectory() as folder:
             log = Path(folder) / "cbc.log"
-            solver = pulp.PULP_CBC_CMD(
+            solver = pulp.COIN_CMD(
+                path=pulp.PULP_CBC_CMD.pulp_cbc_path,
                 msg=False,
                 timeLimit=request.time_limit_s,
                 gapRel=request.gap,

@@ -146,9 +146,9 @@ def solve_in_order(
             outcome.plan = outcome.plan if index else None
             break
         outcome.limit = _limit(status == cp_model.OPTIMAL, clock)
-        bounds.append(target.to_plan(solver.best_objective_bound))
         if status == cp_model.UNKNOWN:
-            break
+            break  # without a solution CP-SAT may report a bound of 0 that it never derived
+        bounds.append(target.to_plan(solver.best_objective_bound))
         outcome.plan = built.decode(solver.value)
         if formulation.violations(outcome.plan):
             break  # the caller reports which

@@ -48,7 +48,7 @@ def _missing_capacity(formulation: AllocationFormulation) -> Diagnosis | None:
     short = []
     for r, name in enumerate(menu.rows):
         del model.problem.constraints[f"capacity_{r}"]
-        extra = pulp.LpVariable(f"extra_{r}", lowBound=0)
+        extra = model.problem.add_variable(f"extra_{r}", lowBound=0)
         short.append((name, float(menu.capacity[r]), extra))
         taken = [(x, float(menu.demand[k, r])) for k, x in enumerate(_choices(model, menu))]
         model.problem += pulp.LpAffineExpression([*taken, (extra, -1.0)]) <= float(menu.capacity[r])

@@ -199,7 +199,9 @@ def _variants(model: str, tables: Mapping[str, _Speeds]) -> list[dict[str, Any]]
             "worker_demand": {name: 1},
             "speed": {
                 "model": "table",
-                "rows": [{"workers": gpus, "steps_per_s": table[model][gpus]} for gpus in sorted(table[model])],
+                "rows": [
+                    {"workers": gpus, "steps_per_s": table[model][gpus]} for gpus in sorted(table[model])
+                ],
             },
         }
         for name, table in tables.items()
@@ -217,16 +219,24 @@ def _general_assumptions() -> list[str]:
 
 
 def _speed_assumptions(
-    chosen: Mapping[int, _TraceJob], jobs: Mapping[int, _TraceJob], tables: Mapping[str, _Speeds], zeros: list[str]
+    chosen: Mapping[int, _TraceJob],
+    jobs: Mapping[int, _TraceJob],
+    tables: Mapping[str, _Speeds],
+    zeros: list[str],
 ) -> Iterable[str]:
     asked = sum(job.gpus for job in jobs.values())
     yield (
         f"The trace asks {asked} GPUs for the {len(jobs)} jobs taken; here the plan decides, and every "
         "number of GPUs that the speed table has for a job's model is offered."
     )
-    missing = [job for job in jobs.values() if not any(job.gpus in table.get(job.model, ()) for table in tables.values())]
+    missing = [
+        job
+        for job in jobs.values()
+        if not any(job.gpus in table.get(job.model, ()) for table in tables.values())
+    ]
     if missing:
-        yield f"{len(missing)} of these jobs ask a number of GPUs that the table lacks for their model; they stay in."
+        lack = "a number of GPUs that the speed table lacks for their model"
+        yield f"{len(missing)} of these jobs ask {lack}; they stay in with the numbers it has."
     absent = [job.model for number, job in chosen.items() if number not in jobs]
     if absent:
         models = _named(absent)

@@ -127,16 +127,19 @@ def import_sailor(
         "link_gbit_per_s": link_gbit_per_s,
     }
     options = validated(_Options, asked, "options")
-    model_dir = model_dir.absolute()
     _check_types(model_dir, options)
+    model = model_dir.absolute().name
     info = llm_info or _find_info(model_dir)
-    sizes = _read_sizes(info, model_dir.name)
-    times = {name: _read_times(model_dir / name / "profile.json", options.microbatch, sizes) for name in options.types}
+    sizes = _read_sizes(info, model)
+    times = {
+        name: _read_times(model_dir / name / "profile.json", options.microbatch, sizes)
+        for name in options.types
+    }
     document = {
         "schema_version": 1,
         "kind": "staging",
-        "name": f"sailor-{model_dir.name}",
-        "source": f"{model_dir.name} and {info.name}, in the layout of {SOURCE}",
+        "name": f"sailor-{model}",
+        "source": f"profiles of {model} and {info.name}, in the layout of {SOURCE}",
         "assumptions": list(_assumptions(options, times)),
         "throughput_floor_samples_per_s": options.throughput,
         "training": {"samples": options.samples, "epochs": options.epochs},
@@ -153,8 +156,8 @@ def _check_types(model_dir: Path, options: _Options) -> None:
     source = str(model_dir)
     try:
         measured = sorted(entry.parent.name for entry in model_dir.glob("*/profile.json"))
-    except OSError as error:
-        raise fail(source, f"cannot be read: {error.strerror or error}") from None
+    except (OSError, ValueError) as error:
+        raise fail(source, f"cannot be read: {getattr(error, 'strerror', None) or error}") from None
     if not measured:
         raise fail(source, "has no GPU/profile.json; give the folder of one model, such as profiles/OPT-350")
     complaints = unknown_names(options.types, measured, "types", "GPU type", "measured types")
@@ -170,10 +173,12 @@ def _check_types(model_dir: Path, options: _Options) -> None:
 
 
 def _find_info(model_dir: Path) -> Path:
-    for folder in model_dir.parents:
+    for folder in model_dir.absolute().parents:
         if (folder / "llm_info.json").is_file():
             return folder / "llm_info.json"
-    raise fail(str(model_dir), "no folder above it holds llm_info.json, the sizes of the layers; say where it is")
+    raise fail(
+        str(model_dir), "no folder above it holds llm_info.json, the sizes of the layers; put it there"
+    )
 
 
 def _read_mapping(path: Path) -> dict[str, Any]:
@@ -206,15 +211,21 @@ def _read_sizes(path: Path, model: str) -> dict[str, _Bytes]:
     return {key: sizes[key] for key in order}
 
 
-def _read_times(path: Path, microbatch: int, sizes: Mapping[str, _Bytes]) -> dict[str, tuple[float, float, float]]:
+def _read_times(
+    path: Path, microbatch: int, sizes: Mapping[str, _Bytes]
+) -> dict[str, tuple[float, float, float]]:
     """Return the seconds of each layer on one GPU type."""
     source, batch = str(path), str(microbatch)
     data = _read_mapping(path)
-    layers = _entry(_entry(data, batch, source, "", "microbatch"), DEGREE, source, batch, "tensor-parallel degree")
+    layers = _entry(
+        _entry(data, batch, source, "", "microbatch"), DEGREE, source, batch, "tensor-parallel degree"
+    )
     times = validated(_Times, {"layers": layers}, f"{source}: {batch}.{DEGREE}").layers
     where = f"{batch}.{DEGREE}"
     if set(times) != set(sizes):
-        raise fail(source, f"its layers are not 0 to {len(sizes) - 1}, as the sizes of the layers have them", where)
+        raise fail(
+            source, f"its layers are not 0 to {len(sizes) - 1}, as the sizes of the layers have them", where
+        )
     faults = [
         Fault(source, f"{where}.{key}", "forward and backward take 0 s; a measured time is above 0")
         for key, (forward, backward, _) in times.items()
@@ -258,4 +269,54 @@ def _layer(
 def _assumptions(
     options: _Options, times: Mapping[str, Mapping[str, tuple[float, float, float]]]
 ) -> Iterable[str]:
-    yield "x"
+    yield (
+        "A layer takes its forward and backward seconds for each microbatch; the seconds of the weight "
+        "update are left out, because it happens once in a training step, not once for each microbatch."
+    )
+    missing = [name for name, layers in times.items() if all(update == 0 for _, _, update in layers.values())]
+    if missing:
+        yield f"Update seconds of {', '.join(missing)} are 0 in the source: missing, and not needed."
+    yield (
+        f"Further GPUs of a stage divide {options.parallel_share:g} of its compute time; the source does not "
+        "say how times scale."
+    )
+    yield "One unit is one GPU with whole layers (tensor-parallel degree 1)."
+    yield from _communication(options.link_gbit_per_s)
+    yield from _memory(options.types)
+    yield from _prices(options)
+    yield (
+        f"Training {options.samples:.10g} samples {options.epochs:g} times over is a choice; the source does "
+        "not say how much is trained."
+    )
+
+
+def _communication(link_gbit_per_s: float | None) -> Iterable[str]:
+    if link_gbit_per_s is None:
+        yield "The source has no communication times; neither all-reduce nor transfers take any."
+        return
+    link = f"an assumed link of {link_gbit_per_s:g} Gbit/s"
+    yield (
+        "The source has no communication times; for every microbatch each layer does an all-reduce of twice "
+        f"its parameter bytes over {link}, which further GPUs do not shorten. That is too much for a stage "
+        "of one GPU, and wherever gradients are exchanged only once in a training step."
+    )
+    yield f"A stage receives the activations of the stage before it over {link}."
+
+
+def _memory(types: Iterable[str]) -> Iterable[str]:
+    yield (
+        f"A GPU holds {COPIES} x the parameter bytes of its layers (weights, gradients and the two moments "
+        "of Adam) and the activations of one whole microbatch, however many GPUs share it, and nothing else."
+    )
+    yield "GPU memory is the GPU's figure in GB of 1e9 bytes, all of it usable."
+    unknown = [name for name in types if name not in GPU_MEMORY_GB]
+    if unknown:
+        yield f"The memory of {', '.join(unknown)} is unknown and not checked."
+
+
+def _prices(options: _Options) -> Iterable[str]:
+    known = [name for name in options.types if name not in options.prices]
+    if known:
+        yield f"Prices of {', '.join(known)} are on-demand prices of one GPU in the source's repository."
+    if options.prices:
+        yield f"Prices of {', '.join(options.prices)} were given at import and are not from the source."

@@ -6,7 +6,6 @@ num_node_p_switch, num_gpu_p_node, num_cpu_p_node and mem_p_node. Other columns 
 
 from __future__ import annotations
 
-import csv
 import math
 from collections.abc import Iterable
 from pathlib import Path
@@ -96,14 +95,17 @@ def import_tiresias(jobs: Path, cluster: Path, tensor_sizes: Path | None = None)
 
 def _rows(path: Path, model: type[RowT]) -> list[RowT]:
     """Return the rows of a CSV file; faults name the row, counted from 0 below the header."""
-    source, text = str(path), read_text(path)
-    header = [name.strip() for name in next(csv.reader([text.split("\n", 1)[0]]))]
-    missing = [name for name in model.model_fields if name not in header]
+    source = str(path)
+    table = parse_table(read_text(path), source)
+    if not table:
+        raise fail(source, "has a header but no rows")
+    filled = set().union(*table)
+    missing = [name for name in model.model_fields if name not in filled]
     if missing:
         needed = ", ".join(model.model_fields)
-        raise fail(source, f"has no column {', '.join(missing)}; needed: {needed}", "line 1")
+        raise fail(source, f"has no column {', '.join(missing)}, or nothing in it; needed: {needed}")
     rows, faults = [], []
-    for index, row in enumerate(parse_table(text, source)):
+    for index, row in enumerate(table):
         used = {name: row[name] for name in model.model_fields if name in row}
         try:
             rows.append(validated(model, used, source))
@@ -111,8 +113,6 @@ def _rows(path: Path, model: type[RowT]) -> list[RowT]:
             faults += [Fault(source, f"rows[{index}].{fault.path}", fault.what) for fault in error.faults]
     if faults:
         raise InstanceError(faults)
-    if not rows:
-        raise fail(source, "has a header but no rows")
     return rows
 
 
@@ -157,17 +157,23 @@ def _job(row: _JobRow, skews: dict[str, float]) -> dict[str, Any]:
 
 def _assumptions(rows: list[_JobRow], skews: dict[str, float], tensor_sizes: Path | None) -> Iterable[str]:
     yield "All jobs are present at once; submit times, iterations and durations are not used."
-    yield "A job is one task for each GPU that it asks for; CPU and memory of a task are unknown and not asked for."
+    yield "A job is one task for each GPU that it asks for."
+    yield "CPU and memory of a task are not in the source and not asked for."
     yield "A job is worth the GPUs that it asks for, and may be left out."
     yield "The memory of a server is read as GiB; a switch is a rack."
-    origin = "the lists in Tiresias's simulator" if tensor_sizes is None else f"{tensor_sizes.name} where it has them"
-    yield f"Skew is the largest tensor over the sum of the model's listed large tensors; sizes are from {origin}."
+    origin = (
+        "the lists in Tiresias's simulator"
+        if tensor_sizes is None
+        else f"{tensor_sizes.name} and, for models that it lacks, the lists in Tiresias's simulator"
+    )
+    yield "Skew is the largest tensor over the sum of the listed tensors; small ones are not listed."
+    yield f"Tensor sizes are from {origin}."
     yield (
-        f"A job is consolidated if its skew is above {SKEW_THRESHOLD}; the source learns its threshold, and any "
-        "between 0.14 and 0.61 separates its models alike."
+        f"A job must be consolidated if its skew is above {SKEW_THRESHOLD}; the source's own threshold is an "
+        "option, and any between 0.14 and 0.61 separates its models alike."
     )
     unknown = [row.model_name for row in rows if row.model_name not in skews]
     if unknown:
         distinct = list(dict.fromkeys(unknown))
         names = ", ".join(distinct[:10]) + (", …" if len(distinct) > 10 else "")
-        yield f"{len(unknown)} jobs may spread freely, because tensor sizes of their model are unknown: {names}."
+        yield f"{len(unknown)} jobs may spread freely, as tensor sizes of their model are unknown: {names}."

@@ -1,0 +1,73 @@
+"""Every proving solver agrees with brute force on hundreds of tiny instances of every kind."""
+
+from __future__ import annotations
+
+import pytest
+from random_instances import RANDOM
+
+from clusterplan.formulations.registry import formulate
+from clusterplan.solvers.base import Clock
+from clusterplan.solvers.options import SolveOptions
+from clusterplan.solvers.registry import find_solver, solvers_for
+from clusterplan.solvers.run import solve_with
+
+INSTANCES = 200
+BATCH = 50
+PAIRS = [
+    (kind, solver.name) for kind in RANDOM for solver in solvers_for(kind) if solver.name != "brute-force"
+]
+
+
+@pytest.mark.parametrize("first", range(0, INSTANCES, BATCH))
+@pytest.mark.parametrize(("kind", "name"), PAIRS)
+def test_solver_agrees_with_brute_force(kind: str, name: str, first: int) -> None:
+    """A proving solver has brute force's status and values; a heuristic is never better, nor wrong."""
+    solver = next(s for s in solvers_for(kind) if s.name == name)
+    reason = solver.unavailable()
+    if reason:
+        pytest.skip(reason)
+    brute_force = find_solver("brute-force", kind)
+    for seed in range(first, first + BATCH):
+        instance = RANDOM[kind](seed)
+        expected = solve_with(instance, brute_force, SolveOptions())
+        result = solve_with(instance, solver, SolveOptions(threads=1, seed=seed))
+        assert result.status != "error", (seed, result.message)
+        if solver.proves:
+            assert result.status == expected.status, (seed, result.message)
+            for ours, theirs in zip(result.objectives, expected.objectives, strict=True):
+                assert ours.value == pytest.approx(theirs.value, rel=1e-6, abs=1e-9), (seed, ours.name)
+        elif result.plan is not None:
+            first_of, best = formulate(instance).objectives[0], expected.objectives[0]
+            assert not first_of.better(result.objectives[0].value, best.value), seed
+
+
+@pytest.mark.parametrize("kind", RANDOM)
+def test_bounds_hold(kind: str) -> None:
+    """No elementary bound is better than the optimum, and what counting calls infeasible is infeasible."""
+    infeasible = 0
+    for seed in range(1000, 1000 + INSTANCES):
+        formulation = formulate(RANDOM[kind](seed))
+        outcome = find_solver("brute-force", kind)
+        if formulation.elementary_infeasibility() is not None:
+            infeasible += 1
+            answer = outcome.solve(formulation, SolveOptions(), Clock())
+            assert answer.plan is None
+            continue
+        result = solve_with(formulation.instance, outcome, SolveOptions())
+        if result.status == "infeasible":
+            continue
+        for objective, record in zip(formulation.objectives, result.objectives, strict=True):
+            if record.value is not None and record.certified_bound is not None:
+                assert not objective.better(record.value, record.certified_bound), (seed, objective.name)
+    assert infeasible > 0
+
+
+@pytest.mark.parametrize("kind", RANDOM)
+def test_same_seed_and_one_thread_give_the_same_plan(kind: str) -> None:
+    """Solving twice with one thread and one seed returns the same plan."""
+    options = SolveOptions(threads=1, seed=7)
+    for name in ("auto", "milp:highs", "cp-sat"):
+        instance = RANDOM[kind](3)
+        first = solve_with(instance, find_solver(name, kind), options)
+        second = solve_with(instance, find_solver(name, kind), options)
+        assert first.plan == second.plan

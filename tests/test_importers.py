@@ -1,0 +1,476 @@
+"""Importers: what they make of the real files, and what they say about broken ones."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from clusterplan.instances.allocation import AllocationInstance
+from clusterplan.instances.base import Instance
+from clusterplan.instances.consolidation import ConsolidationInstance
+from clusterplan.instances.document import parse_instance, to_text
+from clusterplan.instances.errors import InstanceError
+from clusterplan.instances.importers import import_gavel, import_sailor, import_tiresias
+from clusterplan.instances.importers.tiresias import TENSORS_MB
+from clusterplan.instances.speed import SpeedTable
+from clusterplan.instances.staging import StagingInstance
+
+GPUS = {"v100": 36, "p100": 36, "k80": 36}
+SAILOR_TYPES = ["A100-40", "V100-16", "GH-96"]
+SAILOR_LIMITS = {"A100-40": 8, "V100-16": 16, "GH-96": 4}
+
+
+def same_after_round_trip(instance: Instance) -> bool:
+    again = parse_instance(yaml.safe_load(to_text(instance)))
+    as_json = parse_instance(json.loads(to_text(instance, ".json")))
+    return again == instance == as_json and again.sha256() == instance.sha256()
+
+
+def faults(call: Callable[[], Instance]) -> list[str]:
+    with pytest.raises(InstanceError) as caught:
+        call()
+    return str(caught.value).split("\n")
+
+
+def said(instance: Instance) -> str:
+    return " ".join(instance.assumptions)
+
+
+# Gavel -----------------------------------------------------------------------------------------------
+
+
+def real_gavel(shared_data: Path, trace: str, first: int | None = None) -> AllocationInstance:
+    folder = shared_data / "gavel"
+    return import_gavel(folder / "simulation_throughputs.json", folder / trace, GPUS, first)
+
+
+@pytest.mark.parametrize(
+    ("trace", "jobs", "asked"),
+    [
+        ("max_min_fairness.trace", 96, 169),
+        ("msr-seed0-51b7ef.trace", 18, None),
+        ("msr-seed0-e13805.trace", 607, None),
+    ],
+)
+def test_gavel_counts(shared_data: Path, trace: str, jobs: int, asked: int | None) -> None:
+    """Traces of both layouts give one job a line, and the note says how many GPUs they ask."""
+    instance = real_gavel(shared_data, trace)
+    assert len(instance.jobs) == jobs
+    assert instance.resources == GPUS
+    assert asked is None or f"asks {asked} GPUs for the {jobs} jobs" in said(instance)
+    assert same_after_round_trip(instance)
+
+
+def test_gavel_first_job(shared_data: Path) -> None:
+    """The first job of the trace has its steps and the measured speeds of all three types."""
+    job = real_gavel(shared_data, "max_min_fairness.trace").jobs[0]
+    assert (job.name, job.remaining_steps, job.weight) == ("job-001 ResNet-18 (batch size 128)", 925982, 1)
+    assert [variant.name for variant in job.variants] == ["v100", "p100", "k80"]
+    speed = job.variants[0].speed
+    assert isinstance(speed, SpeedTable)
+    assert {row.workers: round(row.steps_per_s, 3) for row in speed.rows} == {
+        1: 17.995,
+        2: 23.985,
+        4: 69.951,
+        8: 162.092,
+    }
+
+
+def test_gavel_leaves_zero_speeds_out(shared_data: Path) -> None:
+    """ResNet-50 with batch 128 has only one usable speed on a K80, and the note names the others."""
+    instance = real_gavel(shared_data, "msr-seed0-e13805.trace")
+    assert "3 measured speeds are 0" in said(instance)
+    assert "103 of these jobs ask a number of GPUs that the speed table lacks" in said(instance)
+    job = next(job for job in instance.jobs if "ResNet-50 (batch size 128)" in job.name)
+    k80 = next(variant.speed for variant in job.variants if variant.name == "k80")
+    assert isinstance(k80, SpeedTable)
+    assert [row.workers for row in k80.rows] == [1]
+
+
+def test_gavel_first_jobs_only(shared_data: Path) -> None:
+    """`first` keeps the start of the trace and says so."""
+    instance = real_gavel(shared_data, "max_min_fairness.trace", first=10)
+    assert len(instance.jobs) == 10
+    assert "first 10 of the 96 jobs" in said(instance)
+
+
+THROUGHPUTS = {
+    "v100": {
+        "('A3C', 1)": {"null": 2.0},
+        "('LM (batch size 5)', 2)": {"null": 3.0, "('A3C', 1)": [1.0, 1.0]},
+    },
+    "k80": {"('A3C', 1)": {"null": 0.0}},
+    "v100_unconsolidated": {"('A3C', 1)": {"null": 1.0}},
+}
+
+
+def ten_columns(model: str = "A3C", steps: str = "100", priority: str = "1", slo: str = "-1.0") -> str:
+    return "\t".join([model, "python3 main.py", ".", "--steps", "1", steps, "1", priority, slo, "0"])
+
+
+def small_gavel(
+    folder: Path,
+    trace: str,
+    throughputs: Any = THROUGHPUTS,
+    capacity: dict[str, int] | None = None,
+    first: int | None = None,
+) -> AllocationInstance:
+    table, lines = folder / "speeds.json", folder / "small.trace"
+    table.write_text(throughputs if isinstance(throughputs, str) else json.dumps(throughputs))
+    lines.write_text(trace)
+    return import_gavel(table, lines, {"v100": 4} if capacity is None else capacity, first)
+
+
+def test_gavel_weights_and_objectives(tmp_path: Path) -> None:
+    """A positive priority is the weight, another is not, and objectives of the trace are not used."""
+    lines = [ten_columns(priority="2.5"), ten_columns(priority="0"), ten_columns(slo="1.2")]
+    instance = small_gavel(tmp_path, "\n".join(lines) + "\n\n")
+    assert [job.weight for job in instance.jobs] == [2.5, 1.0, 1.0]
+    assert "1 jobs have a priority that is not positive" in said(instance)
+    assert "1 jobs have a service-level objective in the trace; it is not used" in said(instance)
+
+
+def test_gavel_names_jobs_left_out(tmp_path: Path) -> None:
+    """A job whose model has no speed is left out, counted and named; the others keep their numbers."""
+    instance = small_gavel(tmp_path, "\n".join([ten_columns("Diffusion"), ten_columns()]))
+    assert [job.name for job in instance.jobs] == ["job-002 A3C"]
+    assert "1 jobs are left out, because the speed table lacks their model: Diffusion." in said(instance)
+
+
+def test_gavel_leaves_a_type_out_whose_speeds_are_zero(tmp_path: Path) -> None:
+    """A type on which a model has only speeds of 0 is no variant of its jobs."""
+    instance = small_gavel(tmp_path, ten_columns(), capacity={"v100": 4, "k80": 4})
+    assert [variant.name for variant in instance.jobs[0].variants] == ["v100"]
+    assert "1 measured speeds are 0 and left out as missing: ('A3C', 1) on k80." in said(instance)
+
+
+@pytest.mark.parametrize(
+    ("trace", "expected"),
+    [
+        ("a\tb\tc", "line 1: has 3 columns with tabs between them; a trace has 10 or 7"),
+        (ten_columns(steps="many"), "line 1: steps: is not a number"),
+        (ten_columns() + "\n" + ten_columns(steps="0"), "line 2: steps: is '0', but must be greater than 0"),
+        (ten_columns(steps="nan"), "line 1: steps: "),
+        (ten_columns(priority="high"), "line 1: priority: is not a number"),
+        (ten_columns("Diffusion"), "the speed table has none of its models; it has: A3C, LM (batch size 5)"),
+        ("\n", "is empty"),
+    ],
+)
+def test_gavel_bad_trace(tmp_path: Path, trace: str, expected: str) -> None:
+    """Each fault of a trace names the file, the line and what is wrong."""
+    (fault,) = faults(lambda: small_gavel(tmp_path, trace))
+    assert fault.startswith(str(tmp_path / "small.trace"))
+    assert expected in fault
+
+
+def test_gavel_reports_every_bad_line(tmp_path: Path) -> None:
+    """All faulty lines of a trace are reported at once."""
+    assert len(faults(lambda: small_gavel(tmp_path, "\n".join(["a", ten_columns(), "b"])))) == 2
+
+
+@pytest.mark.parametrize(
+    ("throughputs", "expected"),
+    [
+        ("{", "is not valid JSON"),
+        ([], "is not a mapping of GPU types"),
+        ({"v100": []}, "v100: is not a mapping of entries"),
+        ({"v100": {"A3C": {"null": 1.0}}}, "v100.A3C: is not a key of the form"),
+        ({"v100": {"('A3C', 1)": {}}}, "has no 'null'"),
+        ({"v100": {"('A3C', 1)": {"null": "fast"}}}, "is not a number"),
+        ({"v100": {"('A3C', 1)": {"null": -1}}}, "must be at least 0"),
+        ('{"v100": {"(\'A3C\', 1)": {"null": NaN}}}', "finite"),
+        ('{"v100": {"(\'A3C\', 1)": {"null": 1' + "0" * 400 + "}}}", "too large"),
+    ],
+)
+def test_gavel_bad_throughputs(tmp_path: Path, throughputs: Any, expected: str) -> None:
+    """Each fault of a speed table names the file, the place and what is wrong."""
+    (fault,) = faults(lambda: small_gavel(tmp_path, ten_columns(), throughputs))
+    assert fault.startswith(str(tmp_path / "speeds.json"))
+    assert expected in fault
+
+
+@pytest.mark.parametrize(
+    ("capacity", "first", "expected"),
+    [
+        ({"h100": 8}, None, "options: capacity.h100: unknown GPU type; allowed: v100, k80"),
+        ({"v100_unconsolidated": 8}, None, "unknown GPU type; allowed: v100, k80"),
+        ({}, None, "options: capacity: is empty; GPU types: v100, k80"),
+        ({"v100": 0}, None, "options: capacity.v100: is 0, but must be at least 1"),
+        ({"v100": 4}, 0, "options: first: is 0, but must be at least 1"),
+    ],
+)
+def test_gavel_bad_options(
+    tmp_path: Path, capacity: dict[str, int], first: int | None, expected: str
+) -> None:
+    """A capacity of an unknown type, or of nothing, is refused with the types that there are."""
+    (fault,) = faults(lambda: small_gavel(tmp_path, ten_columns(), capacity=capacity, first=first))
+    assert expected in fault
+
+
+def test_gavel_missing_file(tmp_path: Path) -> None:
+    """A file that does not exist is a fault, not a traceback."""
+    (fault,) = faults(lambda: import_gavel(tmp_path / "no.json", tmp_path / "no.trace", {"v100": 1}))
+    assert fault.endswith("no.json: there is no such file")
+
+
+# Tiresias --------------------------------------------------------------------------------------------
+
+
+def test_tiresias_counts(shared_data: Path) -> None:
+    """The 60 jobs of the source ask 170 GPUs, and the cluster of 32 servers has 128."""
+    folder = shared_data / "tiresias"
+    instance = import_tiresias(folder / "60_job.csv", folder / "n32g4.csv")
+    assert len(instance.jobs) == 60
+    assert sum(job.worth for job in instance.jobs) == 170
+    assert len(instance.expanded_servers) == 32
+    assert sum(server.capacity["gpu"] for server in instance.expanded_servers) == 128
+    assert instance.servers[0].capacity == {"gpu": 4, "cpu": 40, "memory_gib": 256}
+    assert instance.objectives == ("value", "spread", "servers")
+    assert same_after_round_trip(instance)
+
+
+def test_tiresias_spread(shared_data: Path) -> None:
+    """The 24 jobs of the four models with one huge tensor are consolidated; googlenet is named as unknown."""
+    folder = shared_data / "tiresias"
+    instance = import_tiresias(folder / "60_job.csv", folder / "n32g4.csv")
+    required = {job.name.split()[1] for job in instance.jobs if instance.spread_of(job) == "required"}
+    assert required == {"vgg19", "vgg16", "vgg11", "alexnet"}
+    assert sum(instance.spread_of(job) == "required" for job in instance.jobs) == 24
+    assert "6 jobs may spread freely, as tensor sizes of their model are unknown: googlenet." in said(
+        instance
+    )
+
+
+def test_tiresias_switches(shared_data: Path) -> None:
+    """A cluster with several switches has one rack and one row of servers for each."""
+    folder = shared_data / "tiresias"
+    instance = import_tiresias(folder / "60_job.csv", folder / "n160g8.csv")
+    assert [server.rack for server in instance.servers] == [f"switch-{index}" for index in range(5)]
+    assert len(instance.expanded_servers) == 160
+    assert same_after_round_trip(instance)
+
+
+def test_tiresias_tensors_typed_in(shared_data: Path) -> None:
+    """The built-in tensor figures are those of the published lists."""
+    lists = json.loads((shared_data / "published" / "tensor_sizes_mb.json").read_text())
+    assert {model: (max(sizes), round(sum(sizes), 6)) for model, sizes in lists.items()} == TENSORS_MB
+
+
+JOBS = "job_id,num_gpu,submit_time,model_name,duration,interval\n0,2,0,vgg19,1,3\n1,4,0,mine,1,3\n"
+CLUSTER = "num_switch,num_node_p_switch,num_gpu_p_node,num_cpu_p_node,mem_p_node\n1,2,4,40,256\n"
+
+
+def small_tiresias(
+    folder: Path, jobs: str = JOBS, cluster: str = CLUSTER, tensors: str | None = None
+) -> ConsolidationInstance:
+    names = {"jobs.csv": jobs, "cluster.csv": cluster, "tensors.json": tensors}
+    for name, text in names.items():
+        if text is not None:
+            (folder / name).write_text(text)
+    sizes = None if tensors is None else folder / "tensors.json"
+    return import_tiresias(folder / "jobs.csv", folder / "cluster.csv", sizes)
+
+
+def test_tiresias_tensor_file_overrides(tmp_path: Path) -> None:
+    """Sizes from a file replace built-in ones and add models."""
+    instance = small_tiresias(tmp_path, tensors='{"vgg19": [1, 1, 2], "mine": [3, 1]}')
+    assert [job.skew for job in instance.jobs] == [0.5, 0.75]
+    assert "tensors.json" in said(instance)
+    assert "may spread freely" not in said(instance)
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        (
+            {"jobs": "job_id,gpus\n1,2\n"},
+            "jobs.csv: has no column num_gpu, model_name, or nothing in it; needed: job_id",
+        ),
+        ({"jobs": JOBS.replace("0,2,", "0,two,")}, "jobs.csv: rows[0].num_gpu: is not a whole number"),
+        ({"jobs": JOBS.replace("1,4,", "1,0,")}, "jobs.csv: rows[1].num_gpu: is '0', but must be at least 1"),
+        ({"jobs": JOBS.replace("1,4,", "0,4,")}, "jobs.csv: rows[1].job_id: '0' is already used by rows[0]"),
+        ({"jobs": JOBS.replace("vgg19", "")}, "jobs.csv: rows[0].model_name: is missing"),
+        ({"jobs": JOBS + "2,3\n"}, "jobs.csv: line 4: has 2 cells; the header has 6"),
+        ({"jobs": JOBS.split("\n", maxsplit=1)[0]}, "jobs.csv: has a header but no rows"),
+        ({"cluster": CLUSTER + "1,2,4,40,256\n"}, "cluster.csv: has 2 rows; a cluster is one row"),
+        ({"cluster": CLUSTER.replace("256", "much")}, "cluster.csv: rows[0].mem_p_node: is not a number"),
+        (
+            {"cluster": CLUSTER.replace("1,2,", "1000000000,2,")},
+            "rows[0].num_switch: is '1000000000', but must",
+        ),
+        ({"tensors": "{"}, "tensors.json: line 1, column 2: is not valid JSON"),
+        ({"tensors": "[]"}, "tensors.json: tensors_mb: is [], which is not a mapping"),
+        ({"tensors": '{"mine": []}'}, "tensors.json: tensors_mb.mine: has 0 entries; at least 1 needed"),
+        ({"tensors": '{"mine": ["big"]}'}, "tensors.json: tensors_mb.mine[0]: is not a number"),
+    ],
+)
+def test_tiresias_bad_file(tmp_path: Path, files: dict[str, str], expected: str) -> None:
+    """Each fault names the file, the row or place, and what is wrong."""
+    (fault,) = faults(lambda: small_tiresias(tmp_path, **files))
+    assert expected in fault
+
+
+def test_tiresias_missing_file(tmp_path: Path) -> None:
+    """A file that does not exist is a fault, not a traceback."""
+    (fault,) = faults(lambda: import_tiresias(tmp_path / "no.csv", tmp_path / "no.csv"))
+    assert fault.endswith("no.csv: there is no such file")
+
+
+# Sailor ----------------------------------------------------------------------------------------------
+
+
+def real_sailor(shared_data: Path, **options: Any) -> StagingInstance:
+    chosen = {"types": SAILOR_TYPES, "microbatch": 4, "limit": SAILOR_LIMITS, "throughput": 60, **options}
+    return import_sailor(shared_data / "sailor" / "profiles" / "OPT-350", **chosen)
+
+
+def test_sailor_counts(shared_data: Path) -> None:
+    """OPT-350 has 26 layers, and the instance keeps limits, floor and sizes."""
+    instance = real_sailor(shared_data)
+    assert len(instance.layers) == 26
+    assert {kind.name: kind.limit for kind in instance.types} == SAILOR_LIMITS
+    assert (instance.probe_batch, instance.throughput_floor_samples_per_s) == (4, 60)
+    first = instance.layers[0]
+    assert (first.input_bytes, first.output_bytes, first.weight_bytes) == (16908288, 33554432, 214433792)
+    assert first.memory_gib == pytest.approx((4 * 214433792 + 4 * 8388608) / 2**30)
+    assert first.communication_s["GH-96"] == pytest.approx(2 * 214433792 * 8 / 100e9)
+    assert instance.types[0].memory_gib == pytest.approx(37.25, abs=0.01)
+    assert same_after_round_trip(instance)
+
+
+@pytest.mark.parametrize(("name", "usd"), [("A100-40", 197), ("GH-96", 268), ("V100-16", 518)])
+def test_sailor_cost_of_one_unit(shared_data: Path, name: str, usd: float) -> None:
+    """One unit costs per million samples what the source's figures give with forward and backward alone."""
+    instance = real_sailor(shared_data)
+    price = next(kind.price_usd_per_hour for kind in instance.types if kind.name == name)
+    seconds = sum(layer.compute_s[name] for layer in instance.layers)
+    assert seconds / 4 * 1e6 / 3600 * price == pytest.approx(usd, abs=0.5)
+
+
+def test_sailor_states_what_is_assumed(shared_data: Path) -> None:
+    """Update seconds, link, memory and given prices stand in the assumptions."""
+    instance = real_sailor(shared_data, types=["A100-40", "A100-80"], limit=None, prices={"A100-80": 5.0})
+    text = said(instance)
+    assert "weight update are left out" in text
+    assert "Update seconds of A100-80 are 0 in the source: missing" in text
+    assert "an assumed link of 100 Gbit/s" in text
+    assert "two moments of Adam" in text
+    assert "Prices of A100-80 were given" in text
+
+
+def test_sailor_without_link(shared_data: Path) -> None:
+    """Without a link neither all-reduce nor transfers take time, and the assumptions say so."""
+    instance = real_sailor(shared_data, link_gbit_per_s=None)
+    assert instance.link_gbit_per_s is None
+    assert all(not layer.communication_s for layer in instance.layers)
+    assert "neither all-reduce nor transfers" in said(instance)
+
+
+@pytest.mark.parametrize(("model", "layers"), [("OPT-30", 50), ("GPT-Neo-2.7", 34)])
+def test_sailor_other_models(shared_data: Path, model: str, layers: int) -> None:
+    """The other profiled models import on the A100 too."""
+    instance = import_sailor(shared_data / "sailor" / "profiles" / model, ["A100-40"], 2)
+    assert len(instance.layers) == layers
+    assert same_after_round_trip(instance)
+
+
+def test_sailor_degree_that_was_not_measured(shared_data: Path) -> None:
+    """OPT-30 was not measured on one V100, and the fault lists the degrees that were."""
+    folder = shared_data / "sailor" / "profiles" / "OPT-30"
+    (fault,) = faults(lambda: import_sailor(folder, ["V100-16"], 1))
+    assert "profile.json: 1: has no tensor-parallel degree '1'; there are: 8, 4" in fault
+
+
+SIZES = {"params_bytes": 8, "act_input_bytes": 1, "act_output_bytes": 2, "act_mem_bytes": 3}
+INFO = {"M": {"1": {"0": SIZES, "1": SIZES}}}
+PROFILE = {"4": {"1": {"0": [1.0, 2.0, 0.5], "1": [1.0, 2.0, 0.5]}}}
+
+
+def small_sailor(
+    folder: Path, profile: Any = PROFILE, info: Any = INFO, gpu: str = "A100-40", **options: Any
+) -> StagingInstance:
+    model_dir = folder / "profiles" / "M"
+    (model_dir / gpu).mkdir(parents=True)
+    for path, data in ((model_dir / gpu / "profile.json", profile), (folder / "llm_info.json", info)):
+        path.write_text(data if isinstance(data, str) else json.dumps(data))
+    return import_sailor(model_dir, **{"types": [gpu], "microbatch": 4, **options})
+
+
+def test_sailor_unknown_gpu(tmp_path: Path) -> None:
+    """A GPU of unknown memory is taken with a given price, and its memory is not checked."""
+    instance = small_sailor(tmp_path, gpu="B200", prices={"B200": 9})
+    assert (instance.types[0].price_usd_per_hour, instance.types[0].memory_gib) == (9, None)
+    assert "The memory of B200 is unknown and not checked." in said(instance)
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        ({"profile": "{"}, "profile.json: line 1, column 2: is not valid JSON"),
+        ({"profile": []}, "profile.json: is not a mapping"),
+        ({"profile": {"1": {}, "2": {}}}, "profile.json: has no microbatch '4'; there are: 1, 2"),
+        ({"profile": {"4": []}}, "profile.json: 4: is not a mapping"),
+        ({"profile": {"4": {"1": {"0": [1, 2, 0]}}}}, "profile.json: 4.1: its layers are not 0 to 1"),
+        ({"profile": {"4": {"1": {"0": [1, 2, 0], "1": [0, 0, 0]}}}}, "4.1.1: forward and backward take 0 s"),
+        ({"profile": {"4": {"1": {"0": ["slow", 2, 0]}}}}, "profile.json: 4.1: layers.0[0]: is not a number"),
+        ({"profile": {"4": {"1": {"0": [1, 2]}}}}, "profile.json: 4.1: layers.0[2]: is missing"),
+        ({"profile": {"4": {"1": {"0": [-1, 2, 0]}}}}, "layers.0[0]: is -1, but must be at least 0"),
+        ({"info": "nonsense"}, "llm_info.json: line 1, column 1: is not valid JSON"),
+        ({"info": {"N": {}}}, "llm_info.json: has no model 'M'; there are: N"),
+        ({"info": {"M": {"2": {}}}}, "llm_info.json: M: has no tensor-parallel degree '1'; there are: 2"),
+        ({"info": {"M": {"1": {"1": SIZES}}}}, "llm_info.json: M.1: its layers are not numbered 0, 1, 2"),
+        (
+            {"info": {"M": {"1": {"0": {}, "1": SIZES}}}},
+            "llm_info.json: M.1: layers.0.params_bytes: is missing",
+        ),
+    ],
+)
+def test_sailor_bad_file(tmp_path: Path, data: dict[str, Any], expected: str) -> None:
+    """Each fault names the file, the place and what is wrong or what there is."""
+    assert any(expected in fault for fault in faults(lambda: small_sailor(tmp_path, **data)))
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"gpu": "B200"}, "options: prices.B200: no price is known; give --price B200=USD"),
+        (
+            {"types": ["H100"]},
+            "options: types.H100: unknown GPU type 'H100'; the measured types are: A100-40",
+        ),
+        ({"types": []}, "options: types: has 0 entries; at least 1 needed"),
+        ({"types": ["A100-40", "A100-40"]}, "types[1].name: 'A100-40' is already used by types[0]"),
+        (
+            {"limit": {"GH-96": 4}},
+            "options: limit.GH-96: unknown GPU type 'GH-96'; the chosen types are: A100-40",
+        ),
+        ({"prices": {"GH-96": 4}}, "options: prices.GH-96: unknown GPU type"),
+        ({"limit": {"A100-40": 0}}, "options: limit.A100-40: is 0, but must be at least 1"),
+        ({"microbatch": 3}, "has no microbatch '3'; there are: 4"),
+        ({"microbatch": 0}, "options: microbatch: is 0, but must be at least 1"),
+        ({"throughput": -1}, "options: throughput: is -1, but must be greater than 0"),
+        ({"parallel_share": 2}, "options: parallel_share: is 2, but must be at most 1"),
+        ({"link_gbit_per_s": 0}, "options: link_gbit_per_s: is 0, but must be greater than 0"),
+    ],
+)
+def test_sailor_bad_option(tmp_path: Path, options: dict[str, Any], expected: str) -> None:
+    """Each wrong option is named with what is allowed."""
+    (fault,) = faults(lambda: small_sailor(tmp_path, **options))
+    assert expected in fault
+
+
+def test_sailor_missing_files(tmp_path: Path) -> None:
+    """A folder without profiles, and profiles without sizes, are faults and not tracebacks."""
+    (fault,) = faults(lambda: import_sailor(tmp_path / "none", ["A100-40"], 4))
+    assert "has no GPU/profile.json" in fault
+    model_dir = tmp_path / "M"
+    (model_dir / "A100-40").mkdir(parents=True)
+    (model_dir / "A100-40" / "profile.json").write_text(json.dumps(PROFILE))
+    (fault,) = faults(lambda: import_sailor(model_dir, ["A100-40"], 4))
+    assert "no folder above it holds llm_info.json" in fault
+    (fault,) = faults(lambda: import_sailor(model_dir, ["A100-40"], 4, llm_info=tmp_path / "no.json"))
+    assert "no.json: there is no such file" in fault
