@@ -57,5 +57,6 @@ def why_unplaced(formulation: ConsolidationFormulation, plan: Sequence[JobPlacem
     needed = fewest_servers(job.task_groups, after)
     fewest = formulation.fewest(job)
     if formulation.instance.spread_of(job) == "required" and (needed is None or needed > (fewest or 0)):
-        return f"waits: must run on at most {fewest} servers; what is left is more scattered"
+        few = "a single server" if fewest == 1 else f"at most {fewest} servers"
+        return f"waits: must run on {few}; what is left is more scattered"
     return "left out: placing it would make an earlier objective worse, or the method did not find a place"

@@ -38,10 +38,10 @@ class HardwareType(Model):
         """Return the price of one GPU's share of the machine, or of one vCPU's where it has no GPU."""
         return self.price_usd_per_hour / (self.gpus or self.vcpus or 1)
 
-    def unit_memory_gib(self) -> float:
-        """Return the memory of one GPU, or one vCPU's share of memory where the machine has no GPU."""
+    def unit_memory_gib(self) -> float | None:
+        """Return the memory of one GPU, or one vCPU's share where the machine has no GPU; None if unknown."""
         if self.gpus:
-            return self.gpu_memory_gib or 0.0
+            return self.gpu_memory_gib
         return self.memory_gib / (self.vcpus or 1)
 
     def capacity(self) -> dict[str, float]:

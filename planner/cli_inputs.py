@@ -83,8 +83,11 @@ def sailor(
     throughput: Annotated[float | None, typer.Option(help="Floor in samples/s.")] = None,
     price: Annotated[str | None, typer.Option(help="USD per GPU-hour, such as Titan-RTX=0.5.")] = None,
     parallel_share: Annotated[float, typer.Option(help="Share of the compute time that units divide.")] = 0.99,
-    link_gbit_per_s: Annotated[float, typer.Option(help="Speed of the links.")] = 100.0,
+    link_gbit_per_s: Annotated[float, typer.Option(help="Speed of the links; 0: no communication.", min=0)] = 100.0,
+    microbatches_per_step: Annotated[int, typer.Option(help="Microbatches that share an all-reduce.", min=1)] = 4,
     samples: Annotated[float, typer.Option(help="Samples to train.")] = 1e6,
+    epochs: Annotated[float, typer.Option(help="How many times over.")] = 1.0,
+    llm_info: Annotated[Path | None, typer.Option(help="Sizes; by default llm_info.json above the folder.")] = None,
     output: Output = None,
 ) -> None:
     """Measured layer times of a language model on several GPU types (Sailor): a staging instance."""
@@ -98,8 +101,11 @@ def sailor(
         throughput,
         prices=_pairs(price, "--price", float) if price else None,
         parallel_share=parallel_share,
-        link_gbit_per_s=link_gbit_per_s,
+        link_gbit_per_s=link_gbit_per_s or None,
+        microbatches_per_step=microbatches_per_step,
         samples=samples,
+        epochs=epochs,
+        llm_info=llm_info,
     )
     _emit(instance, output)
 

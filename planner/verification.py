@@ -104,6 +104,10 @@ def _plan_faults(formulation: Formulation[Any, Any], result: Result) -> Iterator
         yield "plan_sha256 does not agree with the plan: the plan was altered after it was solved"
 
 
+def _claimant(result: Result) -> str:
+    return result.solver if result.backend is None else f"{result.solver} ({result.backend})"
+
+
 def verify(instance: Instance, result: Result) -> Verification:
     """Check a result against its instance.
 
@@ -129,7 +133,7 @@ def verify(instance: Instance, result: Result) -> Verification:
         if result.status == "infeasible" and elementary is not None:
             confirmed.append("infeasible: " + "; ".join(elementary.reasons))
         elif result.status == "infeasible":
-            claimed.append(f"that no plan exists, claimed by {result.solver}")
+            claimed.append(f"that no plan exists, claimed by {_claimant(result)}")
     faults += _headline_faults(result)
     if not faults and result.plan is not None:
         confirmed.append("every constraint holds")
@@ -137,7 +141,7 @@ def verify(instance: Instance, result: Result) -> Verification:
             text = f"{record.name} = {_shown(record.value)} {record.unit}"
             confirmed.append(f"{text}, certified bound {_shown(record.certified_bound)}")
             if _differs(record.bound, record.certified_bound):
-                claimed.append(f"the bound {_shown(record.bound)} on {record.name}, claimed by {result.solver}")
+                claimed.append(f"the bound {_shown(record.bound)} on {record.name}, claimed by {_claimant(result)}")
     return Verification(
         instance=name, ok=not faults, faults=tuple(faults), confirmed=tuple(confirmed), claimed=tuple(claimed)
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..formulations.base import Formulation
+from ..instances.errors import TooLargeError
 from .base import Clock, Outcome, Solver
 from .options import SolveOptions
 
@@ -16,6 +17,10 @@ PROVERS = {
 }
 """In order of preference; the first that can be used here is taken."""
 
+HEURISTIC_SHARE = 0.2
+"""The heuristic may take this share of the time, and at most `HEURISTIC_S` seconds."""
+HEURISTIC_S = 10.0
+
 
 class Auto(Solver):
     """Start from the heuristic's plan and prove the optimum, as far as the time allows."""
@@ -23,24 +28,36 @@ class Auto(Solver):
     name = "auto"
     kinds = ("allocation", "staging", "consolidation")
     proves = True
+    features = frozenset({"warm_start"})
     what = "heuristic first, then the kind's best proving method from its plan"
 
     def solve(self, formulation: Formulation[Any, Any], options: SolveOptions, clock: Clock) -> Outcome:
-        """Return the better plan of the two, with the bound of the second."""
+        """Return the prover's plan and bound; the heuristic's plan where the prover has none."""
         from .registry import solvers_for
 
         usable = {solver.name: solver for solver in solvers_for(formulation.kind, available=True)}
         heuristic = usable[HEURISTICS[formulation.kind]]
-        first = heuristic.solve(formulation, options, clock)
+        if options.warm_start is not None:
+            first = Outcome(formulation.parse_plan(options.warm_start))
+        else:
+            first = heuristic.solve(formulation, options, Clock(_patience(clock)))
         plan = first.plan if first.plan is not None and not formulation.violations(first.plan) else None
-        prover = next((usable[name] for name in PROVERS[formulation.kind] if name in usable), None)
-        if prover is None or clock.expired:
-            first.limit = "time" if clock.expired else first.limit
-            first.message = f"auto: {heuristic.name} alone"
-            return first
+        prover = next(usable[name] for name in PROVERS[formulation.kind] if name in usable)
         start = None if plan is None else tuple(entry.model_dump() for entry in plan)
-        second = prover.solve(formulation, options.model_copy(update={"warm_start": start}), clock)
-        second.message = f"auto: {prover.name}" + (f" from the plan of {heuristic.name}" if start else "")
+        try:
+            second = prover.solve(formulation, options.model_copy(update={"warm_start": start}), clock)
+        except TooLargeError as error:
+            if plan is None:
+                raise
+            return Outcome(plan, message=f"auto: {heuristic.name} alone, because for {prover.name}: {error}")
+        origin = "the warm start" if options.warm_start is not None else f"the plan of {heuristic.name}"
+        second.message = f"auto: {prover.name}" + (f" from {origin}" if start else "")
         if second.plan is None and not second.infeasible:
             second.plan = plan
         return second
+
+
+def _patience(clock: Clock) -> float:
+    """Return the seconds that the heuristic may take."""
+    left = clock.remaining_s
+    return HEURISTIC_S if left is None else min(HEURISTIC_S, HEURISTIC_SHARE * left)

@@ -20,6 +20,10 @@ from .base import Feature
 from .result import Limit
 
 
+LOG_ROUNDING = 0.0005
+"""CBC's log shows bounds with three decimals."""
+
+
 class BackendError(ClusterplanError):
     """A backend failed in a way that is neither a limit nor an answer."""
 
@@ -161,7 +165,8 @@ class Scip(Backend):
         solver = pulp.SCIP_PY(msg=False, timeLimit=request.time_limit_s, gapRel=request.gap)
         solver.buildSolverModel(problem)
         model = problem.solverModel
-        settings: dict[str, Any] = dict(request.settings or {})
+        # Its default tolerances move small objectives by more than the gap that is asked for.
+        settings: dict[str, Any] = {"numerics/feastol": 1e-9, "numerics/dualfeastol": 1e-9, **(request.settings or {})}
         if request.seed is not None:
             settings.setdefault("randomization/randomseedshift", request.seed % 2**31)
         if request.memory_limit_gib is not None:
@@ -255,10 +260,10 @@ class Cbc(Backend):
             except pulp.PulpSolverError as error:
                 raise BackendError(f"CBC failed: {error}") from None
             text = log.read_text(errors="replace")
-        return self._answer(problem, text)
+        return self._answer(problem, text, request.gap)
 
     @staticmethod
-    def _answer(problem: Any, log: str) -> Answer:
+    def _answer(problem: Any, log: str, gap: float) -> Answer:
         """Read what the log says; PuLP's status alone does not tell a limit from an optimum."""
         if re.search(r"problem proven infeasible|Linear relaxation infeasible|Problem is infeasible|Integer infeasible", log, re.I):
             return Answer(None, None, infeasible=True)
@@ -275,13 +280,12 @@ class Cbc(Backend):
         if limit == "none" and not found:
             raise BackendError(f"CBC ended without an answer; the end of its log: {log.strip()[-300:]!r}")
         values = {v.name: float(v.varValue or 0.0) for v in problem.variables()} if found else None
-        if lower is not None:
-            return Answer(values, float(lower[1]), limit)
-        # Without a "Lower bound" line CBC closed the tree, so its solution is the optimum.
-        best = None
+        bounds = [] if lower is None else [float(lower[1]) - LOG_ROUNDING]
         if proven is not None and limit == "none" and values is not None:
+            # CBC closed the tree up to the gap it was given, of which the log shows too few digits.
             best = sum(values[v.name] * coefficient for v, coefficient in problem.objective.items())
-        return Answer(values, best, limit)
+            bounds.append(best - (gap * abs(best) if lower is not None else 0.0))
+        return Answer(values, max(bounds, default=None), limit)
 
 
 BACKENDS: dict[str, Backend] = {backend.name: backend for backend in (Highs(), Cbc(), Scip())}

@@ -48,6 +48,7 @@ class _Options(Model):
     epochs: Positive
     parallel_share: Share
     link_gbit_per_s: Positive | None
+    microbatches_per_step: PositiveCount
 
 
 class _Times(Model):
@@ -84,6 +85,7 @@ def import_sailor(
     epochs: float = 1,
     parallel_share: float = 0.99,
     link_gbit_per_s: float | None = 100.0,
+    microbatches_per_step: int = 4,
 ) -> StagingInstance:
     """Return the staging instance of a model that Sailor profiled.
 
@@ -109,6 +111,8 @@ def import_sailor(
         Share of a layer's compute time that further GPUs divide.
     link_gbit_per_s
         Assumed speed of the network; None: neither all-reduce nor transfers take time.
+    microbatches_per_step
+        Microbatches of a training step, which share the time of its one all-reduce.
 
     Raises
     ------
@@ -125,6 +129,7 @@ def import_sailor(
         "epochs": epochs,
         "parallel_share": parallel_share,
         "link_gbit_per_s": link_gbit_per_s,
+        "microbatches_per_step": microbatches_per_step,
     }
     options = validated(_Options, asked, "options")
     _check_types(model_dir, options)
@@ -251,7 +256,8 @@ def _layer(
     key: str, size: _Bytes, options: _Options, times: Mapping[str, Mapping[str, tuple[float, float, float]]]
 ) -> dict[str, Any]:
     link = options.link_gbit_per_s
-    all_reduce_s = 0.0 if link is None else 2 * size.params_bytes * 8 / (link * 1e9)
+    step_s = 0.0 if link is None else 2 * size.params_bytes * 8 / (link * 1e9)
+    all_reduce_s = step_s / options.microbatches_per_step
     return {
         "name": f"layer-{int(key):02d}",
         "memory_gib": (COPIES * size.params_bytes + size.act_mem_bytes * options.microbatch) / GIB,
@@ -281,7 +287,7 @@ def _assumptions(
         "say how times scale."
     )
     yield "One unit is one GPU with whole layers (tensor-parallel degree 1)."
-    yield from _communication(options.link_gbit_per_s)
+    yield from _communication(options)
     yield from _memory(options.types)
     yield from _prices(options)
     yield (
@@ -290,15 +296,17 @@ def _assumptions(
     )
 
 
-def _communication(link_gbit_per_s: float | None) -> Iterable[str]:
-    if link_gbit_per_s is None:
+def _communication(options: _Options) -> Iterable[str]:
+    if options.link_gbit_per_s is None:
         yield "The source has no communication times; neither all-reduce nor transfers take any."
         return
-    link = f"an assumed link of {link_gbit_per_s:g} Gbit/s"
+    link = f"an assumed link of {options.link_gbit_per_s:g} Gbit/s"
+    count = options.microbatches_per_step
     yield (
-        "The source has no communication times; for every microbatch each layer does an all-reduce of twice "
-        f"its parameter bytes over {link}, which further GPUs do not shorten. That is too much for a stage "
-        "of one GPU, and wherever gradients are exchanged only once in a training step."
+        "The source has no communication times; once in an assumed training step of "
+        f"{count} microbatch{'es' if count > 1 else ''} each layer does an all-reduce of twice its parameter "
+        f"bytes over {link}, of which every microbatch bears its part; further GPUs do not shorten it, and a "
+        "stage of one GPU is charged too."
     )
     yield f"A stage receives the activations of the stage before it over {link}."
 
