@@ -25,7 +25,13 @@ if TYPE_CHECKING:
     from .instances.base import Instance
     from .instances.consolidation import ConsolidationInstance
     from .instances.document import load, load_catalogue, parse_instance, save
-    from .instances.errors import ClusterplanError, InstanceError, OptionError, TooLargeError, UnavailableError
+    from .instances.errors import (
+        ClusterplanError,
+        InstanceError,
+        OptionError,
+        TooLargeError,
+        UnavailableError,
+    )
     from .instances.hardware import HardwareCatalogue
     from .instances.staging import StagingInstance
     from .planner.api import solve

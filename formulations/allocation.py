@@ -28,7 +28,15 @@ from ..instances.allocation import AllocationInstance, Job, Variant
 from ..instances.base import Kind
 from ..instances.fields import Count, Flag, Model, Name
 from ..instances.speed import SpeedTable
-from .allocation_menu import BUDGET, UNPLACED, Menu, build_menu, capacity_rows, completion_time_s, task_demands
+from .allocation_menu import (
+    BUDGET,
+    UNPLACED,
+    Menu,
+    build_menu,
+    capacity_rows,
+    completion_time_s,
+    task_demands,
+)
 from .base import Diagnosis, Formulation, Objective, Violation, within
 from .textbook import ModelObjective, TextbookModel, at_most, new_problem
 
@@ -82,7 +90,11 @@ class AllocationFormulation(Formulation[AllocationInstance, JobAllocation]):
         for j, job in enumerate(self.instance.jobs):
             entry = entries[job.name]
             names = [variant.name for variant in job.variants]
-            wanted = (names.index(entry.variant) if entry.variant is not None else UNPLACED, entry.ps, entry.workers)
+            wanted = (
+                names.index(entry.variant) if entry.variant is not None else UNPLACED,
+                entry.ps,
+                entry.workers,
+            )
             rows = menu.of(j)
             keys = zip(menu.variant[rows], menu.ps[rows], menu.workers[rows], strict=True)
             chosen.append(next(k for k, key in zip(rows, keys, strict=True) if key == wanted))
@@ -236,7 +248,10 @@ def _entry_violations(job: Job, entry: JobAllocation) -> list[Violation]:
             what = f"job {job.name!r}: ps={entry.ps}, workers={entry.workers} is not in the table"
             return [Violation("configuration", what)]
     else:
-        for key, count, allowed in (("ps", entry.ps, variant.ps), ("workers", entry.workers, variant.workers)):
+        for key, count, allowed in (
+            ("ps", entry.ps, variant.ps),
+            ("workers", entry.workers, variant.workers),
+        ):
             low, high = (allowed.min, allowed.max) if allowed else (0, 0)
             if not low <= count <= high:
                 what = f"job {job.name!r} has {count} {key}; allowed: {low} to {high}"

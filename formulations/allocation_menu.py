@@ -164,7 +164,9 @@ def build_menu(instance: AllocationInstance) -> Menu:
             count += int(keep.sum())
         if job.unplaced_s is not None:
             zero = np.zeros(1, dtype=np.int64)
-            columns.append((zero + UNPLACED, zero, zero, np.array([job.unplaced_s]), np.zeros((1, len(rows)))))
+            columns.append(
+                (zero + UNPLACED, zero, zero, np.array([job.unplaced_s]), np.zeros((1, len(rows))))
+            )
             count += 1
         counts.append(count)
         total += count

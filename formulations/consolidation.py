@@ -141,7 +141,9 @@ class ConsolidationFormulation(Formulation[ConsolidationInstance, JobPlacement])
             else:
                 seen.add(entry.job)
                 found += self._entry_violations(job, entry)
-        found += [Violation("one placement", f"job {name!r} is missing") for name in self.jobs if name not in seen]
+        found += [
+            Violation("one placement", f"job {name!r} is missing") for name in self.jobs if name not in seen
+        ]
         return found or self._overuse(plan)
 
     def _entry_violations(self, job: PlacementJob, entry: JobPlacement) -> Iterator[Violation]:
@@ -152,8 +154,12 @@ class ConsolidationFormulation(Formulation[ConsolidationInstance, JobPlacement])
             if entry.tasks:
                 yield Violation("all or nothing", f"job {name!r} is not placed, but has tasks on servers")
             return
-        if (entry.groups is not None) != (job.groups is not None) or (entry.groups is not None and entry.servers):
-            yield Violation("groups", f"job {name!r} must list {'groups' if job.groups is not None else 'servers'}")
+        if (entry.groups is not None) != (job.groups is not None) or (
+            entry.groups is not None and entry.servers
+        ):
+            yield Violation(
+                "groups", f"job {name!r} must list {'groups' if job.groups is not None else 'servers'}"
+            )
             return
         wanted = {group.name: group.tasks for group in job.task_groups}
         for group in set(entry.tasks) - set(wanted):
@@ -167,11 +173,19 @@ class ConsolidationFormulation(Formulation[ConsolidationInstance, JobPlacement])
             if server not in self.servers:
                 yield Violation("server", f"job {name!r}: there is no server {server!r}")
             elif server not in eligible:
-                yield Violation("gpu_model", f"job {name!r} needs {job.gpu_model}; {server!r} has another model")
+                yield Violation(
+                    "gpu_model", f"job {name!r} needs {job.gpu_model}; {server!r} has another model"
+                )
         fewest = self.fewest(job)
-        if self.instance.spread_of(job) == "required" and fewest is not None and len(entry.used_servers) > fewest:
+        if (
+            self.instance.spread_of(job) == "required"
+            and fewest is not None
+            and len(entry.used_servers) > fewest
+        ):
             used = len(entry.used_servers)
-            yield Violation("required spread", f"job {name!r} uses {used} servers; at most {fewest} are allowed")
+            yield Violation(
+                "required spread", f"job {name!r} uses {used} servers; at most {fewest} are allowed"
+            )
 
     def _overuse(self, plan: Sequence[JobPlacement]) -> list[Violation]:
         used: dict[tuple[str, str], list[float]] = defaultdict(list)
@@ -277,10 +291,13 @@ class ConsolidationFormulation(Formulation[ConsolidationInstance, JobPlacement])
         for resource in self.instance.resource_names:
             room = math.fsum(server.available.get(resource, 0.0) for server in self.servers.values())
             worth_and_need = [
-                (job.worth, sum(g.tasks * g.demand.get(resource, 0.0) for g in job.task_groups)) for job in jobs
+                (job.worth, sum(g.tasks * g.demand.get(resource, 0.0) for g in job.task_groups))
+                for job in jobs
             ]
             terms = [worth for worth, need in worth_and_need if need == 0]
-            dense = sorted((p for p in worth_and_need if p[1] > 0), key=lambda pair: pair[0] / pair[1], reverse=True)
+            dense = sorted(
+                (p for p in worth_and_need if p[1] > 0), key=lambda pair: pair[0] / pair[1], reverse=True
+            )
             for worth, need in dense:
                 taken = min(need, room)
                 terms.append(worth if taken == need else worth * taken / need)
@@ -297,7 +314,9 @@ class ConsolidationFormulation(Formulation[ConsolidationInstance, JobPlacement])
         must = [job for job in self.instance.jobs if job.must_place]
         never = [f"job {job.name!r}: {why_never(self, job)}" for job in must if not self._could_start(job)]
         if never:
-            return Diagnosis(reasons=tuple(never), remedies=("set must_place: false, or change what is short",))
+            return Diagnosis(
+                reasons=tuple(never), remedies=("set must_place: false, or change what is short",)
+            )
         reasons, remedies = [], []
         for resource in self.instance.resource_names:
             need = math.fsum(g.tasks * g.demand.get(resource, 0.0) for job in must for g in job.task_groups)

@@ -36,7 +36,9 @@ def why_never(formulation: ConsolidationFormulation, job: PlacementJob) -> str:
     return "waits: what is free now is too scattered for it"
 
 
-def why_unplaced(formulation: ConsolidationFormulation, plan: Sequence[JobPlacement], job: PlacementJob) -> str:
+def why_unplaced(
+    formulation: ConsolidationFormulation, plan: Sequence[JobPlacement], job: PlacementJob
+) -> str:
     """Say why the plan leaves a job out."""
     alone = why_never(formulation, job)
     fits_alone = all(r >= g.tasks for r, g in zip(formulation.room_for(job), job.task_groups, strict=True))

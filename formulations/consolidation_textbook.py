@@ -49,7 +49,9 @@ class _Builder:
                 if not any(fits.values()):
                     continue
                 n = self.number[server.name]
-                y = self.y[job.name, server.name] = self.problem.add_variable(f"y_{j}_{n}", cat=self.pulp.LpBinary)
+                y = self.y[job.name, server.name] = self.problem.add_variable(
+                    f"y_{j}_{n}", cat=self.pulp.LpBinary
+                )
                 tasks = []
                 for g, group in enumerate(job.task_groups):
                     if fits[group.name]:
@@ -91,10 +93,15 @@ class _Builder:
 
     def spread(self) -> tuple[Any, bool]:
         preferred = [job for job in self.f.instance.jobs if self.f.instance.spread_of(job) == "preferred"]
-        return self.total([self.used(job) - (self.f.fewest(job) or 0) * self.z[job.name] for job in preferred]), True
+        return self.total(
+            [self.used(job) - (self.f.fewest(job) or 0) * self.z[job.name] for job in preferred]
+        ), True
 
     def servers(self) -> tuple[Any, bool]:
-        holds = {name: self.problem.add_variable(f"holds_{n}", cat=self.pulp.LpBinary) for name, n in self.number.items()}
+        holds = {
+            name: self.problem.add_variable(f"holds_{n}", cat=self.pulp.LpBinary)
+            for name, n in self.number.items()
+        }
         for (_, server), y in self.y.items():
             self.add(y <= holds[server])
         return self.total(list(holds.values())), True
@@ -109,7 +116,8 @@ class _Builder:
         return self.total([*used.values(), *(-1 * z for z in self.z.values())]), True
 
     def migrations(self) -> tuple[Any, bool]:
-        there, kept = 0, []
+        there = 0
+        kept: list[Any] = []
         for job in self.f.instance.jobs:
             for group in job.task_groups:
                 there += sum(group.current.values())
@@ -127,7 +135,10 @@ class _Builder:
             if not job.speed_by_servers:
                 continue
             most = min(len(self.y_of[job.name]), sum(group.tasks for group in job.task_groups))
-            uses = {u: self.problem.add_variable(f"uses_{j}_{u}", cat=self.pulp.LpBinary) for u in range(1, most + 1)}
+            uses = {
+                u: self.problem.add_variable(f"uses_{j}_{u}", cat=self.pulp.LpBinary)
+                for u in range(1, most + 1)
+            }
             self.add(self.total(list(uses.values())) == self.z[job.name])
             self.add(self.total([u * variable for u, variable in uses.items()]) == self.used(job))
             terms += [job.worth * (1 - job.relative_speed(u)) * variable for u, variable in uses.items()]
@@ -144,8 +155,8 @@ class _Builder:
                         load[server.name].append(traffic[group.name] * x)
         least = max(server.traffic_gbit_per_s for server in self.f.servers.values())
         largest = self.problem.add_variable("largest_traffic", lowBound=least)
-        for server, terms in load.items():
-            self.add(self.f.servers[server].traffic_gbit_per_s + self.total(terms) <= largest)
+        for name, terms in load.items():
+            self.add(self.f.servers[name].traffic_gbit_per_s + self.total(terms) <= largest)
         return self.pulp.LpAffineExpression([(largest, 1.0)]), False
 
 

@@ -54,20 +54,27 @@ def _loads(capacity: Mapping[str, float], groups: Sequence[Group]) -> list[tuple
     first = [range(tasks_that_fit(capacity, group.demand, group.tasks) + 1) for group in groups[:-1]]
     for counts in itertools.product(*first):
         left = {
-            name: amount - sum(c * group.demand.get(name, 0.0) for c, group in zip(counts, groups, strict=False))
+            name: amount
+            - sum(c * group.demand.get(name, 0.0) for c, group in zip(counts, groups, strict=False))
             for name, amount in capacity.items()
         }
         if min(left.values()) < -TOLERANCE * max(capacity.values()):
             continue
         slack = {name: amount + TOLERANCE * capacity[name] for name, amount in left.items()}
         loads.append((*counts, tasks_that_fit(slack, groups[-1].demand, groups[-1].tasks)))
-    return [a for a in loads if not any(a != b and all(x <= y for x, y in zip(a, b, strict=True)) for b in loads)]
+    return [
+        a for a in loads if not any(a != b and all(x <= y for x, y in zip(a, b, strict=True)) for b in loads)
+    ]
 
 
-def _fewest_for_groups(groups: Sequence[Group], shapes: Mapping[tuple[tuple[str, float], ...], int]) -> int | None:
+def _fewest_for_groups(
+    groups: Sequence[Group], shapes: Mapping[tuple[tuple[str, float], ...], int]
+) -> int | None:
     size = tuple(group.tasks + 1 for group in groups)
     if math.prod(size) > MOST_STATES:
-        raise TooLargeError(f"a job with {' × '.join(str(g.tasks) for g in groups)} tasks in groups is too large")
+        raise TooLargeError(
+            f"a job with {' × '.join(str(g.tasks) for g in groups)} tasks in groups is too large"
+        )
     # need[t1, t2, …]: servers needed so far for that many tasks of each group
     need: NDArray[np.float64] = np.full(size, np.inf)
     need[(0,) * len(size)] = 0.0
@@ -76,7 +83,9 @@ def _fewest_for_groups(groups: Sequence[Group], shapes: Mapping[tuple[tuple[str,
         for _ in range(min(count, sum(group.tasks for group in groups))):
             better = need.copy()
             for load in loads:
-                index = np.ix_(*(np.maximum(np.arange(n) - held, 0) for n, held in zip(size, load, strict=True)))
+                index = np.ix_(
+                    *(np.maximum(np.arange(n) - held, 0) for n, held in zip(size, load, strict=True))
+                )
                 np.minimum(better, need[index] + 1, out=better)
             if (better == need).all():
                 break

@@ -50,7 +50,8 @@ def stage_time_s(instance: StagingInstance, first: int, last: int, name: str, un
     parts = [layer_parts(layer, name) for layer in instance.layers[first : last + 1]]
     serial, parallel, comm_serial, comm_parallel = (sum(column) for column in zip(*parts, strict=True))
     compute = serial + parallel / units
-    return max(compute, comm_serial + (comm_parallel + transfer_s(instance, first)) / units)
+    communication = comm_serial + (comm_parallel + transfer_s(instance, first)) / units
+    return float(max(compute, communication))
 
 
 @dataclass(frozen=True)
@@ -122,7 +123,9 @@ def stage_table(instance: StagingInstance) -> StageTable:
             parts[:, first, first:, t] = np.cumsum(single[first:], axis=0).T
             parts[3, first, first:, t] += transfer_s(instance, first)
             if kind.memory_gib is not None:
-                held = np.array(list(itertools.accumulate(layer.memory_gib for layer in instance.layers[first:])))
+                held = np.array(
+                    list(itertools.accumulate(layer.memory_gib for layer in instance.layers[first:]))
+                )
                 over = held > kind.memory_gib + TOLERANCE * max(kind.memory_gib, 1e-9)
                 parts[0, first, first:, t][over] = math.inf
     # An impossible run is infinite in its serial part alone, so that no inf − inf can arise.

@@ -23,10 +23,10 @@ relaxation tight and needs no constant but τ_max = B0/TL.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -36,7 +36,7 @@ from ..instances.fields import Count, Model, Name, PositiveCount
 from ..instances.staging import StagingInstance
 from .base import TOLERANCE, Diagnosis, Formulation, Objective, Violation, within
 from .stage_times import StageTable, layer_parts, stage_table, stage_time_s
-from .textbook import ModelObjective, TextbookModel, at_most, new_problem
+from .textbook import TextbookModel
 
 MOST_COLUMNS = 2_000_000
 
@@ -120,7 +120,7 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
         return found or self.resource_violations(plan)
 
     def resource_violations(self, plan: Sequence[Stage]) -> list[Violation]:
-        """Return what the plan breaks of limits, memory, floor and budgets; it may cover only first layers."""
+        """Return what the plan breaks of limits, memory, floor and budgets; it may be partial."""
         return [*self._resources(plan), *self._limits(plan)]
 
     def _structure(self, plan: Sequence[Stage]) -> Iterator[Violation]:
@@ -147,7 +147,9 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
             stages = [stage for stage in plan if stage.type == kind.name]
             units = sum(stage.units for stage in stages)
             if kind.limit is not None and units > kind.limit:
-                yield Violation(f"limit of {kind.name}", f"the plan takes {units} units; there are {kind.limit}")
+                yield Violation(
+                    f"limit of {kind.name}", f"the plan takes {units} units; there are {kind.limit}"
+                )
             for stage in stages:
                 layers = self.instance.layers[stage.first_layer : stage.last_layer + 1]
                 held = sum(layer.memory_gib for layer in layers)
@@ -166,7 +168,9 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
             ("hourly budget", rate, self.instance.hourly_budget_usd),
         ):
             if limit is not None and not within(amount, limit):
-                yield Violation(name, f"the plan takes {amount:g} USD, {amount - limit:g} more than {limit:g}")
+                yield Violation(
+                    name, f"the plan takes {amount:g} USD, {amount - limit:g} more than {limit:g}"
+                )
 
     def elementary_bounds(self) -> tuple[float | None, ...]:
         """Bound cost by the cheapest work of each layer, throughput by the slowest layer's best time.
@@ -175,9 +179,12 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
         k units takes k·ET(k) ≥ k·S + A ≥ S + A unit-seconds. The floor on τ is the same for each layer.
         """
         if self.instance.objective == "throughput":
-            return (self.instance.probe_batch / self._fastest_s if self._fastest_s > 0 else None,)
+            return (self.instance.probe_batch / self.fastest_s if self.fastest_s > 0 else None,)
         work = [
-            min(kind.price_usd_per_hour * self._unit_seconds(layer_parts(layer, kind.name)) for kind in self.instance.types)
+            min(
+                kind.price_usd_per_hour * self._unit_seconds(layer_parts(layer, kind.name))
+                for kind in self.instance.types
+            )
             for layer in self.instance.layers
         ]
         return (self.cost_factor * math.fsum(work),)
@@ -188,7 +195,7 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
         return parts[0] + parts[1]
 
     @cached_property
-    def _fastest_s(self) -> float:
+    def fastest_s(self) -> float:
         """A lower bound on τ: every layer runs on some type, on at most all of its units."""
         return max(time for time, _ in self._fastest_by_layer)
 
@@ -218,9 +225,11 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
         if not reasons:
             return None
         remedies = ["raise a limit, memory or parallel share that is named above"]
-        fastest = self._fastest_s
+        fastest = self.fastest_s
         if 0 < fastest < math.inf:
-            remedies.insert(0, f"no floor above {self.instance.probe_batch / fastest:g} samples/s can be reached")
+            remedies.insert(
+                0, f"no floor above {self.instance.probe_batch / fastest:g} samples/s can be reached"
+            )
         return Diagnosis(reasons=tuple(reasons), remedies=tuple(remedies))
 
     def _highest_units(self) -> list[int]:
@@ -248,12 +257,12 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
 
     def _rate_limit(self) -> float | None:
         """Return the most USD/h an optimal plan can take, from a cost limit or a plan on a single type."""
-        if self._fastest_s <= 0:
+        if self.fastest_s <= 0:
             return None
         costs = [] if self.instance.cost_limit_usd is None else [self.instance.cost_limit_usd]
         if self.instance.objective == "cost":
             costs += [plan_cost for plan_cost, _ in self.single_type_plans()]
-        return min(costs) / (self.cost_factor * self._fastest_s) if costs else None
+        return min(costs) / (self.cost_factor * self.fastest_s) if costs else None
 
     def single_type_plans(self) -> list[tuple[float, Stage]]:
         """Return the cheapest plan on each single type that has one, with its cost, cheapest first.
@@ -269,7 +278,9 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
                 continue
             stage = Stage(first_layer=0, last_layer=last, type=kind.name, units=units)
             if not self.violations([stage]):
-                found.append((self.cost_usd(self.stage_time_s([stage]), self.rate_usd_per_hour([stage])), stage))
+                found.append(
+                    (self.cost_usd(self.stage_time_s([stage]), self.rate_usd_per_hour([stage])), stage)
+                )
         return sorted(found, key=lambda pair: pair[0])
 
     @cached_property
@@ -286,92 +297,44 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
             before = None
             for units in range(1, highest + 1):
                 time = self.table.time_s(units)[:, :, t]
-                useful = time <= self.slowest_allowed_s * (1 + TOLERANCE) if math.isfinite(self.slowest_allowed_s) else np.isfinite(time)
+                useful = (
+                    time <= self.slowest_allowed_s * (1 + TOLERANCE)
+                    if math.isfinite(self.slowest_allowed_s)
+                    else np.isfinite(time)
+                )
                 if before is not None:
-                    useful &= (time < before) & (before > self._fastest_s)
+                    useful &= (time < before) & (before > self.fastest_s)
                 if before is not None and not (time < before).any():
                     break
                 found += [
-                    Column(int(i), int(j), t, units, float(time[i, j])) for i, j in np.argwhere(useful) if i <= j
+                    Column(int(i), int(j), t, units, float(time[i, j]))
+                    for i, j in np.argwhere(useful)
+                    if i <= j
                 ]
                 before = time
                 if len(found) > MOST_COLUMNS:
-                    raise TooLargeError(f"more than {MOST_COLUMNS:,} possible stages; lower the limits of the types")
+                    raise TooLargeError(
+                        f"more than {MOST_COLUMNS:,} possible stages; lower the limits of the types"
+                    )
         return found
+
+    def uses(self, plan: Sequence[Stage]) -> list[bool]:
+        """Return for each column whether the plan has that stage."""
+        names = [kind.name for kind in self.instance.types]
+        used = {(s.first_layer, s.last_layer, names.index(s.type), s.units) for s in plan}
+        return [(c.first, c.last, c.type, c.units) in used for c in self.columns]
 
     def stages_of(self, columns: Sequence[Column]) -> tuple[Stage, ...]:
         """Return the plan that these columns make, from the first layer to the last."""
         return tuple(
-            Stage(first_layer=c.first, last_layer=c.last, type=self.instance.types[c.type].name, units=c.units)
+            Stage(
+                first_layer=c.first, last_layer=c.last, type=self.instance.types[c.type].name, units=c.units
+            )
             for c in sorted(columns, key=lambda c: c.first)
         )
 
     def textbook(self) -> TextbookModel[Stage]:
-        """Return the two-flow model of the module's docstring, with τ in units of the slowest stage."""
-        import pulp
+        """Return the two-flow model of the module's docstring."""
+        from .staging_textbook import build
 
-        columns = self.columns
-        slowest = min(self.slowest_allowed_s * (1 + TOLERANCE), max((c.time_s for c in columns), default=1.0)) or 1.0
-        problem = new_problem(self.instance.name)
-        tau = problem.add_variable("tau", lowBound=min(1.0, self._fastest_s / slowest), upBound=1)
-        z = [problem.add_variable(f"z_{i}", cat=pulp.LpBinary) for i in range(len(columns))]
-        y = [problem.add_variable(f"y_{i}", lowBound=0, upBound=1) for i in range(len(columns))]
-        rates = [float(self.table.price[c.type]) * c.units for c in columns]
-        for i, column in enumerate(columns):
-            problem += y[i] >= column.time_s / slowest * z[i], f"slowest_{i}"
-            problem += y[i] <= z[i], f"only_if_used_{i}"
-        self._add_paths(problem, columns, [(z, 1), (y, tau)])
-        for t, kind in enumerate(self.instance.types):
-            units = pulp.lpSum(c.units * z[i] for i, c in enumerate(columns) if c.type == t)
-            if kind.limit is not None:
-                problem += units <= kind.limit, f"limit_{t}"
-        spent = pulp.LpAffineExpression([(y[i], self.cost_usd(slowest, rate)) for i, rate in enumerate(rates)])
-        if self.instance.cost_limit_usd is not None:
-            problem += spent <= self.instance.cost_limit_usd, "cost_limit"
-        if self.instance.hourly_budget_usd is not None:
-            problem += at_most(z, rates, self.instance.hourly_budget_usd), "hourly_budget"
-
-        def decode(value: Callable[[Any], float]) -> tuple[Stage, ...]:
-            return self.stages_of([c for i, c in enumerate(columns) if value(z[i]) > 0.5])
-
-        def encode(plan: Sequence[Stage]) -> Mapping[Any, float]:
-            names = [kind.name for kind in self.instance.types]
-            used = {(s.first_layer, s.last_layer, names.index(s.type), s.units) for s in plan}
-            share = min(1.0, self.stage_time_s(plan) / slowest)
-            on = [(c.first, c.last, c.type, c.units) in used for c in columns]
-            start = {z[i]: float(flag) for i, flag in enumerate(on)}
-            return {**start, **{y[i]: share * flag for i, flag in enumerate(on)}, tau: share}
-
-        if self.instance.objective == "cost":
-            objective = ModelObjective(self.objectives[0], spent, "min")
-        else:
-            probe = self.instance.probe_batch
-            objective = ModelObjective(
-                self.objectives[0],
-                pulp.LpAffineExpression([(tau, 1.0)]),
-                "min",
-                lambda share: probe / (share * slowest) if share > 0 else math.inf,
-            )
-        return TextbookModel(problem, (objective,), decode, encode)
-
-    def _add_paths(self, problem: Any, columns: list[Column], flows: list[tuple[list[Any], Any]]) -> None:
-        """Make each flow a path through the layers, and keep neighbours of one type apart if asked to."""
-        import pulp
-
-        size = len(self.instance.layers)
-        begins: list[list[int]] = [[] for _ in range(size)]
-        ends: list[list[int]] = [[] for _ in range(size + 1)]
-        for i, column in enumerate(columns):
-            begins[column.first].append(i)
-            ends[column.last + 1].append(i)
-        for f, (flow, amount) in enumerate(flows):
-            problem += pulp.lpSum(flow[i] for i in begins[0]) == amount, f"enter_{f}"
-            problem += pulp.lpSum(flow[i] for i in ends[size]) == amount, f"leave_{f}"
-            for at in range(1, size):
-                arriving = pulp.lpSum(flow[i] for i in ends[at])
-                problem += arriving == pulp.lpSum(flow[i] for i in begins[at]), f"flow_{f}_{at}"
-                if self.instance.stage_rule == "free_cuts":
-                    continue
-                for t in range(len(self.instance.types)):
-                    same = [flow[i] for i in ends[at] + begins[at] if columns[i].type == t]
-                    problem += pulp.lpSum(same) <= arriving, f"apart_{f}_{at}_{t}"
+        return build(self)

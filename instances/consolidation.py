@@ -234,7 +234,9 @@ class ConsolidationInstance(Instance):
     def expanded_servers(self) -> tuple[Server, ...]:
         """Every single server, with the rows that have a `count` written out."""
         return tuple(
-            server if server.count is None else server.model_copy(update={"name": f"{server.name}-{k}", "count": None})
+            server
+            if server.count is None
+            else server.model_copy(update={"name": f"{server.name}-{k}", "count": None})
             for server in self.servers
             for k in range(server.count or 1)
         )

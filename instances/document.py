@@ -60,7 +60,9 @@ def _read(path: Path, source: str) -> Any:
     if suffix in TABLE_SUFFIXES:
         return parse_table(text, source)
     if suffix not in DOCUMENT_SUFFIXES:
-        raise fail(source, f"has the ending {suffix!r}; allowed: {', '.join(DOCUMENT_SUFFIXES + TABLE_SUFFIXES)}")
+        raise fail(
+            source, f"has the ending {suffix!r}; allowed: {', '.join(DOCUMENT_SUFFIXES + TABLE_SUFFIXES)}"
+        )
     return parse_document(text, source, suffix)
 
 
@@ -160,7 +162,9 @@ def to_text(instance: Instance, suffix: str = ".yaml") -> str:
     data = {"schema_version": instance.schema_version, "kind": instance.kind, **data}
     if suffix == ".json":
         return json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-    return yaml.dump(data, Dumper=_BlockDumper, sort_keys=False, default_flow_style=None, width=110, allow_unicode=True)
+    return yaml.dump(
+        data, Dumper=_BlockDumper, sort_keys=False, default_flow_style=None, width=110, allow_unicode=True
+    )
 
 
 def save(instance: Instance, path: str | Path) -> None:

@@ -113,7 +113,7 @@ def refuse(complaints: Iterable[Complaint]) -> None:
     listed = list(complaints)
     if listed:
         text = "; ".join(f"{where}: {what}" for where, what in listed).replace("{", "(").replace("}", ")")
-        raise PydanticCustomError("complaints", text, {"complaints": listed})  # type: ignore[arg-type]
+        raise PydanticCustomError("complaints", text, {"complaints": listed})
 
 
 def repeated(values: Iterable[Hashable], path: str, key: str = "name") -> list[Complaint]:

@@ -104,7 +104,9 @@ def fill_from_catalogue(data: Any, table: str, figures: Mapping[str, str]) -> An
         machine = machines.get(row["hardware"])
         if machine is None:
             what = f"{row['hardware']!r} is not in the catalogue {catalogue.name!r}"
-            complaints.append((f"{table}[{index}].hardware", f"{what}; it has {', '.join(list(machines)[:8])}, …"))
+            complaints.append(
+                (f"{table}[{index}].hardware", f"{what}; it has {', '.join(list(machines)[:8])}, …")
+            )
             continue
         filled = dict(row)
         for field, attribute in figures.items():

@@ -27,14 +27,16 @@ class _StrictLoader(_BaseLoader):  # type: ignore[misc]
     """Safe YAML loader with the numbers and truth values of YAML 1.2, that refuses repeated keys."""
 
     # 1e-3 is a number, and `no`, `on` or 2024-01-01 are text, as YAML 1.2 has it.
-    yaml_implicit_resolvers: dict[str | None, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012 - PyYAML's own attribute
+    yaml_implicit_resolvers: dict[str | None, list[tuple[str, re.Pattern[str]]]] = {}
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen = set()
         for key_node, _ in node.value:
             key = self.construct_object(key_node, deep=True)
             if not isinstance(key, str | int | float | bool | None):
-                raise yaml.constructor.ConstructorError(None, None, "a key is not plain text", key_node.start_mark)
+                raise yaml.constructor.ConstructorError(
+                    None, None, "a key is not plain text", key_node.start_mark
+                )
             if key in seen and key_node.tag != "tag:yaml.org,2002:merge":
                 problem = f"the key {key!r} stands twice; each key may stand once"
                 raise yaml.constructor.ConstructorError(None, None, problem, key_node.start_mark)
@@ -52,9 +54,13 @@ for _tag, _pattern, _first in (
     ("merge", r"<<", "<"),
 ):
     _StrictLoader.add_implicit_resolver(
-        f"tag:yaml.org,2002:{_tag}", re.compile(rf"^(?:{_pattern})$"), [c if c != "\0" else "" for c in _first]
+        f"tag:yaml.org,2002:{_tag}",
+        re.compile(rf"^(?:{_pattern})$"),
+        [c if c != "\0" else "" for c in _first],
     )
-_StrictLoader.add_constructor("tag:yaml.org,2002:int", lambda loader, node: int(loader.construct_scalar(node)))
+_StrictLoader.add_constructor(
+    "tag:yaml.org,2002:int", lambda loader, node: int(loader.construct_scalar(node))
+)
 
 
 def fail(source: str, what: str, path: str = "") -> InstanceError:
@@ -204,7 +210,9 @@ def parse_table(text: str, source: str) -> list[dict[str, Any]]:
         if not cells:
             continue
         if len(cells) != len(header):
-            faults.append(Fault(source, f"line {number}", f"has {len(cells)} cells; the header has {len(header)}"))
+            faults.append(
+                Fault(source, f"line {number}", f"has {len(cells)} cells; the header has {len(header)}")
+            )
             continue
         row: dict[Any, Any] = {}
         for name, cell in zip(header, cells, strict=True):

@@ -142,7 +142,10 @@ class StagingInstance(Instance):
                     yield from unknown_names(shares, known, f"{path}.{key}", "type", "types")
                     for name in layer.compute_s:
                         if name not in shares:
-                            yield f"{path}.{key}", f"has no share for {name!r}; give one number or one per type"
+                            yield (
+                                f"{path}.{key}",
+                                f"has no share for {name!r}; give one number or one per type",
+                            )
 
     def to_frame(self) -> pd.DataFrame:
         """Return one row for each layer."""
@@ -156,7 +159,10 @@ class StagingInstance(Instance):
                     "memory_gib": layer.memory_gib,
                     "output_bytes": layer.output_bytes,
                     **{f"compute_s_{t.name}": layer.compute_s.get(t.name) for t in self.types},
-                    **{f"communication_s_{t.name}": layer.communication_s.get(t.name, 0.0) for t in self.types},
+                    **{
+                        f"communication_s_{t.name}": layer.communication_s.get(t.name, 0.0)
+                        for t in self.types
+                    },
                 }
                 for layer in self.layers
             ]

@@ -125,7 +125,9 @@ def faults_of(error: ValidationError, model: type[BaseModel], source: str) -> li
         path, allowed = _walk(model, detail["loc"])
         complaints = detail.get("ctx", {}).get("complaints")
         if complaints:
-            faults += [Fault(source, f"{path}.{where}" if path else where, what) for where, what in complaints]
+            faults += [
+                Fault(source, f"{path}.{where}" if path else where, what) for where, what in complaints
+            ]
         else:
             faults.append(Fault(source, path, _what(detail, path, allowed)))
     return faults

@@ -5,27 +5,31 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from enum import Enum
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..instances.errors import ClusterplanError, InstanceError, OptionError, UnavailableError
+from ..instances.errors import ClusterplanError, InstanceError, OptionError
+from .exit_codes import (
+    FAILED,
+    INTERRUPTED,
+    NOT_VERIFIED,
+    SOLVED,
+    code_of_error,
+    code_of_result,
+    worst,
+)
 
 if TYPE_CHECKING:
     from ..solvers.options import SolveOptions
     from ..solvers.result import Result
 
-SOLVED, FAILED, USAGE, BAD_INSTANCE, INFEASIBLE, LIMIT_WITH_PLAN, LIMIT_NO_PLAN, NOT_VERIFIED = range(8)
-INTERRUPTED = 130
-SEVERITY = (SOLVED, LIMIT_WITH_PLAN, LIMIT_NO_PLAN, INFEASIBLE, BAD_INSTANCE, USAGE, NOT_VERIFIED, FAILED, INTERRUPTED)
-"""From harmless to grave; several files end with the gravest."""
-
 DEFAULT_TIME_LIMIT_S = 60.0
 
 
-class Format(str, Enum):
+class Format(StrEnum):
     """How to print."""
 
     table = "table"
@@ -33,7 +37,7 @@ class Format(str, Enum):
     csv = "csv"
 
 
-class Kind(str, Enum):
+class Kind(StrEnum):
     """Kinds of document."""
 
     allocation = "allocation"
@@ -43,7 +47,7 @@ class Kind(str, Enum):
     result = "result"
 
 
-class ModelFormat(str, Enum):
+class ModelFormat(StrEnum):
     """Formats of an exported model."""
 
     mps = "mps"
@@ -65,31 +69,6 @@ app = typer.Typer(
 def say(text: str) -> None:
     """Print a line for people on stderr."""
     typer.echo(text, err=True)
-
-
-def worst(codes: list[int]) -> int:
-    """Return the gravest exit code."""
-    return max(codes, key=SEVERITY.index, default=SOLVED)
-
-
-def code_of_error(error: ClusterplanError) -> int:
-    """Return the exit code that goes with an error."""
-    if isinstance(error, InstanceError):
-        return BAD_INSTANCE
-    return USAGE if isinstance(error, OptionError | UnavailableError) else FAILED
-
-
-def code_of_result(result: Result) -> int:
-    """Return the exit code that goes with a result."""
-    if result.status == "error":
-        return FAILED
-    if result.status == "infeasible":
-        return INFEASIBLE
-    if result.limit == "interrupt":
-        return INTERRUPTED
-    if result.plan is None:
-        return LIMIT_NO_PLAN
-    return SOLVED if result.limit == "none" or result.status == "optimal" else LIMIT_WITH_PLAN
 
 
 def _version(wanted: bool) -> None:
@@ -124,7 +103,9 @@ def _setting(text: str) -> tuple[str, Any]:
     return key, parsed if isinstance(parsed, bool | int | float | str) else value
 
 
-def _options(config: Path | None, given: dict[str, Any], settings: list[str]) -> tuple[str | None, SolveOptions]:
+def _options(
+    config: Path | None, given: dict[str, Any], settings: list[str]
+) -> tuple[str | None, SolveOptions]:
     """Merge the configuration file with the options given on the command line, which win."""
     from ..instances.reading import parse_document, read_text
     from ..solvers.options import parse_options
@@ -163,21 +144,30 @@ def _solve_one(file: str, solver: str, options: SolveOptions, quiet: bool) -> Re
 @app.command()
 def solve(
     files: Annotated[list[str], typer.Argument(help="Instance files, or example:NAME.", show_default=False)],
-    solver: Annotated[str | None, typer.Option(help="A name from 'clusterplan solvers'. [default: auto]")] = None,
+    solver: Annotated[
+        str | None, typer.Option(help="A name from 'clusterplan solvers'. [default: auto]")
+    ] = None,
     time_limit: Annotated[
         float | None, typer.Option(help="Seconds for each instance, 0 for no limit. [default: 60]")
     ] = None,
-    gap: Annotated[float | None, typer.Option(help="Relative gap that counts as optimal. [default: 1e-6]")] = None,
+    gap: Annotated[
+        float | None, typer.Option(help="Relative gap that counts as optimal. [default: 1e-6]")
+    ] = None,
     threads: Annotated[int | None, typer.Option(help="Most threads to use.")] = None,
     seed: Annotated[int | None, typer.Option(help="Of everything random.")] = None,
     memory_limit: Annotated[float | None, typer.Option(help="GiB that the backend may take.")] = None,
     settings: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Option of the method; may be repeated.")
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Option of the method; may be repeated."),
     ] = None,
     config: Annotated[Path | None, typer.Option(help="YAML file with options; those given here win.")] = None,
     format: Annotated[Format, typer.Option(help="How to print.")] = Format.table,
-    output: Annotated[Path | None, typer.Option(help="Also write the results here, one JSON object a line.")] = None,
-    verbose: Annotated[int, typer.Option("--verbose", "-v", count=True, help="Say more; twice: even more.")] = 0,
+    output: Annotated[
+        Path | None, typer.Option(help="Also write the results here, one JSON object a line.")
+    ] = None,
+    verbose: Annotated[
+        int, typer.Option("--verbose", "-v", count=True, help="Say more; twice: even more.")
+    ] = 0,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, only errors.")] = False,
 ) -> None:
     """Solve instances; every plan is verified before it is shown."""
@@ -237,7 +227,9 @@ def _write(path: Path, text: str, append: bool = False) -> None:
 @app.command()
 def verify(
     instance_file: Annotated[str, typer.Argument(metavar="INSTANCE", help="The instance that was solved.")],
-    result_file: Annotated[Path, typer.Argument(metavar="RESULT", help="What 'solve --format json' printed.")],
+    result_file: Annotated[
+        Path, typer.Argument(metavar="RESULT", help="What 'solve --format json' printed.")
+    ],
     format: Annotated[Format, typer.Option(help="How to print.")] = Format.table,
 ) -> None:
     """Check stored results: constraints, objective, bounds and every stored figure."""
@@ -406,8 +398,10 @@ def main() -> None:
     except MemoryError:
         say("out of memory; try a smaller instance, or a method with a smaller model")
         sys.exit(FAILED)
-    except Exception as error:  # noqa: BLE001 - the last resort: a user sees a line, not a traceback
+    except Exception as error:
         if os.environ.get("CLUSTERPLAN_DEBUG"):
             raise
-        say(f"internal error: {type(error).__name__}: {error}. Please report it; CLUSTERPLAN_DEBUG=1 shows where")
+        say(
+            f"internal error: {type(error).__name__}: {error}. Please report it; CLUSTERPLAN_DEBUG=1 says more"
+        )
         sys.exit(FAILED)

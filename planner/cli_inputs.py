@@ -12,8 +12,12 @@ from ..instances.errors import OptionError
 if TYPE_CHECKING:
     from ..instances.base import Instance
 
-importers = typer.Typer(help="Turn somebody else's data into an instance.", no_args_is_help=True, rich_markup_mode=None)
-generators = typer.Typer(help="Make a reproducible synthetic instance.", no_args_is_help=True, rich_markup_mode=None)
+importers = typer.Typer(
+    help="Turn somebody else's data into an instance.", no_args_is_help=True, rich_markup_mode=None
+)
+generators = typer.Typer(
+    help="Make a reproducible synthetic instance.", no_args_is_help=True, rich_markup_mode=None
+)
 
 Output = Annotated[Path | None, typer.Option(help="YAML or JSON file to write; YAML on stdout if not given.")]
 Seed = Annotated[int, typer.Option(help="The same seed gives the same instance.")]
@@ -41,7 +45,9 @@ def _pairs(text: str, option: str, kind: type) -> dict[str, Any]:
                 raise ValueError
             found[name] = kind(value)
         except ValueError:
-            raise OptionError(f"{option} {part.strip()!r}: write NAME=NUMBER, several separated by commas") from None
+            raise OptionError(
+                f"{option} {part.strip()!r}: write NAME=NUMBER, several separated by commas"
+            ) from None
     return found
 
 
@@ -76,18 +82,28 @@ def tiresias(
 
 @importers.command()
 def sailor(
-    model_dir: Annotated[Path, typer.Option(help="Folder of one model's profiles, such as profiles/OPT-350.")],
+    model_dir: Annotated[
+        Path, typer.Option(help="Folder of one model's profiles, such as profiles/OPT-350.")
+    ],
     types: Annotated[str, typer.Option(help="GPU types, separated by commas.")],
     microbatch: Annotated[int, typer.Option(help="Samples of the profiled batch.", min=1)],
     limit: Annotated[str | None, typer.Option(help="Units of each type, such as A100-40=8,GH-96=4.")] = None,
     throughput: Annotated[float | None, typer.Option(help="Floor in samples/s.")] = None,
     price: Annotated[str | None, typer.Option(help="USD per GPU-hour, such as Titan-RTX=0.5.")] = None,
-    parallel_share: Annotated[float, typer.Option(help="Share of the compute time that units divide.")] = 0.99,
-    link_gbit_per_s: Annotated[float, typer.Option(help="Speed of the links; 0: no communication.", min=0)] = 100.0,
-    microbatches_per_step: Annotated[int, typer.Option(help="Microbatches that share an all-reduce.", min=1)] = 4,
+    parallel_share: Annotated[
+        float, typer.Option(help="Share of the compute time that units divide.")
+    ] = 0.99,
+    link_gbit_per_s: Annotated[
+        float, typer.Option(help="Speed of the links; 0: no communication.", min=0)
+    ] = 100.0,
+    microbatches_per_step: Annotated[
+        int, typer.Option(help="Microbatches that share an all-reduce.", min=1)
+    ] = 4,
     samples: Annotated[float, typer.Option(help="Samples to train.")] = 1e6,
     epochs: Annotated[float, typer.Option(help="How many times over.")] = 1.0,
-    llm_info: Annotated[Path | None, typer.Option(help="Sizes; by default llm_info.json above the folder.")] = None,
+    llm_info: Annotated[
+        Path | None, typer.Option(help="Sizes; by default llm_info.json above the folder.")
+    ] = None,
     output: Output = None,
 ) -> None:
     """Measured layer times of a language model on several GPU types (Sailor): a staging instance."""
@@ -114,7 +130,9 @@ def sailor(
 def allocation(
     jobs: Annotated[int, typer.Option(help="How many jobs.", min=1)],
     resources: Annotated[int, typer.Option(help="How many resources.", min=1, max=4)] = 3,
-    tightness: Annotated[float, typer.Option(help="0: plenty; 1: only the smallest fit.", min=0, max=1)] = 0.5,
+    tightness: Annotated[
+        float, typer.Option(help="0: plenty; 1: only the smallest fit.", min=0, max=1)
+    ] = 0.5,
     optional_share: Annotated[float, typer.Option(help="Share of jobs that may wait.", min=0, max=1)] = 0.0,
     seed: Seed = 0,
     output: Output = None,
@@ -135,7 +153,7 @@ def staging(
     seed: Seed = 0,
     output: Output = None,
 ) -> None:
-    """A chain of embedding and dense layers on random hardware."""
+    """Chains of embedding and dense layers on random hardware."""
     from ..instances.generators.staging import generate_staging
 
     if limits not in ("none", "loose", "tight"):

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
 from dataclasses import dataclass
 from importlib import import_module, metadata
 
 from packaging.version import Version
+
+from ..instances.base import Instance
+from ..instances.generators.allocation import generate_allocation
+from ..instances.generators.consolidation import generate_consolidation
+from ..instances.generators.staging import generate_staging
+from ..solvers.options import SolveOptions
+from ..solvers.registry import all_solvers
+from .api import solve
 
 LIBRARIES = {
     # import name → (distribution, allowed versions in words, why)
@@ -45,7 +53,9 @@ def _library(name: str) -> Finding:
         return Finding(name, not needed, "not installed" + ("" if needed else " (optional)"), needed)
     allowed = f">={least}" + (f",<{below}" if below else "")
     if Version(version) < Version(least) or (below and Version(version) >= Version(below)):
-        return Finding(name, False, f"{version} is installed; pip install '{package}{allowed}'. {why}".strip(), needed)
+        return Finding(
+            name, False, f"{version} is installed; pip install '{package}{allowed}'. {why}".strip(), needed
+        )
     try:
         import_module(name if name != "ortools" else "ortools.sat.python.cp_model")
     except (ImportError, OSError) as error:
@@ -53,40 +63,35 @@ def _library(name: str) -> Finding:
     return Finding(name, True, version, needed)
 
 
-def _answers(kind: str, name: str) -> Callable[[], Finding]:
+def _tiny(kind: str) -> Instance:
+    """Return an instance that brute force solves at once."""
+    if kind == "allocation":
+        return generate_allocation(2, 2, tightness=0.9, seed=1)
+    if kind == "staging":
+        return generate_staging(3, 2, "tight", seed=1)
+    return generate_consolidation(2, 3, 4, seed=1)
+
+
+def _answers(kind: str, name: str) -> Finding:
     """Solve a tiny instance whose optimum brute force knows."""
-
-    def check() -> Finding:
-        from ..instances.generators.allocation import generate_allocation
-        from ..instances.generators.consolidation import generate_consolidation
-        from ..instances.generators.staging import generate_staging
-        from ..solvers.options import SolveOptions
-        from .api import solve
-
-        instance = {
-            "allocation": lambda: generate_allocation(2, 2, tightness=0.9, seed=1),
-            "staging": lambda: generate_staging(3, 2, "tight", seed=1),
-            "consolidation": lambda: generate_consolidation(2, 3, 4, seed=1),
-        }[kind]()
-        expected = solve(instance, "brute-force")
-        result = solve(instance, name, SolveOptions(time_limit_s=30))
-        right = result.status == "optimal" and all(
-            a.value is not None and b.value is not None and abs(a.value - b.value) <= 1e-6 * max(1.0, abs(b.value))
-            for a, b in zip(result.objectives, expected.objectives, strict=True)
-        )
-        seen = f"{result.status}, {result.objective}" + ("" if right else f"; brute force says {expected.objective}")
-        return Finding(f"{name} on {kind}", right, seen)
-
-    return check
+    instance = _tiny(kind)
+    expected = [record.value for record in solve(instance, "brute-force").objectives]
+    result = solve(instance, name, SolveOptions(time_limit_s=30))
+    right = result.status == "optimal" and all(
+        ours.value is not None and value is not None and math.isclose(ours.value, value, rel_tol=1e-6)
+        for ours, value in zip(result.objectives, expected, strict=True)
+    )
+    seen = ", ".join(
+        f"{record.name} {record.value:g}" for record in result.objectives if record.value is not None
+    )
+    return Finding(f"{name} on {kind}", right, seen if right else f"{seen}; brute force says {expected}")
 
 
 def examine() -> list[Finding]:
-    """Return what was found: libraries in the order in which their loading is known to clash, then solvers."""
-    from ..solvers.registry import all_solvers
-
+    """Return what was found: libraries in the order in which their loading clashes, then solvers."""
     findings = [_library(name) for name in LIBRARIES]
     for solver in all_solvers():
         if solver.proves and solver.name not in ("auto", "brute-force") and not solver.unavailable():
             for kind in solver.kinds:
-                findings.append(_answers(kind, solver.name)())
+                findings.append(_answers(kind, solver.name))
     return findings

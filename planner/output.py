@@ -47,7 +47,11 @@ def figure(value: float | None, digits: int = 7) -> str:
         return "–"
     if value == int(value) and abs(value) < 1e12:
         return f"{int(value):,}"
-    return f"{value:,.{max(0, digits - len(str(int(abs(value)))))}f}" if 1e-3 <= abs(value) < 1e12 else f"{value:.4g}"
+    return (
+        f"{value:,.{max(0, digits - len(str(int(abs(value)))))}f}"
+        if 1e-3 <= abs(value) < 1e12
+        else f"{value:.4g}"
+    )
 
 
 def percent(value: float | None) -> str:
@@ -116,7 +120,8 @@ def plan_table(result: Result) -> Table | None:
     elif result.kind == "staging":
         columns = [("stage", True), ("layers", False), ("type", False), ("units", True)]
         rows = [
-            [str(i), f"{e['first_layer']}–{e['last_layer']}", e["type"], str(e["units"])] for i, e in enumerate(entries)
+            [str(i), f"{e['first_layer']}–{e['last_layer']}", e["type"], str(e["units"])]
+            for i, e in enumerate(entries)
         ]
     else:
         columns = [("job", False), ("placed", False), ("where, or why not", False)]

@@ -82,7 +82,7 @@ def _headline_faults(result: Result) -> Iterator[str]:
     if result.plan is not None and (result.status == "optimal") != proven:
         yield f"status is stored as {result.status}; the gaps say {'optimal' if proven else 'feasible'}"
     if (result.plan is not None) != (result.status in ("optimal", "feasible")):
-        yield f"status is stored as {result.status}, {'with' if result.plan is not None else 'without'} a plan"
+        yield f"status is stored as {result.status}, with{'out' if result.plan is None else ''} a plan"
 
 
 def _plan_faults(formulation: Formulation[Any, Any], result: Result) -> Iterator[str]:
@@ -95,7 +95,7 @@ def _plan_faults(formulation: Formulation[Any, Any], result: Result) -> Iterator
         bounds = [record.bound for record in result.objectives]
         derived = objective_records(formulation, values, bounds, result.options.gap)
         if len(result.objectives) != len(derived):
-            yield f"objectives has {len(result.objectives)} records; the instance has {len(derived)} objectives"
+            yield f"objectives has {len(result.objectives)} records; the instance has {len(derived)}"
         for index, (old, new) in enumerate(zip(result.objectives, derived, strict=False)):
             yield from _record_faults(old, new, f"objectives[{index}] ({new.name})")
             if old.bound is not None and formulation.objectives[index].better(values[index], old.bound):
@@ -121,7 +121,9 @@ def verify(instance: Instance, result: Result) -> Verification:
         return Verification(instance=name, ok=False, faults=(f"the result is of kind {result.kind}",))
     faults: list[str] = []
     if result.instance_sha256 != instance.sha256():
-        faults.append("instance_sha256 does not agree: the result is of another instance, or it was changed since")
+        faults.append(
+            "instance_sha256 does not agree: the result is of another instance, or it was changed since"
+        )
     if result.instance != instance.name:
         faults.append(f"instance is stored as {result.instance!r}; it is called {instance.name!r}")
     formulation = formulate(instance)
@@ -141,7 +143,9 @@ def verify(instance: Instance, result: Result) -> Verification:
             text = f"{record.name} = {_shown(record.value)} {record.unit}"
             confirmed.append(f"{text}, certified bound {_shown(record.certified_bound)}")
             if _differs(record.bound, record.certified_bound):
-                claimed.append(f"the bound {_shown(record.bound)} on {record.name}, claimed by {_claimant(result)}")
+                claimed.append(
+                    f"the bound {_shown(record.bound)} on {record.name}, claimed by {_claimant(result)}"
+                )
     return Verification(
         instance=name, ok=not faults, faults=tuple(faults), confirmed=tuple(confirmed), claimed=tuple(claimed)
     )
@@ -162,7 +166,11 @@ def read_results(path: Path) -> list[dict[str, Any]]:
             data, position = decoder.raw_decode(text, position)
         except (json.JSONDecodeError, RecursionError) as error:
             raise fail(source, f"is not JSON: {error}") from None
-        if not isinstance(data, dict) or data.get("kind") not in FORMULATIONS or "instance_sha256" not in data:
+        if (
+            not isinstance(data, dict)
+            or data.get("kind") not in FORMULATIONS
+            or "instance_sha256" not in data
+        ):
             raise fail(source, "is not a result; give what 'clusterplan solve --format json' printed")
         found.append(data)
         while position < len(text) and text[position].isspace():

@@ -55,7 +55,10 @@ def build(formulation: AllocationFormulation) -> cp_sat.CpModel:
         expression: Any = model.new_int_var(0, max(terms.numbers), "makespan")
         for j in jobs:
             rows = menu.of(j)
-            model.add(cp_model.LinearExpr.weighted_sum([x[k] for k in rows], [terms.numbers[k] for k in rows]) <= expression)
+            model.add(
+                cp_model.LinearExpr.weighted_sum([x[k] for k in rows], [terms.numbers[k] for k in rows])
+                <= expression
+            )
     else:
         expression = cp_model.LinearExpr.weighted_sum(x, terms.numbers)
 

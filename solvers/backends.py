@@ -19,7 +19,6 @@ from ..instances.errors import ClusterplanError, OptionError
 from .base import Feature
 from .result import Limit
 
-
 LOG_ROUNDING = 0.0005
 """CBC's log shows bounds with three decimals."""
 
@@ -140,8 +139,12 @@ class Highs(Backend):
         columns = model.getSolution().col_value if found else None
         values = {v.name: columns[v.index] for v in variables} if columns is not None else None
         whole = any(v.cat == pulp.LpInteger for v in variables)
-        bound = info.mip_dual_bound if whole else (info.objective_function_value if found else -highspy.kHighsInf)
-        return Answer(values, float(bound) if abs(bound) < highspy.kHighsInf else None, limits.get(status, "none"))
+        bound = (
+            info.mip_dual_bound if whole else (info.objective_function_value if found else -highspy.kHighsInf)
+        )
+        return Answer(
+            values, float(bound) if abs(bound) < highspy.kHighsInf else None, limits.get(status, "none")
+        )
 
 
 class Scip(Backend):
@@ -166,7 +169,11 @@ class Scip(Backend):
         solver.buildSolverModel(problem)
         model = problem.solverModel
         # Its default tolerances move small objectives by more than the gap that is asked for.
-        settings: dict[str, Any] = {"numerics/feastol": 1e-9, "numerics/dualfeastol": 1e-9, **(request.settings or {})}
+        settings: dict[str, Any] = {
+            "numerics/feastol": 1e-9,
+            "numerics/dualfeastol": 1e-9,
+            **(request.settings or {}),
+        }
         if request.seed is not None:
             settings.setdefault("randomization/randomseedshift", request.seed % 2**31)
         if request.memory_limit_gib is not None:
@@ -200,7 +207,11 @@ class Scip(Backend):
         if status not in limits and status not in ("optimal", "gaplimit"):
             raise BackendError(f"SCIP stopped with status {status!r}")
         solution = model.getBestSol() if found else None
-        values = {v.name: float(solution[v.solverVar]) for v in problem.variables()} if solution is not None else None
+        values = (
+            {v.name: float(solution[v.solverVar]) for v in problem.variables()}
+            if solution is not None
+            else None
+        )
         bound = float(model.getDualbound())
         return Answer(values, bound if abs(bound) < model.infinity() else None, limits.get(status, "none"))
 
@@ -265,7 +276,11 @@ class Cbc(Backend):
     @staticmethod
     def _answer(problem: Any, log: str, gap: float) -> Answer:
         """Read what the log says; PuLP's status alone does not tell a limit from an optimum."""
-        if re.search(r"problem proven infeasible|Linear relaxation infeasible|Problem is infeasible|Integer infeasible", log, re.I):
+        if re.search(
+            r"proven infeasible|Linear relaxation infeasible|Problem is infeasible|Integer infeasible",
+            log,
+            re.I,
+        ):
             return Answer(None, None, infeasible=True)
         limit: Limit = "none"
         if re.search(r"Result - Stopped on time|Exiting on maximum time", log):

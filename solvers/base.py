@@ -133,13 +133,17 @@ class Solver(ABC):
         }
         for feature, wanted in asked.items():
             if wanted and feature not in self.features:
-                raise OptionError(f"solver {self.name!r} does not support {feature.replace('_', ' ')}; leave it out")
+                raise OptionError(
+                    f"solver {self.name!r} does not support {feature.replace('_', ' ')}; leave it out"
+                )
         for key, value in options.method_options.items():
             known = self.method_options.get(key)
             if known is None:
                 names = ", ".join(self.method_options) or "none"
                 raise OptionError(f"solver {self.name!r} has no option {key!r}; its options: {names}")
-            right = isinstance(value, type(known.default)) and isinstance(value, bool) == isinstance(known.default, bool)
+            right = isinstance(value, type(known.default)) and isinstance(value, bool) == isinstance(
+                known.default, bool
+            )
             if not right and not (isinstance(known.default, float) and isinstance(value, int)):
                 wanted_type = type(known.default).__name__
                 raise OptionError(f"option {key!r} of {self.name!r} is {value!r}; it must be a {wanted_type}")

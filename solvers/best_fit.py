@@ -28,7 +28,9 @@ class BestFit(Solver):
         del options
         assert isinstance(formulation, ConsolidationFormulation)
         left = {name: dict(server.available) for name, server in formulation.servers.items()}
-        order = sorted(formulation.instance.jobs, key=lambda job: (not job.must_place, -job.worth, -_size(job)))
+        order = sorted(
+            formulation.instance.jobs, key=lambda job: (not job.must_place, -job.worth, -_size(job))
+        )
         placed: dict[str, JobPlacement] = {}
         for job in order:
             if clock.expired:
@@ -38,7 +40,9 @@ class BestFit(Solver):
                 placed[job.name] = formulation.placement(job, tasks)
                 _take(job, tasks, left)
             elif job.must_place:
-                return Outcome(message=f"best fit: no room is left for job {job.name!r}, which must be placed")
+                return Outcome(
+                    message=f"best fit: no room is left for job {job.name!r}, which must be placed"
+                )
         plan = [placed.get(j.name, JobPlacement(job=j.name, placed=False)) for j in formulation.instance.jobs]
         if any(job.must_place and job.name not in placed for job in order):
             return Outcome(limit="time")
@@ -69,7 +73,9 @@ def _place(
     tasks: Placement = {group.name: {} for group in job.task_groups}
     waiting = {group.name: group.tasks for group in job.task_groups}
     while any(waiting.values()):
-        loads = {name: _load(job.task_groups, waiting, amounts, capacity[name]) for name, amounts in room.items()}
+        loads = {
+            name: _load(job.task_groups, waiting, amounts, capacity[name]) for name, amounts in room.items()
+        }
         most = max((sum(load.values()) for load in loads.values()), default=0)
         if most == 0:
             return None

@@ -120,7 +120,8 @@ class _Model:
         return sum(used) - sum(self.z.values()), 1.0
 
     def migrations(self) -> tuple[Any, float]:
-        there, kept = 0, []
+        there = 0
+        kept: list[Any] = []
         for job in self.f.instance.jobs:
             for group in job.task_groups:
                 there += sum(group.current.values())
@@ -144,14 +145,18 @@ class _Model:
         return self._weighted(pairs, "min")
 
     def traffic(self) -> tuple[Any, float]:
-        rate = {(job.name, g.name): g.traffic_gbit_per_s for job in self.f.instance.jobs for g in job.task_groups}
+        rate = {
+            (job.name, g.name): g.traffic_gbit_per_s for job in self.f.instance.jobs for g in job.task_groups
+        }
         existing = {name: server.traffic_gbit_per_s for name, server in self.f.servers.items()}
         tasks = sum(group.tasks for job in self.f.instance.jobs for group in job.task_groups)
         most = max(existing.values()) + tasks * max(rate.values()) or 1.0
         keys, figures = [*rate, *existing], [*rate.values(), *existing.values()]
         terms = cp_sat.whole_terms(figures, "min", most)
         whole = dict(zip(keys, terms.numbers, strict=True))
-        largest = self.m.new_int_var(max(whole[n] for n in existing), round(most * terms.scale) + 1, "traffic")
+        largest = self.m.new_int_var(
+            max(whole[n] for n in existing), round(most * terms.scale) + 1, "traffic"
+        )
         load: dict[str, list[Any]] = defaultdict(list)
         for (job, group, server), x in self.x.items():
             load[server].append(whole[job, group] * x)
@@ -178,6 +183,7 @@ class _Model:
     def _hint(self, plan: Sequence[Any]) -> list[tuple[Any, int]]:
         entries = {entry.job: entry for entry in plan}
         placed = [
-            (x, entries[job].tasks.get(group, {}).get(server, 0)) for (job, group, server), x in self.x.items()
+            (x, entries[job].tasks.get(group, {}).get(server, 0))
+            for (job, group, server), x in self.x.items()
         ]
         return placed + [(z, int(entries[job].placed)) for job, z in self.z.items()]

@@ -34,7 +34,9 @@ def whole_at_most(coefficients: Sequence[float], limit: float) -> tuple[list[int
     Loosening by less than 2⁻⁴⁰ of the limit keeps bounds valid, and is below the checker's tolerance.
     """
     exact = whole_row(coefficients, limit)
-    if exact is not None and max([*map(abs, exact[0]), abs(exact[1])]) < LARGEST_SUM // max(1, len(coefficients)):
+    if exact is not None and max([*map(abs, exact[0]), abs(exact[1])]) < LARGEST_SUM // max(
+        1, len(coefficients)
+    ):
         return exact
     scale = 2.0**44 / max([*coefficients, limit, 1e-300])
     return [math.floor(a * scale) for a in coefficients], math.ceil(limit * scale)
@@ -131,8 +133,8 @@ def solve_in_order(
             break
         if outcome.plan is not None:
             model.clear_hints()
-            for variable, value in built.hint(outcome.plan):
-                model.add_hint(variable, value)
+            for variable, start in built.hint(outcome.plan):
+                model.add_hint(variable, start)
         if target.sense == "min":
             model.minimize(target.expression)
         else:
@@ -167,4 +169,8 @@ def _limit(closed: bool, clock: Clock) -> Limit:
     """Tell a limit from an end: CP-SAT stops early only for its time, or for its memory."""
     if closed:
         return "none"
-    return "time" if clock.remaining_s is not None and clock.remaining_s <= 0.05 * (clock.limit_s or 0) else "memory"
+    return (
+        "time"
+        if clock.remaining_s is not None and clock.remaining_s <= 0.05 * (clock.limit_s or 0)
+        else "memory"
+    )

@@ -53,12 +53,16 @@ def _missing_capacity(formulation: AllocationFormulation) -> Diagnosis | None:
         taken = [(x, float(menu.demand[k, r])) for k, x in enumerate(_choices(model, menu))]
         model.problem += pulp.LpAffineExpression([*taken, (extra, -1.0)]) <= float(menu.capacity[r])
     model.problem.sense = pulp.LpMinimize
-    model.problem.objective = pulp.LpAffineExpression([(extra, 1 / max(limit, 1.0)) for _, limit, extra in short])
+    model.problem.objective = pulp.LpAffineExpression(
+        [(extra, 1 / max(limit, 1.0)) for _, limit, extra in short]
+    )
     values = _solve(model)
     if values is None:
         return None
     missing = [(name, limit, values[extra.name]) for name, limit, extra in short if values[extra.name] > 1e-6]
-    reasons = [f"{name}: {more:g} more than the {limit:g} there are would be needed" for name, limit, more in missing]
+    reasons = [
+        f"{name}: {more:g} more than the {limit:g} there are would be needed" for name, limit, more in missing
+    ]
     together = " and ".join(f"{name} to {limit + more:g}" for name, limit, more in missing)
     return Diagnosis(reasons=tuple(reasons), remedies=(f"raise {together}",)) if missing else None
 
@@ -83,9 +87,13 @@ def _highest_throughput(formulation: StagingFormulation) -> Diagnosis | None:
     floor = instance.throughput_floor_samples_per_s
     if floor is None or best >= floor:
         return None
-    within = "the limits and budgets" if instance.hourly_budget_usd or instance.cost_limit_usd else "the limits"
+    within = (
+        "the limits and budgets" if instance.hourly_budget_usd or instance.cost_limit_usd else "the limits"
+    )
     reason = f"within {within} the highest throughput found is {best:g} samples/s; the floor is {floor:g}"
-    return Diagnosis(reasons=(reason,), remedies=(f"lower the floor to {best:g}, or raise limits or budgets",))
+    return Diagnosis(
+        reasons=(reason,), remedies=(f"lower the floor to {best:g}, or raise limits or budgets",)
+    )
 
 
 def _most_placed(formulation: ConsolidationFormulation) -> Diagnosis | None:
@@ -95,7 +103,9 @@ def _most_placed(formulation: ConsolidationFormulation) -> Diagnosis | None:
     instance = formulation.instance
     must = {job.name for job in instance.jobs if job.must_place}
     jobs = tuple(
-        job.model_copy(update={"must_place": False, "value": 1.0}) for job in instance.jobs if job.name in must
+        job.model_copy(update={"must_place": False, "value": 1.0})
+        for job in instance.jobs
+        if job.name in must
     )
     relaxed = ConsolidationFormulation(instance.model_copy(update={"jobs": jobs, "objectives": ("value",)}))
     model = relaxed.textbook()
@@ -108,5 +118,7 @@ def _most_placed(formulation: ConsolidationFormulation) -> Diagnosis | None:
     out = [entry.job for entry in plan if not entry.placed]
     if not out:
         return None
-    reason = f"at most {len(must) - len(out)} of the {len(must)} jobs that must be placed were found to fit together"
-    return Diagnosis(reasons=(reason,), remedies=(f"set must_place: false on {', '.join(out[:8])}, or free room for it",))
+    reason = f"{len(must) - len(out)} of the {len(must)} jobs that must be placed were found to fit together"
+    return Diagnosis(
+        reasons=(reason,), remedies=(f"set must_place: false on {', '.join(out[:8])}, or free room for it",)
+    )

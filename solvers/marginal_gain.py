@@ -30,7 +30,9 @@ class MarginalGain(Solver):
     kinds = ("allocation",)
     what = "the paper's heuristic: one task at a time where it helps most (Optimus)"
     method_options: ClassVar[Mapping[str, MethodOption]] = {
-        "stop_at_first_misfit": MethodOption(False, "stop as soon as the best task does not fit, as the released code")
+        "stop_at_first_misfit": MethodOption(
+            False, "stop as soon as the best task does not fit, as the released code"
+        )
     }
 
     def solve(self, formulation: Formulation[Any, Any], options: SolveOptions, clock: Clock) -> Outcome:
@@ -68,7 +70,9 @@ class _State:
         self.chosen: list[int] = []
         self.offers: list[set[int]] = [set() for _ in formulation.instance.jobs]
         self.real = np.array([name != BUDGET for name in menu.rows])
-        keys = zip(menu.owner.tolist(), menu.variant.tolist(), menu.ps.tolist(), menu.workers.tolist(), strict=True)
+        keys = zip(
+            menu.owner.tolist(), menu.variant.tolist(), menu.ps.tolist(), menu.workers.tolist(), strict=True
+        )
         self.row = {key: k for k, key in enumerate(keys)}
 
     def _share(self, demand: Any) -> Any:
@@ -113,18 +117,21 @@ class _State:
             ps_row, worker_row = task_demands(self.f.instance, variant)
             wanted = [((j, v, p + 1, w), ps_row), ((j, v, p, w + 1), worker_row)]
             steps = [(self.row[key], row) for key, row in wanted if key in self.row]
+        weight = 1.0 if self.f.instance.objective == "makespan" else job.weight
         trust = EARLY if job.stage == "beginning" else 1.0
         for order, (row, demand) in enumerate(steps):
-            drop = trust * (job.weight or 1.0) * float(menu.time_s[k] - menu.time_s[row])
+            drop = trust * weight * float(menu.time_s[k] - menu.time_s[row])
             if drop > 0:
-                dominant = int(np.argmax(np.where(self.real, demand / np.maximum(menu.capacity, 1e-300), -1.0)))
+                dominant = int(
+                    np.argmax(np.where(self.real, demand / np.maximum(menu.capacity, 1e-300), -1.0))
+                )
                 amount = float(demand[dominant])
                 gain = drop / amount if amount > 0 else np.inf
                 self.offers[j].add(row)
                 heapq.heappush(heap, (-gain, j, order, row))
 
     def _same(self, row: int, j: int, v: int) -> bool:
-        return row < self.menu.start[j + 1] and self.menu.variant[row] == v
+        return bool(row < self.menu.start[j + 1] and self.menu.variant[row] == v)
 
     def fits(self, j: int, row: int) -> bool:
         """Return whether the job could move to this row of the menu."""

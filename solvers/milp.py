@@ -83,7 +83,11 @@ class Milp(Solver):
         target = model.objectives[index]
         sign = 1.0 if target.sense == "min" else -1.0
         largest = max((abs(c) for c in target.expression.values()), default=0.0)
-        scale = 2.0 ** math.ceil(math.log2(SMALL / largest)) if 0 < largest < SMALL and not target.integral else 1.0
+        scale = (
+            2.0 ** math.ceil(math.log2(SMALL / largest))
+            if 0 < largest < SMALL and not target.integral
+            else 1.0
+        )
         model.minimise(index, sign * scale)
         request = Request(
             time_limit_s=clock.remaining_s,
@@ -120,8 +124,11 @@ def _fix(model: TextbookModel[Any], target: ModelObjective, value: float) -> Non
         scaled = whole_row([c for _, c in items], limit)
     if scaled is not None:
         weights, bound = scaled
-        model.problem += pulp.LpAffineExpression(
-            [(variable, weight) for (variable, _), weight in zip(items, weights, strict=True)]
-        ) <= bound
+        model.problem += (
+            pulp.LpAffineExpression(
+                [(variable, weight) for (variable, _), weight in zip(items, weights, strict=True)]
+            )
+            <= bound
+        )
     else:
         model.problem += pulp.LpAffineExpression(items) <= limit

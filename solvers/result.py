@@ -145,7 +145,9 @@ class Result(Model):
             If it holds none; the text says why.
         """
         if self.plan is None:
-            reasons = "; ".join(self.diagnosis.reasons) if self.diagnosis else self.message or "no plan was found"
+            reasons = (
+                "; ".join(self.diagnosis.reasons) if self.diagnosis else self.message or "no plan was found"
+            )
             raise SolveError(f"{self.instance}: {self.status}: {reasons}")
         return self
 

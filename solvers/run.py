@@ -91,7 +91,9 @@ def conclude(
     if status is None:
         status = _status(outcome, plan, records)
     deciding = next((record for record in records if not record.proven), records[-1] if records else None)
-    figures = deciding.model_dump(include={"bound", "gap", "certified_bound", "certified_gap"}) if deciding else {}
+    figures = (
+        deciding.model_dump(include={"bound", "gap", "certified_bound", "certified_gap"}) if deciding else {}
+    )
     return Result(
         instance=formulation.instance.name,
         kind=formulation.kind,
@@ -167,9 +169,13 @@ def objective_records(
     known = _padded(bounds, len(formulation.objectives))
     own = values or [None] * len(known)
     elementary = formulation.elementary_bounds()
-    for objective, value, claimed, certified in zip(formulation.objectives, own, known, elementary, strict=True):
+    for objective, value, claimed, certified in zip(
+        formulation.objectives, own, known, elementary, strict=True
+    ):
         certified_bound = _snapped(objective, value, certified)
-        bound = objective.tighter(_snapped(objective, value, claimed) if earlier_proven else None, certified_bound)
+        bound = objective.tighter(
+            _snapped(objective, value, claimed) if earlier_proven else None, certified_bound
+        )
         gap = objective.gap(value, bound)
         earlier_proven = earlier_proven and gap is not None and gap <= requested_gap
         records.append(
@@ -191,4 +197,8 @@ def objective_records(
 def _versions() -> dict[str, str]:
     from .. import __version__
 
-    return {"clusterplan": __version__, "python": platform.python_version(), "numpy": metadata.version("numpy")}
+    return {
+        "clusterplan": __version__,
+        "python": platform.python_version(),
+        "numpy": metadata.version("numpy"),
+    }

@@ -55,7 +55,9 @@ def build(formulation: StagingFormulation) -> cp_sat.CpModel:
 
     instance, columns = formulation.instance, formulation.columns
     size = len(instance.layers)
-    slowest = min(formulation.slowest_allowed_s * (1 + TOLERANCE), max((c.time_s for c in columns), default=1.0))
+    slowest = min(
+        formulation.slowest_allowed_s * (1 + TOLERANCE), max((c.time_s for c in columns), default=1.0)
+    )
     step = slowest / TIME_STEPS
     model = cp_model.CpModel()
     z = [model.new_bool_var(f"z{i}") for i in range(len(columns))]
@@ -71,7 +73,9 @@ def build(formulation: StagingFormulation) -> cp_sat.CpModel:
     steps = [min(TIME_STEPS, math.floor(column.time_s / step)) for column in columns]
     for layer in range(size):
         model.add_exactly_one(z[i] for i in cover[layer])
-        longest = cp_model.LinearExpr.weighted_sum([z[i] for i in cover[layer]], [steps[i] for i in cover[layer]])
+        longest = cp_model.LinearExpr.weighted_sum(
+            [z[i] for i in cover[layer]], [steps[i] for i in cover[layer]]
+        )
         model.add(longest <= time)
     for at in range(1, size):
         arriving = sum(z[i] for i in arrive[at])
@@ -92,7 +96,9 @@ def build(formulation: StagingFormulation) -> cp_sat.CpModel:
     usd = formulation.cost_factor * step / scale
     if instance.cost_limit_usd is not None:
         # Rounded times and prices only lower the product, so this cuts off no plan; the plan is verified.
-        model.add(product <= min(MOST_RATE * TIME_STEPS, math.ceil(instance.cost_limit_usd * (1 + TOLERANCE) / usd)))
+        model.add(
+            product <= min(MOST_RATE * TIME_STEPS, math.ceil(instance.cost_limit_usd * (1 + TOLERANCE) / usd))
+        )
     if instance.hourly_budget_usd is not None:
         true_rates = [instance.types[c.type].price_usd_per_hour * c.units for c in columns]
         weights, limit = cp_sat.whole_at_most(true_rates, instance.hourly_budget_usd)
@@ -102,13 +108,13 @@ def build(formulation: StagingFormulation) -> cp_sat.CpModel:
         return formulation.stages_of([c for i, c in enumerate(columns) if value(z[i])])
 
     def hint(plan: Sequence[Any]) -> list[tuple[Any, int]]:
-        names = [kind.name for kind in instance.types]
-        used = {(s.first_layer, s.last_layer, names.index(s.type), s.units) for s in plan}
-        return [(z[i], int((c.first, c.last, c.type, c.units) in used)) for i, c in enumerate(columns)]
+        return [(z[i], int(flag)) for i, flag in enumerate(formulation.uses(plan))]
 
     objective = formulation.objectives[0]
     if instance.objective == "cost":
-        return cp_sat.CpModel(model, [cp_sat.CpObjective(objective, product, "min", lambda b: b * usd)], decode, hint)
+        return cp_sat.CpModel(
+            model, [cp_sat.CpObjective(objective, product, "min", lambda b: b * usd)], decode, hint
+        )
     probe = instance.probe_batch
     to_plan = lambda b: probe / (b * step) if b > 0 else math.inf  # noqa: E731
     return cp_sat.CpModel(model, [cp_sat.CpObjective(objective, time, "min", to_plan)], decode, hint)

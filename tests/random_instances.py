@@ -40,7 +40,7 @@ def _variant(rng: random.Random, name: str, resources: list[str]) -> dict[str, A
 
 
 def random_allocation(seed: int) -> Instance:
-    """Return one to four jobs over every speed model, with variants, options, restarts, deadlines, budgets."""
+    """Return one to four jobs over every speed model, with variants, restarts, deadlines and budgets."""
     rng = random.Random(seed)
     resources = ["cpu", "gpu", "memory_gib"][: rng.randint(1, 3)]
     jobs = []
@@ -56,7 +56,11 @@ def random_allocation(seed: int) -> Instance:
         if rng.random() < 0.3:
             job |= {"optional": True, "unplaced_s": rng.randint(10, 5000)}
         if rng.random() < 0.3:
-            job["current"] = {"variant": rng.choice(names), "ps": rng.randint(0, 2), "workers": rng.randint(1, 3)}
+            job["current"] = {
+                "variant": rng.choice(names),
+                "ps": rng.randint(0, 2),
+                "workers": rng.randint(1, 3),
+            }
         if rng.random() < 0.5:
             job["restart_s"] = rng.randint(0, 300)
         if rng.random() < 0.2:
@@ -91,7 +95,9 @@ def random_staging(seed: int) -> Instance:
                 "output_bytes": rng.choice([0, 1e7, 1e8]),
                 "compute_s": {t: round(rng.uniform(0.1, 2), 3) for t in able},
                 "communication_s": {t: round(rng.uniform(0, 1), 3) for t in able if rng.random() < 0.7},
-                "compute_parallel": share if rng.random() < 0.5 else {t: rng.choice([0, 0.8, 1]) for t in types},
+                "compute_parallel": share
+                if rng.random() < 0.5
+                else {t: rng.choice([0, 0.8, 1]) for t in types},
                 "communication_parallel": rng.choice([0, 0.5, 1]),
             }
         )
@@ -138,7 +144,9 @@ def random_consolidation(seed: int) -> Instance:
             {
                 "name": f"n{index}",
                 "capacity": capacity,
-                "free": {r: rng.randint(0, amount) for r, amount in capacity.items()} if rng.random() < 0.3 else None,
+                "free": {r: rng.randint(0, amount) for r, amount in capacity.items()}
+                if rng.random() < 0.3
+                else None,
                 "rack": rng.choice([None, "r0", "r1"]),
                 "gpu_model": rng.choice(["p100", "v100"]),
                 "traffic_gbit_per_s": rng.choice([0, 0.5]),

@@ -6,16 +6,15 @@ import json
 from functools import cache
 from typing import Any
 
-import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from random_instances import RANDOM
-
 import clusterplan
+import pytest
 from clusterplan.instances.base import Instance
 from clusterplan.instances.errors import InstanceError
 from clusterplan.planner.verification import parse_result, verify
 from clusterplan.solvers.result import Result
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from random_instances import RANDOM
 
 
 @cache
@@ -52,9 +51,15 @@ def altered(value: Any, data: st.DataObject) -> Any:
         return not value
     if isinstance(value, int | float):
         factor = data.draw(st.sampled_from([-1, 0, 0.5, 1.001, 2]))
-        changed = value * factor if value * factor != value else value + data.draw(st.sampled_from([1, -1, 2]))
+        changed = (
+            value * factor if value * factor != value else value + data.draw(st.sampled_from([1, -1, 2]))
+        )
         return int(changed) if isinstance(value, int) and int(changed) != value else changed
-    return data.draw(st.sampled_from(["n0", "n1", "n2", "t0", "t1", "a", "b", "job-0", "other"]).filter(lambda v: v != value))
+    return data.draw(
+        st.sampled_from(["n0", "n1", "n2", "t0", "t1", "a", "b", "job-0", "other"]).filter(
+            lambda v: v != value
+        )
+    )
 
 
 @pytest.mark.parametrize("kind", RANDOM)
@@ -107,7 +112,9 @@ def test_plans_altered_together_with_their_hash_are_still_judged_by_their_worth(
     result = result.model_copy(update={"plan_sha256": plan_hash(result.plan)})
     formulation = formulate(instance)
     worth = [record.value for record in result.objectives]
-    same = not formulation.violations(result.plan) and list(formulation.evaluate(result.plan)) == pytest.approx(worth)
+    same = not formulation.violations(result.plan) and list(
+        formulation.evaluate(result.plan)
+    ) == pytest.approx(worth)
     assert verify(instance, result).ok == same
 
 

@@ -60,7 +60,11 @@ def generate_consolidation(
             "name": f"job-{index}",
             "tasks": int(size),
             "task_demand": {"gpu": 1},
-            "spread": "required" if d < required_share else "preferred" if d < required_share + preferred_share else "free",
+            "spread": "required"
+            if d < required_share
+            else "preferred"
+            if d < required_share + preferred_share
+            else "free",
         }
         for index, (size, d) in enumerate(zip(sizes.tolist(), draws.tolist(), strict=True))
     ]

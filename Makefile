@@ -1,0 +1,52 @@
+# Needs only Python 3.11 or later, make and a package index.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+CODE := planner formulations instances solvers
+WORKERS ?= auto
+
+.PHONY: demo test lint types unit wheel clean help
+
+help:
+	@echo "make demo   install and solve the bundled examples of all three kinds"
+	@echo "make test   install with extras; linters, types, tests, and the built wheel"
+	@echo "make clean  remove what the other targets made"
+
+$(BIN)/python:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or later is needed; set PYTHON=…")'
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	@touch $@
+
+$(VENV)/.installed-dev: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,scip]'
+	@touch $@ $(VENV)/.installed
+
+demo: $(VENV)/.installed
+	$(BIN)/clusterplan solve instances/examples/*.yaml
+
+test: lint types unit wheel
+
+lint: $(VENV)/.installed-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.installed-dev
+	$(BIN)/mypy $(CODE)
+
+unit: $(VENV)/.installed-dev
+	$(BIN)/pytest -n $(WORKERS)
+
+# The wheel as a user gets it: a fresh environment, another folder, the bundled and the copied examples.
+wheel: $(VENV)/.installed-dev
+	rm -rf build dist $(VENV)-wheel
+	$(BIN)/python -m build --quiet --wheel
+	$(PYTHON) -m venv $(VENV)-wheel
+	$(VENV)-wheel/bin/python -m pip install --quiet --disable-pip-version-check dist/*.whl
+	$(BIN)/python tests/wheel_check.py $(VENV)-wheel instances/examples
+	rm -rf build dist $(VENV)-wheel
+
+clean:
+	rm -rf $(VENV) $(VENV)-wheel build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

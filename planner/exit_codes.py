@@ -1,0 +1,51 @@
+"""What the command line's exit codes mean, and which one is the worst."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from ..instances.errors import ClusterplanError, InstanceError, OptionError, UnavailableError
+
+if TYPE_CHECKING:
+    from ..solvers.result import Result
+
+SOLVED, FAILED, USAGE, BAD_INSTANCE, INFEASIBLE, LIMIT_WITH_PLAN, LIMIT_NO_PLAN, NOT_VERIFIED = range(8)
+INTERRUPTED = 130
+SEVERITY = (
+    SOLVED,
+    LIMIT_WITH_PLAN,
+    LIMIT_NO_PLAN,
+    INFEASIBLE,
+    BAD_INSTANCE,
+    USAGE,
+    NOT_VERIFIED,
+    FAILED,
+    INTERRUPTED,
+)
+"""From harmless to grave; several files end with the gravest."""
+
+
+def worst(codes: Iterable[int]) -> int:
+    """Return the gravest exit code."""
+    return max(codes, key=SEVERITY.index, default=SOLVED)
+
+
+def code_of_error(error: ClusterplanError) -> int:
+    """Return the exit code that goes with an error."""
+    if isinstance(error, InstanceError):
+        return BAD_INSTANCE
+    return USAGE if isinstance(error, OptionError | UnavailableError) else FAILED
+
+
+def code_of_result(result: Result) -> int:
+    """Return the exit code that goes with a result."""
+    if result.status == "error":
+        return FAILED
+    if result.status == "infeasible":
+        return INFEASIBLE
+    if result.limit == "interrupt":
+        return INTERRUPTED
+    if result.plan is None:
+        return LIMIT_NO_PLAN
+    return SOLVED if result.limit == "none" or result.status == "optimal" else LIMIT_WITH_PLAN
