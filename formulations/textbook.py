@@ -99,9 +99,13 @@ class TextbookModel(Generic[EntryT]):
         self.problem.objective = pulp.LpAffineExpression(terms, constant)
 
     def write(self, path: Path, index: int = 0) -> None:
-        """Write the model with one of its objectives to an MPS or LP file, as the ending says."""
+        """Write the model with one of its objectives to an MPS or LP file, as the ending says.
+
+        MPS has no word for maximising that every reader knows, so there it is the negative to be minimised.
+        """
         self.set_objective(index)
         if path.suffix == ".mps":
+            self.minimise(index, 1.0 if self.objectives[index].sense == "min" else -1.0)
             self.problem.writeMPS(str(path))
         else:
             self.problem.writeLP(str(path))

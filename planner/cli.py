@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..instances.errors import ClusterplanError, InstanceError, OptionError
+from .cli_inputs import generators, importers
 from .exit_codes import (
     FAILED,
     INTERRUPTED,
@@ -64,6 +65,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+app.add_typer(importers, name="import")
+app.add_typer(generators, name="generate")
 
 
 def say(text: str) -> None:
@@ -379,10 +382,6 @@ def export_model(
 
 def main() -> None:
     """Run the command line; turn every error into one line and an exit code."""
-    from .cli_inputs import generators, importers
-
-    app.add_typer(importers, name="import")
-    app.add_typer(generators, name="generate")
     try:
         app()
     except ClusterplanError as error:
@@ -401,7 +400,5 @@ def main() -> None:
     except Exception as error:
         if os.environ.get("CLUSTERPLAN_DEBUG"):
             raise
-        say(
-            f"internal error: {type(error).__name__}: {error}. Please report it; CLUSTERPLAN_DEBUG=1 says more"
-        )
+        say(f"internal error: {type(error).__name__}: {error}. Please report it with CLUSTERPLAN_DEBUG=1")
         sys.exit(FAILED)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ..formulations.base import Formulation
 from ..formulations.consolidation import ConsolidationFormulation, Placement
-from ..instances.consolidation import PlacementJob
+from ..instances.consolidation import Group, PlacementJob
 from .base import Clock, Outcome, Solver
 from .options import SolveOptions
 
@@ -44,9 +43,6 @@ class ConsolidationBruteForce(Solver):
 
         def extend(index: int) -> None:
             nonlocal best, out_of_time
-            out_of_time = out_of_time or clock.expired
-            if out_of_time:
-                return
             if index == len(jobs):
                 if not formulation.violations(entries):
                     values = formulation.evaluate(entries)
@@ -55,6 +51,9 @@ class ConsolidationBruteForce(Solver):
                 return
             job = jobs[index]
             for tasks in _ways(formulation, job):
+                out_of_time = out_of_time or clock.expired
+                if out_of_time:
+                    return
                 if take(job, tasks, 1):
                     entries.append(formulation.placement(job, tasks))
                     extend(index + 1)
@@ -95,8 +94,15 @@ def _ways(formulation: ConsolidationFormulation, job: PlacementJob) -> Iterator[
     names = [server.name for server in formulation.eligible(job)]
     if not names:
         return
-    for cuts in itertools.product(*(_cuts(group.tasks, len(names)) for group in job.task_groups)):
-        yield {
-            group.name: {name: count for name, count in zip(names, cut, strict=True) if count}
-            for group, cut in zip(job.task_groups, cuts, strict=True)
-        }
+    yield from _combined(job.task_groups, names)
+
+
+def _combined(groups: Sequence[Group], names: Sequence[str]) -> Iterator[Placement]:
+    """Yield every way to put all groups on these servers, one after the other without storing them."""
+    if not groups:
+        yield {}
+        return
+    for cut in _cuts(groups[0].tasks, len(names)):
+        placed = {name: count for name, count in zip(names, cut, strict=True) if count}
+        for rest in _combined(groups[1:], names):
+            yield {groups[0].name: placed, **rest}

@@ -147,7 +147,7 @@ def solve_in_order(
             outcome.infeasible = index == 0
             outcome.plan = outcome.plan if index else None
             break
-        outcome.limit = _limit(status == cp_model.OPTIMAL, clock)
+        outcome.limit = _limit(status == cp_model.OPTIMAL, options, clock)
         if status == cp_model.UNKNOWN:
             break  # without a solution CP-SAT may report a bound of 0 that it never derived
         bounds.append(target.to_plan(solver.best_objective_bound))
@@ -165,12 +165,11 @@ def solve_in_order(
     return outcome
 
 
-def _limit(closed: bool, clock: Clock) -> Limit:
-    """Tell a limit from an end: CP-SAT stops early only for its time, or for its memory."""
+def _limit(closed: bool, options: SolveOptions, clock: Clock) -> Limit:
+    """Tell a limit from an end; CP-SAT does not say which limit stopped it."""
     if closed:
         return "none"
-    return (
-        "time"
-        if clock.remaining_s is not None and clock.remaining_s <= 0.05 * (clock.limit_s or 0)
-        else "memory"
-    )
+    early = clock.remaining_s is None or clock.remaining_s > 0.1 * (clock.limit_s or 0.0)
+    if early and options.memory_limit_gib is not None:
+        return "memory"
+    return "node" if early and options.backend_options else "time"

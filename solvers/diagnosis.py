@@ -9,7 +9,7 @@ from ..formulations.allocation import AllocationFormulation
 from ..formulations.base import Diagnosis, Formulation
 from ..formulations.consolidation import ConsolidationFormulation
 from ..formulations.staging import StagingFormulation
-from ..formulations.textbook import TextbookModel
+from ..formulations.textbook import new_problem
 from ..instances.errors import TooLargeError
 from .backends import BACKENDS, Request
 
@@ -32,44 +32,43 @@ def diagnose(formulation: Formulation[Any, Any]) -> Diagnosis:
     return plain
 
 
-def _solve(model: TextbookModel[Any]) -> Mapping[str, float] | None:
+def _solve(problem: Any) -> Mapping[str, float] | None:
     """Solve the relaxed model; any solution that was found in time will do."""
     backend = BACKENDS["highs"]
     if backend.unavailable():
         return None
-    return backend.minimise(model.problem, Request(time_limit_s=PATIENCE_S, gap=1e-4)).values
+    return backend.minimise(problem, Request(time_limit_s=PATIENCE_S, gap=1e-4)).values
 
 
 def _missing_capacity(formulation: AllocationFormulation) -> Diagnosis | None:
     """Find the least extra capacity, relative to what there is, that makes a plan possible."""
     import pulp
 
-    menu, model = formulation.menu, formulation.textbook()
-    short = []
-    for r, name in enumerate(menu.rows):
-        del model.problem.constraints[f"capacity_{r}"]
-        extra = model.problem.add_variable(f"extra_{r}", lowBound=0)
-        short.append((name, float(menu.capacity[r]), extra))
-        taken = [(x, float(menu.demand[k, r])) for k, x in enumerate(_choices(model, menu))]
-        model.problem += pulp.LpAffineExpression([*taken, (extra, -1.0)]) <= float(menu.capacity[r])
-    model.problem.sense = pulp.LpMinimize
-    model.problem.objective = pulp.LpAffineExpression(
-        [(extra, 1 / max(limit, 1.0)) for _, limit, extra in short]
+    menu, problem = formulation.menu, new_problem("elastic")
+    x = [problem.add_variable(f"x_{k}", cat=pulp.LpBinary) for k in range(len(menu.cost))]
+    for j in range(len(formulation.instance.jobs)):
+        problem += pulp.lpSum(x[k] for k in menu.of(j)) == 1
+    limits = menu.capacity.tolist()
+    extra = [problem.add_variable(f"extra_{r}", lowBound=0) for r in range(len(limits))]
+    for r, limit in enumerate(limits):
+        taken = list(zip(x, menu.demand[:, r].tolist(), strict=True))
+        problem += pulp.LpAffineExpression([*taken, (extra[r], -1.0)]) <= limit
+    problem.objective = pulp.LpAffineExpression(
+        [(more, 1 / max(limit, 1.0)) for more, limit in zip(extra, limits, strict=True)]
     )
-    values = _solve(model)
+    values = _solve(problem)
     if values is None:
         return None
-    missing = [(name, limit, values[extra.name]) for name, limit, extra in short if values[extra.name] > 1e-6]
+    missing = [
+        (name, limit, values[more.name])
+        for name, limit, more in zip(menu.rows, limits, extra, strict=True)
+        if values[more.name] > 1e-6
+    ]
     reasons = [
         f"{name}: {more:g} more than the {limit:g} there are would be needed" for name, limit, more in missing
     ]
     together = " and ".join(f"{name} to {limit + more:g}" for name, limit, more in missing)
     return Diagnosis(reasons=tuple(reasons), remedies=(f"raise {together}",)) if missing else None
-
-
-def _choices(model: TextbookModel[Any], menu: Any) -> list[Any]:
-    by_name = {variable.name: variable for variable in model.problem.variables()}
-    return [by_name[f"x_{j}_{k - menu.start[j]}"] for j in range(len(menu.start) - 1) for k in menu.of(j)]
 
 
 def _highest_throughput(formulation: StagingFormulation) -> Diagnosis | None:
@@ -80,7 +79,7 @@ def _highest_throughput(formulation: StagingFormulation) -> Diagnosis | None:
     )
     model = relaxed.textbook()
     model.set_objective(0)
-    values = _solve(model)
+    values = _solve(model.problem)
     if values is None:
         return None
     best = relaxed.evaluate(model.decode(lambda variable: values[variable.name]))[0]
@@ -98,8 +97,6 @@ def _highest_throughput(formulation: StagingFormulation) -> Diagnosis | None:
 
 def _most_placed(formulation: ConsolidationFormulation) -> Diagnosis | None:
     """Find how many of the jobs that must be placed go together, and which are then left out."""
-    import pulp
-
     instance = formulation.instance
     must = {job.name for job in instance.jobs if job.must_place}
     jobs = tuple(
@@ -109,9 +106,8 @@ def _most_placed(formulation: ConsolidationFormulation) -> Diagnosis | None:
     )
     relaxed = ConsolidationFormulation(instance.model_copy(update={"jobs": jobs, "objectives": ("value",)}))
     model = relaxed.textbook()
-    model.set_objective(0)
-    model.problem.sense, model.problem.objective = pulp.LpMinimize, -1 * model.problem.objective
-    values = _solve(model)
+    model.minimise(0, scale=-1.0)
+    values = _solve(model.problem)
     if values is None:
         return None
     plan = model.decode(lambda variable: values[variable.name])

@@ -87,7 +87,7 @@ class _State:
             rows = np.array(menu.of(j))
             tasks = rows[menu.variant[rows] != UNPLACED]
             smallest = [
-                min(of_variant, key=lambda k: (float(self._share(menu.demand[k])), menu.time_s[k]))
+                min(of_variant, key=lambda k: (menu.ps[k] + menu.workers[k], self._share(menu.demand[k])))
                 for v in sorted(set(menu.variant[tasks].tolist()))
                 if len(of_variant := tasks[menu.variant[tasks] == v])
             ]

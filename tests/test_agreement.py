@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from random_instances import RANDOM
+
 from clusterplan.formulations.registry import formulate
 from clusterplan.solvers.base import Clock
 from clusterplan.solvers.options import SolveOptions
 from clusterplan.solvers.registry import find_solver, solvers_for
 from clusterplan.solvers.run import solve_with
-from random_instances import RANDOM
 
 INSTANCES = 200
 BATCH = 50

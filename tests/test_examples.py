@@ -6,6 +6,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+
 from clusterplan.instances import catalogues
 from clusterplan.instances.document import KINDS, bundled_examples, load, load_catalogue
 from clusterplan.instances.errors import InstanceError

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
+
 from clusterplan.instances.allocation import AllocationInstance
 from clusterplan.instances.base import Instance
 from clusterplan.instances.consolidation import ConsolidationInstance

@@ -6,15 +6,16 @@ import json
 from functools import cache
 from typing import Any
 
-import clusterplan
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from random_instances import RANDOM
+
+import clusterplan
 from clusterplan.instances.base import Instance
 from clusterplan.instances.errors import InstanceError
 from clusterplan.planner.verification import parse_result, verify
 from clusterplan.solvers.result import Result
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from random_instances import RANDOM
 
 
 @cache

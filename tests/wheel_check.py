@@ -20,7 +20,11 @@ def main() -> None:
         names = [f"example:{Path(file).stem}" for file in files]
         for inputs in (files, names):
             run = subprocess.run(
-                [command, "solve", *inputs, "--format", "json"], cwd=folder, capture_output=True, text=True, check=False
+                [command, "solve", *inputs, "--format", "json"],
+                cwd=folder,
+                capture_output=True,
+                text=True,
+                check=False,
             )
             results = [json.loads(line) for line in run.stdout.splitlines()]
             assert run.returncode in (0, 5), (run.returncode, run.stderr)

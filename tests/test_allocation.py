@@ -1,0 +1,167 @@
+"""Allocation: the mathematics by hand, and the paper's heuristic against a plain reference."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from random_instances import random_allocation
+
+import clusterplan
+from clusterplan.formulations.allocation import AllocationFormulation
+from clusterplan.formulations.allocation_menu import UNPLACED, task_demands
+from clusterplan.instances.allocation import AllocationInstance
+from clusterplan.instances.generators.allocation import generate_allocation
+from clusterplan.instances.speed import PsAsync, PsSync, RingAllreduce, SpeedTable
+from clusterplan.solvers.options import SolveOptions
+
+
+def test_speed_models_by_hand() -> None:
+    """Each formula gives the step time that the papers' equations give."""
+    sync = PsSync(model="ps_sync", theta=(1, 2, 3, 4, 5), batch=8)
+    assert float(sync.step_time_s(2, 4)) == 1 * 8 / 4 + 2 + 3 * 4 / 2 + 4 * 4 + 5 * 2
+    asynchronous = PsAsync(model="ps_async", theta=(1, 2, 3, 4))
+    assert float(asynchronous.step_time_s(2, 4)) == (1 + 2 * 4 / 2 + 3 * 4 + 4 * 2) / 4
+    ring = RingAllreduce(model="ring_allreduce", theta=(1, 2, 3, 4), batch=8)
+    assert float(ring.step_time_s(0, 4)) == 8 / 4 + 2 + 3 * 3 / 4 + 4 * 3
+    table = SpeedTable.model_validate(
+        {"model": "table", "rows": [{"workers": 2, "steps_per_s": 4}, {"workers": 1, "steps_per_s": 2.5}]}
+    )
+    assert [column.tolist() for column in table.configurations()] == [[0, 0], [1, 2], [0.4, 0.25]]
+
+
+def instance(**job: Any) -> AllocationInstance:
+    """Return one job that may have 1 to 3 workers, without parameter servers."""
+    made = clusterplan.parse_instance(
+        {
+            "schema_version": 1,
+            "kind": "allocation",
+            "name": "one",
+            "resources": {"gpu": 3},
+            "jobs": [
+                {
+                    "name": "j",
+                    "remaining_steps": 12,
+                    "weight": 2,
+                    "variants": [
+                        {
+                            "name": "v",
+                            "worker_demand": {"gpu": 1},
+                            "workers": {"min": 1, "max": 9},
+                            "speed": {"model": "ring_allreduce", "theta": [1, 0, 0, 0], "batch": 6},
+                        }
+                    ],
+                    **job,
+                }
+            ],
+        }
+    )
+    assert isinstance(made, AllocationInstance)
+    return made
+
+
+def test_menu_by_hand() -> None:
+    """Times, weights, restarts, deadlines and capacities shape the menu as the page says."""
+    menu = AllocationFormulation(instance()).menu
+    assert menu.workers.tolist() == [1, 2, 3]
+    assert menu.time_s.tolist() == [72, 36, 24]
+    assert menu.cost.tolist() == [144, 72, 48]
+    current = {"variant": "v", "workers": 2}
+    assert AllocationFormulation(instance(restart_s=5, current=current)).menu.time_s.tolist() == [77, 36, 29]
+    assert AllocationFormulation(instance(restart_s=5)).menu.time_s.tolist() == [77, 41, 29]
+    assert AllocationFormulation(instance(deadline_s=36)).menu.workers.tolist() == [2, 3]
+    optional = AllocationFormulation(instance(deadline_s=36, optional=True, unplaced_s=99)).menu
+    assert optional.variant.tolist() == [0, 0, UNPLACED]
+    assert optional.time_s.tolist() == [36, 24, 99]
+
+
+def test_objectives_by_hand() -> None:
+    """Weights count in the total and not in the makespan."""
+    one = instance()
+    assert clusterplan.solve(one).objective == 48
+    assert clusterplan.solve(one.model_copy(update={"objective": "makespan"})).objective == 24
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 10**6), data=st.data())
+def test_more_capacity_never_hurts(seed: int, data: st.DataObject) -> None:
+    """Raising a capacity never raises the optimum."""
+    made = random_allocation(seed)
+    assert isinstance(made, AllocationInstance)
+    before = clusterplan.solve(made, "milp:highs")
+    resource = data.draw(st.sampled_from(sorted(made.resources)))
+    more = {**made.resources, resource: made.resources[resource] + 2}
+    after = clusterplan.solve(made.model_copy(update={"resources": more}), "milp:highs")
+    if before.objective is not None:
+        assert after.objective is not None
+        assert after.objective <= before.objective * (1 + 1e-6)
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 10**6), order=st.randoms())
+def test_order_and_scale_change_nothing(seed: int, order: Any) -> None:
+    """Shuffled jobs have the same optimum; demands and capacities in other units too."""
+    made = random_allocation(seed)
+    assert isinstance(made, AllocationInstance)
+    document = made.document()
+    order.shuffle(document["jobs"])
+    document["resources"] = {r: 4 * amount for r, amount in document["resources"].items()}
+    document["prices_usd_per_hour"] = {r: p / 4 for r, p in document["prices_usd_per_hour"].items()}
+    for job in document["jobs"]:
+        for variant in job["variants"]:
+            for key in ("worker_demand", "ps_demand"):
+                variant[key] = {r: 4 * amount for r, amount in variant[key].items()}
+    before = clusterplan.solve(made, "milp:highs")
+    after = clusterplan.solve(clusterplan.parse_instance(document), "milp:highs")
+    assert after.status == before.status
+    if before.objective is not None:
+        assert after.objective == pytest.approx(before.objective, rel=1e-6)
+
+
+def reference_marginal_gain(made: AllocationInstance, stop: bool) -> list[tuple[int, int]]:
+    """Return (ps, workers) of each job, by looking at all jobs again before every single task."""
+    formulation = AllocationFormulation(made)
+    capacity = np.array(list(made.resources.values()))
+    rows = [task_demands(made, job.variants[0]) for job in made.jobs]
+
+    def time(j: int, p: int, w: int) -> float:
+        k = next((k for k in formulation.menu.of(j) if (menu.ps[k], menu.workers[k]) == (p, w)), None)
+        return math.inf if k is None else float(menu.time_s[k])
+
+    menu = formulation.menu
+    state = [(1, 1) for _ in made.jobs]
+    while True:
+        used = sum(p * ps + w * worker for (p, w), (ps, worker) in zip(state, rows, strict=True))
+        best: tuple[float, int, int] | None = None
+        for j, (p, w) in enumerate(state):
+            for order, (task, demand) in enumerate([((p + 1, w), rows[j][0]), ((p, w + 1), rows[j][1])]):
+                after = time(j, *task)
+                drop = time(j, p, w) - after
+                amount = demand[int(np.argmax(demand / capacity))]
+                fits = bool((used + demand <= capacity * (1 + 1e-9)).all())
+                if math.isfinite(after) and drop > 0 and (fits or stop):
+                    key = (-(made.jobs[j].weight * drop / amount), j, order)
+                    best = key if best is None else min(best, key)
+        if best is None:
+            return state
+        _, j, order = best
+        grown = (state[j][0] + 1, state[j][1]) if order == 0 else (state[j][0], state[j][1] + 1)
+        if not (used + rows[j][order] <= capacity * (1 + 1e-9)).all():
+            return state
+        state[j] = grown
+
+
+@pytest.mark.parametrize("stop", [False, True])
+@pytest.mark.parametrize("seed", range(12))
+def test_marginal_gain_is_the_papers(seed: int, stop: bool) -> None:
+    """The heap gives every task to the job to which a plain scan over all jobs gives it."""
+    made = generate_allocation(6, 1 + seed % 4, tightness=0.5 + 0.04 * seed, seed=seed)
+    options = SolveOptions(method_options={"stop_at_first_misfit": stop})
+    result = clusterplan.solve(made, "marginal-gain", options)
+    assert result.plan is not None
+    found = [(entry.model_dump()["ps"], entry.model_dump()["workers"]) for entry in result.plan]
+    assert found == reference_marginal_gain(made, stop)

@@ -1,0 +1,102 @@
+"""A limit that was hit is reported as such, and nothing that is not proven is called optimal."""
+
+from __future__ import annotations
+
+import pytest
+
+import clusterplan
+from clusterplan.formulations.registry import formulate
+from clusterplan.instances.base import Instance
+from clusterplan.instances.errors import OptionError
+from clusterplan.instances.generators.allocation import generate_allocation
+from clusterplan.instances.generators.consolidation import generate_consolidation
+from clusterplan.instances.generators.staging import generate_staging
+from clusterplan.planner.verification import verify
+from clusterplan.solvers.options import SolveOptions, parse_options
+from clusterplan.solvers.registry import solvers_for
+
+HARD: dict[str, Instance] = {
+    "allocation": generate_allocation(200, 4, tightness=0.97, seed=3),
+    "staging": generate_staging(16, 4, "tight", seed=2),
+    "consolidation": generate_consolidation(64, 80, 8, load=1.2, seed=1),
+}
+PROVERS = [(k, s.name) for k in HARD for s in solvers_for(k, available=True) if s.proves]
+
+
+@pytest.mark.parametrize(("kind", "name"), PROVERS)
+def test_a_hard_instance_at_one_second_is_honest(kind: str, name: str) -> None:
+    """At one second a plan is feasible with limit `time`, or there is none; optimal needs a closed gap."""
+    instance = HARD[kind]
+    result = clusterplan.solve(instance, name, SolveOptions(time_limit_s=1, threads=1))
+    assert result.status in ("optimal", "feasible", "unknown"), result.message
+    proven = all(record.proven for record in result.objectives)
+    if result.status == "optimal":
+        assert proven
+        assert all(record.gap is not None and record.gap <= 1e-6 for record in result.objectives)
+    else:
+        assert result.limit == "time"
+        assert not proven
+    check = verify(instance, result)
+    assert check.ok, check.faults
+    for objective, record in zip(formulate(instance).objectives, result.objectives, strict=True):
+        if record.value is not None and record.bound is not None:
+            assert not objective.better(record.value, record.bound)
+
+
+def test_some_hard_instance_does_hit_the_limit() -> None:
+    """The instances above are hard enough to be stopped."""
+    for kind, name in (
+        ("staging", "milp:cbc"),
+        ("consolidation", "milp:highs"),
+        ("allocation", "brute-force"),
+    ):
+        result = clusterplan.solve(HARD[kind], name, SolveOptions(time_limit_s=0.5, threads=1))
+        assert (result.limit, result.status in ("feasible", "unknown")) == ("time", True)
+
+
+def test_options_that_would_be_ignored_are_refused() -> None:
+    """A method that cannot honour an option says so."""
+    instance = generate_allocation(2, 2, seed=1)
+    with pytest.raises(OptionError, match="memory limit"):
+        clusterplan.solve(instance, "milp:cbc", SolveOptions(memory_limit_gib=1))
+    with pytest.raises(OptionError, match="warm start"):
+        clusterplan.solve(instance, "brute-force", SolveOptions(warm_start=()))
+    with pytest.raises(OptionError, match="no option 'speed'; its options: stop_at_first_misfit"):
+        clusterplan.solve(instance, "marginal-gain", SolveOptions(method_options={"speed": 1}))
+    with pytest.raises(OptionError, match="must be a bool"):
+        clusterplan.solve(instance, "marginal-gain", SolveOptions(method_options={"stop_at_first_misfit": 1}))
+    with pytest.raises(OptionError, match="unknown key"):
+        parse_options({"time_limt_s": 3})
+    for name in ("milp:highs", "milp:scip", "cp-sat", "milp:cbc"):
+        if name in {s.name for s in solvers_for("allocation", available=True)}:
+            with pytest.raises(OptionError, match="option"):
+                clusterplan.solve(instance, name, SolveOptions(backend_options={"no such thing": 3}))
+
+
+@pytest.mark.parametrize("kind", HARD)
+def test_a_warm_start_is_used_and_never_lost(kind: str) -> None:
+    """Started from a plan, every backend that takes one returns a plan at least as good."""
+    instance = {
+        "allocation": generate_allocation(10, 2, 0.7, seed=5),
+        "staging": generate_staging(4, 2, "tight", seed=5),
+        "consolidation": generate_consolidation(4, 8, 4, seed=5),
+    }[kind]
+    heuristic = {"allocation": "marginal-gain", "staging": "greedy", "consolidation": "best-fit"}[kind]
+    first = clusterplan.solve(instance, heuristic)
+    assert first.plan is not None
+    start = tuple(entry.model_dump() for entry in first.plan)
+    objective = formulate(instance).objectives[0]
+    for solver in solvers_for(kind, available=True):
+        if "warm_start" in solver.features:
+            result = clusterplan.solve(instance, solver.name, SolveOptions(warm_start=start))
+            assert result.status == "optimal", (solver.name, result.message)
+            assert not objective.better(first.objectives[0].value or 0.0, result.objectives[0].value or 0.0)
+
+
+def test_a_warm_start_that_is_no_plan_is_refused() -> None:
+    """An infeasible or malformed start is named before anything is solved."""
+    instance = generate_staging(3, 2, "tight", seed=1)
+    with pytest.raises(OptionError, match="not feasible"):
+        clusterplan.solve(instance, "auto", SolveOptions(warm_start=()))
+    with pytest.raises(OptionError, match="not a plan"):
+        clusterplan.solve(instance, "auto", SolveOptions(warm_start=({"layer": 1},)))

@@ -1,0 +1,100 @@
+"""The package as it is shipped: its parts, its floors, its start-up, its import orders."""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import subprocess
+import sys
+import tomllib
+from importlib import util
+from pathlib import Path
+
+import pytest
+
+import clusterplan
+
+ROOT = Path(__file__).parent.parent
+FLOORS = {"instances": 0, "formulations": 1, "solvers": 2, "planner": 3}
+
+
+def run_python(code: str) -> str:
+    """Run code in a fresh interpreter and return what it prints."""
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+    return run.stdout
+
+
+def test_every_package_on_disk_is_listed() -> None:
+    """The packages of pyproject.toml are the folders that hold modules."""
+    listed = set(tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"])
+    found = {"clusterplan"}
+    for floor in FLOORS:
+        for file in (ROOT / floor).rglob("*.py"):
+            found.add(".".join(["clusterplan", *file.parent.relative_to(ROOT).parts]))
+    assert listed == found
+
+
+def test_arrows_between_floors_point_downwards() -> None:
+    """No module imports from a floor above its own, at any place in it."""
+    upwards = []
+    for floor, level in FLOORS.items():
+        for file in (ROOT / floor).rglob("*.py"):
+            depth = len(file.relative_to(ROOT).parts) - 1
+            for node in ast.walk(ast.parse(file.read_text())):
+                if isinstance(node, ast.ImportFrom) and node.level == depth + 1 and node.module:
+                    target = node.module.split(".")[0]
+                    if FLOORS.get(target, 0) > level:
+                        upwards.append(f"{file.relative_to(ROOT)}:{node.lineno} imports {target}")
+    assert not upwards
+
+
+def test_every_public_name_exists_and_is_documented() -> None:
+    """What `__all__` lists can be imported and has a docstring."""
+    for name in clusterplan.__all__:
+        assert getattr(clusterplan, name).__doc__, name
+    assert set(clusterplan.__all__) <= set(dir(clusterplan))
+    with pytest.raises(AttributeError, match="nonsense"):
+        _ = clusterplan.nonsense
+
+
+def test_the_changelog_knows_this_version() -> None:
+    """The version in the code, the project file and the changelog is one."""
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    assert clusterplan.__version__ == version
+    assert f"## {version}" in (ROOT / "CHANGELOG.md").read_text()
+
+
+def test_help_imports_no_solver() -> None:
+    """Asking for help loads neither a solver nor a numerical library."""
+    heavy = ["pulp", "ortools", "highspy", "cvxpy", "pyscipopt", "numpy", "pandas", "scipy", "pydantic"]
+    code = (
+        "import sys; sys.argv = ['clusterplan', '--help']\n"
+        "from clusterplan.planner.cli import main\n"
+        "try: main()\nexcept SystemExit as end: assert not end.code\n"
+        f"loaded = [name for name in {heavy} if name in sys.modules]\n"
+        "assert not loaded, loaded"
+    )
+    assert "solve" in run_python(code)
+
+
+LIBRARIES = ("highspy", "ortools.sat.python.cp_model", "cvxpy", "pyscipopt")
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(LIBRARIES)), ids="-".join)
+def test_backends_load_and_answer_in_every_order(order: tuple[str, ...]) -> None:
+    """Whatever is imported first, each solver still solves in the same process."""
+    present = [name for name in order if util.find_spec(name.split(".")[0])]
+    code = (
+        "".join(f"import {name}\n" for name in present)
+        + "import clusterplan\n"
+        + "from clusterplan.instances.generators.consolidation import generate_consolidation\n"
+        + "from clusterplan.solvers.registry import solvers_for\n"
+        + "instance = generate_consolidation(2, 3, 4, seed=1)\n"
+        + "for solver in solvers_for('consolidation', available=True):\n"
+        + "    result = clusterplan.solve(instance, solver.name)\n"
+        + "    if solver.proves: print(solver.name, result.status, result.objectives[0].value)\n"
+    )
+    lines = run_python(code).splitlines()
+    assert len(lines) >= 5
+    assert {line.split(" ", 1)[1] for line in lines} == {"optimal 3.0"}

@@ -1,0 +1,79 @@
+"""Whatever a solver answers, the result says no more than was verified."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import clusterplan
+from clusterplan.instances.generators.staging import generate_staging
+from clusterplan.solvers.base import Outcome, Solver
+from clusterplan.solvers.options import SolveOptions
+from clusterplan.solvers.result import SolveError
+from clusterplan.solvers.run import solve_with
+
+INSTANCE = generate_staging(3, 2, "tight", seed=1)
+OPTIMUM = clusterplan.solve(INSTANCE, "brute-force")
+
+
+class Answers(Solver):
+    """A solver that answers what it was made with."""
+
+    name, kinds, proves = "answers", ("staging",), True
+
+    def __init__(self, **outcome: Any) -> None:
+        self.outcome = Outcome(**outcome)
+
+    def solve(self, formulation: Any, options: Any, clock: Any) -> Outcome:
+        """Answer."""
+        return self.outcome
+
+
+def test_a_plan_that_breaks_a_constraint_is_an_error_that_names_it() -> None:
+    """A wrong plan is not shown; the message says what is broken."""
+    assert OPTIMUM.plan is not None
+    wrong = [OPTIMUM.plan[0].model_copy(update={"units": 1000}), *OPTIMUM.plan[1:]]
+    result = solve_with(INSTANCE, Answers(plan=wrong, bounds=(1.0,)), SolveOptions())
+    assert (result.status, result.plan, result.objective) == ("error", None, None)
+    assert "limit of type-" in (result.message or "")
+
+
+def test_a_bound_that_the_plan_contradicts_is_an_error() -> None:
+    """A bound better than the plan's own value shows that the solver is wrong."""
+    bound = (OPTIMUM.objective or 0) * 1.1
+    result = solve_with(INSTANCE, Answers(plan=OPTIMUM.plan, bounds=(bound,)), SolveOptions())
+    assert result.status == "error"
+    assert "contradicts" in (result.message or "")
+
+
+def test_infeasible_with_a_plan_is_an_error() -> None:
+    """A solver cannot have both."""
+    result = solve_with(INSTANCE, Answers(plan=OPTIMUM.plan, infeasible=True), SolveOptions())
+    assert result.status == "error"
+
+
+def test_without_a_bound_a_plan_is_only_feasible() -> None:
+    """The optimum itself is not optimal before something proves it."""
+    result = solve_with(INSTANCE, Answers(plan=OPTIMUM.plan), SolveOptions())
+    assert result.status == "feasible"
+    assert result.bound == result.certified_bound
+    assert result.gap is not None
+    assert result.gap > 1e-6
+
+
+def test_the_requested_gap_decides() -> None:
+    """The same bound proves a plan at a wide gap and not at a narrow one."""
+    answer = Answers(plan=OPTIMUM.plan, bounds=((OPTIMUM.objective or 0) * 0.99,))
+    assert solve_with(INSTANCE, answer, SolveOptions(gap=0.02)).status == "optimal"
+    assert solve_with(INSTANCE, answer, SolveOptions(gap=0.001)).status == "feasible"
+
+
+def test_no_plan_is_unknown_and_raises_when_asked() -> None:
+    """Unknown figures are null, never 0."""
+    result = solve_with(INSTANCE, Answers(limit="memory"), SolveOptions())
+    assert (result.status, result.objective, result.gap) == ("unknown", None, None)
+    with pytest.raises(SolveError, match="unknown"):
+        result.raise_for_status()
+    assert OPTIMUM.raise_for_status() is OPTIMUM
+    assert len(OPTIMUM.to_frame()) == len(OPTIMUM.plan or ())
