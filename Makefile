@@ -5,11 +5,12 @@ BIN := $(VENV)/bin
 CODE := planner formulations instances solvers
 WORKERS ?= auto
 
-.PHONY: demo test lint types unit wheel clean help
+.PHONY: demo test lint types unit wheel bench-startup clean help
 
 help:
 	@echo "make demo   install and solve the bundled examples of all three kinds"
 	@echo "make test   install with extras; linters, types, tests, and the built wheel"
+	@echo "make bench-startup   how long the command takes beside a bare interpreter"
 	@echo "make clean  remove what the other targets made"
 
 $(BIN)/python:
@@ -47,6 +48,9 @@ wheel: $(VENV)/.installed-dev
 	$(VENV)-wheel/bin/python -m pip install --quiet --disable-pip-version-check dist/*.whl
 	$(BIN)/python tests/wheel_check.py $(VENV)-wheel instances/examples
 	rm -rf build dist $(VENV)-wheel
+
+bench-startup: $(VENV)/.installed
+	$(BIN)/python benchmarks/startup.py
 
 clean:
 	rm -rf $(VENV) $(VENV)-wheel build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
