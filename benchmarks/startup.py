@@ -32,7 +32,13 @@ def main() -> None:
                 seconds[name].append(time.perf_counter() - start)
     bare = statistics.median(seconds["python -c pass"])
     rows = [
-        (name, f"{statistics.median(t):.3f}", f"{min(t):.3f}", f"{max(t):.3f}", f"{statistics.median(t) / bare:.1f}")
+        (
+            name,
+            f"{statistics.median(t):.3f}",
+            f"{min(t):.3f}",
+            f"{max(t):.3f}",
+            f"{statistics.median(t) / bare:.1f}",
+        )
         for name, t in seconds.items()
     ]
     header = ("command", "median_s", "min_s", "max_s", "times_bare_python")

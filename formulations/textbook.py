@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 EntryT = TypeVar("EntryT")
 
-EXACT = 2**50
-"""Largest integer that a scaled row may hold; all of its sums stay exact in floating point."""
+EXACT = 10**12
+"""Largest integer that a scaled row may hold: PuLP writes 13 digits to a file, and sums stay exact."""
 
 
 @dataclass

@@ -6,7 +6,9 @@ import hashlib
 import json
 from typing import TYPE_CHECKING, Any, Literal
 
-from .fields import Model, Name, Text
+from pydantic import ConfigDict
+
+from .fields import Model, Name, SchemaVersion, Text, require
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,7 +34,9 @@ class Instance(Model):
         Everything that the source does not say and somebody assumed, in plain sentences.
     """
 
-    schema_version: Literal[1] = 1
+    model_config = ConfigDict(json_schema_extra=require("schema_version", "kind"))
+
+    schema_version: SchemaVersion = 1
     kind: Kind
     name: Name
     source: Text | None = None

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
 from .base import Instance
 from .fields import (
     Amounts,
+    ByCount,
     Complaint,
-    CountKey,
     Flag,
     Model,
     Name,
@@ -23,6 +23,7 @@ from .fields import (
     TableFile,
     refuse,
     repeated,
+    require,
     unknown_names,
 )
 from .hardware import HardwareCatalogue, fill_from_catalogue
@@ -51,6 +52,8 @@ class Server(Model):
     traffic_gbit_per_s
         Network load that is there already.
     """
+
+    model_config = ConfigDict(json_schema_extra=require(or_field=("capacity", "hardware")))
 
     name: Name
     count: Annotated[PositiveCount, Field(le=1_000_000)] | None = None
@@ -121,7 +124,7 @@ class PlacementJob(Model):
     spread: Spread = "free"
     skew: Share | None = None
     gpu_model: Name | None = None
-    speed_by_servers: dict[CountKey, NonNegative] = {}
+    speed_by_servers: ByCount = {}
 
     @model_validator(mode="after")
     def _check(self) -> PlacementJob:

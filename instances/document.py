@@ -14,9 +14,17 @@ from pydantic import BaseModel
 from .allocation import AllocationInstance
 from .base import Instance
 from .consolidation import ConsolidationInstance
-from .errors import InstanceError
+from .errors import Fault, InstanceError
 from .hardware import HardwareCatalogue
-from .reading import DOCUMENT_SUFFIXES, TABLE_SUFFIXES, fail, parse_document, parse_table, read_text
+from .reading import (
+    DOCUMENT_SUFFIXES,
+    TABLE_SUFFIXES,
+    add_resolvers,
+    fail,
+    parse_document,
+    parse_table,
+    read_text,
+)
 from .staging import StagingInstance
 from .validation import validated
 
@@ -44,13 +52,13 @@ def bundled_examples() -> list[str]:
     return sorted(Path(entry.name).stem for entry in folder.iterdir() if entry.name.endswith(".yaml"))
 
 
-def _bundled_path(reference: str) -> Path:
+def _bundled_path(reference: str, source: str) -> Path:
     prefix, folder = (BUNDLED, "examples") if reference.startswith(BUNDLED) else (CATALOGUE, "catalogues")
     name = reference.removeprefix(prefix)
     root = Path(str(resources.files(__package__))) / folder
     names = sorted(path.stem for path in root.glob("*.yaml"))
     if name not in names:
-        raise fail(reference, f"there is no such {prefix[:-1]}; there are: {', '.join(names)}")
+        raise fail(source, f"there is no such {prefix[:-1]}; there are: {', '.join(names)}")
     return root / f"{name}.yaml"
 
 
@@ -68,17 +76,16 @@ def _read(path: Path, source: str) -> Any:
 
 def _read_list(folder: Path, reference: str, key: str, source: str) -> Any:
     """Return the list that a document refers to; a file may be the list or hold it under its key."""
-    path = folder / reference
-    try:
-        data = _read(path, f"{source}: {key}: {reference}")
-    except InstanceError as error:
-        raise InstanceError(error.faults) from None
+    if not reference.strip():
+        raise fail(source, "is empty; give a list, or the path of a file", key)
+    data = _read(folder / reference, f"{source}: {key}: {reference}")
     return data[key] if isinstance(data, Mapping) and key in data else data
 
 
 def _read_catalogue(folder: Path, reference: str, source: str) -> HardwareCatalogue:
-    path = _bundled_path(reference) if reference.startswith(CATALOGUE) else folder / reference
-    return load_catalogue(path, source=f"{source}: catalogue: {reference}")
+    source = f"{source}: catalogue: {reference}"
+    path = _bundled_path(reference, source) if reference.startswith(CATALOGUE) else folder / reference
+    return load_catalogue(path, source)
 
 
 def parse_instance(data: Any, source: str = "document", folder: Path | None = None) -> Instance:
@@ -108,11 +115,19 @@ def parse_instance(data: Any, source: str = "document", folder: Path | None = No
         raise fail(source, "is missing; write schema_version: 1", "schema_version")
     folder = folder or Path()
     resolved = dict(data)
-    for key in TABLES[kind]:
-        if isinstance(resolved.get(key), str):
-            resolved[key] = _read_list(folder, resolved[key], key, source)
-    if isinstance(resolved.get("catalogue"), str):
-        resolved["catalogue"] = _read_catalogue(folder, resolved["catalogue"], source)
+    faults: list[Fault] = []
+    for key in (*TABLES[kind], "catalogue"):
+        reference = resolved.get(key)
+        if isinstance(reference, str):
+            try:
+                if key == "catalogue":
+                    resolved[key] = _read_catalogue(folder, reference, source)
+                else:
+                    resolved[key] = _read_list(folder, reference, key, source)
+            except InstanceError as error:
+                faults += error.faults
+    if faults:
+        raise InstanceError(faults)
     return validated(KINDS[kind], resolved, source)
 
 
@@ -125,7 +140,7 @@ def load(path: str | Path) -> Instance:
         If the file, or a table it refers to, is missing or wrong; one fault a line.
     """
     source = str(path)
-    file = _bundled_path(source) if source.startswith(BUNDLED) else Path(path)
+    file = _bundled_path(source, source) if source.startswith(BUNDLED) else Path(path)
     if file.suffix.lower() in TABLE_SUFFIXES:
         raise fail(source, "is a table; give the YAML or JSON document that refers to it")
     return parse_instance(_read(file, source), source, file.parent)
@@ -140,7 +155,7 @@ def load_catalogue(path: str | Path, source: str | None = None) -> HardwareCatal
         If the file is missing or wrong; one fault a line.
     """
     source = source or str(path)
-    file = _bundled_path(str(path)) if str(path).startswith(CATALOGUE) else Path(path)
+    file = _bundled_path(str(path), source) if str(path).startswith(CATALOGUE) else Path(path)
     data = _read(file, source)
     if isinstance(data, Mapping) and isinstance(data.get("types"), str):
         data = {**data, "types": _read_list(file.parent, data["types"], "types", source)}
@@ -148,12 +163,15 @@ def load_catalogue(path: str | Path, source: str | None = None) -> HardwareCatal
 
 
 class _BlockDumper(yaml.SafeDumper):
-    """Dumper that writes no aliases."""
+    """Dumper that writes no aliases, and quotes text that our reader would take for something else."""
 
     def ignore_aliases(self, data: Any) -> bool:
         """Write every value out."""
         del data
         return True
+
+
+add_resolvers(_BlockDumper)
 
 
 def to_text(instance: Instance, suffix: str = ".yaml") -> str:

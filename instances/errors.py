@@ -42,7 +42,9 @@ class Fault:
 
     def __str__(self) -> str:
         parts = (self.source, self.path, self.what)
-        return ": ".join(" ".join(part.split()) for part in parts if part)
+        text = ": ".join(" ".join(part.split()) for part in parts if part)
+        # What is not printable could command the terminal.
+        return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 class InstanceError(ClusterplanError):

@@ -6,14 +6,18 @@ magnitudes are faults. Text from a CSV cell (`Cell`) may stand for a number; any
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
-from typing import Annotated, Any, TypeVar
+import re
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, GetJsonSchemaHandler
 from pydantic_core import CoreSchema, PydanticCustomError
 
 LARGEST = 1e15
 """No quantity may exceed this, so that products and sums stay well inside floating-point range."""
+
+
+_NUMBER = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
 
 
 class Cell(str):
@@ -29,13 +33,10 @@ class Model(BaseModel):
 
 
 def _as_float(value: Any) -> Any:
-    if isinstance(value, bool) or (isinstance(value, str) and not isinstance(value, Cell)):
+    if isinstance(value, Cell) and (_NUMBER.fullmatch(value) or value.lower().strip("+-.") in ("nan", "inf")):
+        return float(value.replace(".nan", "nan").replace(".inf", "inf"))
+    if isinstance(value, bool | str):
         raise PydanticCustomError("number", "is not a number; write a plain number")
-    if isinstance(value, Cell):
-        try:
-            return float(value)
-        except ValueError:
-            raise PydanticCustomError("number", "is not a number; write a plain number") from None
     if isinstance(value, int) and abs(value) > LARGEST:
         raise PydanticCustomError("too_large", "is too large; at most 1e15 is allowed")
     return value
@@ -43,14 +44,11 @@ def _as_float(value: Any) -> Any:
 
 def _as_int(value: Any) -> Any:
     message = "is not a whole number; write a whole number"
-    if isinstance(value, Cell):
-        try:
-            return int(value)
-        except ValueError:
-            raise PydanticCustomError("whole_number", message) from None
+    if isinstance(value, Cell) and re.fullmatch(r"[-+]?[0-9]{1,18}", value):
+        return int(value)
     if isinstance(value, bool | str) or (isinstance(value, float) and not value.is_integer()):
         raise PydanticCustomError("whole_number", message)
-    return value
+    return int(value) if isinstance(value, float) else value
 
 
 def _as_bool(value: Any) -> Any:
@@ -66,24 +64,50 @@ def _as_text(value: Any) -> Any:
 
 
 def _printable(value: str) -> str:
-    if not value.isprintable():
-        raise PydanticCustomError("printable", "holds a control character; use printable text only")
+    if not value.isprintable() or not value.strip():
+        raise PydanticCustomError("printable", "is blank or holds a control character; use printable text")
     return value
 
 
-Number = Annotated[float, BeforeValidator(_as_float), Field(ge=-LARGEST, le=LARGEST)]
-NonNegative = Annotated[float, BeforeValidator(_as_float), Field(ge=0, le=LARGEST)]
-Positive = Annotated[float, BeforeValidator(_as_float), Field(gt=0, le=LARGEST)]
-Share = Annotated[float, BeforeValidator(_as_float), Field(ge=0, le=1)]
-Count = Annotated[int, BeforeValidator(_as_int), Field(ge=0, le=1_000_000_000)]
-PositiveCount = Annotated[int, BeforeValidator(_as_int), Field(ge=1, le=1_000_000_000)]
-CountKey = Annotated[int, Field(ge=1, le=1_000_000_000)]
-"""A whole number used as a key; JSON can only write keys as text, so text is read too."""
+def _readable(value: str) -> str:
+    if not all(character.isprintable() or character in "\n\t" for character in value):
+        raise PydanticCustomError(
+            "readable", "holds a control character; use printable text, tabs and new lines"
+        )
+    return value
+
+
+def _count_keys(value: Any) -> Any:
+    """Turn keys that are whole numbers, or text that is one, into whole numbers; each may stand once."""
+    if not isinstance(value, Mapping):
+        return value
+    found: dict[int, Any] = {}
+    for key, item in value.items():
+        whole = isinstance(key, int) and not isinstance(key, bool)
+        if not whole and not (isinstance(key, str) and re.fullmatch(r"[0-9]{1,9}", key)):
+            raise PydanticCustomError("count_key", f"has the key {key!r}; keys are whole numbers from 1")
+        if int(key) in found:
+            raise PydanticCustomError("count_key", f"has the key {int(key)} twice; each may stand once")
+        found[int(key)] = item
+    return found
+
+
+Number = Annotated[float, Field(ge=-LARGEST, le=LARGEST), BeforeValidator(_as_float)]
+NonNegative = Annotated[float, Field(ge=0, le=LARGEST), BeforeValidator(_as_float)]
+Positive = Annotated[float, Field(gt=0, le=LARGEST), BeforeValidator(_as_float)]
+Share = Annotated[float, Field(ge=0, le=1), BeforeValidator(_as_float)]
+Count = Annotated[int, Field(ge=0, le=1_000_000_000), BeforeValidator(_as_int)]
+PositiveCount = Annotated[int, Field(ge=1, le=1_000_000_000), BeforeValidator(_as_int)]
+SchemaVersion = Annotated[Literal[1], BeforeValidator(_as_int)]
+ByCount = Annotated[
+    dict[Annotated[int, Field(ge=1, le=1_000_000_000)], NonNegative], BeforeValidator(_count_keys)
+]
+"""Whole number → quantity; JSON can only write keys as text, so text is read too."""
 Flag = Annotated[bool, BeforeValidator(_as_bool)]
 Name = Annotated[
     str, BeforeValidator(_as_text), Field(min_length=1, max_length=200), AfterValidator(_printable)
 ]
-Text = Annotated[str, BeforeValidator(_as_text), Field(max_length=10_000)]
+Text = Annotated[str, BeforeValidator(_as_text), Field(max_length=10_000), AfterValidator(_readable)]
 Amounts = dict[Name, NonNegative]
 """Resource name → amount; a resource that is not named counts as 0."""
 
@@ -102,7 +126,25 @@ class TableFile:
         return {"anyOf": [dict(handler(schema)), path]}
 
 
-ModelT = TypeVar("ModelT", bound=Model)
+def require(*names: str, or_field: tuple[str, str] | None = None) -> Callable[[dict[str, Any]], None]:
+    """Return a hook that makes the JSON Schema of a document demand what only the reader demands.
+
+    Parameters
+    ----------
+    names
+        Fields that have a default in Python and must stand in a file.
+    or_field
+        A required field that may be missing where the other one is given.
+    """
+
+    def adjust(schema: dict[str, Any]) -> None:
+        schema["required"] = list(dict.fromkeys([*names, *schema.get("required", [])]))
+        if or_field is not None:
+            schema["required"] = [name for name in schema["required"] if name != or_field[0]]
+            schema["anyOf"] = [{"required": [name]} for name in or_field]
+
+    return adjust
+
 
 Complaint = tuple[str, str]
 """Where in the document (a path such as ``jobs[0].name``) and what is wrong there."""

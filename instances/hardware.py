@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, ValidationError, model_validator
 
-from .fields import Count, Model, Name, NonNegative, Positive, TableFile, Text, refuse, repeated
+from .fields import (
+    Count,
+    Model,
+    Name,
+    NonNegative,
+    Positive,
+    SchemaVersion,
+    TableFile,
+    Text,
+    refuse,
+    repeated,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -58,7 +69,7 @@ class HardwareCatalogue(Model):
         Who published the prices, and the day they were read.
     """
 
-    schema_version: Literal[1] = 1
+    schema_version: SchemaVersion = 1
     kind: Literal["catalogue"] = "catalogue"
     name: Name
     source: Text
@@ -92,13 +103,18 @@ def fill_from_catalogue(data: Any, table: str, figures: Mapping[str, str]) -> An
     """
     if not isinstance(data, Mapping) or data.get("catalogue") is None:
         return data
-    catalogue = data["catalogue"]
+    catalogue, rows_given = data["catalogue"], data.get(table)
     if not isinstance(catalogue, HardwareCatalogue):
-        catalogue = HardwareCatalogue.model_validate(catalogue)
+        try:
+            catalogue = HardwareCatalogue.model_validate(catalogue)
+        except ValidationError:
+            return data  # the field itself reports what is wrong, under its own path
+    if not isinstance(rows_given, Sequence) or isinstance(rows_given, str):
+        return data
     machines = {machine.name: machine for machine in catalogue.types}
     rows, complaints = [], []
-    for index, row in enumerate(data.get(table) or ()):
-        if not isinstance(row, Mapping) or row.get("hardware") is None:
+    for index, row in enumerate(rows_given):
+        if not isinstance(row, Mapping) or not isinstance(row.get("hardware"), str):
             rows.append(row)
             continue
         machine = machines.get(row["hardware"])

@@ -17,10 +17,12 @@ from .fields import Cell
 
 MOST_BYTES = 2**30
 MOST_NODES = 20_000_000
+DEEPEST = 20
+"""Most levels that a column name may lead down."""
 DOCUMENT_SUFFIXES = (".yaml", ".yml", ".json")
 TABLE_SUFFIXES = (".csv",)
 
-_BaseLoader: type = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_BaseLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class _StrictLoader(_BaseLoader):  # type: ignore[misc]
@@ -37,7 +39,10 @@ class _StrictLoader(_BaseLoader):  # type: ignore[misc]
                 raise yaml.constructor.ConstructorError(
                     None, None, "a key is not plain text", key_node.start_mark
                 )
-            if key in seen and key_node.tag != "tag:yaml.org,2002:merge":
+            if key == "<<":
+                problem = "merge keys (<<) are not read; write the fields out"
+                raise yaml.constructor.ConstructorError(None, None, problem, key_node.start_mark)
+            if key in seen:
                 problem = f"the key {key!r} stands twice; each key may stand once"
                 raise yaml.constructor.ConstructorError(None, None, problem, key_node.start_mark)
             seen.add(key)
@@ -45,21 +50,37 @@ class _StrictLoader(_BaseLoader):  # type: ignore[misc]
         return mapping
 
 
-for _tag, _pattern, _first in (
+RESOLVERS = (
     ("bool", r"true|True|TRUE|false|False|FALSE", "tTfF"),
     ("int", r"[-+]?[0-9]+", "-+0123456789"),
     ("float", r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?", "-+.0123456789"),
     ("float", r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)", "-+."),
     ("null", r"~|null|Null|NULL|", "~nN\0"),
-    ("merge", r"<<", "<"),
-):
-    _StrictLoader.add_implicit_resolver(
-        f"tag:yaml.org,2002:{_tag}",
-        re.compile(rf"^(?:{_pattern})$"),
-        [c if c != "\0" else "" for c in _first],
-    )
+)
+"""What plain scalars mean: kind, pattern, first characters (\\0 stands for the empty scalar)."""
+
+
+def add_resolvers(target: Any) -> None:
+    """Give a loader or dumper our reading of plain scalars, beside what it knows already."""
+    for kind, pattern, first in RESOLVERS:
+        firsts = ["" if character == "\0" else character for character in first]
+        target.add_implicit_resolver(f"tag:yaml.org,2002:{kind}", re.compile(rf"^(?:{pattern})$"), firsts)
+
+
+def _whole(text: str) -> int | float:
+    """Return a whole number; one with absurdly many digits is infinite, which the field then refuses."""
+    return int(text) if len(text) < 400 else float("-inf" if text.startswith("-") else "inf")
+
+
+add_resolvers(_StrictLoader)
+_KNOWN_TAGS = {f"tag:yaml.org,2002:{name}" for name in ("bool", "float", "null", "str", "seq", "map")}
+_StrictLoader.yaml_constructors = {
+    tag: constructor
+    for tag, constructor in _BaseLoader.yaml_constructors.items()
+    if tag is None or tag in _KNOWN_TAGS
+}
 _StrictLoader.add_constructor(
-    "tag:yaml.org,2002:int", lambda loader, node: int(loader.construct_scalar(node))
+    "tag:yaml.org,2002:int", lambda loader, node: _whole(loader.construct_scalar(node))
 )
 
 
@@ -80,6 +101,8 @@ def read_text(path: Path, source: str | None = None) -> str:
     try:
         if path.is_dir():
             raise fail(source, "is a folder; give a file")
+        if path.exists() and not path.is_file():
+            raise fail(source, "is a device or pipe; give a regular file")
         if path.stat().st_size > MOST_BYTES:
             raise fail(source, "is larger than 1 GiB; split it")
         raw = path.read_bytes()
@@ -108,7 +131,7 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _parse_json(text: str) -> Any:
-    return json.loads(text, object_pairs_hook=_unique_keys)
+    return json.loads(text, object_pairs_hook=_unique_keys, parse_int=_whole)
 
 
 def _parse_yaml(text: str) -> Any:
@@ -161,6 +184,9 @@ def parse_document(text: str, source: str, suffix: str) -> Any:
         raise fail(source, f"is not valid YAML: {error}") from None
     except ValueError as error:
         raise fail(source, str(error)) from None
+    except (KeyError, AttributeError, TypeError) as error:
+        # PyYAML's constructors fail so on a tag that does not fit its value, such as !!bool abc.
+        raise fail(source, f"holds a value that does not fit its tag: {error}") from None
     return data
 
 
@@ -180,7 +206,7 @@ def _lists(value: Any) -> Any:
     """Turn mappings whose keys are 0, 1, 2, … into lists."""
     if not isinstance(value, dict):
         return value
-    if value and all(key.isdecimal() for key in value) and sorted(map(int, value)) == list(range(len(value))):
+    if value and set(value) == {str(index) for index in range(len(value))}:
         return [_lists(value[str(index)]) for index in range(len(value))]
     return {key: _lists(item) for key, item in value.items()}
 
@@ -197,18 +223,19 @@ def parse_table(text: str, source: str) -> list[dict[str, Any]]:
         If the table has no rows, a repeated or clashing column, or a row of another length.
     """
     try:
-        lines = list(csv.reader(io.StringIO(text), strict=True))
+        reader = csv.reader(io.StringIO(text), strict=True)
+        lines = [(reader.line_num, cells) for cells in reader if cells]
     except csv.Error as error:
         raise fail(source, f"is not valid CSV: {error}") from None
-    header, rows = [name.strip() for name in lines[0]], lines[1:]
+    header, rows = [name.strip() for name in lines[0][1]], lines[1:]
     if not rows:
         raise fail(source, "has a header but no rows")
+    if max(name.count(".") for name in header) > DEEPEST:
+        raise fail(source, f"has a column name with more than {DEEPEST} dots", "line 1")
     if len(set(header)) < len(header) or "" in header:
         raise fail(source, "has a column without a name, or two of the same name", "line 1")
     faults, parsed = [], []
-    for number, cells in enumerate(rows, start=2):
-        if not cells:
-            continue
+    for number, cells in rows:
         if len(cells) != len(header):
             faults.append(
                 Fault(source, f"line {number}", f"has {len(cells)} cells; the header has {len(header)}")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import ConfigDict, Discriminator, Field, Tag, model_validator
 
 from .base import Instance
 from .fields import (
@@ -19,6 +19,7 @@ from .fields import (
     TableFile,
     refuse,
     repeated,
+    require,
     unknown_names,
 )
 from .hardware import HardwareCatalogue, fill_from_catalogue
@@ -27,7 +28,11 @@ if TYPE_CHECKING:
     import pandas as pd
 
 PerType = dict[Name, NonNegative]
-Shares = Share | dict[Name, Share]
+Shares = Annotated[
+    Annotated[Share, Tag("(one number)")] | Annotated[dict[Name, Share], Tag("(by type)")],
+    Discriminator(lambda value: "(by type)" if isinstance(value, Mapping) else "(one number)"),
+]
+"""A share for all types, or one for each."""
 
 
 class StageType(Model):
@@ -42,6 +47,8 @@ class StageType(Model):
     memory_gib
         Memory of one unit; none means that memory is not checked.
     """
+
+    model_config = ConfigDict(json_schema_extra=require(or_field=("price_usd_per_hour", "hardware")))
 
     name: Name
     hardware: Name | None = None

@@ -62,6 +62,10 @@ def _walk(model: type[BaseModel], loc: tuple[int | str, ...]) -> tuple[str, list
     path, here = "", [model]
     allowed = list(model.model_fields)
     for step in loc:
+        if step == "[key]":
+            break  # the fault is in the key before it, which the path names already
+        if isinstance(step, str) and step.startswith("(") and step.endswith(")"):
+            continue  # a member of a union, such as "(one number)"
         structs = [m for m in here if isinstance(m, type) and issubclass(m, BaseModel)]
         tagged = [m for m in structs if _tag(m) == step]
         if isinstance(step, str) and tagged and len(structs) > 1:

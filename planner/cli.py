@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import logging
 import os
 import sys
@@ -62,6 +63,7 @@ app = typer.Typer(
     "6 no plan, 7 verification failed, 130 interrupted; of several files, the worst.",
     no_args_is_help=True,
     add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
@@ -94,14 +96,14 @@ def root(
 
 def _setting(text: str) -> tuple[str, Any]:
     """Read KEY=VALUE; a value that looks like a number or truth value is one."""
-    import yaml
+    from ..instances.reading import parse_document
 
     key, sign, value = text.partition("=")
     if not sign or not key:
         raise OptionError(f"--set {text!r}: write KEY=VALUE")
     try:
-        parsed = yaml.safe_load(value)
-    except yaml.YAMLError:
+        parsed = parse_document(value, "--set", ".yaml")
+    except InstanceError:
         parsed = value
     return key, parsed if isinstance(parsed, bool | int | float | str) else value
 
@@ -116,19 +118,20 @@ def _options(
     merged: dict[str, Any] = {"time_limit_s": DEFAULT_TIME_LIMIT_S}
     solver = None
     if config is not None:
-        data = parse_document(read_text(config), str(config), config.suffix.lower())
-        if not isinstance(data, dict):
-            raise OptionError(f"{config}: is not a mapping of options such as 'time_limit_s: 60'")
+        try:
+            data = parse_document(read_text(config), str(config), config.suffix.lower())
+        except InstanceError as error:
+            raise OptionError(str(error)) from None
+        if not isinstance(data, dict) or not isinstance(data.get("solver", ""), str):
+            raise OptionError(f"{config}: must be a mapping of options such as 'solver: auto'")
         solver = data.pop("solver", None)
         merged |= data
     merged |= {key: value for key, value in given.items() if value is not None}
     if merged["time_limit_s"] == 0:
         merged["time_limit_s"] = None
-    for text in settings:
-        key, value = _setting(text)
-        merged.setdefault("method_options", {})
-        merged["method_options"] = {**merged["method_options"], key: value}
-    return solver, parse_options(merged)
+    options = parse_options(merged)
+    method_options = {**options.method_options, **dict(map(_setting, settings))}
+    return solver, options.model_copy(update={"method_options": method_options})
 
 
 def _solve_one(file: str, solver: str, options: SolveOptions, quiet: bool) -> Result:
@@ -355,7 +358,9 @@ def doctor() -> None:
 @app.command("export-model")
 def export_model(
     file: Annotated[str, typer.Argument(help="An instance file, or example:NAME.")],
-    format: Annotated[ModelFormat, typer.Option(help="MPS or LP.")] = ModelFormat.mps,
+    format: Annotated[
+        ModelFormat | None, typer.Option(help="By default what the ending of --output says, else MPS.")
+    ] = None,
     objective: Annotated[
         int, typer.Option(help="Which objective, counted from 1, of an instance that has several.")
     ] = 1,
@@ -367,11 +372,13 @@ def export_model(
     from ..formulations.registry import formulate
     from ..instances.document import load
 
+    ending = output.suffix.lower().removeprefix(".") if output is not None else ""
+    chosen = format or (ModelFormat.lp if ending == "lp" else ModelFormat.mps)
     model = formulate(load(file)).textbook()
     if not 1 <= objective <= len(model.objectives):
         raise OptionError(f"--objective {objective}: the instance has {len(model.objectives)}")
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / f"model.{format.value}"
+        path = Path(folder) / f"model.{chosen.value}"
         model.write(path, objective - 1)
         text = path.read_text(encoding="utf-8")
     if output is not None:
@@ -382,6 +389,9 @@ def export_model(
 
 def main() -> None:
     """Run the command line; turn every error into one line and an exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a name must not fail because the terminal lacks a letter
     try:
         app()
     except ClusterplanError as error:

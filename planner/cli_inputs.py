@@ -20,7 +20,7 @@ generators = typer.Typer(
 )
 
 Output = Annotated[Path | None, typer.Option(help="YAML or JSON file to write; YAML on stdout if not given.")]
-Seed = Annotated[int, typer.Option(help="The same seed gives the same instance.")]
+Seed = Annotated[int, typer.Option(help="The same seed gives the same instance.", min=0)]
 
 
 def _emit(instance: Instance, output: Path | None) -> None:

@@ -38,7 +38,7 @@ def console(stderr: bool = False) -> Console:
     """Return a console that does not cut lines where the output is not a terminal."""
     stream = sys.stderr if stderr else sys.stdout
     width = None if stream.isatty() else 200
-    return Console(file=stream, width=width, highlight=False, soft_wrap=False)
+    return Console(file=stream, width=width, highlight=False, emoji=False)
 
 
 def figure(value: float | None, digits: int = 7) -> str:

@@ -104,6 +104,18 @@ def _plan_faults(formulation: Formulation[Any, Any], result: Result) -> Iterator
         yield "plan_sha256 does not agree with the plan: the plan was altered after it was solved"
 
 
+def _unchecked(result: Result) -> Iterator[str]:
+    """Name what the result holds that this check says nothing about."""
+    if result.prices is not None:
+        yield f"prices, claimed by {_claimant(result)}"
+    if result.certificate is not None:
+        yield "the certificate: this version cannot check it"
+    if result.limit != "none":
+        yield f"that a {result.limit} limit ended the solve"
+    if result.status == "unknown":
+        yield "that no plan was found; a plan may exist or not"
+
+
 def _claimant(result: Result) -> str:
     return result.solver if result.backend is None else f"{result.solver} ({result.backend})"
 
@@ -127,7 +139,8 @@ def verify(instance: Instance, result: Result) -> Verification:
     if result.instance != instance.name:
         faults.append(f"instance is stored as {result.instance!r}; it is called {instance.name!r}")
     formulation = formulate(instance)
-    confirmed, claimed = [], []
+    confirmed: list[str] = []
+    claimed = list(_unchecked(result))
     if result.plan is not None:
         faults += _plan_faults(formulation, result)
     else:
@@ -164,18 +177,19 @@ def read_results(path: Path) -> list[dict[str, Any]]:
     while position < len(text):
         try:
             data, position = decoder.raw_decode(text, position)
-        except (json.JSONDecodeError, RecursionError) as error:
+        except (ValueError, RecursionError) as error:
             raise fail(source, f"is not JSON: {error}") from None
-        if (
-            not isinstance(data, dict)
-            or data.get("kind") not in FORMULATIONS
-            or "instance_sha256" not in data
-        ):
+        if not isinstance(data, dict) or not _is_result(data):
             raise fail(source, "is not a result; give what 'clusterplan solve --format json' printed")
         found.append(data)
         while position < len(text) and text[position].isspace():
             position += 1
     return found
+
+
+def _is_result(data: dict[str, Any]) -> bool:
+    kind = data.get("kind")
+    return isinstance(kind, str) and kind in FORMULATIONS and "instance_sha256" in data
 
 
 def parse_result(data: dict[str, Any], source: str) -> Result:

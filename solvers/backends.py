@@ -121,7 +121,9 @@ class Highs(Backend):
             solution = highspy.HighsSolution()
             solution.col_value = [float(request.start.get(v, 0.0)) for v in variables]
             model.setSolution(solution)
-        model.run()
+        # HiGHS then runs in a thread of its own, so that Ctrl-C ends it and keeps its plan.
+        model.HandleKeyboardInterrupt = True
+        model.solve()
         status, info = model.getModelStatus(), model.getInfo()
         found = info.primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible
         kinds = highspy.HighsModelStatus

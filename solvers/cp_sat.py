@@ -172,4 +172,6 @@ def _limit(closed: bool, options: SolveOptions, clock: Clock) -> Limit:
     early = clock.remaining_s is None or clock.remaining_s > 0.1 * (clock.limit_s or 0.0)
     if early and options.memory_limit_gib is not None:
         return "memory"
-    return "node" if early and options.backend_options else "time"
+    if early and options.backend_options:
+        return "node"
+    return "interrupt" if early else "time"

@@ -7,7 +7,8 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import Field, SerializeAsAny, ValidationInfo, field_validator
+from pydantic import Field, GetJsonSchemaHandler, SerializeAsAny, ValidationInfo, field_validator
+from pydantic_core import CoreSchema
 
 from ..formulations.base import Diagnosis, Sense
 from ..formulations.registry import FORMULATIONS
@@ -28,6 +29,18 @@ def plan_hash(plan: Sequence[Model]) -> str:
     entries = [entry.model_dump(mode="json") for entry in plan]
     text = json.dumps(entries, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+class _PlanSchema:
+    """Lets the JSON Schema say what entries a plan has, which depends on the kind."""
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        del schema, handler
+        entries = [formulation.entry.model_json_schema() for formulation in FORMULATIONS.values()]
+        plans = [{"type": "array", "items": entry} for entry in entries]
+        return {"anyOf": [*plans, {"type": "null"}]}
 
 
 class SolveError(ClusterplanError):
@@ -108,7 +121,7 @@ class Result(Model):
     objectives: tuple[ObjectiveRecord, ...] = ()
     prices: dict[str, float] | None = None
     certificate: dict[str, Any] | None = None
-    plan: tuple[SerializeAsAny[Model], ...] | None = None
+    plan: Annotated[tuple[SerializeAsAny[Model], ...] | None, _PlanSchema()] = None
     plan_sha256: str | None = None
     runtime_s: Annotated[float, Field(ge=0)] = 0.0
     build_s: Annotated[float, Field(ge=0)] = 0.0

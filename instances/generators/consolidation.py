@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -43,7 +44,7 @@ def generate_consolidation(
     """
     if servers < 1 or jobs < 1 or gpus_per_server < 1:
         raise OptionError("servers, jobs and GPUs per server must be at least 1")
-    if (load is not None and load <= 0) or not 0 <= required_share <= 1 - preferred_share <= 1:
+    if (load is not None and not 0 < load < math.inf) or not 0 <= required_share <= 1 - preferred_share <= 1:
         raise OptionError("load must be positive, and the two shares must add up to at most 1")
     rng = np.random.default_rng(seed)
     sizes = rng.choice(SIZES, jobs, p=SIZE_SHARES)
