@@ -18,6 +18,7 @@ from .fields import (
     NonNegative,
     Positive,
     TableFile,
+    TaskCount,
     refuse,
     repeated,
     unknown_names,
@@ -27,14 +28,12 @@ from .speed import RingAllreduce, SpeedModel, SpeedTable
 if TYPE_CHECKING:
     import pandas as pd
 
-LARGEST_RANGE = 100_000
-
 
 class Range(Model):
     """How many tasks of one sort a job may have, both ends included."""
 
-    min: Count = 1
-    max: Annotated[Count, Field(le=LARGEST_RANGE)]
+    min: TaskCount = 1
+    max: TaskCount
 
     @model_validator(mode="after")
     def _check(self) -> Range:

@@ -19,6 +19,7 @@ from .fields import (
     Name,
     NonNegative,
     PositiveCount,
+    ServerCount,
     Share,
     TableFile,
     refuse,
@@ -56,7 +57,7 @@ class Server(Model):
     model_config = ConfigDict(json_schema_extra=require(or_field=("capacity", "hardware")))
 
     name: Name
-    count: Annotated[PositiveCount, Field(le=1_000_000)] | None = None
+    count: ServerCount | None = None
     hardware: Name | None = None
     capacity: Annotated[Amounts, Field(min_length=1)]
     free: Amounts | None = None
@@ -84,7 +85,7 @@ class Group(Model):
     """Identical tasks of a job, such as its parameter servers or its workers."""
 
     name: Name = ONLY_GROUP
-    tasks: Annotated[PositiveCount, Field(le=1_000_000)]
+    tasks: ServerCount
     demand: Amounts
     traffic_gbit_per_s: NonNegative = 0.0
     current: Placed = {}
@@ -114,7 +115,7 @@ class PlacementJob(Model):
     """
 
     name: Name
-    tasks: Annotated[PositiveCount, Field(le=1_000_000)] | None = None
+    tasks: ServerCount | None = None
     task_demand: Amounts | None = None
     traffic_gbit_per_s: NonNegative | None = None
     current: Placed | None = None

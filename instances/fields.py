@@ -51,6 +51,12 @@ def _as_int(value: Any) -> Any:
     return int(value) if isinstance(value, float) else value
 
 
+def _as_version(value: Any) -> Any:
+    if isinstance(value, bool) or value != 1:
+        raise PydanticCustomError("version", "is {given}; allowed: 1", {"given": repr(value)[:40]})
+    return 1
+
+
 def _as_bool(value: Any) -> Any:
     if isinstance(value, Cell) and value.lower() in ("true", "false"):
         return value.lower() == "true"
@@ -98,7 +104,9 @@ Positive = Annotated[float, Field(gt=0, le=LARGEST), BeforeValidator(_as_float)]
 Share = Annotated[float, Field(ge=0, le=1), BeforeValidator(_as_float)]
 Count = Annotated[int, Field(ge=0, le=1_000_000_000), BeforeValidator(_as_int)]
 PositiveCount = Annotated[int, Field(ge=1, le=1_000_000_000), BeforeValidator(_as_int)]
-SchemaVersion = Annotated[Literal[1], BeforeValidator(_as_int)]
+ServerCount = Annotated[int, Field(ge=1, le=1_000_000), BeforeValidator(_as_int)]
+TaskCount = Annotated[int, Field(ge=0, le=100_000), BeforeValidator(_as_int)]
+SchemaVersion = Annotated[Literal[1], BeforeValidator(_as_version)]
 ByCount = Annotated[
     dict[Annotated[int, Field(ge=1, le=1_000_000_000)], NonNegative], BeforeValidator(_count_keys)
 ]

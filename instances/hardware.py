@@ -20,6 +20,7 @@ from .fields import (
     refuse,
     repeated,
 )
+from .validation import faults_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -107,8 +108,9 @@ def fill_from_catalogue(data: Any, table: str, figures: Mapping[str, str]) -> An
     if not isinstance(catalogue, HardwareCatalogue):
         try:
             catalogue = HardwareCatalogue.model_validate(catalogue)
-        except ValidationError:
-            return data  # the field itself reports what is wrong, under its own path
+        except ValidationError as error:
+            faults = faults_of(error, HardwareCatalogue, "")
+            refuse((f"catalogue.{fault.path}" if fault.path else "catalogue", fault.what) for fault in faults)
     if not isinstance(rows_given, Sequence) or isinstance(rows_given, str):
         return data
     machines = {machine.name: machine for machine in catalogue.types}

@@ -39,7 +39,7 @@ class _StrictLoader(_BaseLoader):  # type: ignore[misc]
                 raise yaml.constructor.ConstructorError(
                     None, None, "a key is not plain text", key_node.start_mark
                 )
-            if key == "<<":
+            if key == "<<" and key_node.style is None:
                 problem = "merge keys (<<) are not read; write the fields out"
                 raise yaml.constructor.ConstructorError(None, None, problem, key_node.start_mark)
             if key in seen:

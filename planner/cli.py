@@ -240,19 +240,16 @@ def verify(
 ) -> None:
     """Check stored results: constraints, objective, bounds and every stored figure."""
     from ..instances.document import load
-    from .verification import Verification, parse_result, read_results
-    from .verification import verify as check
+    from .verification import of_instance, read_results, verify_stored
 
-    instance = load(instance_file)
-    found = []
-    for data in read_results(result_file):
-        try:
-            found.append(check(instance, parse_result(data, str(result_file))))
-        except InstanceError as error:
-            faults = tuple(f"{fault.path}: {fault.what}" for fault in error.faults)
-            found.append(Verification(instance=instance.name, ok=False, faults=faults))
     if format is Format.csv:
         raise OptionError("verify prints a table or JSON; --format csv is not for it")
+    instance = load(instance_file)
+    results = read_results(result_file)
+    own = of_instance(instance, results)
+    if len(own) < len(results):
+        say(f"{result_file}: {len(results) - len(own)} results of other instances are left out")
+    found = [verify_stored(instance, data, str(result_file)) for data in own]
     for verification in found:
         if format is Format.json:
             typer.echo(verification.model_dump_json())

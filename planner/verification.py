@@ -109,7 +109,7 @@ def _unchecked(result: Result) -> Iterator[str]:
     if result.prices is not None:
         yield f"prices, claimed by {_claimant(result)}"
     if result.certificate is not None:
-        yield "the certificate: this version cannot check it"
+        yield "certificate: this version cannot check it"
     if result.limit != "none":
         yield f"that a {result.limit} limit ended the solve"
     if result.status == "unknown":
@@ -212,3 +212,21 @@ def parse_result(data: dict[str, Any], source: str) -> Result:
     if faults:
         raise InstanceError(faults)
     return validated(Result, data, source)
+
+
+def verify_stored(instance: Instance, data: dict[str, Any], source: str) -> Verification:
+    """Check a result as it was read from a file; a field that is not allowed is a fault like any other."""
+    if data["kind"] != instance.kind:
+        fault = f"the result is of kind {data['kind']}; the instance is of kind {instance.kind}"
+        return Verification(instance=instance.name, ok=False, faults=(fault,))
+    try:
+        return verify(instance, parse_result(data, source))
+    except InstanceError as error:
+        faults = tuple(f"{fault.path}: {fault.what}" for fault in error.faults)
+        return Verification(instance=instance.name, ok=False, faults=faults)
+
+
+def of_instance(instance: Instance, results: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the results of this instance; all of them if none is, so that each says why."""
+    digest = instance.sha256()
+    return [data for data in results if data["instance_sha256"] == digest] or results

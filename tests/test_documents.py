@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 import yaml
+from sample_documents import ALLOCATION, CONSOLIDATION
 
 import clusterplan
 from clusterplan.instances.base import Instance
@@ -33,42 +34,6 @@ from clusterplan.solvers.result import Result
 
 INFINITE, NAN = float("inf"), float("nan")
 REMOVED = object()
-ALLOCATION: dict[str, Any] = {
-    "schema_version": 1,
-    "kind": "allocation",
-    "name": "a",
-    "resources": {"cpu": 10, "gpu": 4},
-    "jobs": [
-        {
-            "name": "j",
-            "remaining_steps": 100,
-            "variants": [
-                {
-                    "name": "v",
-                    "worker_demand": {"cpu": 1, "gpu": 1},
-                    "ps_demand": {"cpu": 1},
-                    "workers": {"min": 1, "max": 3},
-                    "ps": {"min": 1, "max": 2},
-                    "speed": {"model": "ps_sync", "theta": [0.01, 0.1, 0.1, 0.01, 0], "batch": 16},
-                }
-            ],
-        },
-        {
-            "name": "k",
-            "remaining_steps": 100,
-            "variants": [
-                {
-                    "name": "t",
-                    "worker_demand": {"gpu": 1},
-                    "speed": {
-                        "model": "table",
-                        "rows": [{"workers": 1, "steps_per_s": 1.5}, {"workers": 2, "steps_per_s": 2.5}],
-                    },
-                }
-            ],
-        },
-    ],
-}
 STAGING: dict[str, Any] = {
     "schema_version": 1,
     "kind": "staging",
@@ -82,16 +47,6 @@ STAGING: dict[str, Any] = {
     "layers": [
         {"name": "l0", "compute_s": {"A": 1, "B": 0.4}},
         {"name": "l1", "compute_s": {"A": 1, "B": 0.3}, "compute_parallel": {"A": 0.5, "B": 0.9}},
-    ],
-}
-CONSOLIDATION: dict[str, Any] = {
-    "schema_version": 1,
-    "kind": "consolidation",
-    "name": "c",
-    "servers": [{"name": "n", "count": 2, "capacity": {"gpu": 4, "cpu": 8}}],
-    "jobs": [
-        {"name": "j", "tasks": 2, "task_demand": {"gpu": 1}},
-        {"name": "p", "groups": [{"name": "w", "tasks": 2, "demand": {"gpu": 1}}]},
     ],
 }
 CATALOGUE: dict[str, Any] = {
@@ -1110,7 +1065,8 @@ def breaches(schema: dict[str, Any], value: Any, root: dict[str, Any], path: str
     for key in ("anyOf", "oneOf"):
         if key in schema:
             tried = [breaches(option, value, root, path) for option in schema[key]]
-            return [] if [] in tried else min(tried, key=len)
+            if [] not in tried:
+                return min(tried, key=len)
     sort = {dict: "object", list: "array", str: "string", bool: "boolean", int: "integer", float: "number"}
     kind = sort.get(type(value), "null")
     if "type" in schema and schema["type"] != kind and (schema["type"], kind) != ("number", "integer"):
