@@ -34,8 +34,10 @@ lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
+# The link gives the checkout the package's name, whatever its folder is called.
 types: $(VENV)/.installed-dev
-	$(BIN)/mypy $(CODE)
+	@mkdir -p $(VENV)/src && ln -sfn ../.. $(VENV)/src/clusterplan
+	cd $(VENV)/src && ../bin/mypy --config-file ../../pyproject.toml $(CODE:%=-p clusterplan.%)
 
 unit: $(VENV)/.installed-dev
 	$(BIN)/pytest -n $(WORKERS)

@@ -815,7 +815,7 @@ TABLES = {
         "variants.0.speed.theta.3,variants.0.speed.theta.4,variants.0.speed.batch,"
         "variants.0.speed.rows.0.workers,variants.0.speed.rows.0.steps_per_s,variants.0.speed.rows.1.workers,"
         "variants.0.speed.rows.1.steps_per_s\n"
-        "j,100,v,1,1,1,1,3,1,2,ps_sync,0.01,0.1,0.1,0.01,0,16,,,,\n"
+        "j,100,v,1,1,1,1,3,1,2,ps_sync,0.01,0.1,0.1,0.01,0.001,16,,,,\n"
         "k,1e2,t,,1,,,,,,table,,,,,,,1,1.5,2,2.5\n",
     ),
     "staging": (
