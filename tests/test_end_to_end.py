@@ -1,0 +1,69 @@
+"""Published inputs go from their own files through import, solve and verify on the command line."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+
+def command(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the command in a folder."""
+    line = [sys.executable, "-m", "clusterplan", *arguments]
+    return subprocess.run(line, cwd=folder, capture_output=True, text=True, check=False)
+
+
+def sources(data: Path) -> dict[str, list[str]]:
+    """Return the arguments of each import."""
+    return {
+        "gavel": [
+            *("--throughputs", str(data / "gavel/simulation_throughputs.json")),
+            *("--trace", str(data / "gavel/max_min_fairness.trace")),
+            *("--capacity", "v100=64,p100=64,k80=64"),
+        ],
+        "tiresias": [
+            *("--jobs", str(data / "tiresias/60_job.csv")),
+            *("--cluster", str(data / "tiresias/n32g4.csv")),
+        ],
+        "sailor": [
+            *("--model-dir", str(data / "sailor/profiles/OPT-350"), "--types", "A100-40,V100-16,GH-96"),
+            *("--microbatch", "4", "--limit", "A100-40=8,V100-16=16,GH-96=4", "--throughput", "60"),
+        ],
+    }
+
+
+def with_other_count(source: str, plan: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the plan with one count of tasks, servers or units altered."""
+    first = next(entry for entry in plan if entry.get("placed", True))
+    if source == "gavel":
+        changed = {**first, "workers": first["workers"] + 1}
+    elif source == "tiresias":
+        changed = {**first, "servers": {name: count + 1 for name, count in first["servers"].items()}}
+    else:
+        changed = {**first, "units": first["units"] + 1}
+    return [changed if entry is first else entry for entry in plan]
+
+
+@pytest.mark.parametrize("source", ["gavel", "tiresias", "sailor"])
+def test_import_solve_verify(source: str, shared_data: Path, tmp_path: Path) -> None:
+    """One JSON object with a finite bound and gap, which verifies; with a count altered it does not."""
+    made = command(tmp_path, "import", source, *sources(shared_data)[source], "--output", "a.yaml")
+    assert made.returncode == 0, made.stderr
+    solved = command(tmp_path, "solve", "a.yaml", "--format", "json")
+    assert solved.returncode in (0, 5), solved.stderr
+    (line,) = solved.stdout.splitlines()
+    result = json.loads(line)
+    assert result["status"] in ("optimal", "feasible")
+    assert isinstance(result["bound"], float)
+    assert isinstance(result["gap"], float)
+    (tmp_path / "result.json").write_text(line)
+    assert command(tmp_path, "verify", "a.yaml", "result.json").returncode == 0
+    result["plan"] = with_other_count(source, result["plan"])
+    (tmp_path / "result.json").write_text(json.dumps(result))
+    checked = command(tmp_path, "verify", "a.yaml", "result.json")
+    assert checked.returncode == 7
+    assert "wrong: broken constraint" in checked.stdout or "is stored as" in checked.stdout
