@@ -60,7 +60,7 @@ class AllocationFormulation(Formulation[AllocationInstance, JobAllocation]):
     @cached_property
     def objectives(self) -> tuple[Objective, ...]:
         """The single objective, in seconds."""
-        unit = "s" if self.instance.objective == "makespan" else "weighted job-s"
+        unit = "s" if self.instance.objective == "makespan" else "job-s"
         return (Objective(self.instance.objective, "min", unit),)
 
     @cached_property

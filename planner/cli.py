@@ -8,7 +8,7 @@ import os
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -27,8 +27,6 @@ from .exit_codes import (
 if TYPE_CHECKING:
     from ..solvers.options import SolveOptions
     from ..solvers.result import Result
-
-DEFAULT_TIME_LIMIT_S = 60.0
 
 
 class Format(StrEnum):
@@ -94,46 +92,6 @@ def root(
     del version
 
 
-def _setting(text: str) -> tuple[str, Any]:
-    """Read KEY=VALUE; a value that looks like a number or truth value is one."""
-    from ..instances.reading import parse_document
-
-    key, sign, value = text.partition("=")
-    if not sign or not key:
-        raise OptionError(f"--set {text!r}: write KEY=VALUE")
-    try:
-        parsed = parse_document(value, "--set", ".yaml")
-    except InstanceError:
-        parsed = value
-    return key, parsed if isinstance(parsed, bool | int | float | str) else value
-
-
-def _options(
-    config: Path | None, given: dict[str, Any], settings: list[str]
-) -> tuple[str | None, SolveOptions]:
-    """Merge the configuration file with the options given on the command line, which win."""
-    from ..instances.reading import parse_document, read_text
-    from ..solvers.options import parse_options
-
-    merged: dict[str, Any] = {"time_limit_s": DEFAULT_TIME_LIMIT_S}
-    solver = None
-    if config is not None:
-        try:
-            data = parse_document(read_text(config), str(config), config.suffix.lower())
-        except InstanceError as error:
-            raise OptionError(str(error)) from None
-        if not isinstance(data, dict) or not isinstance(data.get("solver", ""), str):
-            raise OptionError(f"{config}: must be a mapping of options such as 'solver: auto'")
-        solver = data.pop("solver", None)
-        merged |= data
-    merged |= {key: value for key, value in given.items() if value is not None}
-    if merged["time_limit_s"] == 0:
-        merged["time_limit_s"] = None
-    options = parse_options(merged)
-    method_options = {**options.method_options, **dict(map(_setting, settings))}
-    return solver, options.model_copy(update={"method_options": method_options})
-
-
 def _solve_one(file: str, solver: str, options: SolveOptions, quiet: bool) -> Result:
     from ..instances.document import load
     from .api import solve as solve_instance
@@ -177,7 +135,7 @@ def solve(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, only errors.")] = False,
 ) -> None:
     """Solve instances; every plan is verified before it is shown."""
-    from .output import COLUMNS, console, csv_line, csv_row, notes, plan_table, summary_table
+    from .output import COLUMNS, console, csv_line, csv_row, notes, plan_table, summary
 
     level = logging.ERROR if quiet else (logging.WARNING, logging.INFO, logging.DEBUG)[min(verbose, 2)]
     logging.basicConfig(level=level, stream=sys.stderr, format="%(levelname)s %(message)s")
@@ -188,7 +146,9 @@ def solve(
         "seed": seed,
         "memory_limit_gib": memory_limit,
     }
-    configured, options = _options(config, given, settings or [])
+    from .cli_options import merged_options
+
+    configured, options = merged_options(config, given, settings or [])
     if output is not None:
         _write(output, "")
     if format is Format.csv:
@@ -212,7 +172,8 @@ def solve(
             typer.echo(csv_line(csv_row(result)))
     if format is Format.table and results:
         out = console()
-        out.print(summary_table(results))
+        for part in summary(results, out.width):
+            out.print(part, markup=False)
         plan = plan_table(results[0]) if len(files) == 1 else None
         if plan is not None:
             out.print(plan)

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 if TYPE_CHECKING:
-    from ..solvers.result import Result
+    from ..solvers.result import ObjectiveRecord, Result
 
 Format = Literal["table", "json", "csv"]
 MOST_ROWS = 60
@@ -69,7 +69,7 @@ def table(columns: Sequence[tuple[str, bool]], rows: Iterable[Sequence[str]]) ->
     for title, numeric in columns:
         made.add_column(title, justify="right" if numeric else "left", no_wrap=numeric)
     for row in rows:
-        made.add_row(*(escape(cell) for cell in row))
+        made.add_row(*map(Text, row))
     return made
 
 
@@ -77,33 +77,53 @@ def _status(result: Result) -> str:
     return result.status if result.limit == "none" else f"{result.status} ({result.limit} limit)"
 
 
-def summary_table(results: Sequence[Result]) -> Table:
-    """Return one row for each objective of each result."""
+FIGURES = (("objective", False), ("value", True), ("bound", True), ("gap", True), ("certified bound", True))
+NARROW = 130
+"""Below this width a result gets a line of its own above its figures."""
+
+
+def _figures(record: ObjectiveRecord | None) -> list[str]:
+    """Return the cells of `FIGURES` for one objective."""
+    if record is None:
+        return ["–"] * len(FIGURES)
+    name = f"{record.name} [{record.unit}]" if record.unit != record.name else record.name
+    return [
+        name,
+        figure(record.value),
+        figure(record.bound),
+        percent(record.gap),
+        figure(record.certified_bound),
+    ]
+
+
+def summary(results: Sequence[Result], width: int) -> list[Table | str]:
+    """Return what to print of the results: one wide table, or a line and a small table for each."""
+    if width < NARROW:
+        return [part for result in results for part in _summary_in_parts(result)]
     columns = [
         ("instance", False),
         ("solver", False),
         ("status", False),
-        ("objective", False),
-        ("value", True),
-        ("bound", True),
-        ("gap", True),
-        ("certified bound", True),
+        *FIGURES,
         ("check", False),
         ("seconds", True),
     ]
     rows = []
     for result in results:
-        check = "verified" if result.plan is not None else "–"
         head = [result.instance, result.solver, _status(result)]
-        tail = [check, f"{result.runtime_s:.2f}"]
+        tail = ["verified" if result.plan is not None else "–", f"{result.runtime_s:.2f}"]
         for index, record in enumerate(result.objectives or [None]):
-            figures = ["–"] * 5
-            if record is not None:
-                name = f"{record.name} [{record.unit}]" if record.unit != record.name else record.name
-                values = [figure(record.value), figure(record.bound), percent(record.gap)]
-                figures = [name, *values, figure(record.certified_bound)]
-            rows.append([*(head if index == 0 else [""] * 3), *figures, *(tail if index == 0 else [""] * 2)])
-    return table(columns, rows)
+            first = index == 0
+            rows.append([*(head if first else [""] * 3), *_figures(record), *(tail if first else [""] * 2)])
+    return [table(columns, rows)]
+
+
+def _summary_in_parts(result: Result) -> list[Table | str]:
+    check = ", plan verified" if result.plan is not None else ""
+    line = f"{result.instance}: {_status(result)}, by {result.solver} in {result.runtime_s:.2f} s{check}"
+    if not result.objectives:
+        return [line]
+    return [line, table(FIGURES, map(_figures, result.objectives))]
 
 
 def plan_table(result: Result) -> Table | None:
