@@ -68,7 +68,8 @@ class Layer(Model):
         OCT and ODT: seconds per probe batch, by type. A type that is missing in `compute_s` cannot run
         the layer; one that is missing in `communication_s` has no communication.
     compute_parallel, communication_parallel
-        α and β: the share that further units divide, one number or one per type.
+        α and β: the share that further units divide, one number or one per type. α has no default,
+        because it decides the plan; β is 0 if not given.
     memory_gib
         What every unit of the stage holds for this layer.
     input_bytes, output_bytes, weight_bytes
@@ -83,7 +84,7 @@ class Layer(Model):
     weight_bytes: NonNegative = 0.0
     compute_s: Annotated[dict[Name, Positive], Field(min_length=1)]
     communication_s: PerType = {}
-    compute_parallel: Shares = 1.0
+    compute_parallel: Shares
     communication_parallel: Shares = 0.0
 
 

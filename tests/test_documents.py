@@ -45,7 +45,7 @@ STAGING: dict[str, Any] = {
         {"name": "B", "price_usd_per_hour": 2, "limit": 4},
     ],
     "layers": [
-        {"name": "l0", "compute_s": {"A": 1, "B": 0.4}},
+        {"name": "l0", "compute_s": {"A": 1, "B": 0.4}, "compute_parallel": 1},
         {"name": "l1", "compute_s": {"A": 1, "B": 0.3}, "compute_parallel": {"A": 0.5, "B": 0.9}},
     ],
 }

@@ -10,6 +10,9 @@ from typing import Any
 
 import pytest
 
+import clusterplan
+from clusterplan.instances.importers.sailor import import_sailor
+
 
 def command(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run the command in a folder."""
@@ -67,3 +70,18 @@ def test_import_solve_verify(source: str, shared_data: Path, tmp_path: Path) -> 
     checked = command(tmp_path, "verify", "a.yaml", "result.json")
     assert checked.returncode == 7
     assert "wrong: broken constraint" in checked.stdout or "is stored as" in checked.stdout
+
+
+def test_the_bundled_opt_350_is_the_imported_one(shared_data: Path) -> None:
+    """The figures typed into the example mean what the importer reads from the source."""
+    types, limit = ["A100-40", "V100-16", "GH-96"], {"A100-40": 8, "V100-16": 16, "GH-96": 4}
+    imported = import_sailor(shared_data / "sailor/profiles/OPT-350", types, 4, limit, 60)
+    bundled = clusterplan.load("example:opt-350-three-gpus")
+    assert isinstance(bundled, clusterplan.StagingInstance)
+    for typed, read in zip(bundled.layers, imported.layers, strict=True):
+        assert typed.compute_s == pytest.approx(read.compute_s, abs=1e-6)
+        assert typed.communication_s == pytest.approx(read.communication_s, abs=1e-6)
+        assert typed.memory_gib == pytest.approx(read.memory_gib, abs=1e-4)
+        assert typed.output_bytes == read.output_bytes
+        assert typed.compute_parallel == read.compute_parallel
+    assert [t.price_usd_per_hour for t in bundled.types] == [t.price_usd_per_hour for t in imported.types]
