@@ -29,12 +29,17 @@ TOLERANCE = 1e-9
 
 def within(amount: float, limit: float) -> bool:
     """Return whether an amount keeps a limit, up to the rounding of floating-point sums."""
-    return amount <= limit + TOLERANCE * max(abs(limit), 1e-9)
+    return amount <= loosened(limit)
+
+
+def loosened(limit: float) -> float:
+    """Return the largest amount that still keeps a limit; every method must allow what the check allows."""
+    return limit + TOLERANCE * max(abs(limit), 1e-9)
 
 
 def agree(a: float, b: float) -> bool:
     """Return whether two figures are the same up to the rounding of floating-point sums."""
-    return math.isclose(a, b, rel_tol=1e-9, abs_tol=1e-12)
+    return math.isclose(a, b, rel_tol=1e-9, abs_tol=1e-16)
 
 
 @dataclass(frozen=True)

@@ -58,10 +58,10 @@ def _loads(capacity: Mapping[str, float], groups: Sequence[Group]) -> list[tuple
             - sum(c * group.demand.get(name, 0.0) for c, group in zip(counts, groups, strict=False))
             for name, amount in capacity.items()
         }
-        if min(left.values()) < -TOLERANCE * max(capacity.values()):
+        if any(amount < -TOLERANCE * max(capacity[name], 1e-9) for name, amount in left.items()):
             continue
         slack = {name: amount + TOLERANCE * capacity[name] for name, amount in left.items()}
-        loads.append((*counts, tasks_that_fit(slack, groups[-1].demand, groups[-1].tasks)))
+        loads.append((*counts, max(0, tasks_that_fit(slack, groups[-1].demand, groups[-1].tasks))))
     return [
         a for a in loads if not any(a != b and all(x <= y for x, y in zip(a, b, strict=True)) for b in loads)
     ]

@@ -184,6 +184,7 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
             min(
                 kind.price_usd_per_hour * self._unit_seconds(layer_parts(layer, kind.name))
                 for kind in self.instance.types
+                if kind.name in layer.compute_s
             )
             for layer in self.instance.layers
         ]

@@ -9,7 +9,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from .base import Objective
+from .base import Objective, loosened
 
 if TYPE_CHECKING:
     import pulp
@@ -141,7 +141,7 @@ def at_most(variables: Sequence[Any], coefficients: Sequence[float], limit: floa
     """Return the constraint Σ aᵢxᵢ ≤ b over integer variables, with whole numbers where possible."""
     import pulp
 
-    scaled = whole_row(coefficients, limit)
+    scaled = whole_row(coefficients, loosened(limit))
     weights, bound = scaled if scaled is not None else (list(coefficients), limit)
     terms = [(x, a) for x, a in zip(variables, weights, strict=True) if a]
     return pulp.LpAffineExpression(terms) <= bound

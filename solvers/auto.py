@@ -52,6 +52,12 @@ class Auto(Solver):
             return Outcome(plan, message=f"auto: {heuristic.name} alone, because for {prover.name}: {error}")
         origin = "the warm start" if options.warm_start is not None else f"the plan of {heuristic.name}"
         second.message = f"auto: {prover.name}" + (f" from {origin}" if start else "")
+        wrong = second.plan is not None and bool(formulation.violations(second.plan))
+        if plan is not None and (second.infeasible or wrong):
+            says = "that no plan exists" if second.infeasible else "a plan that fails verification"
+            return Outcome(
+                plan, message=f"auto: {heuristic.name} alone, because {prover.name} returned {says}"
+            )
         if second.plan is None and not second.infeasible:
             second.plan = plan
         return second

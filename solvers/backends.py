@@ -6,6 +6,7 @@ object (HiGHS, SCIP) or log (CBC).
 
 from __future__ import annotations
 
+import math
 import re
 import tempfile
 from abc import ABC, abstractmethod
@@ -105,7 +106,9 @@ class Highs(Backend):
         solver = pulp.HiGHS(msg=False, timeLimit=request.time_limit_s, gapRel=request.gap, gapAbs=1e-12)
         solver.createAndConfigureSolver(problem)
         model = problem.solverModel
-        settings: dict[str, Any] = dict(request.settings or {})
+        # Its default tolerances of 1e-6 move small objectives by more than the gap that is asked for.
+        names = ("mip_feasibility_tolerance", "primal_feasibility_tolerance", "dual_feasibility_tolerance")
+        settings: dict[str, Any] = {**dict.fromkeys(names, 1e-9), **(request.settings or {})}
         if request.threads is not None:
             settings.setdefault("threads", request.threads)
         if request.seed is not None:
@@ -301,7 +304,9 @@ class Cbc(Backend):
         if proven is not None and limit == "none" and values is not None:
             # CBC closed the tree up to the gap it was given, of which the log shows too few digits.
             best = sum(values[v.name] * coefficient for v, coefficient in problem.objective.items())
-            bounds.append(best - (gap * abs(best) if lower is not None else 0.0))
+            # CBC's gap is relative to the larger of solution and bound.
+            slack = gap / (1 - gap) * abs(best) if gap < 1 else math.inf
+            bounds.append(best - (slack if lower is not None else 0.0))
         return Answer(values, max(bounds, default=None), limit)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from importlib import metadata, util
 from typing import TYPE_CHECKING, Any
 
-from ..formulations.base import Formulation, Objective
+from ..formulations.base import Formulation, Objective, loosened
 from ..formulations.textbook import whole_row
 from ..instances.errors import OptionError
 from .backends import BackendError
@@ -33,7 +33,7 @@ def whole_at_most(coefficients: Sequence[float], limit: float) -> tuple[list[int
 
     Loosening by less than 2⁻⁴⁰ of the limit keeps bounds valid, and is below the checker's tolerance.
     """
-    exact = whole_row(coefficients, limit)
+    exact = whole_row(coefficients, loosened(limit))
     if exact is not None and max([*map(abs, exact[0]), abs(exact[1])]) < LARGEST_SUM // max(
         1, len(coefficients)
     ):
@@ -150,7 +150,8 @@ def solve_in_order(
         outcome.limit = _limit(status == cp_model.OPTIMAL, options, clock)
         if status == cp_model.UNKNOWN:
             break  # without a solution CP-SAT may report a bound of 0 that it never derived
-        bounds.append(target.to_plan(solver.best_objective_bound))
+        bound = target.to_plan(solver.best_objective_bound)
+        bounds.append(bound if math.isfinite(bound) else None)
         outcome.plan = built.decode(solver.value)
         if formulation.violations(outcome.plan):
             break  # the caller reports which

@@ -104,7 +104,8 @@ class Milp(Solver):
         bound = sign * answer.bound / scale + target.expression.constant
         if target.integral:
             bound = math.ceil(bound - 1e-6) if target.sense == "min" else math.floor(bound + 1e-6)
-        return answer, target.to_plan(bound)
+        in_plan = target.to_plan(bound)
+        return answer, in_plan if math.isfinite(in_plan) else None
 
 
 def _fix(model: TextbookModel[Any], target: ModelObjective, value: float) -> None:
@@ -114,11 +115,12 @@ def _fix(model: TextbookModel[Any], target: ModelObjective, value: float) -> Non
     expression, constant = target.expression, target.expression.constant
     sign = 1.0 if target.sense == "min" else -1.0
     if target.integral:
-        model.problem += expression == round(value)
+        whole = round(value)
+        model.problem += expression <= whole if target.sense == "min" else expression >= whole
         return
     items = [(variable, sign * c) for variable, c in expression.items()]
     limit = sign * (value - constant)
-    limit += 1e-9 * max(1.0, abs(limit))
+    limit += 1e-9 * abs(limit) + 1e-15
     scaled = None
     if all(variable.cat == pulp.LpInteger for variable, _ in items):
         scaled = whole_row([c for _, c in items], limit)

@@ -135,7 +135,7 @@ def _padded(bounds: Any, length: int) -> list[float | None]:
 def _excess(objective: Objective, value: float, bound: float) -> float:
     """Return by how much the bound is better than the value, relatively; it never should be."""
     beyond = bound - value if objective.sense == "min" else value - bound
-    return beyond / max(abs(value), 1.0)
+    return beyond / (max(abs(value), abs(bound)) if value else 1.0)
 
 
 def _contradiction(formulation: Formulation[Any, Any], outcome: Outcome, values: Any) -> str | None:
@@ -153,7 +153,7 @@ def _contradiction(formulation: Formulation[Any, Any], outcome: Outcome, values:
 def _snapped(objective: Objective, value: float | None, bound: float | None) -> float | None:
     if value is None or bound is None:
         return bound
-    close = abs(value - bound) <= SNAP * max(abs(value), 1.0)
+    close = abs(value - bound) <= SNAP * (max(abs(value), abs(bound)) if value else 1.0)
     return value if close or _excess(objective, value, bound) > 0 else bound
 
 
