@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -20,6 +20,7 @@ generators = typer.Typer(
 )
 
 Output = Annotated[Path | None, typer.Option(help="YAML or JSON file to write; YAML on stdout if not given.")]
+Limits = Literal["none", "loose", "tight"]
 Seed = Annotated[int, typer.Option(help="The same seed gives the same instance.", min=0)]
 
 
@@ -147,7 +148,7 @@ def allocation(
 def staging(
     layers: Annotated[int, typer.Option(help="How many layers.", min=1)],
     types: Annotated[int, typer.Option(help="How many types of hardware.", min=1)],
-    limits: Annotated[str, typer.Option(help="none, loose or tight.")] = "loose",
+    limits: Annotated[Limits, typer.Option(help="How scarce units are.")] = "loose",
     memory: Annotated[bool, typer.Option(help="Units have a memory limit.")] = False,
     transfers: Annotated[bool, typer.Option(help="Stages wait for their input.")] = False,
     seed: Seed = 0,
@@ -156,9 +157,7 @@ def staging(
     """Chains of embedding and dense layers on random hardware."""
     from ..instances.generators.staging import generate_staging
 
-    if limits not in ("none", "loose", "tight"):
-        raise OptionError(f"--limits {limits!r}: allowed are none, loose and tight")
-    _emit(generate_staging(layers, types, limits, memory, transfers, seed), output)  # type: ignore[arg-type]
+    _emit(generate_staging(layers, types, limits, memory, transfers, seed), output)
 
 
 @generators.command()
