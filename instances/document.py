@@ -46,20 +46,23 @@ BUNDLED = "example:"
 CATALOGUE = "catalogue:"
 
 
+def _bundled(folder: str) -> dict[str, Path]:
+    """Return the documents of one of the package's folders, by name."""
+    root = Path(str(resources.files(__package__))) / folder
+    return {path.stem: path for path in sorted(root.glob("*.yaml"))}
+
+
 def bundled_examples() -> list[str]:
     """Return the names of the examples that come with the package."""
-    folder = resources.files(__package__) / "examples"
-    return sorted(Path(entry.name).stem for entry in folder.iterdir() if entry.name.endswith(".yaml"))
+    return list(_bundled("examples"))
 
 
 def _bundled_path(reference: str, source: str) -> Path:
     prefix, folder = (BUNDLED, "examples") if reference.startswith(BUNDLED) else (CATALOGUE, "catalogues")
-    name = reference.removeprefix(prefix)
-    root = Path(str(resources.files(__package__))) / folder
-    names = sorted(path.stem for path in root.glob("*.yaml"))
-    if name not in names:
-        raise fail(source, f"there is no such {prefix[:-1]}; there are: {', '.join(names)}")
-    return root / f"{name}.yaml"
+    documents, name = _bundled(folder), reference.removeprefix(prefix)
+    if name not in documents:
+        raise fail(source, f"there is no such {prefix[:-1]}; there are: {', '.join(documents)}")
+    return documents[name]
 
 
 def _read(path: Path, source: str) -> Any:
