@@ -14,6 +14,7 @@ M is the global batch. All θ are non-negative and at least one is positive.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -23,6 +24,34 @@ from pydantic import Field, model_validator
 from .fields import Complaint, Count, Model, NonNegative, Positive, PositiveCount, refuse
 
 Floats = NDArray[np.float64]
+
+
+def ps_sync_step_s(theta: Any, batch: Any, ps: Any, workers: Any) -> Any:
+    """Return 1/f of `ps_sync`; θ0 … θ4, M, p and w are numbers, or arrays of one shape."""
+    t0, t1, t2, t3, t4 = theta
+    return t0 * batch / workers + t1 + t2 * workers / ps + t3 * workers + t4 * ps
+
+
+def ps_async_step_s(theta: Any, batch: Any, ps: Any, workers: Any) -> Any:
+    """Return 1/f of `ps_async`; θ0 … θ3, p and w are numbers, or arrays of one shape."""
+    del batch
+    t0, t1, t2, t3 = theta
+    return (t0 + t1 * workers / ps + t2 * workers + t3 * ps) / workers
+
+
+def ring_allreduce_step_s(theta: Any, batch: Any, ps: Any, workers: Any) -> Any:
+    """Return 1/f of `ring_allreduce`; θ0 … θ3, M and w are numbers, or arrays of one shape."""
+    del ps
+    t0, t1, t2, t3 = theta
+    return t0 * batch / workers + t1 + t2 * (workers - 1) / workers + t3 * (workers - 1)
+
+
+FORMULAS: dict[str, tuple[int, Callable[[Any, Any, Any, Any], Any]]] = {
+    "ps_sync": (5, ps_sync_step_s),
+    "ps_async": (4, ps_async_step_s),
+    "ring_allreduce": (4, ring_allreduce_step_s),
+}
+"""Speed model → how many θ it has, and its seconds of one step."""
 
 
 def _some_time(theta: tuple[float, ...]) -> list[Complaint]:
@@ -46,8 +75,7 @@ class PsSync(Model):
     def step_time_s(self, ps: Any, workers: Any) -> Floats:
         """Return the seconds of one step for arrays (or scalars) of p ≥ 1 and w ≥ 1."""
         p, w = np.asarray(ps, dtype=float), np.asarray(workers, dtype=float)
-        t0, t1, t2, t3, t4 = self.theta
-        return np.asarray(t0 * self.batch / w + t1 + t2 * w / p + t3 * w + t4 * p, dtype=float)
+        return np.asarray(ps_sync_step_s(self.theta, self.batch, p, w), dtype=float)
 
 
 class PsAsync(Model):
@@ -64,8 +92,7 @@ class PsAsync(Model):
     def step_time_s(self, ps: Any, workers: Any) -> Floats:
         """Return the seconds of one step for arrays (or scalars) of p ≥ 1 and w ≥ 1."""
         p, w = np.asarray(ps, dtype=float), np.asarray(workers, dtype=float)
-        t0, t1, t2, t3 = self.theta
-        return np.asarray((t0 + t1 * w / p + t2 * w + t3 * p) / w, dtype=float)
+        return np.asarray(ps_async_step_s(self.theta, None, p, w), dtype=float)
 
 
 class RingAllreduce(Model):
@@ -82,10 +109,8 @@ class RingAllreduce(Model):
 
     def step_time_s(self, ps: Any, workers: Any) -> Floats:
         """Return the seconds of one step for arrays (or scalars) of w ≥ 1; `ps` is not used."""
-        del ps
         w = np.asarray(workers, dtype=float)
-        t0, t1, t2, t3 = self.theta
-        return np.asarray(t0 * self.batch / w + t1 + t2 * (w - 1) / w + t3 * (w - 1), dtype=float)
+        return np.asarray(ring_allreduce_step_s(self.theta, self.batch, ps, w), dtype=float)
 
 
 class SpeedRow(Model):

@@ -1,0 +1,87 @@
+"""What prices prove about an allocation: lower bounds that hold whoever found the prices.
+
+With a price λ_r ≥ 0 on each row of capacity, the Lagrangian dual of the multiple-choice problem splits into
+one choice for each job:
+
+    L(λ) = Σ_j min_k (ω_j t_jk + λ·a_jk) − λ·C  ≤  the least total completion time.
+
+For the makespan, T is a lower bound if some job has no configuration with t_jk < T, or if
+Σ_j min {λ·a_jk : t_jk < T} > λ·C: then no plan ends before T.
+
+All terms are non-negative, so a relative margin wider than the rounding of every sum makes each figure
+hold in exact arithmetic. C is the capacity that the check of a plan allows, a tolerance above the stated.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from .allocation_menu import Floats, Menu
+from .base import loosened
+
+MARGIN = 1e-13
+"""Relative; some hundred roundings of 2⁻⁵³ lie within, and sums over jobs are made by `math.fsum`."""
+JOBS_AT_ONCE = 16_384
+
+
+def price_bound(menu: Menu, prices: Floats) -> float:
+    """Return L(λ), rounded down.
+
+    Parameters
+    ----------
+    prices
+        λ, shape (R,), in seconds per unit of each row of `menu.capacity`; negative ones count as 0.
+    """
+    prices = np.maximum(prices, 0.0)
+    least = math.fsum(math.fsum(part) for part in _least(menu, prices, menu.cost))
+    return least * (1 - MARGIN) - _worth(menu, prices) * (1 + MARGIN)
+
+
+def makespan_price_bound(menu: Menu, prices: Floats) -> float:
+    """Return the largest completion time before which the prices prove that no plan ends.
+
+    Returns
+    -------
+    bound
+        Seconds; infinite where the prices prove that there is no plan at all.
+    """
+    prices = np.maximum(prices, 0.0)
+    if (np.diff(menu.start) == 0).any():
+        return math.inf
+    times = np.unique(menu.time_s)
+    earliest = float(np.minimum.reduceat(menu.time_s, menu.start[:-1]).max())
+    if proves_none_before(menu, prices, math.inf):
+        return math.inf
+    low, high = int(np.searchsorted(times, earliest)), len(times)
+    while high - low > 1:  # times[low] is proven; times[high], or all of them, is not
+        middle = (low + high) // 2
+        if proves_none_before(menu, prices, float(times[middle])):
+            low = middle
+        else:
+            high = middle
+    return float(times[low])
+
+
+def proves_none_before(menu: Menu, prices: Floats, time_s: float) -> bool:
+    """Return whether the prices prove that no plan has a makespan below `time_s`."""
+    zero = np.zeros_like(menu.time_s)
+    late = np.where(menu.time_s < time_s, zero, math.inf)
+    least = math.fsum(math.fsum(part) for part in _least(menu, prices, late))
+    return least * (1 - MARGIN) > _worth(menu, prices) * (1 + MARGIN)
+
+
+def _worth(menu: Menu, prices: Floats) -> float:
+    """Return λ·C for the capacity that a plan may take."""
+    return math.fsum(p * loosened(c) for p, c in zip(prices.tolist(), menu.capacity.tolist(), strict=True))
+
+
+def _least(menu: Menu, prices: Floats, cost: Floats) -> Iterator[Floats]:
+    """Yield min_k (cost_k + λ·a_k) of each job, some jobs at a time."""
+    jobs = len(menu.start) - 1
+    for first in range(0, jobs, JOBS_AT_ONCE):
+        start = menu.start[first : min(first + JOBS_AT_ONCE, jobs) + 1]
+        part = slice(int(start[0]), int(start[-1]))
+        yield np.minimum.reduceat(cost[part] + menu.demand[part] @ prices, start[:-1] - start[0])
