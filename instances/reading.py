@@ -211,16 +211,13 @@ def _lists(value: Any) -> Any:
     return {key: _lists(item) for key, item in value.items()}
 
 
-def parse_table(text: str, source: str) -> list[dict[str, Any]]:
-    """Return the rows of a CSV text.
-
-    The first line names the columns; a dot in a name leads into a nested field (``compute_s.V100``), a
-    number into a list (``variants.0.name``). An empty cell is a field that is not given.
+def numbered_rows(text: str, source: str) -> tuple[list[str], list[tuple[int, dict[str, Cell]]]]:
+    """Return the columns of a CSV text, and the filled cells of each row with the number of its line.
 
     Raises
     ------
     InstanceError
-        If the table has no rows, a repeated or clashing column, or a row of another length.
+        If the table has no rows, a repeated column, or a row of another length.
     """
     try:
         reader = csv.reader(io.StringIO(text), strict=True)
@@ -234,21 +231,37 @@ def parse_table(text: str, source: str) -> list[dict[str, Any]]:
         raise fail(source, f"has a column name with more than {DEEPEST} dots", "line 1")
     if len(set(header)) < len(header) or "" in header:
         raise fail(source, "has a column without a name, or two of the same name", "line 1")
-    faults, parsed = [], []
-    for number, cells in rows:
-        if len(cells) != len(header):
-            faults.append(
-                Fault(source, f"line {number}", f"has {len(cells)} cells; the header has {len(header)}")
-            )
-            continue
-        row: dict[Any, Any] = {}
-        for name, cell in zip(header, cells, strict=True):
-            if cell.strip():
-                try:
-                    _place(row, name.split("."), Cell(cell.strip()))
-                except (KeyError, TypeError):
-                    raise fail(source, f"column {name!r} clashes with another column", "line 1") from None
-        parsed.append(_lists(row))
+    faults = [
+        Fault(source, f"line {number}", f"has {len(cells)} cells; the header has {len(header)}")
+        for number, cells in rows
+        if len(cells) != len(header)
+    ]
     if faults:
         raise InstanceError(faults)
+    return header, [
+        (number, {name: Cell(cell.strip()) for name, cell in zip(header, cells, strict=True) if cell.strip()})
+        for number, cells in rows
+    ]
+
+
+def parse_table(text: str, source: str) -> list[dict[str, Any]]:
+    """Return the rows of a CSV text.
+
+    The first line names the columns; a dot in a name leads into a nested field (``compute_s.V100``), a
+    number into a list (``variants.0.name``). An empty cell is a field that is not given.
+
+    Raises
+    ------
+    InstanceError
+        If the table has no rows, a repeated or clashing column, or a row of another length.
+    """
+    parsed = []
+    for _, cells in numbered_rows(text, source)[1]:
+        row: dict[Any, Any] = {}
+        for name, cell in cells.items():
+            try:
+                _place(row, name.split("."), cell)
+            except (KeyError, TypeError):
+                raise fail(source, f"column {name!r} clashes with another column", "line 1") from None
+        parsed.append(_lists(row))
     return parsed
