@@ -24,31 +24,24 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..instances.allocation import AllocationInstance, Job, Variant
+from ..instances.allocation import AllocationInstance
 from ..instances.base import Kind
-from ..instances.fields import Count, Flag, Model, Name
-from ..instances.speed import SpeedTable
-from .allocation_menu import (
-    BUDGET,
-    UNPLACED,
-    Menu,
-    build_menu,
-    capacity_rows,
-    completion_time_s,
-    task_demands,
+from ..instances.errors import TooLargeError
+from ..instances.job_table import JobTable
+from .allocation_menu import UNPLACED, Floats, Ints, Menu, build_menu
+from .allocation_plan import (
+    Entries,
+    JobAllocation,
+    completion_times_s,
+    plan_violations,
+    read_entries,
+    why_never,
 )
 from .base import Diagnosis, Formulation, Objective, Violation, within
 from .textbook import ModelObjective, TextbookModel, at_most, new_problem
 
-
-class JobAllocation(Model):
-    """What one job gets; a job that is not placed has no variant and no tasks."""
-
-    job: Name
-    placed: Flag = True
-    variant: Name | None = None
-    ps: Count = 0
-    workers: Count = 0
+MOST_COLUMNS = 3_000_000
+"""Of the textbook model; PuLP takes about a kilobyte for each."""
 
 
 class AllocationFormulation(Formulation[AllocationInstance, JobAllocation]):
@@ -64,93 +57,74 @@ class AllocationFormulation(Formulation[AllocationInstance, JobAllocation]):
         return (Objective(self.instance.objective, "min", unit),)
 
     @cached_property
+    def table(self) -> JobTable:
+        """The jobs in columns."""
+        return self.instance.table()
+
+    @cached_property
     def menu(self) -> Menu:
         """Every configuration of every job, in columns."""
-        return build_menu(self.instance)
+        return build_menu(self.instance, self.table)
 
-    def plan_of(self, chosen: Sequence[int]) -> tuple[JobAllocation, ...]:
+    @cached_property
+    def _index(self) -> dict[str, int]:
+        return {name: j for j, name in enumerate(self.table.names)}
+
+    def plan_of(self, chosen: Sequence[int] | Ints) -> tuple[JobAllocation, ...]:
         """Return the plan that picks these rows of the menu, one for each job in order."""
-        menu = self.menu
+        menu, table = self.menu, self.table
+        rows = np.asarray(chosen, dtype=np.int64)
+        variant = menu.variant[rows]
+        name_at = np.where(variant == UNPLACED, 0, table.first_variant[:-1] + variant).tolist()
+        columns = zip(
+            table.names,
+            variant.tolist(),
+            name_at,
+            menu.ps[rows].tolist(),
+            menu.workers[rows].tolist(),
+            strict=True,
+        )
         return tuple(
-            JobAllocation(job=job.name, placed=False)
-            if menu.variant[k] == UNPLACED
-            else JobAllocation(
-                job=job.name,
-                variant=job.variants[int(menu.variant[k])].name,
-                ps=int(menu.ps[k]),
-                workers=int(menu.workers[k]),
+            JobAllocation.model_construct(job=job, placed=False, variant=None, ps=0, workers=0)
+            if index == UNPLACED
+            else JobAllocation.model_construct(
+                job=job, placed=True, variant=table.variant_names[v], ps=p, workers=w
             )
-            for job, k in zip(self.instance.jobs, chosen, strict=True)
+            for job, index, v, p, w in columns
         )
 
-    def rows_of(self, plan: Sequence[JobAllocation]) -> list[int]:
+    def rows_of(self, plan: Sequence[JobAllocation]) -> Ints:
         """Return the rows of the menu that a feasible plan picks, one for each job in order."""
-        entries = {entry.job: entry for entry in plan}
-        chosen, menu = [], self.menu
-        for j, job in enumerate(self.instance.jobs):
-            entry = entries[job.name]
-            names = [variant.name for variant in job.variants]
-            wanted = (
-                names.index(entry.variant) if entry.variant is not None else UNPLACED,
-                entry.ps,
-                entry.workers,
-            )
-            rows = menu.of(j)
-            keys = zip(menu.variant[rows], menu.ps[rows], menu.workers[rows], strict=True)
-            chosen.append(next(k for k, key in zip(rows, keys, strict=True) if key == wanted))
-        return chosen
+        menu, entries = self.menu, self._entries(plan)
+        order = np.argsort(entries.job)
+        variant, ps, workers = (c[order] for c in (entries.variant, entries.ps, entries.workers))
+        index = np.where(variant < 0, UNPLACED, variant - self.table.first_variant[:-1])
+        owner = menu.owner
+        same = (menu.variant == index[owner]) & (menu.ps == ps[owner]) & (menu.workers == workers[owner])
+        return np.flatnonzero(same)
+
+    def _entries(self, plan: Sequence[JobAllocation]) -> Entries:
+        return read_entries(self.table, self._index, plan)
 
     def violations(self, plan: Sequence[JobAllocation]) -> list[Violation]:
         """Return every constraint that the plan breaks."""
-        jobs = {job.name: job for job in self.instance.jobs}
-        found: list[Violation] = []
-        usage = np.zeros(len(capacity_rows(self.instance)[0]))
-        seen: set[str] = set()
-        for entry in plan:
-            if entry.job not in jobs:
-                found.append(Violation("job", f"{entry.job!r} is not in the instance"))
-                continue
-            if entry.job in seen:
-                found.append(Violation("one configuration", f"job {entry.job!r} is listed twice"))
-                continue
-            seen.add(entry.job)
-            faults = _entry_violations(jobs[entry.job], entry)
-            found += faults
-            if not faults and entry.placed:
-                variant = _variant(jobs[entry.job], entry)
-                ps_row, worker_row = task_demands(self.instance, variant)
-                usage += entry.ps * ps_row + entry.workers * worker_row
-        found += [Violation("one configuration", f"job {n!r} is missing") for n in jobs if n not in seen]
-        return found + self._overuse(usage)
+        return plan_violations(self.instance, self.table, self._entries(plan))
 
-    def _overuse(self, usage: Any) -> list[Violation]:
-        names, limits = capacity_rows(self.instance)
-        return [
-            Violation(
-                "budget" if name == BUDGET else f"capacity of {name}",
-                f"the plan takes {used:g}, {used - limit:g} more than the {limit:g} there are",
-            )
-            for name, used, limit in zip(names, usage.tolist(), limits.tolist(), strict=True)
-            if not within(used, limit)
-        ]
-
-    def completion_times_s(self, plan: Sequence[JobAllocation]) -> list[float]:
+    def completion_times_s(self, plan: Sequence[JobAllocation]) -> Floats:
         """Return the completion time of each entry of a feasible plan."""
-        jobs = {job.name: job for job in self.instance.jobs}
-        return [_time_s(jobs[entry.job], entry) for entry in plan]
+        return completion_times_s(self.table, self._entries(plan))
 
     def evaluate(self, plan: Sequence[JobAllocation]) -> tuple[float, ...]:
         """Return the weighted sum of completion times, or the largest, in seconds."""
-        times = self.completion_times_s(plan)
+        entries = self._entries(plan)
+        times = completion_times_s(self.table, entries)
         if self.instance.objective == "makespan":
-            return (max(times),)
-        weights = {job.name: job.weight for job in self.instance.jobs}
-        return (math.fsum(weights[entry.job] * t for entry, t in zip(plan, times, strict=True)),)
+            return (float(times.max()),)
+        return (math.fsum(self.table.weight[entries.job] * times),)
 
     def finish(self, plan: Sequence[JobAllocation]) -> tuple[JobAllocation, ...]:
         """Return the plan in the order of the jobs."""
-        order = {job.name: index for index, job in enumerate(self.instance.jobs)}
-        return tuple(sorted(plan, key=lambda entry: order[entry.job]))
+        return tuple(sorted(plan, key=lambda entry: self._index[entry.job]))
 
     def elementary_bounds(self) -> tuple[float | None, ...]:
         """Return what the plan would be worth if every job were alone in the cluster."""
@@ -164,12 +138,8 @@ class AllocationFormulation(Formulation[AllocationInstance, JobAllocation]):
     def elementary_infeasibility(self) -> Diagnosis | None:
         """Find a job that cannot run alone, or a resource that the smallest configurations overfill."""
         menu = self.menu
-        alone = [
-            reason
-            for j, job in enumerate(self.instance.jobs)
-            if menu.start[j] == menu.start[j + 1]
-            for reason in _why_never(self.instance, job)
-        ]
+        never = np.flatnonzero(np.diff(menu.start) == 0)
+        alone = [reason for j in never.tolist() for reason in why_never(self.instance, self.table, j)]
         if alone:
             remedy = "make the job optional with unplaced_s, or change what is named above"
             return Diagnosis(reasons=tuple(alone), remedies=(remedy,))
@@ -187,19 +157,24 @@ class AllocationFormulation(Formulation[AllocationInstance, JobAllocation]):
         import pulp
 
         menu = self.menu
+        if len(menu.time_s) > MOST_COLUMNS:
+            raise TooLargeError(
+                f"the explicit model would have {len(menu.time_s):,} columns, and at most {MOST_COLUMNS:,} "
+                "are allowed; use --solver exact, which needs no explicit model"
+            )
         problem = new_problem(self.instance.name)
         x = [
             problem.add_variable(f"x_{j}_{k - menu.start[j]}", cat=pulp.LpBinary)
-            for j in range(len(self.instance.jobs))
+            for j in range(menu.jobs)
             for k in menu.of(j)
         ]
-        for j in range(len(self.instance.jobs)):
+        for j in range(menu.jobs):
             problem += pulp.lpSum(x[k] for k in menu.of(j)) == 1, f"one_configuration_{j}"
         for r in range(len(menu.rows)):
             problem += at_most(x, menu.demand[:, r].tolist(), float(menu.capacity[r])), f"capacity_{r}"
         if self.instance.objective == "makespan":
             latest = problem.add_variable("makespan", lowBound=0)
-            for j in range(len(self.instance.jobs)):
+            for j in range(menu.jobs):
                 times = pulp.lpSum(float(menu.time_s[k]) * x[k] for k in menu.of(j))
                 problem += times <= latest, f"completion_{j}"
             expression = pulp.LpAffineExpression([(latest, 1.0)])
@@ -207,11 +182,11 @@ class AllocationFormulation(Formulation[AllocationInstance, JobAllocation]):
             expression = pulp.LpAffineExpression(list(zip(x, menu.cost.tolist(), strict=True)))
 
         def decode(value: Callable[[Any], float]) -> tuple[JobAllocation, ...]:
-            best = [max(menu.of(j), key=lambda k: value(x[k])) for j in range(len(self.instance.jobs))]
+            best = [max(menu.of(j), key=lambda k: value(x[k])) for j in range(menu.jobs)]
             return self.plan_of(best)
 
         def encode(plan: Sequence[JobAllocation]) -> Mapping[Any, float]:
-            chosen = set(self.rows_of(plan))
+            chosen = set(self.rows_of(plan).tolist())
             start: dict[Any, float] = {x[k]: float(k in chosen) for k in range(len(x))}
             if self.instance.objective == "makespan":
                 start[latest] = self.evaluate(plan)[0]
@@ -219,73 +194,3 @@ class AllocationFormulation(Formulation[AllocationInstance, JobAllocation]):
 
         objective = ModelObjective(self.objectives[0], expression, "min")
         return TextbookModel(problem, (objective,), decode, encode)
-
-
-def _variant(job: Job, entry: JobAllocation) -> Variant:
-    return next(variant for variant in job.variants if variant.name == entry.variant)
-
-
-def _time_s(job: Job, entry: JobAllocation) -> float:
-    if not entry.placed:
-        assert job.unplaced_s is not None
-        return job.unplaced_s
-    index = [variant.name for variant in job.variants].index(entry.variant or "")
-    return float(completion_time_s(job, index, np.array([entry.ps]), np.array([entry.workers]))[0])
-
-
-def _entry_violations(job: Job, entry: JobAllocation) -> list[Violation]:
-    """Check what concerns one job alone: placement, variant, ranges and deadline."""
-    if not entry.placed:
-        found = [] if job.optional else [Violation("placement", f"job {job.name!r} is not optional")]
-        if entry.variant is not None or entry.ps or entry.workers:
-            found.append(Violation("placement", f"job {job.name!r} is not placed, but has tasks"))
-        return found
-    if entry.variant not in {variant.name for variant in job.variants}:
-        return [Violation("variant", f"job {job.name!r} has no variant {entry.variant!r}")]
-    variant = _variant(job, entry)
-    if isinstance(variant.speed, SpeedTable):
-        if (entry.ps, entry.workers) not in {(row.ps, row.workers) for row in variant.speed.rows}:
-            what = f"job {job.name!r}: ps={entry.ps}, workers={entry.workers} is not in the table"
-            return [Violation("configuration", what)]
-    else:
-        for key, count, allowed in (
-            ("ps", entry.ps, variant.ps),
-            ("workers", entry.workers, variant.workers),
-        ):
-            low, high = (allowed.min, allowed.max) if allowed else (0, 0)
-            if not low <= count <= high:
-                what = f"job {job.name!r} has {count} {key}; allowed: {low} to {high}"
-                return [Violation(f"range of {key}", what)]
-    time = _time_s(job, entry)
-    if job.deadline_s is not None and not within(time, job.deadline_s):
-        what = f"job {job.name!r} takes {time:g} s; its deadline is {job.deadline_s:g} s"
-        return [Violation("deadline", what)]
-    return []
-
-
-def _why_never(instance: AllocationInstance, job: Job) -> list[str]:
-    """Say for each variant of a job that cannot run alone what is short, and by how much."""
-    reasons = []
-    for variant in job.variants:
-        ps_row, worker_row = task_demands(instance, variant)
-        if isinstance(variant.speed, SpeedTable):
-            p, w, _ = variant.speed.configurations()
-            least = (p[:, None] * ps_row + w[:, None] * worker_row).min(axis=0)
-        else:
-            assert variant.workers is not None
-            least = (variant.ps.min if variant.ps else 0) * ps_row + variant.workers.min * worker_row
-        names, limits = capacity_rows(instance)
-        short = [
-            f"{need:g} {name}, {need - limit:g} more than the {limit:g} there are"
-            for name, need, limit in zip(names, least.tolist(), limits.tolist(), strict=True)
-            if not within(need, limit)
-        ]
-        what = f"needs at least {'; '.join(short)}" if short else _too_late(job)
-        reasons.append(f"job {job.name!r}, variant {variant.name!r}: {what}")
-    return reasons
-
-
-def _too_late(job: Job) -> str:
-    if job.deadline_s is None:
-        return "none of its configurations fits in the cluster"
-    return f"no configuration that fits in the cluster meets the deadline of {job.deadline_s:g} s"

@@ -2,139 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Literal
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import (
+    AfterValidator,
+    Field,
+    SerializerFunctionWrapHandler,
+    ValidatorFunctionWrapHandler,
+    WrapSerializer,
+    WrapValidator,
+    model_validator,
+)
 
 from .base import Instance
-from .fields import (
-    Amounts,
-    Complaint,
-    Count,
-    Flag,
-    Model,
-    Name,
-    NonNegative,
-    Positive,
-    TableFile,
-    TaskCount,
-    refuse,
-    repeated,
-    unknown_names,
-)
-from .speed import RingAllreduce, SpeedModel, SpeedTable
+from .fields import Amounts, Complaint, NonNegative, TableFile, refuse, repeated, unknown_names
+from .job import Job
+from .job_table import JobTable
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-class Range(Model):
-    """How many tasks of one sort a job may have, both ends included."""
-
-    min: TaskCount = 1
-    max: TaskCount
-
-    @model_validator(mode="after")
-    def _check(self) -> Range:
-        if self.max < self.min:
-            refuse([("max", f"is {self.max}, below min {self.min}; max must be at least min")])
-        return self
+def _keep_table(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
+    """Take a job table as it is: its rows were checked when it was made."""
+    return value if isinstance(value, JobTable) else handler(value)
 
 
-class Variant(Model):
-    """One way to run a job, for instance on one GPU model; a plan picks one variant.
-
-    Attributes
-    ----------
-    worker_demand, ps_demand
-        What one worker and one parameter server take of each resource (O and N of the paper).
-    workers, ps
-        Allowed numbers of tasks; a `table` lists its configurations and needs neither, and
-        `ring_allreduce` has no parameter servers.
-    """
-
-    name: Name
-    worker_demand: Amounts
-    ps_demand: Amounts = {}
-    workers: Range | None = None
-    ps: Range | None = None
-    speed: SpeedModel
-
-    @model_validator(mode="after")
-    def _check(self) -> Variant:
-        model = self.speed.model
-        complaints: list[Complaint] = []
-        if isinstance(self.speed, SpeedTable):
-            for key in ("workers", "ps"):
-                if getattr(self, key) is not None:
-                    complaints.append((key, "a table lists its configurations; leave this range out"))
-        elif self.workers is None:
-            complaints.append(("workers", f"is missing; {model} needs a range such as {{min: 1, max: 16}}"))
-        elif self.workers.min < 1:
-            complaints.append(("workers.min", "is 0; a job that runs has at least 1 worker"))
-        if isinstance(self.speed, RingAllreduce) and self.ps is not None:
-            complaints.append(("ps", "ring_allreduce has no parameter servers; leave this range out"))
-        if model in ("ps_sync", "ps_async"):
-            if self.ps is None:
-                complaints.append(("ps", f"is missing; {model} needs a range such as {{min: 1, max: 8}}"))
-            elif self.ps.min < 1:
-                complaints.append(("ps.min", f"is 0; {model} needs at least 1 parameter server"))
-        refuse(complaints)
-        return self
+def _write_table(jobs: Sequence[Job], handler: SerializerFunctionWrapHandler) -> Any:
+    return handler(tuple(jobs))
 
 
-class Configuration(Model):
-    """What a job runs with now."""
-
-    variant: Name
-    ps: Count = 0
-    workers: Count
+def _immutable(jobs: Sequence[Job]) -> Sequence[Job]:
+    return jobs if isinstance(jobs, JobTable) else tuple(jobs)
 
 
-class Job(Model):
-    """A training job.
-
-    Attributes
-    ----------
-    remaining_steps
-        Q, the steps still to be made.
-    weight
-        ω, its weight in the total completion time.
-    stage
-        `beginning` tells the marginal-gain heuristic to trust the fitted speed a little less.
-    deadline_s
-        Configurations that take longer are not allowed; staying unplaced is not affected.
-    optional, unplaced_s
-        An optional job may stay unplaced and then counts with a completion time of `unplaced_s`.
-    current, restart_s
-        A plan that changes the current configuration pays `restart_s` seconds more.
-    """
-
-    name: Name
-    remaining_steps: Positive
-    weight: NonNegative = 1.0
-    stage: Literal["beginning", "running"] = "running"
-    deadline_s: Positive | None = None
-    optional: Flag = False
-    unplaced_s: NonNegative | None = None
-    current: Configuration | None = None
-    restart_s: NonNegative = 0.0
-    variants: Annotated[tuple[Variant, ...], Field(min_length=1)]
-
-    @model_validator(mode="after")
-    def _check(self) -> Job:
-        complaints = repeated((variant.name for variant in self.variants), "variants")
-        if self.optional and self.unplaced_s is None:
-            complaints.append(("unplaced_s", "is missing; an optional job needs the time it counts with"))
-        if not self.optional and self.unplaced_s is not None:
-            complaints.append(("unplaced_s", "is set, but the job is not optional; set optional: true"))
-        if self.current is not None and self.current.variant not in {v.name for v in self.variants}:
-            names = ", ".join(variant.name for variant in self.variants)
-            what = f"no variant is called {self.current.variant!r}; the variants are: {names}"
-            complaints.append(("current.variant", what))
-        refuse(complaints)
-        return self
+Jobs = Annotated[
+    Sequence[Job],
+    Field(min_length=1),
+    AfterValidator(_immutable),
+    WrapValidator(_keep_table),
+    WrapSerializer(_write_table),
+    TableFile(),
+]
+"""A tuple of jobs; at scale a `JobTable`, which holds them in columns."""
 
 
 class AllocationInstance(Instance):
@@ -155,7 +66,7 @@ class AllocationInstance(Instance):
     resources: Annotated[Amounts, Field(min_length=1)]
     prices_usd_per_hour: Amounts = {}
     budget_usd_per_hour: NonNegative | None = None
-    jobs: Annotated[tuple[Job, ...], Field(min_length=1), TableFile()]
+    jobs: Jobs
 
     @model_validator(mode="after")
     def _check(self) -> AllocationInstance:
@@ -163,36 +74,34 @@ class AllocationInstance(Instance):
         return self
 
     def _complaints(self) -> Iterator[Complaint]:
-        yield from repeated((job.name for job in self.jobs), "jobs")
+        table = self.jobs if isinstance(self.jobs, JobTable) else None
+        yield from repeated(table.names if table else (job.name for job in self.jobs), "jobs")
         known = self.resources
         yield from unknown_names(
             self.prices_usd_per_hour, known, "prices_usd_per_hour", "resource", "resources"
         )
         if self.budget_usd_per_hour is not None and not any(self.prices_usd_per_hour.values()):
             yield "budget_usd_per_hour", "is set, but no resource has a price; give prices_usd_per_hour"
+        if table:
+            yield from unknown_names(table.resources, known, "jobs", "resource", "resources")
+            return
         for j, job in enumerate(self.jobs):
             for v, variant in enumerate(job.variants):
                 for key in ("worker_demand", "ps_demand"):
                     path = f"jobs[{j}].variants[{v}].{key}"
                     yield from unknown_names(getattr(variant, key), known, path, "resource", "resources")
 
+    def table(self) -> JobTable:
+        """Return the jobs in columns, with demands in the order of `resources`."""
+        return JobTable.of(self.jobs, tuple(self.resources))
+
+    def sha256(self) -> str:
+        """Return the hash of the resolved document; jobs in columns and as objects hash alike."""
+        digest = JobTable.of(self.jobs, tuple(sorted(self.resources))).sha256()
+        return self._digest(
+            self.model_dump(mode="json", exclude_none=True, exclude={"jobs"}) | {"jobs": digest}
+        )
+
     def to_frame(self) -> pd.DataFrame:
         """Return one row for each variant of each job."""
-        import pandas as pd
-
-        return pd.DataFrame(
-            [
-                {
-                    "job": job.name,
-                    "remaining_steps": job.remaining_steps,
-                    "weight": job.weight,
-                    "optional": job.optional,
-                    "variant": variant.name,
-                    "speed_model": variant.speed.model,
-                    **{f"worker_{r}": variant.worker_demand.get(r, 0.0) for r in self.resources},
-                    **{f"ps_{r}": variant.ps_demand.get(r, 0.0) for r in self.resources},
-                }
-                for job in self.jobs
-                for variant in job.variants
-            ]
-        )
+        return self.table().to_frame()

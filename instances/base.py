@@ -51,7 +51,11 @@ class Instance(Model):
 
         Two files that mean the same have the same hash: defaults are filled in, keys are sorted.
         """
-        text = json.dumps(self.document(), sort_keys=True, separators=(",", ":"), allow_nan=False)
+        return self._digest(self.document())
+
+    @staticmethod
+    def _digest(document: dict[str, Any]) -> str:
+        text = json.dumps(document, sort_keys=True, separators=(",", ":"), allow_nan=False)
         return hashlib.sha256(text.encode()).hexdigest()
 
     def to_frame(self) -> pd.DataFrame:

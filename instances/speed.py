@@ -139,14 +139,9 @@ class SpeedTable(Model):
         refuse(complaints)
         return self
 
-    def configurations(self) -> tuple[NDArray[np.int64], NDArray[np.int64], Floats]:
-        """Return the listed (ps, workers) and the seconds of one step, in order of (workers, ps)."""
-        rows = sorted(self.rows, key=lambda row: (row.workers, row.ps))
-        return (
-            np.array([row.ps for row in rows], dtype=np.int64),
-            np.array([row.workers for row in rows], dtype=np.int64),
-            1.0 / np.array([row.steps_per_s for row in rows], dtype=float),
-        )
+    def sorted_rows(self) -> list[SpeedRow]:
+        """Return the rows in order of (workers, ps)."""
+        return sorted(self.rows, key=lambda row: (row.workers, row.ps))
 
 
 FormulaModel = PsSync | PsAsync | RingAllreduce

@@ -6,6 +6,7 @@ import io
 import logging
 import os
 import sys
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -244,7 +245,9 @@ def validate(
         sizes = ", ".join(
             f"{len(rows)} {field}"
             for field in type(instance).model_fields
-            if isinstance(rows := getattr(instance, field), tuple) and field != "assumptions"
+            if isinstance(rows := getattr(instance, field), Sequence)
+            and not isinstance(rows, str)
+            and field != "assumptions"
         )
         typer.echo(f"{file}: {instance.kind}, {sizes}; fine")
     raise typer.Exit(worst(codes))

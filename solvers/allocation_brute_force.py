@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..formulations.allocation import AllocationFormulation
-from ..formulations.base import TOLERANCE, Formulation
+from ..formulations.base import Formulation
 from .base import Clock, Outcome, Solver
 from .options import SolveOptions
 
@@ -27,7 +27,7 @@ class AllocationBruteForce(Solver):
         menu = formulation.menu
         jobs = len(menu.start) - 1
         makespan = formulation.instance.objective == "makespan"
-        limit = menu.capacity + TOLERANCE * np.maximum(menu.capacity, 1e-9)
+        limit = menu.limit
         best_value, best, chosen, out_of_time = np.inf, None, [0] * jobs, False
 
         def extend(job: int, used: Any, value: float) -> None:

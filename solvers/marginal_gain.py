@@ -1,22 +1,29 @@
-"""Marginal gain, the heuristic of Optimus (EuroSys'18, section 4.2), on a heap."""
+"""Marginal gain, the heuristic of Optimus (EuroSys'18, section 4.2), on a heap.
+
+What one more task brings is known for every configuration before the first one is given: the gains are
+columns beside the menu, and the heap only picks.
+"""
 
 from __future__ import annotations
 
 import heapq
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
 from ..formulations.allocation import AllocationFormulation
-from ..formulations.allocation_menu import BUDGET, UNPLACED, task_demands
-from ..formulations.base import TOLERANCE, Formulation
-from ..instances.speed import SpeedTable
+from ..formulations.allocation_menu import BUDGET, UNPLACED, Floats, Ints, Menu, task_demands
+from ..formulations.base import Formulation
+from ..instances.job_table import TABLE, JobTable
 from .base import Clock, MethodOption, Outcome, Solver
 from .options import SolveOptions
 
 EARLY = 0.95
 """Gains of jobs that have only just begun are trusted this much: their speed is a first fit."""
+CLOCK_EVERY = 4096
+"""Steps between two looks at the clock."""
 
 
 class MarginalGain(Solver):
@@ -24,121 +31,192 @@ class MarginalGain(Solver):
 
     Every job starts at its smallest configuration of its fastest fitting variant; optional jobs that do
     not fit are left out. A parameter server wins ties; a table steps to its next listed configuration.
+
+    Parameters
+    ----------
+    joint
+        Also offer a parameter server and a worker together: their gains are coupled, and each alone
+        may bring nothing.
     """
 
-    name = "marginal-gain"
     kinds = ("allocation",)
-    what = "the paper's heuristic: one task at a time where it helps most (Optimus)"
     method_options: ClassVar[Mapping[str, MethodOption]] = {
         "stop_at_first_misfit": MethodOption(
             False, "stop as soon as the best task does not fit, as the released code"
         )
     }
 
+    def __init__(self, joint: bool = False) -> None:
+        self.joint = joint
+        self.name = "marginal-gain-joint" if joint else "marginal-gain"
+        beyond = ", or one of each" if joint else ""
+        self.what = f"the paper's heuristic: one task at a time where it helps most{beyond} (Optimus)"
+
     def solve(self, formulation: Formulation[Any, Any], options: SolveOptions, clock: Clock) -> Outcome:
         """Start every job, then give tasks until nothing fits or gains."""
         assert isinstance(formulation, AllocationFormulation)
-        state = _State(formulation)
-        stuck = state.start()
+        menu, table = formulation.menu, formulation.table
+        build_s = clock.elapsed_s
+        chosen, used, stuck = _start(menu, table)
         if stuck is not None:
-            return Outcome(message=f"marginal gain: job {stuck!r} does not fit beside the jobs before it")
-        stop_early = self.setting(options, "stop_at_first_misfit")
-        heap: list[tuple[float, int, int, int]] = []
-        for job in range(len(state.chosen)):
-            state.push(heap, job)
-        while heap:
-            if clock.expired:
-                return Outcome(formulation.plan_of(state.chosen), limit="time")
-            _, job, _, row = heapq.heappop(heap)
-            if row in state.offers[job]:
-                if state.fits(job, row):
-                    state.take(job, row)
-                    state.push(heap, job)
-                elif stop_early:
-                    break
-        return Outcome(formulation.plan_of(state.chosen))
-
-
-class _State:
-    """What every job has, what is used, and what one more task would bring."""
-
-    def __init__(self, formulation: AllocationFormulation) -> None:
-        self.f, self.menu = formulation, formulation.menu
-        menu = self.menu
-        self.limit = menu.capacity + TOLERANCE * np.maximum(menu.capacity, 1e-9)
-        self.used = np.zeros(len(menu.rows))
-        self.chosen: list[int] = []
-        self.offers: list[set[int]] = [set() for _ in formulation.instance.jobs]
-        self.real = np.array([name != BUDGET for name in menu.rows])
-        keys = zip(
-            menu.owner.tolist(), menu.variant.tolist(), menu.ps.tolist(), menu.workers.tolist(), strict=True
+            what = f"marginal gain: job {table.names[stuck]!r} does not fit beside the jobs before it"
+            return Outcome(message=what, build_s=build_s)
+        ended = _give(
+            menu,
+            _steps(formulation, self.joint),
+            chosen,
+            used,
+            self.setting(options, "stop_at_first_misfit"),
+            clock,
         )
-        self.row = {key: k for k, key in enumerate(keys)}
+        return Outcome(formulation.plan_of(chosen), limit="none" if ended else "time", build_s=build_s)
 
-    def _share(self, demand: Any) -> Any:
-        """Return the dominant share of a demand: the largest demand/capacity over real resources."""
-        capacity = np.where(self.menu.capacity > 0, self.menu.capacity, np.inf)
-        return np.where(self.real, demand / capacity, 0.0).max(axis=-1)
 
-    def start(self) -> str | None:
-        """Give every job its first configuration; return the name of a job that gets none."""
-        menu = self.menu
-        for j, job in enumerate(self.f.instance.jobs):
-            rows = np.array(menu.of(j))
-            tasks = rows[menu.variant[rows] != UNPLACED]
-            smallest = [
-                min(of_variant, key=lambda k: (menu.ps[k] + menu.workers[k], self._share(menu.demand[k])))
-                for v in sorted(set(menu.variant[tasks].tolist()))
-                if len(of_variant := tasks[menu.variant[tasks] == v])
-            ]
-            fitting = [k for k in smallest if (self.used + menu.demand[k] <= self.limit).all()]
-            if fitting:
-                pick = min(fitting, key=lambda k: menu.time_s[k])
-            elif job.optional:
-                pick = self.row[j, UNPLACED, 0, 0]
-            else:
-                return job.name
-            self.chosen.append(int(pick))
-            self.used = self.used + menu.demand[pick]
-        return None
+def _shares(menu: Menu, demand: Floats) -> Floats:
+    """Return the share of each real resource that a demand takes; the hourly budget is none."""
+    capacity = np.where(menu.capacity > 0, menu.capacity, np.inf)
+    return np.where([name != BUDGET for name in menu.rows], demand / capacity, -1.0)
 
-    def push(self, heap: list[tuple[float, int, int, int]], j: int) -> None:
-        """Offer the job's next parameter server and worker, or its table's next configuration."""
-        self.offers[j].clear()
-        k = self.chosen[j]
-        menu, job, v = self.menu, self.f.instance.jobs[j], int(self.menu.variant[k])
-        if v == UNPLACED:
-            return
-        variant, p, w = job.variants[v], int(menu.ps[k]), int(menu.workers[k])
-        if isinstance(variant.speed, SpeedTable):
-            after = k + 1
-            steps = [(after, menu.demand[after] - menu.demand[k])] if self._same(after, j, v) else []
-        else:
-            ps_row, worker_row = task_demands(self.f.instance, variant)
-            wanted = [((j, v, p + 1, w), ps_row), ((j, v, p, w + 1), worker_row)]
-            steps = [(self.row[key], row) for key, row in wanted if key in self.row]
-        weight = 1.0 if self.f.instance.objective == "makespan" else job.weight
-        trust = EARLY if job.stage == "beginning" else 1.0
-        for order, (row, demand) in enumerate(steps):
-            drop = trust * weight * float(menu.time_s[k] - menu.time_s[row])
-            if drop > 0:
-                dominant = int(
-                    np.argmax(np.where(self.real, demand / np.maximum(menu.capacity, 1e-300), -1.0))
-                )
-                amount = float(demand[dominant])
-                gain = drop / amount if amount > 0 else np.inf
-                self.offers[j].add(row)
-                heapq.heappush(heap, (-gain, j, order, row))
 
-    def _same(self, row: int, j: int, v: int) -> bool:
-        return bool(row < self.menu.start[j + 1] and self.menu.variant[row] == v)
+def _smallest(menu: Menu) -> tuple[Ints, Ints]:
+    """Return the smallest configuration of each variant of each job, and which job it is of.
 
-    def fits(self, j: int, row: int) -> bool:
-        """Return whether the job could move to this row of the menu."""
-        after = self.used - self.menu.demand[self.chosen[j]] + self.menu.demand[row]
-        return bool((after <= self.limit).all())
+    Smallest is the fewest tasks, then the least dominant share; unplaced is no configuration here.
+    """
+    owner = menu.owner
+    rows = np.flatnonzero(menu.variant != UNPLACED)
+    dominant = _shares(menu, menu.demand[rows]).max(axis=1)
+    order = np.lexsort((dominant, menu.ps[rows] + menu.workers[rows], menu.variant[rows], owner[rows]))
+    rows = rows[order]
+    first = np.ones(len(rows), dtype=bool)
+    first[1:] = (np.diff(owner[rows]) != 0) | (np.diff(menu.variant[rows]) != 0)
+    return rows[first], owner[rows[first]]
 
-    def take(self, j: int, row: int) -> None:
-        """Move the job to this row of the menu."""
-        self.used = self.used - self.menu.demand[self.chosen[j]] + self.menu.demand[row]
-        self.chosen[j] = row
+
+def _start(menu: Menu, table: JobTable) -> tuple[list[int], list[float], int | None]:
+    """Return each job's first configuration and what all take, or the first job that gets none."""
+    rows, owner = _smallest(menu)
+    order = np.lexsort((menu.time_s[rows], owner))
+    rows, owner = rows[order], owner[order]
+    begin = np.searchsorted(owner, np.arange(menu.jobs + 1)).tolist()
+    candidates, demands = rows.tolist(), menu.demand[rows].tolist()
+    unplaced = np.where(table.optional, menu.start[1:] - 1, -1).tolist()
+    limit, used = menu.limit.tolist(), [0.0] * len(menu.rows)
+    chosen: list[int] = []
+    for j in range(menu.jobs):
+        pick = unplaced[j]
+        for i in range(begin[j], begin[j + 1]):
+            after = [u + d for u, d in zip(used, demands[i], strict=True)]
+            if all(a <= c for a, c in zip(after, limit, strict=True)):
+                pick, used = candidates[i], after
+                break
+        if pick < 0:
+            return chosen, used, j
+        chosen.append(pick)
+    return chosen, used, None
+
+
+@dataclass(frozen=True)
+class _Steps:
+    """One kind of step from every configuration: to which row it leads, and its gain (0: none).
+
+    Attributes
+    ----------
+    to, gain
+        Shape (K,): row of the menu, and weighted seconds saved per unit of the dominant resource.
+    """
+
+    to: Ints
+    gain: Floats
+
+
+def _steps(formulation: AllocationFormulation, joint: bool) -> list[_Steps]:
+    """Return the steps by one parameter server, by one worker and, if asked, by both."""
+    menu, table = formulation.menu, formulation.table
+    owner = menu.owner
+    variant = table.first_variant[owner] + menu.variant
+    is_table = (table.model[variant] == TABLE) & (menu.variant != UNPLACED)
+    trust = np.where(table.beginning, EARLY, 1.0)
+    if formulation.instance.objective != "makespan":
+        trust = trust * table.weight
+    ps_rows, worker_rows = task_demands(formulation.instance, table)
+    kinds = [(1, 0, ps_rows), (0, 1, worker_rows)]
+    if joint:
+        kinds.append((1, 1, ps_rows + worker_rows))
+    found = []
+    for more_ps, more_workers, per_task in kinds:
+        to = _neighbour(menu, variant, more_ps, more_workers)
+        to[is_table] = -1
+        shares = _shares(menu, per_task)
+        amount = per_task[np.arange(len(per_task)), shares.argmax(axis=1)][variant]
+        found.append(_gains(menu, to, amount, trust[owner]))
+    _list_steps(menu, found[0], variant, is_table, trust[owner])
+    return found
+
+
+def _neighbour(menu: Menu, variant: Ints, more_ps: int, more_workers: int) -> Ints:
+    """Return the row of (p + more_ps, w + more_workers) of the same variant; -1 where it is not listed."""
+    placed = np.flatnonzero(menu.variant != UNPLACED)
+    widest, most = int(menu.workers.max()) + 2, int(menu.ps.max()) + 2
+    key = (variant[placed] * widest + menu.workers[placed]) * most + menu.ps[placed]
+    wanted = key + more_workers * most + more_ps
+    place = np.minimum(np.searchsorted(key, wanted), len(key) - 1)
+    to = np.full(len(variant), -1)
+    to[placed] = np.where(key[place] == wanted, placed[place], -1)
+    return to
+
+
+def _gains(menu: Menu, to: Ints, amount: Floats, trust: Floats) -> _Steps:
+    drop = np.where(to >= 0, trust * (menu.time_s - menu.time_s[to]), 0.0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        gain = np.where(amount > 0, drop / amount, np.inf)
+    return _Steps(to, np.where(drop > 0, gain, 0.0))
+
+
+def _list_steps(menu: Menu, steps: _Steps, variant: Ints, is_table: Any, trust: Floats) -> None:
+    """Let a measured configuration step to the next one that is listed."""
+    here = np.flatnonzero(is_table[:-1] & (variant[1:] == variant[:-1]) & (menu.variant[1:] != UNPLACED))
+    more = menu.demand[here + 1] - menu.demand[here]
+    dominant = _shares(menu, more).argmax(axis=1)
+    amount = np.zeros(len(variant))
+    amount[here] = more[np.arange(len(here)), dominant]
+    steps.to[here] = here + 1
+    listed = _gains(menu, steps.to, amount, trust)
+    steps.gain[here] = listed.gain[here]
+
+
+def _give(
+    menu: Menu, steps: list[_Steps], chosen: list[int], used: list[float], stop_early: bool, clock: Clock
+) -> bool:
+    """Give tasks in the order of their gains, in place; return whether it ended before the time was up."""
+    limit, demand = menu.limit.tolist(), menu.demand
+    gains, targets = [kind.gain for kind in steps], [kind.to for kind in steps]
+    heap: list[tuple[float, int, int, int]] = []
+    rows = np.array(chosen)
+    for order, gain in enumerate(gains):
+        jobs = np.flatnonzero(gain[rows] > 0)
+        heap += zip(
+            (-gain[rows[jobs]]).tolist(), jobs.tolist(), [order] * len(jobs), rows[jobs].tolist(), strict=True
+        )
+    heapq.heapify(heap)
+    count = 0
+    while heap:
+        count += 1
+        if count % CLOCK_EVERY == 0 and clock.expired:
+            return False
+        _, job, order, row = heapq.heappop(heap)
+        if chosen[job] != row:
+            continue  # the offer was made before the job's last step
+        to = int(targets[order][row])
+        before, after = demand[row].tolist(), demand[to].tolist()
+        total = [u - b + a for u, b, a in zip(used, before, after, strict=True)]
+        if all(t <= c for t, c in zip(total, limit, strict=True)):
+            used[:] = total
+            chosen[job] = to
+            for kind, gain in enumerate(gains):
+                more = float(gain[to])
+                if more > 0:
+                    heapq.heappush(heap, (-more, job, kind, to))
+        elif stop_early:
+            return True
+    return True

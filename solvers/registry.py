@@ -32,6 +32,7 @@ def all_solvers() -> tuple[Solver, ...]:
         StagingCpSat(),
         ConsolidationCpSat(),
         MarginalGain(),
+        MarginalGain(joint=True),
         Greedy(),
         BestFit(),
         AllocationBruteForce(),

@@ -31,7 +31,7 @@ def test_speed_models_by_hand() -> None:
     table = SpeedTable.model_validate(
         {"model": "table", "rows": [{"workers": 2, "steps_per_s": 4}, {"workers": 1, "steps_per_s": 2.5}]}
     )
-    assert [column.tolist() for column in table.configurations()] == [[0, 0], [1, 2], [0.4, 0.25]]
+    assert [(row.workers, row.steps_per_s) for row in table.sorted_rows()] == [(1, 2.5), (2, 4)]
 
 
 def instance(**job: Any) -> AllocationInstance:
@@ -126,7 +126,7 @@ def reference_marginal_gain(made: AllocationInstance, stop: bool) -> list[tuple[
     """Return (ps, workers) of each job, by looking at all jobs again before every single task."""
     formulation = AllocationFormulation(made)
     capacity = np.array(list(made.resources.values()))
-    rows = [task_demands(made, job.variants[0]) for job in made.jobs]
+    rows = list(zip(*task_demands(made, made.table()), strict=True))
 
     def time(j: int, p: int, w: int) -> float:
         k = next((k for k in formulation.menu.of(j) if (menu.ps[k], menu.workers[k]) == (p, w)), None)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ..allocation import AllocationInstance
 from ..errors import OptionError
+from ..job_table import MODELS, Floats, Ints, JobTable
+from ..speed import ps_sync_step_s
 
 # Non-negative least squares on speeds published with DL2 for eight models (ps_sync, batch 256 assumed).
 SPEEDS: dict[str, list[float]] = {
@@ -20,20 +20,24 @@ SPEEDS: dict[str, list[float]] = {
     "dssm": [0.0016, 0.1177, 0.0, 0.0073, 0.0002],
     "wlm": [0.0006, 0.2394, 0.1586, 0.0308, 0.0],
 }
+MOST_JOBS = 1_000_000
 RESOURCES = ("cpu", "gpu", "memory_gib", "network_gbit_per_s")
+WORKER = [(1, 4), (1, 1), (4, 12), (1, 3)]
+PS = [(1, 4), (0, 0), (4, 12), (1, 5)]
+"""What one worker and one parameter server take of each resource: least and most, whole numbers."""
 
 
 def generate_allocation(
     jobs: int, resources: int = 3, tightness: float = 0.5, optional_share: float = 0.0, seed: int = 0
 ) -> AllocationInstance:
-    """Return a random mix of jobs.
+    """Return a random mix of jobs, in columns.
 
     Parameters
     ----------
     jobs, resources
         How many jobs, and how many of cpu, gpu, memory and network there are (1 to 4).
     tightness
-        0: everybody can have the most tasks; 1: only the smallest configurations fit.
+        0: everybody can have the fastest configuration; 1: only the smallest configurations fit.
     optional_share
         Share of the jobs that may stay unplaced.
     seed
@@ -44,46 +48,78 @@ def generate_allocation(
     OptionError
         If a parameter is out of range.
     """
-    if jobs < 1 or not 1 <= resources <= len(RESOURCES):
-        raise OptionError(f"jobs must be at least 1 and resources 1 to {len(RESOURCES)}")
+    if not 1 <= jobs <= MOST_JOBS or not 1 <= resources <= len(RESOURCES):
+        raise OptionError(f"jobs must be 1 to {MOST_JOBS:,} and resources 1 to {len(RESOURCES)}")
     if not 0 <= tightness <= 1 or not 0 <= optional_share <= 1:
         raise OptionError("tightness and optional share must lie between 0 and 1")
-    rng = np.random.default_rng(seed)
-    names, models = RESOURCES[:resources], list(SPEEDS)
-    least, most = np.zeros(resources), np.zeros(resources)
-    rows: list[dict[str, Any]] = []
-    for index in range(jobs):
-        model = models[int(rng.integers(len(models)))]
-        worker = np.array([int(rng.integers(1, 5)), 1, int(rng.integers(4, 13)), int(rng.integers(1, 4))])
-        ps = np.array([int(rng.integers(1, 5)), 0, int(rng.integers(4, 13)), int(rng.integers(1, 6))])
-        high = int(rng.integers(4, 17)), int(rng.integers(2, 9))
-        least += (worker + ps)[:resources]
-        most += (high[0] * worker + high[1] * ps)[:resources]
-        theta = [round(t * float(rng.lognormal(0, 0.2)), 6) for t in SPEEDS[model]]
-        job: dict[str, Any] = {
-            "name": f"job-{index} {model}",
-            "remaining_steps": round(float(1000 * (1 + rng.pareto(1.5))), 1),
-            "variants": [
-                {
-                    "name": "default",
-                    "worker_demand": dict(zip(names, worker.tolist(), strict=False)),
-                    "ps_demand": dict(zip(names, ps.tolist(), strict=False)),
-                    "workers": {"min": 1, "max": high[0]},
-                    "ps": {"min": 1, "max": high[1]},
-                    "speed": {"model": "ps_sync", "theta": theta, "batch": 256},
-                }
-            ],
-        }
-        if rng.random() < optional_share:
-            job |= {"optional": True, "unplaced_s": round(job["remaining_steps"] * 5, 1)}
-        rows.append(job)
-    capacity = np.ceil(least + (1 - tightness) * (most - least))
-    return AllocationInstance.model_validate(
-        {
-            "name": f"synthetic-allocation-{jobs}-{resources}-{seed}",
-            "source": "synthetic; speed coefficients fitted to speeds published with DL2, jittered",
-            "assumptions": ["demands, ranges and remaining steps are random", "batch 256 for every model"],
-            "resources": dict(zip(names, capacity.tolist(), strict=True)),
-            "jobs": rows,
-        }
+    table = _jobs(np.random.default_rng(seed), jobs, resources, optional_share)
+    ps, workers = _fastest(table)
+    most = ps[:, None] * table.ps_demand + workers[:, None] * table.worker_demand
+    least = (table.ps_demand + table.worker_demand).sum(axis=0)
+    capacity = np.ceil(least + (1 - tightness) * (most.sum(axis=0) - least))
+    return AllocationInstance(
+        name=f"synthetic-allocation-{jobs}-{resources}-{seed}",
+        source="synthetic; speed coefficients fitted to speeds published with DL2, jittered",
+        assumptions=("demands, ranges and remaining steps are random", "batch 256 for every model"),
+        resources=dict(zip(table.resources, capacity.tolist(), strict=True)),
+        jobs=table,
+    )
+
+
+def _demands(rng: np.random.Generator, jobs: int, ranges: list[tuple[int, int]]) -> Floats:
+    """Return whole demands of one task, shape (J, R), each resource within its range."""
+    return np.column_stack([rng.integers(low, high + 1, jobs) for low, high in ranges]).astype(float)
+
+
+def _fastest(table: JobTable) -> tuple[Ints, Ints]:
+    """Return the parameter servers and workers with which each job is fastest, two arrays of shape (J,)."""
+    best = np.full(len(table), np.inf)
+    best_ps, best_workers = table.min_ps.copy(), table.min_workers.copy()
+    theta = list(table.theta.T)
+    for p in range(1, int(table.max_ps.max()) + 1):
+        for w in range(1, int(table.max_workers.max()) + 1):
+            step = ps_sync_step_s(theta, table.batch, p, w)
+            faster = (step < best) & (p <= table.max_ps) & (w <= table.max_workers)
+            best[faster], best_ps[faster], best_workers[faster] = step[faster], p, w
+    return best_ps, best_workers
+
+
+def _jobs(rng: np.random.Generator, jobs: int, resources: int, optional_share: float) -> JobTable:
+    """Return jobs of one variant, `ps_sync`; the remaining work has a Pareto tail of index 1.5."""
+    names = list(SPEEDS)
+    model = rng.integers(len(names), size=jobs)
+    theta = np.round(np.array(list(SPEEDS.values()))[model] * rng.lognormal(0, 0.2, (jobs, 5)), 6)
+    steps = np.round(1000 * (1 + rng.pareto(1.5, jobs)), 1)
+    optional = rng.random(jobs) < optional_share
+
+    def zeros(count: int) -> Ints:
+        return np.zeros(count, dtype=np.int64)
+
+    return JobTable(
+        resources=RESOURCES[:resources],
+        names=[f"job-{index} {names[m]}" for index, m in enumerate(model.tolist())],
+        remaining_steps=steps,
+        weight=np.ones(jobs),
+        beginning=np.zeros(jobs, dtype=bool),
+        deadline_s=np.full(jobs, np.inf),
+        unplaced_s=np.where(optional, np.round(5 * steps, 1), np.nan),
+        restart_s=np.zeros(jobs),
+        current_variant=zeros(jobs) - 1,
+        current_ps=zeros(jobs),
+        current_workers=zeros(jobs),
+        first_variant=np.arange(jobs + 1),
+        variant_names=["default"] * jobs,
+        worker_demand=_demands(rng, jobs, WORKER[:resources]),
+        ps_demand=_demands(rng, jobs, PS[:resources]),
+        min_workers=zeros(jobs) + 1,
+        max_workers=rng.integers(4, 17, jobs),
+        min_ps=zeros(jobs) + 1,
+        max_ps=rng.integers(2, 9, jobs),
+        model=zeros(jobs) + MODELS.index("ps_sync"),
+        theta=theta,
+        batch=np.full(jobs, 256.0),
+        first_row=zeros(jobs + 1),
+        row_ps=zeros(0),
+        row_workers=zeros(0),
+        row_steps_per_s=np.zeros(0),
     )
