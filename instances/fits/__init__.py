@@ -1,0 +1,10 @@
+"""Fits: from measured speeds and losses to the coefficients and the remaining steps of a job."""
+
+from __future__ import annotations
+
+from .loss import LossFit, fit_loss
+from .points import LossPoint, SpeedPoint
+from .speed import fit_speed
+from .speed_report import SpeedFit
+
+__all__ = ["LossFit", "LossPoint", "SpeedFit", "SpeedPoint", "fit_loss", "fit_speed"]

@@ -1,0 +1,327 @@
+"""Loss: from a measured training loss to the steps that are left until it converges.
+
+Optimus's curve is l(k) = 1/(b0·k + b1) + b2 with b ≥ 0, for stochastic gradient descent converges as 1/k.
+
+1. Outliers are removed: points outside the range of their ten nearest neighbours, five on each side, by
+   more than that range. Neighbours on one side only say nothing, so the first and last point stay.
+2. The loss is divided by its maximum, which makes δ a share of the largest loss. The coefficients that are
+   reported are for the loss as measured.
+3. b minimises the squared error of the loss: a start by non-negative least squares on 1/(l − b2) for
+   several b2, then `scipy.optimize.least_squares` with bounds.
+4. A job has converged after n epochs in a row in each of which the fitted loss falls by less than δ. Epochs
+   count from step 0. The fall of an epoch only shrinks, so they are the first n such epochs.
+5. The interval is that of a residual bootstrap: residuals, inflated by √(m/(m − 3)), are drawn with
+   replacement and put on the fitted curve, the curve is fitted again, and the quantiles of the convergence
+   step are the interval. It knows of noise that is independent from point to point and of no other error;
+   in particular not of a change of the learning rate to come.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from scipy import stats
+from scipy.optimize import least_squares, nnls
+
+from ..errors import OptionError
+from ..fields import Model
+from ..reading import fail
+from ..speed import Floats
+from .points import LossPoint, Measurements, measurements
+
+CONFIDENCE = 0.9
+RESAMPLES = 200
+NEIGHBOURS = 5
+FEWEST_STEPS = 5
+"""Distinct steps that are needed: three coefficients, and something to tell noise by."""
+
+_SMALL = 1e-12
+
+
+class FittedLoss(Model):
+    """One measurement beside its fit; `error` is fitted/measured − 1, None for a measured 0."""
+
+    place: str
+    step: float
+    loss: float
+    fitted_loss: float
+    error: float | None
+    outlier: bool
+
+
+class LossFit(Model):
+    """A fitted loss curve, and the steps until it has converged.
+
+    Attributes
+    ----------
+    source
+        What the measurements are called.
+    coefficients
+        b0, b1, b2 of l = 1/(b0·k + b1) + b2, for the loss as measured.
+    points, outliers
+        How many measurements there are, and how many of them were left out as outliers.
+    mape
+        Mean absolute relative error of the fitted loss over the points that were kept.
+    steps_per_epoch, delta, patience
+        The rule: converged after `patience` epochs in a row with a fall below `delta` of the largest loss.
+    last_step
+        The last measured step, from which `remaining_steps` count.
+    converged_step
+        The step after which the fitted curve has converged; the end of an epoch.
+    remaining_steps, interval
+        Steps still to be made, 0 if it has converged, with the interval at level `confidence`.
+    warnings
+        What the reader must know before using the fit.
+    rows
+        Every measurement beside its fit.
+    """
+
+    source: str
+    coefficients: tuple[float, float, float]
+    points: int
+    outliers: int
+    mape: float
+    steps_per_epoch: float
+    delta: float
+    patience: int
+    last_step: float
+    converged_step: float
+    remaining_steps: float
+    interval: tuple[float, float]
+    confidence: float
+    warnings: tuple[str, ...]
+    rows: tuple[FittedLoss, ...]
+
+
+@dataclass(frozen=True)
+class _Rule:
+    """When a job has converged; δ is a share of the largest loss."""
+
+    steps_per_epoch: float
+    delta: float
+    patience: int
+
+    def check(self) -> None:
+        for name, value, top in (("steps_per_epoch", self.steps_per_epoch, 1e12), ("delta", self.delta, 1.0)):
+            if not 0 < value <= top:
+                raise OptionError(f"{name} {value:g}: must be greater than 0 and at most {top:g}")
+        if not 1 <= self.patience <= 1_000_000:
+            raise OptionError(f"patience {self.patience}: must be between 1 and 1,000,000 epochs")
+
+    def epochs(self, b: Floats, unit: float) -> float:
+        """Return after how many epochs a curve over steps of `unit` steps has converged.
+
+        The fall over an epoch of S steps from step k is b0·S / (x·(x + b0·S)) with x = b0·k + b1; it is δ
+        where x = (√((b0·S)² + 4·b0·S/δ) − b0·S) / 2.
+        """
+        drop = float(b[0]) * self.steps_per_epoch / unit
+        epoch = 0.0
+        if drop > 0:
+            x = (math.sqrt(drop * drop + 4.0 * drop / self.delta) - drop) / 2.0
+            level = (x - float(b[1])) / drop  # in epochs; there the fall is exactly δ, which is not below it
+            epoch = math.floor(level) + 1.0 if level >= 0 else 0.0
+        return epoch + self.patience
+
+
+def fit_loss(
+    given: str | Path | Sequence[LossPoint],
+    steps_per_epoch: float,
+    delta: float = 0.01,
+    patience: int = 3,
+    confidence: float = CONFIDENCE,
+    seed: int = 0,
+    source: str | None = None,
+) -> LossFit:
+    """Fit a loss curve and say how many steps are left until the loss has converged.
+
+    Parameters
+    ----------
+    given
+        A CSV file with the columns step and loss; or points.
+    steps_per_epoch
+        How many steps one pass over the data takes.
+    delta, patience
+        Converged is a job whose loss falls by less than `delta`, as a share of the largest measured loss, in
+        each of `patience` epochs in a row.
+    confidence
+        Level of the interval.
+    seed
+        Of the resampling behind the interval.
+    source
+        What faults call the measurements; by default the file.
+
+    Raises
+    ------
+    InstanceError
+        If measurements are wrong or too few, or the loss does not fall; faults name the lines.
+    OptionError
+        If an argument is out of its range.
+    """
+    rule = _Rule(steps_per_epoch, delta, patience)
+    rule.check()
+    if not 0.5 <= confidence < 1:
+        raise OptionError(f"confidence {confidence:g}: must be at least 0.5 and below 1")
+    points = measurements(given, LossPoint, source)
+    step = np.array([point.step for point in points.points], dtype=float)
+    loss = np.array([point.loss for point in points.points], dtype=float)
+    _check_variety(points, step, loss)
+    kept = ~_outliers(step, loss)
+    units = (float(step.max()), float(loss[kept].max()))
+    k, share = step[kept] / units[0], loss[kept] / units[1]
+    if len(np.unique(k)) < FEWEST_STEPS or np.ptp(share) == 0:
+        raise points.fault(f"leaves fewer than {FEWEST_STEPS} points that differ once outliers are removed")
+    b = _fit(k, share, _start(k, share))
+    _check_falls(points, k, share, b)
+    epochs = _bootstrap(k, share, b, lambda b: rule.epochs(b, units[0]), seed)
+    tail = (1.0 - confidence) / 2.0
+    ends = [rule.epochs(b, units[0]), *map(float, np.quantile(epochs, [tail, 1.0 - tail]))]
+    steps = [end * steps_per_epoch for end in ends]
+    return _report(points, (step, loss, kept), units, b, rule, steps, confidence)
+
+
+def _check_variety(given: Measurements[LossPoint], step: Floats, loss: Floats) -> None:
+    distinct = len(np.unique(step))
+    if distinct < FEWEST_STEPS:
+        what = f"has losses at {distinct} different steps; at least {FEWEST_STEPS} are needed"
+        raise fail(given.source, what, given.span)
+    if np.ptp(loss) == 0:
+        what = f"is {loss[0]:g} in all {len(loss)} rows; a curve needs a loss that falls"
+        raise given.fault(what, "loss")
+
+
+def _outliers(step: Floats, loss: Floats) -> np.ndarray:
+    """Return which points lie outside the range of their neighbours by more than that range."""
+    order = np.argsort(step, kind="stable")
+    found = np.zeros(len(loss), dtype=bool)
+    ordered = loss[order]
+    for index in range(1, len(loss) - 1):
+        around = np.r_[
+            ordered[max(0, index - NEIGHBOURS) : index], ordered[index + 1 : index + 1 + NEIGHBOURS]
+        ]
+        margin = np.ptp(around)
+        found[order[index]] = not around.min() - margin <= ordered[index] <= around.max() + margin
+    return found
+
+
+def _curve(b: Floats, k: Floats) -> Floats:
+    return np.asarray(1.0 / (b[0] * k + b[1]) + b[2], dtype=float)
+
+
+def _slopes(b: Floats, k: Floats) -> Floats:
+    slope = -1.0 / (b[0] * k + b[1]) ** 2
+    return np.column_stack([slope * k, slope, np.ones_like(k)])
+
+
+def _start(k: Floats, loss: Floats) -> Floats:
+    """Return the best of several b2 with b0 and b1 by non-negative least squares on 1/(l − b2)."""
+    tried = []
+    for share in (0.0, 0.25, 0.5, 0.75, 0.9, 0.97):
+        above = np.maximum(loss - share * loss.min(), _SMALL)
+        weight = above**2  # an error of 1/(l − b2) is one of l times this
+        design = np.column_stack([k, np.ones_like(k)]) * weight[:, None]
+        (b0, b1), _ = nnls(design, weight / above)
+        b = np.maximum([b0, b1, share * loss.min()], [_SMALL, 1e-9, 0.0])
+        tried.append((float(((_curve(b, k) - loss) ** 2).sum()), b))
+    return min(tried, key=lambda pair: pair[0])[1]
+
+
+def _fit(k: Floats, loss: Floats, start: Floats) -> Floats:
+    """Return b ≥ 0 with the least squared error of the loss, from a start inside the bounds."""
+    found = least_squares(
+        lambda b: _curve(b, k) - loss,
+        np.maximum(start, [_SMALL, 1e-9, 0.0]),
+        jac=lambda b: _slopes(b, k),
+        bounds=([0.0, _SMALL, 0.0], np.inf),
+        x_scale=np.maximum(start, 1e-3),
+        xtol=1e-12,
+        ftol=1e-12,
+    )
+    return np.asarray(found.x, dtype=float)
+
+
+def _check_falls(given: Measurements[LossPoint], k: Floats, loss: Floats, b: Floats) -> None:
+    """Refuse a loss that a constant explains about as well: an F-test of b0 and b1 at 1 %."""
+    freedom = len(k) - 3
+    left = float(((_curve(b, k) - loss) ** 2).sum())
+    gain = float(((loss - loss.mean()) ** 2).sum()) - left
+    if gain > 0 and (left <= _SMALL or stats.f.sf(gain / 2.0 / (left / freedom), 2, freedom) < 0.01):
+        return
+    rises = stats.linregress(k, loss).slope > 0
+    what = "rises" if rises else "does not fall by more than it scatters"
+    raise given.fault(f"{what} from the first to the last step; a curve needs a loss that falls", "loss")
+
+
+def _bootstrap(
+    k: Floats, loss: Floats, b: Floats, epochs: Callable[[Floats], float], seed: int
+) -> list[float]:
+    """Return the epochs until convergence of curves fitted to resampled residuals."""
+    fitted = _curve(b, k)
+    residuals = (loss - fitted) * math.sqrt(len(k) / (len(k) - 3))
+    residuals -= residuals.mean()
+    generator = np.random.default_rng(seed)
+    return [
+        epochs(_fit(k, np.maximum(fitted + generator.choice(residuals, len(k)), 0.0), b))
+        for _ in range(RESAMPLES)
+    ]
+
+
+def _warnings(given: Measurements[LossPoint], last: float, end: float, outliers: int) -> list[str]:
+    found = given.notes()
+    if outliers:
+        found.append(f"{outliers} of {len(given.points)} points are outliers and were left out.")
+    if end <= last:
+        found.append(f"The fitted loss has converged at step {end:,.10g}, before the last measured one.")
+    elif end > 3.0 * last:
+        found.append(
+            f"Convergence at step {end:,.10g} lies far beyond the last measured step, {last:,.10g}; "
+            "it is an extrapolation."
+        )
+    return found
+
+
+def _report(
+    given: Measurements[LossPoint],
+    columns: tuple[Floats, Floats, np.ndarray],
+    units: tuple[float, float],
+    b: Floats,
+    rule: _Rule,
+    ends: Sequence[float],
+    confidence: float,
+) -> LossFit:
+    """Put the fit together, in the units of the file."""
+    step, loss, kept = columns
+    fitted = _curve(b, step / units[0]) * units[1]
+    errors = [float(f / m - 1.0) if m > 0 else None for f, m in zip(fitted, loss, strict=True)]
+    (end, low, high), last = ends, units[0]
+    inside = [abs(error) for error, keep in zip(errors, kept, strict=True) if keep and error is not None]
+    return LossFit(
+        source=given.source,
+        coefficients=(b[0] / units[0] / units[1], b[1] / units[1], b[2] * units[1]),
+        points=len(loss),
+        outliers=int((~kept).sum()),
+        mape=float(np.mean(inside)),
+        steps_per_epoch=rule.steps_per_epoch,
+        delta=rule.delta,
+        patience=rule.patience,
+        last_step=last,
+        converged_step=end,
+        remaining_steps=max(0.0, end - last),
+        interval=(max(0.0, low - last), max(0.0, high - last)),
+        confidence=confidence,
+        warnings=tuple(_warnings(given, last, end, int((~kept).sum()))),
+        rows=tuple(
+            FittedLoss(
+                place=given.place(index),
+                step=float(step[index]),
+                loss=float(loss[index]),
+                fitted_loss=float(fitted[index]),
+                error=errors[index],
+                outlier=not kept[index],
+            )
+            for index in range(len(loss))
+        ),
+    )

@@ -1,0 +1,298 @@
+"""Speed: from measured steps per second to the coefficients θ of a speed model.
+
+The seconds of a step, 1/f(p, w), are linear in θ (see `instances.speed`). θ minimises the sum of squared
+*relative* errors of the step time, Σ (x_i·θ / t_i − 1)² with t_i = 1/f_i measured, over θ ≥ 0: every
+equation is divided by its measured step time, and the problem is one of non-negative least squares. All
+errors here are relative errors of the step time, because that is what a job's completion time is made of.
+
+Where the caller fixes no model, the candidate with the smallest leave-one-out error is taken. Measurements
+that leave coefficients undetermined (p = w throughout leaves 3 of 5 of `ps_sync`; one constant M leaves 3
+of 4 of `ring_allreduce`) are refused unless the caller allows them; the fit then says that it holds only
+inside the measured range.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, get_args
+
+import numpy as np
+from scipy.optimize import nnls
+
+from ..errors import Fault, InstanceError, OptionError
+from ..fields import LARGEST
+from ..reading import fail
+from ..speed import FORMULAS, Floats
+from .points import Measurements, SpeedPoint, measurements
+from .rank import Rank, column_lengths, design_matrix, explanation, rank_of, remedy
+from .speed_report import NEEDS_BATCH, Candidate, FittedSpeed, ModelName, SpeedFit, SpeedRange
+
+RING: ModelName = "ring_allreduce"
+
+
+@dataclass(frozen=True)
+class _Data:
+    """The measurements in columns, one entry a point."""
+
+    given: Measurements[SpeedPoint]
+    ps: Floats
+    workers: Floats
+    batch: Floats
+    step_s: Floats
+
+    def columns(self, model: str) -> tuple[str, Floats, Floats, Floats]:
+        return model, self.ps, self.workers, self.batch
+
+
+@dataclass(frozen=True)
+class _Fit:
+    """One model fitted to the measurements."""
+
+    model: ModelName
+    theta: Floats
+    rank: Rank
+    errors: Floats
+    leave_one_out: float
+
+    @property
+    def candidate(self) -> Candidate:
+        return Candidate(
+            model=self.model,
+            mape=float(np.abs(self.errors).mean()),
+            leave_one_out=self.leave_one_out,
+            rank=self.rank.rank,
+            coefficients=self.rank.coefficients,
+        )
+
+
+def fit_speed(
+    given: str | Path | Sequence[SpeedPoint],
+    model: ModelName | Literal["auto"] = "auto",
+    batch: float | None = None,
+    allow_rank_deficient: bool = False,
+    source: str | None = None,
+) -> SpeedFit:
+    """Fit a speed model to measurements.
+
+    Parameters
+    ----------
+    given
+        A CSV file with the columns workers and steps_per_s, and ps and batch where they matter; or points.
+    model
+        By default the one with the smallest leave-one-out error: `ring_allreduce` where no point has
+        parameter servers, else `ps_sync` or `ps_async`.
+    batch
+        Global batch M of the job; also of the measurements where they do not name it. Needed by `ps_sync`
+        and `ring_allreduce` unless all measurements name one and the same.
+    allow_rank_deficient
+        Accept measurements that leave coefficients undetermined; the fit then carries a warning.
+    source
+        What faults call the measurements; by default the file.
+
+    Raises
+    ------
+    InstanceError
+        If measurements are wrong, too few, or leave coefficients undetermined; faults name the lines.
+    OptionError
+        If there is no such model, or the batch is not a positive number.
+    """
+    if model != "auto" and model not in FORMULAS:
+        raise OptionError(f"model {model!r}: allowed: auto, {', '.join(FORMULAS)}")
+    if batch is not None and not 1e-6 <= batch <= 1e12:
+        raise OptionError(f"batch {batch:g}: must lie between 1e-6 and 1e12")
+    points = measurements(given, SpeedPoint, source)
+    names = _candidates(points, model)
+    job_batch = _job_batch(points, names, model, batch)
+    data = _columns(points, job_batch)
+    _check_variety(data)
+    fits = [_fit(data, name) for name in names]
+    best = _choose(data, fits, allow_rank_deficient)
+    if best.theta.max() > LARGEST:
+        raise points.fault(f"a coefficient would exceed {LARGEST:g}; check the units of the columns")
+    return _report(data, best, fits, job_batch)
+
+
+def _candidates(given: Measurements[SpeedPoint], model: str) -> list[ModelName]:
+    """Return the models that can explain the measured numbers of parameter servers."""
+    without = [index for index, point in enumerate(given.points) if point.ps == 0]
+    everywhere, ring = len(without) == len(given.points), model == "ring_allreduce"
+    if ring or (model == "auto" and everywhere):
+        what = f"is {{}}; {RING} has no parameter servers: leave the column out, or choose another model"
+        wrong = [index for index, point in enumerate(given.points) if point.ps > 0]
+    else:
+        needs = "other rows have parameter servers" if model == "auto" else f"{model} has parameter servers"
+        what, wrong = f"is {{}}; {needs}, so every row needs at least 1", without
+    if wrong:
+        raise InstanceError(
+            given.fault_at(index, "ps", what.format(given.points[index].ps)) for index in wrong
+        )
+    if model == "auto":
+        return [RING] if everywhere else ["ps_sync", "ps_async"]
+    return [name for name in get_args(ModelName) if name == model]
+
+
+def _job_batch(
+    given: Measurements[SpeedPoint], names: Sequence[str], model: str, batch: float | None
+) -> float | None:
+    """Return M of the job; every point has one afterwards, its own or the job's."""
+    needing = [name for name in names if name in NEEDS_BATCH]
+    measured = {point.batch for point in given.points}
+    if not needing:
+        return batch
+    if batch is not None:
+        return batch
+    missing = [index for index, point in enumerate(given.points) if point.batch is None]
+    if len(missing) == len(given.points):
+        other = "; or choose ps_async, which needs none" if model == "auto" and len(names) > 1 else ""
+        what = f"has no column batch; {needing[0]} needs the global batch: add it, or give the option batch"
+        raise fail(given.source, what + other)
+    if missing:
+        what = "is missing; give the global batch of each row, or the option batch for those without"
+        raise InstanceError(given.fault_at(index, "batch", what) for index in missing)
+    if len(measured) > 1:
+        what = "takes several values; give the option batch, the global batch that the job will train with"
+        raise given.fault(what, "batch")
+    return measured.pop()
+
+
+def _columns(given: Measurements[SpeedPoint], batch: float | None) -> _Data:
+    points = given.points
+    return _Data(
+        given,
+        np.array([point.ps for point in points], dtype=float),
+        np.array([point.workers for point in points], dtype=float),
+        np.array([point.batch or batch or 1.0 for point in points], dtype=float),
+        1.0 / np.array([point.steps_per_s for point in points], dtype=float),
+    )
+
+
+def _check_variety(data: _Data) -> None:
+    """Refuse measurements that say nothing about what a speed depends on."""
+    number = len(data.step_s)
+    configurations = np.unique(np.column_stack([data.ps, data.workers, data.batch]), axis=0)
+    if len(configurations) < 2:
+        at = f"workers {data.workers[0]:g}" + (f", ps {data.ps[0]:g}" if data.ps[0] else "")
+        have = "is the only row" if number == 1 else f"all {number} rows have one configuration"
+        raise data.given.fault(f"{have} ({at}); at least 2 different ones are needed")
+    if np.ptp(data.step_s) == 0:
+        what = f"is {data.given.points[0].steps_per_s:g} in all {number} rows, whatever the configuration; "
+        raise data.given.fault(what + "check that the column holds what was measured", "steps_per_s")
+
+
+def _solve(design: Floats, step_s: Floats) -> Floats:
+    """Return θ ≥ 0 with the least squared relative error, for columns of any size."""
+    lengths = column_lengths(design)
+    theta, _ = nnls(design / lengths / step_s[:, None], np.ones(len(step_s)), maxiter=1000)
+    return np.asarray(theta / lengths, dtype=float)
+
+
+def _leave_one_out(design: Floats, step_s: Floats) -> float:
+    """Return the mean absolute relative error of each point predicted by a fit to all others."""
+    lengths = column_lengths(design)
+    rows, ones = design / lengths / step_s[:, None], np.ones(len(step_s))
+    errors = np.empty(len(step_s))
+    for index, row in enumerate(rows.copy()):
+        rows[index], ones[index] = 0.0, 0.0  # an equation 0 = 0 says nothing
+        errors[index] = row @ nnls(rows, ones, maxiter=1000)[0] - 1.0
+        rows[index], ones[index] = row, 1.0
+    return float(np.abs(errors).mean())
+
+
+def _fit(data: _Data, model: ModelName) -> _Fit:
+    design = design_matrix(*data.columns(model))
+    try:
+        theta = _solve(design, data.step_s)
+        left_out = _leave_one_out(design, data.step_s)
+    except RuntimeError:
+        raise data.given.fault(f"{model} cannot be fitted to these figures; check their units") from None
+    return _Fit(model, theta, rank_of(design), design @ theta / data.step_s - 1.0, left_out)
+
+
+def _choose(data: _Data, fits: Sequence[_Fit], allowed: bool) -> _Fit:
+    """Return the fit with the smallest leave-one-out error of those that are determined."""
+    usable = [fit for fit in fits if fit.rank.full or allowed]
+    if not usable:
+        ways = "or accept predictions inside the measured range only: allow_rank_deficient"
+        raise InstanceError(
+            Fault(
+                data.given.source,
+                data.given.span,
+                f"{explanation(fit.rank, *data.columns(fit.model))}; {remedy(fit.model, data.batch)}, {ways}",
+            )
+            for fit in fits
+        )
+    return min(usable, key=lambda fit: fit.leave_one_out)
+
+
+def _span(low: float, high: float) -> str:
+    return f"{low:g}" if low == high else f"{low:g}–{high:g}"
+
+
+def describe_range(found: SpeedRange) -> str:
+    """Return the measured range in words."""
+    parts = [f"{_span(*found.ps)} parameter servers"] if found.ps[1] else []
+    parts.append(f"{_span(*found.workers)} workers")
+    if found.batch is not None:
+        parts.append(f"batch {_span(*found.batch)}")
+    return ", ".join(parts)
+
+
+def _warnings(
+    data: _Data, best: _Fit, fits: Sequence[_Fit], range_: SpeedRange, batch: float | None
+) -> list[str]:
+    found = data.given.notes()
+    if not best.rank.full:
+        clause = explanation(best.rank, *data.columns(best.model))
+        found.append(
+            f"{clause[0].upper()}{clause[1:]}; predictions hold only inside the measured range "
+            f"({describe_range(range_)}), for configurations like those measured."
+        )
+    for fit in fits:
+        if fit is not best and not fit.rank.full and best.rank.full:
+            found.append(
+                f"{fit.model} was not considered: it has rank {fit.rank.rank} of {fit.rank.coefficients}."
+            )
+    if batch is not None and range_.batch is not None and not range_.batch[0] <= batch <= range_.batch[1]:
+        found.append(f"The job's batch {batch:g} lies outside those measured, {_span(*range_.batch)}.")
+    instant = np.flatnonzero(best.errors <= -1.0)
+    if instant.size:
+        found.append(
+            f"The fitted step takes no time at {data.given.place(int(instant[0]))}; do not use it there."
+        )
+    return found
+
+
+def _report(data: _Data, best: _Fit, fits: Sequence[_Fit], batch: float | None) -> SpeedFit:
+    with_batch = best.model in NEEDS_BATCH
+    points = data.given.points
+    range_ = SpeedRange(
+        ps=(min(point.ps for point in points), max(point.ps for point in points)),
+        workers=(min(point.workers for point in points), max(point.workers for point in points)),
+        batch=(float(data.batch.min()), float(data.batch.max())) if with_batch else None,
+    )
+    rows = tuple(
+        FittedSpeed(
+            place=data.given.place(index),
+            ps=point.ps,
+            workers=point.workers,
+            batch=float(data.batch[index]) if with_batch else None,
+            step_s=float(data.step_s[index]),
+            fitted_step_s=float(data.step_s[index] * (1.0 + best.errors[index])),
+            error=float(best.errors[index]),
+        )
+        for index, point in enumerate(points)
+    )
+    job_batch = batch if with_batch else None
+    return SpeedFit(
+        source=data.given.source,
+        theta=tuple(best.theta.tolist()),
+        batch=job_batch,
+        points=len(points),
+        **best.candidate.model_dump(),
+        range=range_,
+        candidates=tuple(fit.candidate for fit in fits),
+        warnings=tuple(_warnings(data, best, fits, range_, job_batch)),
+        rows=rows,
+    )

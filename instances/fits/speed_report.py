@@ -1,0 +1,103 @@
+"""What a fitted speed model is reported as."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from ..fields import Model
+from ..speed import FormulaModel, PsAsync, PsSync, RingAllreduce
+
+ModelName = Literal["ps_sync", "ps_async", "ring_allreduce"]
+MODELS: dict[str, type[PsSync] | type[PsAsync] | type[RingAllreduce]] = {
+    "ps_sync": PsSync,
+    "ps_async": PsAsync,
+    "ring_allreduce": RingAllreduce,
+}
+NEEDS_BATCH = ("ps_sync", "ring_allreduce")
+
+
+class Candidate(Model):
+    """How well one model explains the measurements.
+
+    Attributes
+    ----------
+    mape
+        Mean absolute relative error of the step time.
+    leave_one_out
+        The same, of each point predicted by a fit to all the others.
+    rank, coefficients
+        How many of the coefficients the measurements determine, and how many there are.
+    """
+
+    model: ModelName
+    mape: float
+    leave_one_out: float
+    rank: int
+    coefficients: int
+
+
+class SpeedRange(Model):
+    """The smallest and largest values that were measured."""
+
+    ps: tuple[int, int]
+    workers: tuple[int, int]
+    batch: tuple[float, float] | None
+
+
+class FittedSpeed(Model):
+    """One measurement beside its fit; `error` is fitted/measured − 1."""
+
+    place: str
+    ps: int
+    workers: int
+    batch: float | None
+    step_s: float
+    fitted_step_s: float
+    error: float
+
+
+class SpeedFit(Model):
+    """Coefficients of a speed model, and how far to trust them.
+
+    Attributes
+    ----------
+    source
+        What the measurements are called.
+    model, theta, batch
+        A speed model of a job; `batch` is the job's global batch, None for `ps_async`.
+    points
+        How many measurements there are.
+    mape, leave_one_out, rank, coefficients
+        See `Candidate`.
+    range
+        What was measured; beyond it a prediction is an extrapolation.
+    candidates
+        Scores of every model that was tried, the chosen one among them.
+    warnings
+        What the reader must know before using the fit, in plain sentences.
+    rows
+        Every measurement beside its fit.
+    """
+
+    source: str
+    model: ModelName
+    theta: tuple[float, ...]
+    batch: float | None
+    points: int
+    mape: float
+    leave_one_out: float
+    rank: int
+    coefficients: int
+    range: SpeedRange
+    candidates: tuple[Candidate, ...]
+    warnings: tuple[str, ...]
+    rows: tuple[FittedSpeed, ...]
+
+    def speed(self) -> FormulaModel:
+        """Return the fitted speed model, as a job's variant has it."""
+        return MODELS[self.model].model_validate(self.fields())
+
+    def fields(self) -> dict[str, Any]:
+        """Return the fitted speed model as a document has it."""
+        named: dict[str, Any] = {"model": self.model, "theta": list(self.theta)}
+        return named if self.batch is None else named | {"batch": self.batch}
