@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..instances.errors import ClusterplanError, InstanceError, OptionError
+from .cli_fit import fits
 from .cli_inputs import generators, importers
 from .exit_codes import (
     FAILED,
@@ -68,6 +69,7 @@ app = typer.Typer(
 )
 app.add_typer(importers, name="import")
 app.add_typer(generators, name="generate")
+app.add_typer(fits, name="fit")
 
 
 def say(text: str) -> None:

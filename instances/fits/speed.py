@@ -27,7 +27,7 @@ from ..reading import fail
 from ..speed import FORMULAS, Floats
 from .points import Measurements, SpeedPoint, measurements
 from .rank import Rank, column_lengths, design_matrix, explanation, rank_of, remedy
-from .speed_report import NEEDS_BATCH, Candidate, FittedSpeed, ModelName, SpeedFit, SpeedRange
+from .speed_report import NEEDS_BATCH, Candidate, FittedSpeed, ModelName, SpeedFit, SpeedRange, span
 
 RING: ModelName = "ring_allreduce"
 
@@ -226,19 +226,6 @@ def _choose(data: _Data, fits: Sequence[_Fit], allowed: bool) -> _Fit:
     return min(usable, key=lambda fit: fit.leave_one_out)
 
 
-def _span(low: float, high: float) -> str:
-    return f"{low:g}" if low == high else f"{low:g}–{high:g}"
-
-
-def describe_range(found: SpeedRange) -> str:
-    """Return the measured range in words."""
-    parts = [f"{_span(*found.ps)} parameter servers"] if found.ps[1] else []
-    parts.append(f"{_span(*found.workers)} workers")
-    if found.batch is not None:
-        parts.append(f"batch {_span(*found.batch)}")
-    return ", ".join(parts)
-
-
 def _warnings(
     data: _Data, best: _Fit, fits: Sequence[_Fit], range_: SpeedRange, batch: float | None
 ) -> list[str]:
@@ -247,7 +234,7 @@ def _warnings(
         clause = explanation(best.rank, *data.columns(best.model))
         found.append(
             f"{clause[0].upper()}{clause[1:]}; predictions hold only inside the measured range "
-            f"({describe_range(range_)}), for configurations like those measured."
+            f"({range_.words()}), for configurations like those measured."
         )
     for fit in fits:
         if fit is not best and not fit.rank.full and best.rank.full:
@@ -255,7 +242,7 @@ def _warnings(
                 f"{fit.model} was not considered: it has rank {fit.rank.rank} of {fit.rank.coefficients}."
             )
     if batch is not None and range_.batch is not None and not range_.batch[0] <= batch <= range_.batch[1]:
-        found.append(f"The job's batch {batch:g} lies outside those measured, {_span(*range_.batch)}.")
+        found.append(f"The job's batch {batch:g} lies outside those measured, {span(*range_.batch)}.")
     instant = np.flatnonzero(best.errors <= -1.0)
     if instant.size:
         found.append(

@@ -43,6 +43,19 @@ class SpeedRange(Model):
     workers: tuple[int, int]
     batch: tuple[float, float] | None
 
+    def words(self) -> str:
+        """Return the range for people."""
+        parts = [f"{span(*self.ps)} parameter servers"] if self.ps[1] else []
+        parts.append(f"{span(*self.workers)} workers")
+        if self.batch is not None:
+            parts.append(f"batch {span(*self.batch)}")
+        return ", ".join(parts)
+
+
+def span(low: float, high: float) -> str:
+    """Return a range for people; one number where both ends are the same."""
+    return f"{low:.10g}" if low == high else f"{low:.10g}–{high:.10g}"
+
 
 class FittedSpeed(Model):
     """One measurement beside its fit; `error` is fitted/measured − 1."""
