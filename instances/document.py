@@ -16,6 +16,7 @@ from .base import Instance
 from .consolidation import ConsolidationInstance
 from .errors import Fault, InstanceError
 from .hardware import HardwareCatalogue
+from .measurements import with_fits
 from .reading import (
     DOCUMENT_SUFFIXES,
     TABLE_SUFFIXES,
@@ -101,7 +102,7 @@ def parse_instance(data: Any, source: str = "document", folder: Path | None = No
     source
         What faults call the input.
     folder
-        Where the tables lie that the document refers to; by default the working folder.
+        Where the tables and measurements lie that the document refers to; by default the working folder.
 
     Raises
     ------
@@ -131,6 +132,8 @@ def parse_instance(data: Any, source: str = "document", folder: Path | None = No
                 faults += error.faults
     if faults:
         raise InstanceError(faults)
+    if kind == "allocation":
+        resolved = with_fits(resolved, source, folder)
     return validated(KINDS[kind], resolved, source)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
 from .fields import (
     Amounts,
@@ -19,6 +19,7 @@ from .fields import (
     refuse,
     repeated,
 )
+from .measurements import or_measured_loss
 from .speed import RingAllreduce, SpeedModel, SpeedTable
 
 
@@ -103,6 +104,8 @@ class Job(Model):
     current, restart_s
         A plan that changes the current configuration pays `restart_s` seconds more.
     """
+
+    model_config = ConfigDict(json_schema_extra=or_measured_loss)
 
     name: Name
     remaining_steps: Positive

@@ -19,9 +19,10 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, model_validator
+from pydantic import Field, GetJsonSchemaHandler, model_validator
+from pydantic_core import CoreSchema
 
-from .fields import Complaint, Count, Model, NonNegative, Positive, PositiveCount, refuse
+from .fields import Complaint, Count, Flag, Model, Name, NonNegative, Positive, PositiveCount, refuse
 
 Floats = NDArray[np.float64]
 
@@ -145,4 +146,39 @@ class SpeedTable(Model):
 
 
 FormulaModel = PsSync | PsAsync | RingAllreduce
-SpeedModel = Annotated[PsSync | PsAsync | RingAllreduce | SpeedTable, Field(discriminator="model")]
+
+
+class MeasuredSpeed(Model):
+    """Measurements in place of θ; the loader fits them before validation (`instances.measurements`).
+
+    Attributes
+    ----------
+    model
+        What to fit; `auto` takes the model with the smallest leave-one-out error.
+    batch
+        Global batch M of the job, and of measurements that do not name theirs.
+    measurements
+        Path of a CSV file with the columns workers and steps_per_s, and ps and batch where they matter,
+        relative to the document.
+    allow_rank_deficient
+        Accept coefficients that the measurements leave undetermined.
+    """
+
+    model: Literal["auto", "ps_sync", "ps_async", "ring_allreduce"] = "auto"
+    batch: Positive | None = None
+    measurements: Name
+    allow_rank_deficient: Flag = False
+
+
+class _OrMeasured:
+    """Makes the JSON Schema of a speed say that measurements may stand in its place."""
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        return {"anyOf": [dict(handler(schema)), MeasuredSpeed.model_json_schema()]}
+
+
+SpeedModel = Annotated[
+    PsSync | PsAsync | RingAllreduce | SpeedTable, Field(discriminator="model"), _OrMeasured()
+]
