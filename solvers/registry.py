@@ -14,6 +14,7 @@ def all_solvers() -> tuple[Solver, ...]:
     """Return every solver that is known, installed or not; importing a backend is left to its use."""
     from .allocation_brute_force import AllocationBruteForce
     from .allocation_cp_sat import AllocationCpSat
+    from .allocation_minlp import AllocationMinlp
     from .auto import Auto
     from .backends import BACKENDS
     from .best_fit import BestFit
@@ -29,6 +30,7 @@ def all_solvers() -> tuple[Solver, ...]:
         Auto(),
         *(Milp(backend) for backend in BACKENDS.values()),
         AllocationCpSat(),
+        AllocationMinlp(),
         StagingCpSat(),
         ConsolidationCpSat(),
         MarginalGain(),

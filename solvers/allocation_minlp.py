@@ -1,0 +1,108 @@
+"""`minlp`: the algebraic model of allocation on SCIP; `allocation_algebra.py` states it."""
+
+from __future__ import annotations
+
+from importlib import metadata, util
+from typing import Any
+
+from ..formulations.allocation import AllocationFormulation
+from ..formulations.base import Formulation
+from ..instances.errors import OptionError
+from ..instances.speed import SpeedTable
+from .backends import BackendError
+from .base import Clock, Outcome, Solver
+from .options import SolveOptions
+from .result import Limit
+
+LIMITS: dict[str, Limit] = {
+    "timelimit": "time",
+    "memlimit": "memory",
+    "userinterrupt": "interrupt",
+    "nodelimit": "node",
+    "totalnodelimit": "node",
+    "stallnodelimit": "node",
+    "restartlimit": "node",
+    "sollimit": "node",
+    "bestsollimit": "node",
+}
+"""What stopped SCIP, by its status."""
+
+
+class AllocationMinlp(Solver):
+    """The algebraic model with whole numbers of tasks, solved by spatial branch and bound."""
+
+    name = "minlp"
+    kinds = ("allocation",)
+    proves = True
+    features = frozenset({"memory_limit", "warm_start", "backend_options"})
+    what = "algebraic mixed-integer nonlinear model on SCIP; takes no speed tables"
+
+    def unavailable(self) -> str | None:
+        """Return why PySCIPOpt cannot be used."""
+        if util.find_spec("pyscipopt") is not None:
+            return None
+        return "PySCIPOpt is not installed; pip install clusterplan[scip]"
+
+    def solve(self, formulation: Formulation[Any, Any], options: SolveOptions, clock: Clock) -> Outcome:
+        """Build the model and solve it with SCIP."""
+        from .allocation_algebra import AlgebraicModel
+
+        assert isinstance(formulation, AllocationFormulation)
+        _refuse_tables(formulation)
+        algebra = AlgebraicModel(formulation)
+        model = algebra.model
+        outcome = Outcome(
+            backend=f"SCIP in PySCIPOpt {metadata.version('pyscipopt')}", build_s=clock.elapsed_s
+        )
+        _configure(model, options, clock)
+        if options.warm_start is not None:
+            outcome.plan = formulation.parse_plan(options.warm_start)
+            start = model.createSol()
+            for variable, value in algebra.encode(outcome.plan, formulation.evaluate(outcome.plan)[0]):
+                model.setSolVal(start, variable, value)
+            model.addSol(start)
+        if clock.expired:
+            outcome.limit = "time"
+            return outcome
+        model.optimize()
+        status, found = model.getStatus(), model.getNSols() > 0
+        if status not in LIMITS and status not in ("optimal", "gaplimit", "infeasible", "inforunbd"):
+            raise BackendError(f"SCIP stopped with status {status!r}")
+        outcome.limit = LIMITS.get(status, "none")
+        outcome.infeasible = status in ("infeasible", "inforunbd")
+        bound = float(model.getDualbound())
+        if not outcome.infeasible and abs(bound) < model.infinity():
+            outcome.bounds = (bound * algebra.scale,)
+        if found:
+            outcome.plan = algebra.decode(model.getBestSol())
+        return outcome
+
+
+def _refuse_tables(formulation: AllocationFormulation) -> None:
+    for job in formulation.instance.jobs:
+        for variant in job.variants:
+            if isinstance(variant.speed, SpeedTable):
+                raise OptionError(
+                    f"solver 'minlp' needs a formula for every speed, but variant {variant.name!r} of job "
+                    f"{job.name!r} has a table; 'auto', 'milp' and 'cp-sat' take tables"
+                )
+
+
+def _configure(model: Any, options: SolveOptions, clock: Clock) -> None:
+    # SCIP's default tolerances move small figures by more than the gap that is asked for.
+    settings: dict[str, Any] = {
+        "numerics/feastol": 1e-9,
+        "numerics/dualfeastol": 1e-9,
+        "limits/gap": options.gap / 2,
+    }
+    if clock.remaining_s is not None:
+        settings["limits/time"] = clock.remaining_s
+    if options.seed is not None:
+        settings["randomization/randomseedshift"] = options.seed % 2**31
+    if options.memory_limit_gib is not None:
+        settings["limits/memory"] = 1024 * options.memory_limit_gib
+    for key, value in {**settings, **options.backend_options}.items():
+        try:
+            model.setParam(key, value)
+        except (KeyError, LookupError, ValueError, TypeError) as error:
+            raise OptionError(f"SCIP does not accept the option {key!r} = {value!r}: {error}") from None
