@@ -82,6 +82,42 @@ def tiresias(
 
 
 @importers.command()
+def pollux(
+    app: Annotated[
+        list[Path],
+        typer.Option(help="Folder with placements.csv and scalability.csv of an application; repeatable."),
+    ],
+    gpus: Annotated[int, typer.Option(help="GPUs of the cluster.", min=1)],
+    speed: Annotated[
+        Literal["ring", "table"], typer.Option(help="Fit ring_allreduce, or offer what was measured.")
+    ] = "ring",
+    batch: Annotated[
+        str | None,
+        typer.Option(help="Global batches, such as bert=48,cifar10=4096; by default what four GPUs take."),
+    ] = None,
+    samples: Annotated[
+        str | None, typer.Option(help="Samples still to be trained, such as imagenet=1.2e8.")
+    ] = None,
+    steps: Annotated[
+        float, typer.Option(help="Steps still to be made by jobs that --samples does not name.")
+    ] = 10_000,
+    output: Output = None,
+) -> None:
+    """Measured step times of ring all-reduce training (Pollux, OSDI'21): an allocation instance."""
+    from ..instances.importers.pollux import import_pollux
+
+    instance = import_pollux(
+        app,
+        gpus,
+        speed,
+        _pairs(batch, "--batch", int) if batch else None,
+        _pairs(samples, "--samples", float) if samples else None,
+        steps,
+    )
+    _emit(instance, output)
+
+
+@importers.command()
 def sailor(
     model_dir: Annotated[
         Path, typer.Option(help="Folder of one model's profiles, such as profiles/OPT-350.")

@@ -7,7 +7,8 @@ source lacks and the importer assumes stands in the instance's `assumptions`, in
 from __future__ import annotations
 
 from .gavel import import_gavel
+from .pollux import import_pollux
 from .sailor import import_sailor
 from .tiresias import import_tiresias
 
-__all__ = ["import_gavel", "import_sailor", "import_tiresias"]
+__all__ = ["import_gavel", "import_pollux", "import_sailor", "import_tiresias"]

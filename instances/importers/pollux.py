@@ -1,0 +1,267 @@
+"""Pollux: measured step times of data-parallel training with ring all-reduce (OSDI'21 artifact).
+
+Each application is a folder with two CSV files. ``placements.csv`` has placement (one digit a server, the
+GPUs used there: ``44`` is 4 + 4 GPUs), local_bsz and step_time; ``scalability.csv`` has num_nodes,
+num_replicas, local_bsz and step_time. Other columns are not used. A step is one batch of local_bsz samples
+on every GPU, so its global batch is GPUs × local_bsz and grows with the GPUs.
+
+A job here trains with one global batch M, whatever its GPUs, because a step must be the same work in every
+configuration for its remaining steps to be a number. On w GPUs each has M/w samples a step, and the step
+takes what was measured at w GPUs and that local batch. So ``ring_allreduce`` is fitted to all measurements
+with M = GPUs × local_bsz of each, which also keeps its four coefficients apart, and the job's M is put into
+the fitted formula; a table takes the step time at M/w between the measured local batches by linear
+interpolation. Numbers of GPUs at which M/w lies outside the measured local batches are not offered: below
+them memory would not do without accumulating gradients, and above them nothing was measured.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
+
+import numpy as np
+from pydantic import Field
+
+from ..allocation import AllocationInstance
+from ..errors import Fault, InstanceError
+from ..fields import Model, Name, Positive, PositiveCount, repeated
+from ..fits import SpeedFit, SpeedPoint, fit_speed
+from ..reading import fail, numbered_rows, read_text
+from ..validation import validated
+
+SOURCE = "petuum/adaptdl (branch osdi21-artifact, commit c793c70, Apache-2.0)"
+SHARES = 4
+"""By default M is what so many GPUs take at most."""
+
+Seconds = Annotated[Positive, Field(ge=1e-9, le=1e9)]
+LocalBatch = Annotated[PositiveCount, Field(le=1_000_000)]
+
+
+class _Options(Model):
+    gpus: PositiveCount
+    speed: Literal["ring", "table"]
+    batch: dict[Name, Annotated[PositiveCount, Field(le=1_000_000_000)]]
+    samples: dict[Name, Positive]
+    steps: Positive
+
+
+class _Placement(Model):
+    placement: Annotated[Name, Field(pattern=r"^[1-9]{1,100}$")]
+    local_bsz: LocalBatch
+    step_time: Seconds
+
+    @property
+    def gpus(self) -> int:
+        return sum(map(int, self.placement))
+
+
+class _Scalability(Model):
+    num_replicas: Annotated[PositiveCount, Field(le=100_000)]
+    local_bsz: LocalBatch
+    step_time: Seconds
+
+    @property
+    def gpus(self) -> int:
+        return self.num_replicas
+
+
+RowT = TypeVar("RowT", _Placement, _Scalability)
+
+
+@dataclass(frozen=True)
+class _App:
+    """The measurements of one application: GPUs, samples a GPU and step, seconds a step."""
+
+    name: str
+    points: Sequence[tuple[int, int, float]]
+    batch: int
+
+    def times(self) -> dict[int, tuple[list[int], list[float]]]:
+        """Return for each number of GPUs the local batches in order, and the mean step time at each."""
+        found: dict[int, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
+        for gpus, local, step_s in self.points:
+            found[gpus][local].append(step_s)
+        return {
+            gpus: (sorted(cells), [float(np.mean(cells[local])) for local in sorted(cells)])
+            for gpus, cells in sorted(found.items())
+        }
+
+    def rows(self, most: int) -> dict[int, float]:
+        """Return the step time with the global batch on each number of GPUs where it was measured."""
+        return {
+            gpus: float(np.interp(self.batch / gpus, locals_, seconds))
+            for gpus, (locals_, seconds) in self.times().items()
+            if gpus <= most and locals_[0] <= self.batch / gpus <= locals_[-1]
+        }
+
+
+def import_pollux(
+    folders: Sequence[Path],
+    gpus: int,
+    speed: Literal["ring", "table"] = "ring",
+    batch: Mapping[str, int] | None = None,
+    samples: Mapping[str, float] | None = None,
+    steps: float = 10_000,
+) -> AllocationInstance:
+    """Return an allocation instance with one job for each application.
+
+    Parameters
+    ----------
+    folders
+        One for each application, named after it, with placements.csv and scalability.csv.
+    gpus
+        How many GPUs the cluster has.
+    speed
+        `ring` fits `ring_allreduce`; `table` offers only the numbers of GPUs that were measured.
+    batch
+        Application → global batch M; by default four times its largest measured local batch.
+    samples
+        Application → samples still to be trained; the job has samples/M steps to make.
+    steps
+        Remaining steps of the jobs that `samples` does not name.
+
+    Raises
+    ------
+    InstanceError
+        If a file or an option is wrong; one fault a line.
+    """
+    given = {
+        "gpus": gpus,
+        "speed": speed,
+        "batch": dict(batch or {}),
+        "samples": dict(samples or {}),
+        "steps": steps,
+    }
+    options = validated(_Options, given, "options")
+    apps = _read_apps(folders, options)
+    jobs = [_job(app, options) for app in apps]
+    document = {
+        "schema_version": 1,
+        "kind": "allocation",
+        "name": f"pollux-{'-'.join(app.name for app in apps)}"[:200],
+        "source": f"placements.csv and scalability.csv of {', '.join(app.name for app in apps)}, "
+        f"in the layout of {SOURCE}",
+        "assumptions": [*_assumptions(options), *(sentence for _, sentence in jobs)],
+        "resources": {"gpu": options.gpus},
+        "jobs": [job for job, _ in jobs],
+    }
+    return validated(AllocationInstance, document, "pollux")
+
+
+def _read_apps(folders: Sequence[Path], options: _Options) -> list[_App]:
+    names = [folder.resolve().name for folder in folders]
+    if not names:
+        raise fail("options", "is empty; give at least one folder with placements.csv", "folders")
+    faults = [Fault("options", path, what) for path, what in repeated(names, "folders")]
+    for key in ("batch", "samples"):
+        unknown = [name for name in getattr(options, key) if name not in names]
+        what = f"unknown application; allowed: {', '.join(names)}"
+        faults += [Fault("options", f"{key}.{name}", what) for name in unknown]
+    if faults:
+        raise InstanceError(faults)
+    apps = []
+    for name, folder in zip(names, folders, strict=True):
+        try:
+            points = [
+                *_read(folder / "placements.csv", _Placement),
+                *_read(folder / "scalability.csv", _Scalability),
+            ]
+        except InstanceError as error:
+            faults += error.faults
+            continue
+        largest = max(local for _, local, _ in points)
+        apps.append(_App(name, points, options.batch.get(name, SHARES * largest)))
+    if faults:
+        raise InstanceError(faults)
+    return apps
+
+
+def _read(path: Path, model: type[RowT]) -> list[tuple[int, int, float]]:
+    source = str(path)
+    header, rows = numbered_rows(read_text(path), source)
+    missing = [name for name in model.model_fields if name not in header]
+    if missing:
+        needed = ", ".join(model.model_fields)
+        raise fail(source, f"has no column {', '.join(missing)}; needed: {needed}", "line 1")
+    points: list[tuple[int, int, float]] = []
+    faults: list[Fault] = []
+    for line, cells in rows:
+        used = {name: cells[name] for name in model.model_fields if name in cells}
+        try:
+            row = validated(model, used, f"{source}: line {line}")
+        except InstanceError as error:
+            faults += error.faults
+        else:
+            points.append((row.gpus, row.local_bsz, row.step_time))
+    if faults:
+        raise InstanceError(faults)
+    return points
+
+
+def _fitted(app: _App) -> SpeedFit:
+    points = [
+        SpeedPoint(workers=gpus, steps_per_s=1.0 / step_s, batch=float(gpus * local))
+        for gpus, local, step_s in app.points
+    ]
+    return fit_speed(points, "ring_allreduce", app.batch, source=app.name)
+
+
+def _job(app: _App, options: _Options) -> tuple[dict[str, Any], str]:
+    """Return a job, and the sentence that says what was assumed of it."""
+    rows = app.rows(options.gpus)
+    if not rows:
+        least, most = _fitting_batches(app, options.gpus)
+        what = f"is {app.batch}, which no measured number of GPUs up to {options.gpus} can train; "
+        raise fail("options", f"{what}measured are global batches of {least} to {most}", f"batch.{app.name}")
+    variant: dict[str, Any] = {"name": "gpu", "worker_demand": {"gpu": 1}}
+    if options.speed == "table":
+        listed = [{"workers": gpus, "steps_per_s": 1.0 / step_s} for gpus, step_s in rows.items()]
+        variant["speed"] = {"model": "table", "rows": listed}
+        how = f"speeds measured at {len(rows)} numbers of GPUs"
+    else:
+        fit = _fitted(app)
+        variant |= {"workers": {"min": min(rows), "max": max(rows)}, "speed": fit.fields()}
+        how = (
+            f"speed fitted to {fit.points} step times, MAPE {100 * fit.mape:.1f} %, leave-one-out error "
+            f"{100 * fit.leave_one_out:.1f} %"
+        )
+    asked = options.samples.get(app.name)
+    work = f"{options.steps:,.10g} steps" if asked is None else f"{asked:,.10g} samples"
+    steps = options.steps if asked is None else asked / app.batch
+    job = {"name": app.name, "remaining_steps": steps, "variants": [variant]}
+    return job, (
+        f"Job {app.name!r}: {work} of work left, global batch {app.batch}, "
+        f"{min(rows)} to {max(rows)} GPUs, {how}."
+    )
+
+
+def _fitting_batches(app: _App, gpus: int) -> tuple[int, int]:
+    """Return the smallest and largest global batch measured with so many GPUs, of all if there is none."""
+    times = app.times()
+    within = {number: cells for number, cells in times.items() if number <= gpus} or times
+    return (
+        min(number * cells[0][0] for number, cells in within.items()),
+        max(number * cells[0][-1] for number, cells in within.items()),
+    )
+
+
+def _assumptions(options: _Options) -> Iterable[str]:
+    yield "All jobs are present at once; their remaining work is not in the source but an option."
+    yield (
+        "A step is one global batch, the same at every number of GPUs and divided evenly among them; the "
+        "measured steps have a fixed batch for each GPU instead, and the speed is looked up at the share."
+    )
+    yield (
+        "Numbers of GPUs at which a GPU's share of the batch lies outside the measured local batches are not "
+        "offered; gradients are not accumulated."
+    )
+    yield (
+        "Step times count the same for all placements of as many GPUs, so a plan has the speed of an "
+        "average placement, faster on one server and slower where it is spread."
+    )
+    if options.speed == "table":
+        yield "Between two measured local batches the step time is interpolated linearly."
+    yield "A worker takes one GPU; CPU and memory of the jobs are not in the source and not asked for."
