@@ -19,12 +19,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from .allocation_menu import Floats, Menu
+from .allocation_menu import Floats, Ints, Menu
 from .base import loosened
 
 MARGIN = 1e-13
 """Relative; some hundred roundings of 2⁻⁵³ lie within, and sums over jobs are made by `math.fsum`."""
-JOBS_AT_ONCE = 16_384
+JOBS_AT_ONCE = 4096
 
 
 def price_bound(menu: Menu, prices: Floats) -> float:
@@ -36,8 +36,8 @@ def price_bound(menu: Menu, prices: Floats) -> float:
         λ, shape (R,), in seconds per unit of each row of `menu.capacity`; negative ones count as 0.
     """
     prices = np.maximum(prices, 0.0)
-    least = math.fsum(math.fsum(part) for part in _least(menu, prices, menu.cost))
-    return least * (1 - MARGIN) - _worth(menu, prices) * (1 + MARGIN)
+    least = least_priced(menu, prices, menu.cost)
+    return least * (1 - MARGIN) - priced_capacity(menu, prices) * (1 + MARGIN)
 
 
 def makespan_price_bound(menu: Menu, prices: Floats) -> float:
@@ -67,21 +67,28 @@ def makespan_price_bound(menu: Menu, prices: Floats) -> float:
 
 def proves_none_before(menu: Menu, prices: Floats, time_s: float) -> bool:
     """Return whether the prices prove that no plan has a makespan below `time_s`."""
-    zero = np.zeros_like(menu.time_s)
-    late = np.where(menu.time_s < time_s, zero, math.inf)
-    least = math.fsum(math.fsum(part) for part in _least(menu, prices, late))
-    return least * (1 - MARGIN) > _worth(menu, prices) * (1 + MARGIN)
+    late = np.where(menu.time_s < time_s, 0.0, math.inf)
+    least = least_priced(menu, prices, late)
+    return least * (1 - MARGIN) > priced_capacity(menu, prices) * (1 + MARGIN)
 
 
-def _worth(menu: Menu, prices: Floats) -> float:
+def priced_capacity(menu: Menu, prices: Floats) -> float:
     """Return λ·C for the capacity that a plan may take."""
     return math.fsum(p * loosened(c) for p, c in zip(prices.tolist(), menu.capacity.tolist(), strict=True))
 
 
-def _least(menu: Menu, prices: Floats, cost: Floats) -> Iterator[Floats]:
-    """Yield min_k (cost_k + λ·a_k) of each job, some jobs at a time."""
-    jobs = len(menu.start) - 1
-    for first in range(0, jobs, JOBS_AT_ONCE):
-        start = menu.start[first : min(first + JOBS_AT_ONCE, jobs) + 1]
+def least_priced(menu: Menu, prices: Floats, cost: Floats) -> float:
+    """Return Σ_j min_k (cost_k + λ·a_k)."""
+    return math.fsum(math.fsum(low) for _, _, low in priced_parts(menu, prices, cost))
+
+
+def priced_parts(menu: Menu, prices: Floats, cost: Floats) -> Iterator[tuple[Ints, Floats, Floats]]:
+    """Yield some jobs at a time: their offsets in the menu, cost_k + λ·a_k of their rows, and the least.
+
+    Offsets have one entry more than there are jobs.
+    """
+    for first in range(0, menu.jobs, JOBS_AT_ONCE):
+        start = menu.start[first : first + JOBS_AT_ONCE + 1]
         part = slice(int(start[0]), int(start[-1]))
-        yield np.minimum.reduceat(cost[part] + menu.demand[part] @ prices, start[:-1] - start[0])
+        value = cost[part] + menu.demand[part] @ prices
+        yield start, value, np.minimum.reduceat(value, start[:-1] - start[0])

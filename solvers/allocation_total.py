@@ -1,0 +1,175 @@
+"""Least total completion time of an allocation: prices, fixing, core.
+
+1. Prices: the Lagrangian dual bounds the optimum from below, and its reduced costs say what every
+   configuration costs at least beyond that bound.
+2. A plan, rounded from the prices: a configuration whose reduced cost exceeds the distance between plan
+   and bound is in no better plan, and is gone for good.
+3. Core: what is left is solved exactly. The first cores hold only the rows of least reduced cost; they
+   find better plans, which leave fewer rows to the last one.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ..formulations.allocation import AllocationFormulation
+from ..formulations.allocation_certificate import certificate
+from ..formulations.allocation_menu import Floats, Ints
+from ..formulations.allocation_prices import price_bound
+from .base import Clock, Outcome
+from .core_milp import CoreAnswer, solve_core
+from .lagrangian_dual import Dual, best_prices
+from .marginal_gain import MarginalGain
+from .multiple_choice import MultipleChoice
+from .options import SolveOptions
+from .price_rounding import round_prices
+from .result import Limit
+
+FIRST_CORE = 300
+"""Rows of the first core beyond one for each job."""
+GROWTH = 4
+MOST_ROWS = 2_000_000
+"""Of a core; a larger one is not tried."""
+NODES = 1000
+"""Of the search in a core that does not hold every row that matters."""
+ENOUGH = 0.5
+"""Share of the requested gap at which a plan is good enough to stop looking for a better one."""
+CLOSE = 1e-9
+"""Relative; reduced costs are compared with this much to spare."""
+
+
+def solve_total(formulation: AllocationFormulation, options: SolveOptions, clock: Clock) -> Outcome:
+    """Return a plan, the bound that was proven, prices and a certificate."""
+    search = Search(formulation, options, clock)
+    return search.outcome() if search.impossible else search.run()
+
+
+class Search:
+    """The state of the search: the best plan so far, in rows of the menu, and the best bound.
+
+    Parameters
+    ----------
+    formulation
+        Of the total completion time.
+    """
+
+    def __init__(self, formulation: AllocationFormulation, options: SolveOptions, clock: Clock) -> None:
+        self.formulation, self.options, self.clock = formulation, options, clock
+        menu = formulation.menu
+        self.problem = MultipleChoice.of(menu, menu.cost)
+        self.dual: Dual = best_prices(self.problem, clock, max(1e-10, options.gap / 100))
+        self.bound = price_bound(menu, self.dual.prices)
+        self.rows: Ints | None = None
+        self.value = math.inf
+        self.limit: Limit = "none"
+        self.impossible = self.dual.unbounded
+        self.trace: list[tuple[float, float | None, float | None]] = []
+        self.note()
+
+    def note(self) -> None:
+        """Add a line to the trace."""
+        value = None if self.rows is None else self.value
+        self.trace.append((self.clock.elapsed_s, value, self.bound))
+
+    def offer(self, rows: Ints | None) -> None:
+        """Take rows of the menu, one of each job, if they keep the limits and cost less than the best."""
+        if rows is not None and self.problem.fits(rows):
+            value = self.problem.value(rows)
+            if value < self.value:
+                self.rows, self.value = rows, value
+                self.note()
+
+    @property
+    def proven(self) -> bool:
+        """Whether plan and bound are as close as was asked."""
+        return self.value - self.bound <= self.options.gap * abs(self.value)
+
+    def run(self) -> Outcome:
+        """Find a first plan, then solve cores until it is proven or the time is up."""
+        reduced = self.problem.reduced_costs(self.dual.prices)
+        self.first_plan(reduced)
+        wanted = FIRST_CORE
+        while not (self.proven or self.impossible or self.limit != "none"):
+            if self.clock.expired:
+                self.limit = "time"
+                break
+            reach = _reach(reduced, self.problem.jobs + wanted)
+            most = (self.value - self.bound) * (1 + CLOSE) + CLOSE * abs(self.value)
+            complete = reach >= most
+            core = self.problem.only(reduced <= min(reach, most) + CLOSE * abs(self.bound))
+            if len(core.cost) > MOST_ROWS + core.jobs:
+                self.limit = "memory"
+                break
+            self.take(core, self.solve(core, complete), complete)
+            if complete:
+                break
+            wanted *= GROWTH
+        return self.outcome()
+
+    def first_plan(self, reduced: Floats) -> None:
+        """Start from a given plan, the rounded prices and, if all fails, marginal gain."""
+        menu_rows = self.problem.jobs + max(4 * FIRST_CORE, self.problem.jobs)
+        if self.options.warm_start is not None:
+            self.offer(self.formulation.rows_of(self.formulation.parse_plan(self.options.warm_start)))
+        near = self.problem.only(reduced <= _reach(reduced, menu_rows))
+        for problem in (near, self.problem):
+            rows = round_prices(problem, self.dual.prices, self.clock)
+            if rows is not None:
+                self.offer(problem.row[rows])
+                return
+        if self.rows is None:
+            plan = MarginalGain().solve(self.formulation, SolveOptions(), self.clock).plan
+            self.offer(None if plan is None else self.formulation.rows_of(plan))
+
+    def solve(self, core: MultipleChoice, complete: bool) -> CoreAnswer:
+        """Solve a core as far as it helps."""
+        enough = ENOUGH * self.options.gap * abs(self.bound)
+        start = None if self.rows is None else np.searchsorted(core.row, self.rows)
+        if start is not None and not np.array_equal(core.row[np.minimum(start, len(core.row) - 1)], self.rows):
+            start = None  # the best plan has rows outside this core
+        return solve_core(
+            core,
+            self.clock,
+            self.options,
+            start=start,
+            target=self.bound + enough if enough else -math.inf,
+            gap=enough,
+            nodes=None if complete else NODES,
+        )
+
+    def take(self, core: MultipleChoice, answer: CoreAnswer, complete: bool) -> None:
+        """Learn from what was found in a core."""
+        if answer.rows is not None:
+            self.offer(core.row[answer.rows])
+        if answer.limit != "node":
+            self.limit = answer.limit
+        if complete:
+            if math.isinf(answer.bound) and answer.bound > 0 and self.rows is None:
+                self.impossible = True
+                return
+            self.bound = max(self.bound, min(answer.bound, self.value))
+            self.note()
+
+    def outcome(self) -> Outcome:
+        """Return what is known."""
+        menu, prices = self.formulation.menu, self.dual.prices
+        priced = dict(zip(menu.rows, prices.tolist(), strict=True))
+        if self.impossible:
+            return Outcome(infeasible=True, certificate=certificate(menu, prices, None), trace=self.trace)
+        return Outcome(
+            None if self.rows is None else self.formulation.plan_of(self.rows),
+            (self.bound,),
+            limit=self.limit,
+            prices=priced,
+            certificate=certificate(menu, prices, self.bound),
+            trace=self.trace,
+        )
+
+
+def _reach(reduced: Floats, count: int) -> float:
+    """Return the reduced cost that so many rows do not exceed; infinite if there are no more rows."""
+    if count >= len(reduced):
+        return math.inf
+    return float(np.partition(reduced, count)[count])

@@ -1,0 +1,168 @@
+"""The core of a multiple-choice knapsack, what prices leave open, as a small mixed-integer program on HiGHS.
+
+Jobs with one row left are constants. Costs are taken relative to each job's first row and limits relative
+to what the constants leave, both scaled to moderate figures, because HiGHS works with absolute tolerances.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..formulations.allocation_menu import Floats, Ints
+from .backends import BackendError
+from .base import Clock
+from .multiple_choice import MultipleChoice
+from .options import SolveOptions
+from .result import Limit
+
+TOLERANCES = ("mip_feasibility_tolerance", "primal_feasibility_tolerance", "dual_feasibility_tolerance")
+
+
+@dataclass(frozen=True)
+class CoreAnswer:
+    """What was found out about a core.
+
+    Attributes
+    ----------
+    rows
+        Row of the core of each job, None if no choice was found that keeps the limits.
+    bound
+        No choice costs less; infinite if none keeps the limits.
+    limit
+        What stopped HiGHS, `none` if it ended or reached the target.
+    """
+
+    rows: Ints | None
+    bound: float
+    limit: Limit = "none"
+
+
+def solve_core(
+    problem: MultipleChoice,
+    clock: Clock,
+    options: SolveOptions,
+    *,
+    start: Ints | None = None,
+    target: float = -math.inf,
+    gap: float = 0.0,
+    nodes: int | None = None,
+) -> CoreAnswer:
+    """Solve a core.
+
+    Parameters
+    ----------
+    start
+        Rows of the core, one of each job, to start from.
+    target
+        A choice that costs no more is good enough.
+    gap
+        Distance between choice and bound that is good enough.
+    nodes
+        Most nodes of the search; None for no limit.
+    """
+    counts = np.diff(problem.start)
+    base = problem.start[:-1]
+    free = np.flatnonzero(counts > 1)
+    constant, slack = problem.value(base), problem.limit - problem.take(base)
+    if not len(free):
+        fits = bool((slack >= 0).all())
+        return CoreAnswer(base if fits else None, constant if fits else math.inf)
+    rows = np.flatnonzero(np.repeat(counts > 1, counts))
+    owner = np.repeat(np.arange(len(free)), counts[free])
+    first = base[free][owner]
+    cost = problem.cost[rows] - problem.cost[first]
+    demand = problem.demand[rows] - problem.demand[first]
+    unit = _unit(cost)
+    model = _model(cost / unit, demand, slack, owner, len(free))
+    settings: dict[str, Any] = {"mip_abs_gap": max(gap / unit, 1e-9)}
+    if math.isfinite(target):
+        settings["objective_target"] = (target - constant) / unit
+    if nodes is not None:
+        settings["mip_max_nodes"] = nodes
+    known = None if start is None else np.isin(rows, start).astype(float)
+    values, bound, limit = _run(model, settings, clock, options, known)
+    if bound == math.inf:
+        return CoreAnswer(None, math.inf, limit)
+    lowest = constant + unit * bound
+    if values is None:
+        return CoreAnswer(None, lowest, limit)
+    chosen = base.copy()
+    order = np.lexsort((-values, owner))
+    chosen[free] = rows[order[np.unique(owner[order], return_index=True)[1]]]
+    # A choice may break a limit by the tolerance of HiGHS; its bound stands all the same.
+    return CoreAnswer(chosen if problem.fits(chosen) else None, lowest, limit)
+
+
+def _unit(cost: Floats) -> float:
+    """Return what costs are divided by, so that the largest is some thousands."""
+    largest = float(np.abs(cost).max())
+    return largest / 4096 if largest > 0 else 1.0
+
+
+def _model(cost: Floats, demand: Floats, slack: Floats, owner: Ints, jobs: int) -> Any:
+    """Return the model: one row of each job, R limits."""
+    import highspy
+    from scipy import sparse
+
+    columns, limits = demand.shape
+    largest = np.abs(demand).max(axis=0)
+    scale = np.where(largest > 0, largest, 1.0)
+    choice = sparse.csr_matrix((np.ones(columns), (owner, np.arange(columns))), shape=(jobs, columns))
+    matrix = sparse.vstack([choice, sparse.csr_matrix((demand / scale).T)]).tocsc()
+    lp = highspy.HighsLp()
+    lp.num_col_, lp.num_row_ = columns, jobs + limits
+    lp.col_cost_, lp.col_lower_, lp.col_upper_ = cost, np.zeros(columns), np.ones(columns)
+    lp.row_lower_ = np.concatenate([np.ones(jobs), np.full(limits, -highspy.kHighsInf)])
+    lp.row_upper_ = np.concatenate([np.ones(jobs), slack / scale])
+    lp.a_matrix_.format_ = highspy.MatrixFormat.kColwise
+    lp.a_matrix_.start_, lp.a_matrix_.index_ = matrix.indptr, matrix.indices
+    lp.a_matrix_.value_ = matrix.data
+    lp.integrality_ = [highspy.HighsVarType.kInteger] * columns
+    return lp
+
+
+def _run(
+    model: Any, settings: dict[str, Any], clock: Clock, options: SolveOptions, start: Floats | None
+) -> tuple[Floats | None, float, Limit]:
+    """Return the values of the columns, the bound, and what stopped HiGHS."""
+    import highspy
+
+    highs = highspy.Highs()
+    settings = {**dict.fromkeys(TOLERANCES, 1e-9), "output_flag": False, "mip_rel_gap": 0.0, **settings}
+    if clock.remaining_s is not None:
+        settings["time_limit"] = clock.remaining_s
+    if options.seed is not None:
+        settings["random_seed"] = options.seed % 2**31
+    if options.threads is not None:
+        settings["threads"] = options.threads
+        highspy.Highs.resetGlobalScheduler(True)
+    for key, value in settings.items():
+        if highs.setOptionValue(key, value) != highspy.HighsStatus.kOk:
+            raise BackendError(f"HiGHS does not accept the option {key!r} = {value!r}")
+    highs.passModel(model)
+    if start is not None:
+        solution = highspy.HighsSolution()
+        solution.col_value = start
+        highs.setSolution(solution)
+    highs.HandleKeyboardInterrupt = True
+    highs.solve()
+    kinds, status, info = highspy.HighsModelStatus, highs.getModelStatus(), highs.getInfo()
+    found = info.primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible
+    if status in (kinds.kInfeasible, kinds.kUnboundedOrInfeasible) and not found:
+        return None, math.inf, "none"
+    limits: dict[Any, Limit] = {
+        kinds.kTimeLimit: "time",
+        kinds.kInterrupt: "interrupt",
+        kinds.kMemoryLimit: "memory",
+        kinds.kIterationLimit: "node",
+        kinds.kSolutionLimit: "node",
+    }
+    if status not in limits and status not in (kinds.kOptimal, kinds.kObjectiveTarget):
+        raise BackendError(f"HiGHS stopped with status {highs.modelStatusToString(status)!r}")
+    bound = info.mip_dual_bound if abs(info.mip_dual_bound) < highspy.kHighsInf else -math.inf
+    values = np.array(highs.getSolution().col_value) if found else None
+    return values, float(bound), limits.get(status, "none")
