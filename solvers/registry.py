@@ -15,6 +15,7 @@ def all_solvers() -> tuple[Solver, ...]:
     from .allocation_brute_force import AllocationBruteForce
     from .allocation_cp_sat import AllocationCpSat
     from .allocation_minlp import AllocationMinlp
+    from .allocation_exact import AllocationExact
     from .auto import Auto
     from .backends import BACKENDS
     from .best_fit import BestFit
@@ -28,6 +29,7 @@ def all_solvers() -> tuple[Solver, ...]:
 
     return (
         Auto(),
+        AllocationExact(),
         *(Milp(backend) for backend in BACKENDS.values()),
         AllocationCpSat(),
         AllocationMinlp(),
