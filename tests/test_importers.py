@@ -15,9 +15,9 @@ from clusterplan.instances.base import Instance
 from clusterplan.instances.consolidation import ConsolidationInstance
 from clusterplan.instances.document import parse_instance, to_text
 from clusterplan.instances.errors import InstanceError
-from clusterplan.instances.importers import import_gavel, import_sailor, import_tiresias
+from clusterplan.instances.importers import import_gavel, import_pollux, import_sailor, import_tiresias
 from clusterplan.instances.importers.tiresias import TENSORS_MB
-from clusterplan.instances.speed import SpeedTable
+from clusterplan.instances.speed import RingAllreduce, SpeedTable
 from clusterplan.instances.staging import StagingInstance
 
 GPUS = {"v100": 36, "p100": 36, "k80": 36}
@@ -319,6 +319,144 @@ def test_tiresias_missing_file(tmp_path: Path) -> None:
     """A file that does not exist is a fault, not a traceback."""
     (fault,) = faults(lambda: import_tiresias(tmp_path / "no.csv", tmp_path / "no.csv"))
     assert fault.endswith("no.csv: there is no such file")
+
+
+# Pollux ----------------------------------------------------------------------------------------------
+
+POLLUX_APPS = ("bert", "cifar10", "deepspeech2", "imagenet")
+
+
+def real_pollux(shared_data: Path, apps: tuple[str, ...] = POLLUX_APPS, **over: Any) -> AllocationInstance:
+    return import_pollux([shared_data / "pollux" / app for app in apps], **{"gpus": 64, **over})
+
+
+@pytest.mark.parametrize(
+    ("app", "points", "error", "gpus"),
+    [
+        ("bert", 720, 7.9, (4, 12)),
+        ("cifar10", 1512, 11.5, (4, 64)),
+        ("deepspeech2", 952, 8.7, (4, 32)),
+        ("imagenet", 1152, 9.0, (4, 40)),
+    ],
+)
+def test_pollux_fits(shared_data: Path, app: str, points: int, error: float, gpus: tuple[int, int]) -> None:
+    """All measurements of both files make one formula, with an error of 8 to 12 %."""
+    instance = real_pollux(shared_data, (app,))
+    (job,) = instance.jobs
+    variant = job.variants[0]
+    assert isinstance(variant.speed, RingAllreduce)
+    assert variant.workers is not None
+    assert (variant.workers.min, variant.workers.max) == gpus
+    assert f"fitted to {points} step times, MAPE {error:.1f} %" in said(instance)
+    assert job.remaining_steps == 10_000
+    assert same_after_round_trip(instance)
+
+
+@pytest.mark.parametrize("app", POLLUX_APPS)
+def test_pollux_formula_and_table_agree(shared_data: Path, app: str) -> None:
+    """At the job's global batch the formula is near the step times that were measured."""
+    ring = real_pollux(shared_data, (app,)).jobs[0].variants[0].speed
+    table = real_pollux(shared_data, (app,), speed="table").jobs[0].variants[0].speed
+    assert isinstance(ring, RingAllreduce)
+    assert isinstance(table, SpeedTable)
+    errors = [abs(float(ring.step_time_s(0, row.workers)) * row.steps_per_s - 1) for row in table.rows]
+    assert sum(errors) / len(errors) < 0.25
+    assert table.rows[-1].steps_per_s > table.rows[0].steps_per_s
+
+
+def test_pollux_options(shared_data: Path) -> None:
+    """Batches and samples are by application; samples become steps of the global batch."""
+    batch, samples = {"imagenet": 1600}, {"imagenet": 1_600_000}
+    instance = real_pollux(shared_data, ("imagenet", "bert"), gpus=16, batch=batch, samples=samples)
+    imagenet, bert = instance.jobs
+    assert (imagenet.remaining_steps, bert.remaining_steps) == (1000, 10_000)
+    assert imagenet.variants[0].workers is not None
+    assert (imagenet.variants[0].workers.min, imagenet.variants[0].workers.max) == (8, 16)
+    assert instance.resources == {"gpu": 16}
+    assert "1,600,000 samples of work left, global batch 1600" in said(instance)
+
+
+PLACEMENTS = "placement,local_bsz,step_time,sync_time\n" + "".join(
+    f"{placement},{local},{0.1 + 0.01 * local + 0.02 * len(placement)},0.1\n"
+    for placement in ("1", "2", "11", "4", "44")
+    for local in (8, 16, 32)
+)
+SCALABILITY = "num_nodes,num_replicas,local_bsz,step_time,sync_time\n6,12,8,0.5,0.1\n6,12,16,0.6,0.1\n"
+
+
+def small_pollux(
+    folder: Path, placements: str = PLACEMENTS, scalability: str = SCALABILITY, **over: Any
+) -> AllocationInstance:
+    app = folder / "app"
+    app.mkdir(exist_ok=True)
+    (app / "placements.csv").write_text(placements)
+    (app / "scalability.csv").write_text(scalability)
+    return import_pollux([app], **{"gpus": 12, **over})
+
+
+def test_pollux_table_looks_up_the_share_of_the_batch(tmp_path: Path) -> None:
+    """With M = 48, two GPUs take 24 samples each: halfway between 16 and 32, averaged over placements."""
+    instance = small_pollux(tmp_path, speed="table", batch={"app": 48})
+    speed = instance.jobs[0].variants[0].speed
+    assert isinstance(speed, SpeedTable)
+    assert [row.workers for row in speed.rows] == [2, 4]
+    assert 1 / speed.rows[0].steps_per_s == pytest.approx(0.1 + 0.24 + 0.02 * 1.5)
+    assert "interpolated" in said(instance)
+
+
+def test_pollux_offers_only_what_was_measured(tmp_path: Path) -> None:
+    """Numbers of GPUs whose share of the batch was not measured, or that the cluster lacks, are left out."""
+    wide = small_pollux(tmp_path, batch={"app": 128}).jobs[0].variants[0].workers
+    assert wide is not None
+    assert (wide.min, wide.max) == (4, 12)
+    narrow = small_pollux(tmp_path, batch={"app": 128}, gpus=11).jobs[0].variants[0].workers
+    assert narrow is not None
+    assert (narrow.min, narrow.max) == (4, 8)
+    (line,) = faults(lambda: small_pollux(tmp_path, batch={"app": 1000}))
+    assert line.startswith("options: batch.app: is 1000, which no measured number of GPUs up to 12")
+    assert "global batches of 8 to 256" in line
+
+
+@pytest.mark.parametrize(
+    ("files", "words"),
+    [
+        ({"placements": PLACEMENTS + "1,8,-1,0\n"}, "placements.csv: line 17: step_time: is -1.0"),
+        ({"placements": PLACEMENTS + "1,8,nan,0\n"}, "placements.csv: line 17: step_time: is nan"),
+        ({"placements": PLACEMENTS + "104,8,1,0\n"}, "placements.csv: line 17: placement: "),
+        ({"placements": PLACEMENTS + "1,x,1,0\n"}, "placements.csv: line 17: local_bsz: is not a whole"),
+        ({"placements": PLACEMENTS + "1,8,1\n"}, "placements.csv: line 17: has 3 cells"),
+        ({"placements": "placement,step_time\n1,1\n"}, "placements.csv: line 1: has no column local_bsz"),
+        ({"scalability": SCALABILITY + "6,0,8,1,0\n"}, "scalability.csv: line 4: num_replicas: is 0"),
+        ({"scalability": ""}, "scalability.csv: is empty"),
+    ],
+)
+def test_pollux_bad_files(tmp_path: Path, files: dict[str, str], words: str) -> None:
+    """A malformed file is named with its line and column."""
+    (line,) = faults(lambda: small_pollux(tmp_path, **files))  # type: ignore[arg-type]
+    assert words in line
+
+
+@pytest.mark.parametrize(
+    ("over", "words"),
+    [
+        ({"gpus": 0}, "options: gpus: is 0"),
+        ({"batch": {"other": 5}}, "options: batch.other: unknown application; allowed: app"),
+        ({"samples": {"app": -5}}, "options: samples.app: is -5"),
+        ({"steps": 0}, "options: steps: is 0"),
+        ({"speed": "fast"}, "options: speed: is 'fast'; allowed: 'ring'"),
+    ],
+)
+def test_pollux_bad_options(tmp_path: Path, over: dict[str, Any], words: str) -> None:
+    """A wrong option is one fault with what is allowed."""
+    assert faults(lambda: small_pollux(tmp_path, **over))[0].startswith(words)
+
+
+def test_pollux_needs_folders(tmp_path: Path) -> None:
+    """Without folders there is nothing to import; a folder without files, or given twice, is a fault."""
+    assert "options: folders: is empty" in faults(lambda: import_pollux([], 4))[0]
+    assert "no such file" in faults(lambda: import_pollux([tmp_path], 4))[0]
+    small_pollux(tmp_path)
+    assert "already used" in faults(lambda: import_pollux([tmp_path / "app"] * 2, 4))[0]
 
 
 # Sailor ----------------------------------------------------------------------------------------------

@@ -4,16 +4,17 @@ Optimus's curve is l(k) = 1/(b0·k + b1) + b2 with b ≥ 0, for stochastic gradi
 
 1. Outliers are removed: points outside the range of their ten nearest neighbours, five on each side, by
    more than that range. Neighbours on one side only say nothing, so the first and last point stay.
-2. The loss is divided by its maximum, which makes δ a share of the largest loss. The coefficients that are
-   reported are for the loss as measured.
+2. The loss is divided by its maximum. The coefficients that are reported are for the loss as measured.
 3. b minimises the squared error of the loss: a start by non-negative least squares on 1/(l − b2) for
    several b2, then `scipy.optimize.least_squares` with bounds.
-4. A job has converged after n epochs in a row in each of which the fitted loss falls by less than δ. Epochs
-   count from step 0. The fall of an epoch only shrinks, so they are the first n such epochs.
+4. A job has converged after n epochs in a row in each of which the fitted loss falls by less than δ, a share
+   of the largest fitted loss, that at the first measured step: the largest measured one is large by its
+   noise. Epochs count from step 0. The fall of an epoch only shrinks, so they are the first n such epochs.
 5. The interval is that of a residual bootstrap: residuals, inflated by √(m/(m − 3)), are drawn with
    replacement and put on the fitted curve, the curve is fitted again, and the quantiles of the convergence
    step are the interval. It knows of noise that is independent from point to point and of no other error;
-   in particular not of a change of the learning rate to come.
+   in particular not of a change of the learning rate to come. On synthetic curves measured halfway the 90 %
+   interval held the true step in 83 to 97 % of the cases, least often where b2 is 0, its bound.
 """
 
 from __future__ import annotations
@@ -67,7 +68,8 @@ class LossFit(Model):
     mape
         Mean absolute relative error of the fitted loss over the points that were kept.
     steps_per_epoch, delta, patience
-        The rule: converged after `patience` epochs in a row with a fall below `delta` of the largest loss.
+        The rule: converged after `patience` epochs in a row with a fall below `delta` of the largest fitted
+        loss.
     last_step
         The last measured step, from which `remaining_steps` count.
     converged_step
@@ -99,7 +101,7 @@ class LossFit(Model):
 
 @dataclass(frozen=True)
 class _Rule:
-    """When a job has converged; δ is a share of the largest loss."""
+    """When a job has converged; δ is a share of the largest fitted loss."""
 
     steps_per_epoch: float
     delta: float
@@ -112,16 +114,17 @@ class _Rule:
         if not 1 <= self.patience <= 1_000_000:
             raise OptionError(f"patience {self.patience}: must be between 1 and 1,000,000 epochs")
 
-    def epochs(self, b: Floats, unit: float) -> float:
-        """Return after how many epochs a curve over steps of `unit` steps has converged.
+    def epochs(self, b: Floats, unit: float, first: float) -> float:
+        """Return after how many epochs a curve over units of `unit` steps, from `first` on, has converged.
 
         The fall over an epoch of S steps from step k is b0·S / (x·(x + b0·S)) with x = b0·k + b1; it is δ
         where x = (√((b0·S)² + 4·b0·S/δ) − b0·S) / 2.
         """
+        delta = self.delta * (1.0 / float(b[0] * first + b[1]) + float(b[2]))
         drop = float(b[0]) * self.steps_per_epoch / unit
         epoch = 0.0
         if drop > 0:
-            x = (math.sqrt(drop * drop + 4.0 * drop / self.delta) - drop) / 2.0
+            x = (math.sqrt(drop * drop + 4.0 * drop / delta) - drop) / 2.0
             level = (x - float(b[1])) / drop  # in epochs; there the fall is exactly δ, which is not below it
             epoch = math.floor(level) + 1.0 if level >= 0 else 0.0
         return epoch + self.patience
@@ -145,7 +148,7 @@ def fit_loss(
     steps_per_epoch
         How many steps one pass over the data takes.
     delta, patience
-        Converged is a job whose loss falls by less than `delta`, as a share of the largest measured loss, in
+        Converged is a job whose loss falls by less than `delta`, as a share of the largest fitted loss, in
         each of `patience` epochs in a row.
     confidence
         Level of the interval.
@@ -176,9 +179,9 @@ def fit_loss(
         raise points.fault(f"leaves fewer than {FEWEST_STEPS} points that differ once outliers are removed")
     b = _fit(k, share, _start(k, share))
     _check_falls(points, k, share, b)
-    epochs = _bootstrap(k, share, b, lambda b: rule.epochs(b, units[0]), seed)
-    tail = (1.0 - confidence) / 2.0
-    ends = [rule.epochs(b, units[0]), *map(float, np.quantile(epochs, [tail, 1.0 - tail]))]
+    first, tail = float(k.min()), (1.0 - confidence) / 2.0
+    epochs = _bootstrap(k, share, b, lambda b: rule.epochs(b, units[0], first), seed)
+    ends = [rule.epochs(b, units[0], first), *map(float, np.quantile(epochs, [tail, 1.0 - tail]))]
     steps = [end * steps_per_epoch for end in ends]
     return _report(points, (step, loss, kept), units, b, rule, steps, confidence)
 
@@ -229,7 +232,7 @@ def _start(k: Floats, loss: Floats) -> Floats:
     return min(tried, key=lambda pair: pair[0])[1]
 
 
-def _fit(k: Floats, loss: Floats, start: Floats) -> Floats:
+def _fit(k: Floats, loss: Floats, start: Floats, tolerance: float = 1e-12) -> Floats:
     """Return b ≥ 0 with the least squared error of the loss, from a start inside the bounds."""
     found = least_squares(
         lambda b: _curve(b, k) - loss,
@@ -237,8 +240,8 @@ def _fit(k: Floats, loss: Floats, start: Floats) -> Floats:
         jac=lambda b: _slopes(b, k),
         bounds=([0.0, _SMALL, 0.0], np.inf),
         x_scale=np.maximum(start, 1e-3),
-        xtol=1e-12,
-        ftol=1e-12,
+        xtol=tolerance,
+        ftol=tolerance,
     )
     return np.asarray(found.x, dtype=float)
 
@@ -264,7 +267,7 @@ def _bootstrap(
     residuals -= residuals.mean()
     generator = np.random.default_rng(seed)
     return [
-        epochs(_fit(k, np.maximum(fitted + generator.choice(residuals, len(k)), 0.0), b))
+        epochs(_fit(k, np.maximum(fitted + generator.choice(residuals, len(k)), 0.0), b, 1e-6))
         for _ in range(RESAMPLES)
     ]
 
