@@ -28,6 +28,7 @@ from ..instances.allocation import AllocationInstance
 from ..instances.base import Kind
 from ..instances.errors import TooLargeError
 from ..instances.job_table import JobTable
+from .allocation_certificate import certified_bound
 from .allocation_menu import UNPLACED, Floats, Ints, Menu, build_menu
 from .allocation_plan import (
     Entries,
@@ -37,6 +38,7 @@ from .allocation_plan import (
     read_entries,
     why_never,
 )
+from .allocation_prices import buy_next
 from .base import Diagnosis, Formulation, Objective, Violation, within
 from .textbook import ModelObjective, TextbookModel, at_most, new_problem
 
@@ -134,6 +136,18 @@ class AllocationFormulation(Formulation[AllocationInstance, JobAllocation]):
         if self.instance.objective == "makespan":
             return (float(np.minimum.reduceat(menu.time_s, menu.start[:-1]).max()),)
         return (math.fsum(np.minimum.reduceat(menu.cost, menu.start[:-1])),)
+
+    def certified_bounds(self, certificate: Any) -> tuple[float | None, ...]:
+        """Return the bound that the certificate's prices and cutoff prove, or the elementary one."""
+        elementary = self.elementary_bounds()[0]
+        if certificate is None or elementary is None:
+            return (elementary,)
+        proven = certified_bound(self.menu, self.instance.objective == "makespan", certificate)
+        return (elementary if proven is None else max(elementary, proven),)
+
+    def advice(self, prices: Mapping[str, float]) -> str | None:
+        """Return which resource saves most, for each USD/h where resources have prices."""
+        return buy_next(self.instance, prices)
 
     def elementary_infeasibility(self) -> Diagnosis | None:
         """Find a job that cannot run alone, or a resource that the smallest configurations overfill."""

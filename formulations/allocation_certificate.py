@@ -88,18 +88,15 @@ def _total_bound(menu: Menu, prices: Floats, cutoff: float | None) -> float:
 
 
 def _makespan_bound(menu: Menu, prices: Floats, cutoff: float | None) -> float:
-    priced = makespan_price_bound(menu, prices)
     claim = math.inf if cutoff is None else cutoff
-    if priced >= claim:
-        return priced
-    # Any choice of rows that end in time is a counterexample: with no costs, one below 0 + margin.
-    late = np.where(menu.time_s < claim, 0.0, math.inf)
     if proves_none_before(menu, prices, claim):
         return claim
+    # Any choice of rows that end in time is a counterexample: with no costs, one below 0 + margin.
+    late = np.where(menu.time_s < claim, 0.0, math.inf)
     choices = _survivors(menu, late, prices, _slack(menu, late, prices))
-    if choices is None or not none_below(choices, prices, 0.0):
-        return priced
-    return claim
+    if choices is not None and none_below(choices, prices, 0.0):
+        return claim
+    return makespan_price_bound(menu, prices)
 
 
 def _slack(menu: Menu, late: Floats, prices: Floats) -> float:

@@ -15,10 +15,11 @@ hold in exact arithmetic. C is the capacity that the check of a plan allows, a t
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
+from ..instances.allocation import AllocationInstance
 from .allocation_menu import Floats, Ints, Menu
 from .base import loosened
 
@@ -75,6 +76,27 @@ def proves_none_before(menu: Menu, prices: Floats, time_s: float) -> bool:
 def priced_capacity(menu: Menu, prices: Floats) -> float:
     """Return λ·C for the capacity that a plan may take."""
     return math.fsum(p * loosened(c) for p, c in zip(prices.tolist(), menu.capacity.tolist(), strict=True))
+
+
+def buy_next(instance: AllocationInstance, prices: Mapping[str, float]) -> str | None:
+    """Say what one more unit of each resource saves at most, and which to buy next.
+
+    Parameters
+    ----------
+    prices
+        λ of each row, in weighted job-seconds per unit.
+    """
+    saved = {name: prices[name] for name in instance.resources if prices.get(name, 0.0) > 0}
+    if not saved:
+        return "no resource is short: more of any would save nothing" if prices else None
+    parts = [f"{name} {amount / 3600:.4g}" for name, amount in sorted(saved.items(), key=lambda x: -x[1])]
+    text = f"one more unit saves at most, in weighted job-hours: {', '.join(parts)}"
+    usd = instance.prices_usd_per_hour
+    value = {name: amount / 3600 / usd[name] for name, amount in saved.items() if usd.get(name, 0.0) > 0}
+    if not value:
+        return text
+    best = max(value, key=lambda name: value[name])
+    return f"{text}; buy {best} next: at most {value[best]:.4g} job-hours saved for each USD/h spent on it"
 
 
 def least_priced(menu: Menu, prices: Floats, cost: Floats) -> float:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
@@ -137,6 +137,27 @@ class Formulation(ABC, Generic[InstanceT, EntryT]):
 
         The checker re-derives it, so it is the least that is certified about any plan.
         """
+
+    def certified_bounds(self, certificate: Any) -> tuple[float | None, ...]:
+        """Return for each objective the bound that is derived here, without trusting any solver.
+
+        Parameters
+        ----------
+        certificate
+            Plain data from a solver, None if there is none; what it claims is checked, never believed.
+
+        Returns
+        -------
+        bounds
+            At least the elementary ones; infinite if the certificate proves that there is no plan.
+        """
+        del certificate
+        return self.elementary_bounds()
+
+    def advice(self, prices: Mapping[str, float]) -> str | None:
+        """Return what prices say should be bought next, in a sentence; None where they say nothing."""
+        del prices
+        return None
 
     @abstractmethod
     def elementary_infeasibility(self) -> Diagnosis | None:

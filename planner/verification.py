@@ -7,6 +7,7 @@ again, and every stored figure has to agree. What only the solver vouches for is
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -93,7 +94,8 @@ def _plan_faults(formulation: Formulation[Any, Any], result: Result) -> Iterator
     if not broken:
         values = formulation.evaluate(result.plan)
         bounds = [record.bound for record in result.objectives]
-        derived = objective_records(formulation, values, bounds, result.options.gap)
+        certified = formulation.certified_bounds(result.certificate)
+        derived = objective_records(formulation, values, bounds, certified, result.options.gap)
         if len(result.objectives) != len(derived):
             yield f"objectives has {len(result.objectives)} records; the instance has {len(derived)}"
         for index, (old, new) in enumerate(zip(result.objectives, derived, strict=False)):
@@ -106,10 +108,8 @@ def _plan_faults(formulation: Formulation[Any, Any], result: Result) -> Iterator
 
 def _unchecked(result: Result) -> Iterator[str]:
     """Name what the result holds that this check says nothing about."""
-    if result.prices is not None:
+    if result.prices is not None and result.prices != (result.certificate or {}).get("prices"):
         yield f"prices, claimed by {_claimant(result)}"
-    if result.certificate is not None:
-        yield "certificate: this version cannot check it"
     if result.limit != "none":
         yield f"that a {result.limit} limit ended the solve"
     if result.status == "unknown":
@@ -147,6 +147,10 @@ def verify(instance: Instance, result: Result) -> Verification:
         elementary = formulation.elementary_infeasibility()
         if result.status == "infeasible" and elementary is not None:
             confirmed.append("infeasible: " + "; ".join(elementary.reasons))
+        elif (
+            result.status == "infeasible" and formulation.certified_bounds(result.certificate)[0] == math.inf
+        ):
+            confirmed.append("infeasible: the prices of the certificate prove that there is no plan")
         elif result.status == "infeasible":
             claimed.append(f"that no plan exists, claimed by {_claimant(result)}")
     faults += _headline_faults(result)

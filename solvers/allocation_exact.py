@@ -24,14 +24,8 @@ class AllocationExact(Solver):
     def solve(self, formulation: Formulation[Any, Any], options: SolveOptions, clock: Clock) -> Outcome:
         """Return a plan, its bound, prices and a certificate."""
         assert isinstance(formulation, AllocationFormulation)
-        build_s = _build(formulation, clock)
+        build_s = clock.elapsed_s
         makespan = formulation.instance.objective == "makespan"
         outcome = (solve_makespan if makespan else solve_total)(formulation, options, clock)
         outcome.build_s = build_s
         return outcome
-
-
-def _build(formulation: AllocationFormulation, clock: Clock) -> float:
-    """Make the menu and return when it was there."""
-    assert len(formulation.menu.rows)
-    return clock.elapsed_s

@@ -45,6 +45,11 @@ def solve_makespan(formulation: AllocationFormulation, options: SolveOptions, cl
     return _Search(formulation, options, clock).run()
 
 
+def round_makespan(formulation: AllocationFormulation, options: SolveOptions, clock: Clock) -> Outcome:
+    """Return the best plan that prices and repair give, the bound of the prices and a certificate."""
+    return _Search(formulation, options, clock, cores=False).run()
+
+
 @dataclass(frozen=True)
 class _Test:
     """What is known about a time: rows of a plan that keeps it, or that there is none."""
@@ -60,9 +65,14 @@ class _Search:
     ----------
     formulation
         Of the makespan.
+    cores
+        Whether what prices leave open is solved; without, the search ends there.
     """
 
-    def __init__(self, formulation: AllocationFormulation, options: SolveOptions, clock: Clock) -> None:
+    def __init__(
+        self, formulation: AllocationFormulation, options: SolveOptions, clock: Clock, cores: bool = True
+    ) -> None:
+        self.cores = cores
         self.formulation, self.options, self.clock = formulation, options, clock
         self.menu = formulation.menu
         self.problem = MultipleChoice.of(self.menu, np.zeros(len(self.menu.time_s)))
@@ -147,6 +157,8 @@ class _Search:
         mended = _repair(problem, problem.choose(prices)[1], reduced)
         if mended is not None:
             return _Test(problem.row[mended])
+        if not self.cores:
+            return _Test()
         waste = float(prices @ problem.limit) - value
         return self.settle(problem, reduced, waste + 1e-9, time, prices, thorough)
 
@@ -166,7 +178,9 @@ class _Search:
             reach = math.inf if count >= len(reduced) else float(np.partition(reduced, count)[count])
             complete = reach >= waste
             core = problem.only(reduced <= min(reach, waste))
-            answer = solve_core(core, self.clock, self.options, nodes=None if complete and thorough else NODES)
+            answer = solve_core(
+                core, self.clock, self.options, nodes=None if complete and thorough else NODES
+            )
             if answer.rows is not None:
                 return _Test(problem.row[np.searchsorted(problem.row, core.row[answer.rows])])
             if answer.limit not in ("none", "node"):

@@ -46,6 +46,14 @@ def solve_total(formulation: AllocationFormulation, options: SolveOptions, clock
     return search.outcome() if search.impossible else search.run()
 
 
+def round_total(formulation: AllocationFormulation, options: SolveOptions, clock: Clock) -> Outcome:
+    """Return the plan that the prices give by rounding and local search, their bound and a certificate."""
+    search = Search(formulation, options, clock)
+    if not search.impossible:
+        search.first_plan(search.problem.reduced_costs(search.dual.prices))
+    return search.outcome()
+
+
 class Search:
     """The state of the search: the best plan so far, in rows of the menu, and the best bound.
 
@@ -127,7 +135,9 @@ class Search:
         """Solve a core as far as it helps."""
         enough = ENOUGH * self.options.gap * abs(self.bound)
         start = None if self.rows is None else np.searchsorted(core.row, self.rows)
-        if start is not None and not np.array_equal(core.row[np.minimum(start, len(core.row) - 1)], self.rows):
+        if start is not None and not np.array_equal(
+            core.row[np.minimum(start, len(core.row) - 1)], self.rows
+        ):
             start = None  # the best plan has rows outside this core
         return solve_core(
             core,

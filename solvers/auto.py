@@ -9,13 +9,13 @@ from ..instances.errors import TooLargeError
 from .base import Clock, Outcome, Solver
 from .options import SolveOptions
 
-HEURISTICS = {"allocation": "marginal-gain", "staging": "greedy", "consolidation": "best-fit"}
+HEURISTICS = {"staging": "greedy", "consolidation": "best-fit"}
 PROVERS = {
-    "allocation": ("milp:highs", "cp-sat", "milp:cbc"),
+    "allocation": ("exact",),
     "staging": ("milp:highs", "milp:cbc", "cp-sat"),
     "consolidation": ("cp-sat", "milp:highs", "milp:cbc"),
 }
-"""In order of preference; the first that can be used here is taken."""
+"""In order of preference; the first that can be used here is taken. `exact` finds its own first plan."""
 
 HEURISTIC_SHARE = 0.2
 """The heuristic may take this share of the time, and at most `HEURISTIC_S` seconds."""
@@ -36,31 +36,36 @@ class Auto(Solver):
         from .registry import solvers_for
 
         usable = {solver.name: solver for solver in solvers_for(formulation.kind, available=True)}
-        heuristic = usable[HEURISTICS[formulation.kind]]
-        if options.warm_start is not None:
-            first = Outcome(formulation.parse_plan(options.warm_start))
-        else:
-            first = heuristic.solve(formulation, options, Clock(_patience(clock)))
-        plan = first.plan if first.plan is not None and not formulation.violations(first.plan) else None
         prover = next(usable[name] for name in PROVERS[formulation.kind] if name in usable)
+        plan, origin = _first(formulation, options, clock, usable.get(HEURISTICS.get(formulation.kind, "")))
         start = None if plan is None else tuple(entry.model_dump() for entry in plan)
         try:
             second = prover.solve(formulation, options.model_copy(update={"warm_start": start}), clock)
         except TooLargeError as error:
             if plan is None:
                 raise
-            return Outcome(plan, message=f"auto: {heuristic.name} alone, because for {prover.name}: {error}")
-        origin = "the warm start" if options.warm_start is not None else f"the plan of {heuristic.name}"
+            return Outcome(plan, message=f"auto: {origin} alone, because for {prover.name}: {error}")
         second.message = f"auto: {prover.name}" + (f" from {origin}" if start else "")
         wrong = second.plan is not None and bool(formulation.violations(second.plan))
         if plan is not None and (second.infeasible or wrong):
             says = "that no plan exists" if second.infeasible else "a plan that fails verification"
-            return Outcome(
-                plan, message=f"auto: {heuristic.name} alone, because {prover.name} returned {says}"
-            )
+            return Outcome(plan, message=f"auto: {origin} alone, because {prover.name} returned {says}")
         if second.plan is None and not second.infeasible:
             second.plan = plan
         return second
+
+
+def _first(
+    formulation: Formulation[Any, Any], options: SolveOptions, clock: Clock, heuristic: Solver | None
+) -> tuple[Any, str]:
+    """Return a first plan, which may be none, and where it is from."""
+    if options.warm_start is not None:
+        return formulation.parse_plan(options.warm_start), "the warm start"
+    if heuristic is None:
+        return None, ""
+    plan = heuristic.solve(formulation, options, Clock(_patience(clock))).plan
+    good = plan is not None and not formulation.violations(plan)
+    return plan if good else None, f"the plan of {heuristic.name}"
 
 
 def _patience(clock: Clock) -> float:

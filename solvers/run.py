@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import platform
 from importlib import metadata
 from typing import Any
@@ -72,6 +73,9 @@ def conclude(
 ) -> Result:
     """Turn a solver's outcome into a result, after verifying its plan."""
     plan = None if outcome.plan is None else tuple(outcome.plan)
+    certified = () if outcome.infeasible else formulation.certified_bounds(outcome.certificate)
+    if plan is None and any(bound is not None and math.isinf(bound) for bound in certified):
+        outcome.infeasible = True
     broken: list[Violation] = formulation.violations(plan) if plan is not None else []
     message, status = outcome.message, None
     records: tuple[ObjectiveRecord, ...] = ()
@@ -81,7 +85,8 @@ def conclude(
     elif not outcome.infeasible:
         values = formulation.evaluate(plan) if plan is not None else None
         wrong = _contradiction(formulation, outcome, values)
-        records = objective_records(formulation, values, outcome.bounds if not wrong else (), options.gap)
+        bounds = () if wrong else outcome.bounds
+        records = objective_records(formulation, values, bounds, certified, options.gap)
         if wrong:
             plan, status, message, records = None, "error", f"{solver} returned {wrong}", ()
         elif plan is not None:
@@ -115,9 +120,14 @@ def conclude(
         options=options,
         versions=_versions(),
         trace=tuple(outcome.trace),
-        message=message,
+        message=_with_advice(formulation, outcome, message),
         diagnosis=diagnosis if status == "infeasible" else None,
     )
+
+
+def _with_advice(formulation: Formulation[Any, Any], outcome: Outcome, message: str | None) -> str | None:
+    advice = formulation.advice(outcome.prices) if outcome.prices is not None else None
+    return "; ".join(part for part in (message, advice) if part) or None
 
 
 def _status(outcome: Outcome, plan: Any, records: tuple[ObjectiveRecord, ...]) -> Status:
@@ -158,19 +168,18 @@ def _snapped(objective: Objective, value: float | None, bound: float | None) -> 
 
 
 def objective_records(
-    formulation: Formulation[Any, Any], values: Any, bounds: Any, requested_gap: float
+    formulation: Formulation[Any, Any], values: Any, bounds: Any, certified_bounds: Any, requested_gap: float
 ) -> tuple[ObjectiveRecord, ...]:
     """Return what is known about each objective.
 
     A bound on a later objective holds only where the earlier ones are at their optimum, so it counts
-    only if they are proven; elementary bounds hold always.
+    only if they are proven; certified bounds hold always.
     """
     records, earlier_proven = [], True
     known = _padded(bounds, len(formulation.objectives))
     own = values or [None] * len(known)
-    elementary = formulation.elementary_bounds()
     for objective, value, claimed, certified in zip(
-        formulation.objectives, own, known, elementary, strict=True
+        formulation.objectives, own, known, certified_bounds, strict=True
     ):
         certified_bound = _snapped(objective, value, certified)
         bound = objective.tighter(
