@@ -14,8 +14,10 @@ def all_solvers() -> tuple[Solver, ...]:
     """Return every solver that is known, installed or not; importing a backend is left to its use."""
     from .allocation_brute_force import AllocationBruteForce
     from .allocation_cp_sat import AllocationCpSat
-    from .allocation_minlp import AllocationMinlp
     from .allocation_exact import AllocationExact
+    from .allocation_geometric import AllocationGeometric
+    from .allocation_lagrangian import AllocationLagrangian
+    from .allocation_minlp import AllocationMinlp
     from .auto import Auto
     from .backends import BACKENDS
     from .best_fit import BestFit
@@ -30,9 +32,11 @@ def all_solvers() -> tuple[Solver, ...]:
     return (
         Auto(),
         AllocationExact(),
+        AllocationLagrangian(),
         *(Milp(backend) for backend in BACKENDS.values()),
         AllocationCpSat(),
         AllocationMinlp(),
+        AllocationGeometric(),
         StagingCpSat(),
         ConsolidationCpSat(),
         MarginalGain(),
