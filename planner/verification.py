@@ -120,6 +120,10 @@ def _claimant(result: Result) -> str:
     return result.solver if result.backend is None else f"{result.solver} ({result.backend})"
 
 
+def _proves_infeasible(formulation: Formulation[Any, Any], certificate: Any) -> bool:
+    return any(bound is not None and math.isinf(bound) for bound in formulation.certified_bounds(certificate))
+
+
 def verify(instance: Instance, result: Result) -> Verification:
     """Check a result against its instance.
 
@@ -147,9 +151,7 @@ def verify(instance: Instance, result: Result) -> Verification:
         elementary = formulation.elementary_infeasibility()
         if result.status == "infeasible" and elementary is not None:
             confirmed.append("infeasible: " + "; ".join(elementary.reasons))
-        elif (
-            result.status == "infeasible" and formulation.certified_bounds(result.certificate)[0] == math.inf
-        ):
+        elif result.status == "infeasible" and _proves_infeasible(formulation, result.certificate):
             confirmed.append("infeasible: the prices of the certificate prove that there is no plan")
         elif result.status == "infeasible":
             claimed.append(f"that no plan exists, claimed by {_claimant(result)}")

@@ -80,7 +80,8 @@ class _Search:
         real = self.menu.limit > 0
         self.share = real / real.sum() if real.any() else np.zeros(len(real))
         self.low, self.proof = 0.0, np.zeros(len(real))
-        self.high, self.rows = math.inf, None
+        self.high = math.inf
+        self.rows: Ints | None = None
         self.limit: Limit = "none"
         self.trace: list[tuple[float, float | None, float | None]] = []
 
@@ -178,11 +179,10 @@ class _Search:
             reach = math.inf if count >= len(reduced) else float(np.partition(reduced, count)[count])
             complete = reach >= waste
             core = problem.only(reduced <= min(reach, waste))
-            answer = solve_core(
-                core, self.clock, self.options, nodes=None if complete and thorough else NODES
-            )
+            nodes = None if complete and thorough else NODES
+            answer = solve_core(core, self.clock, self.options, nodes=nodes)
             if answer.rows is not None:
-                return _Test(problem.row[np.searchsorted(problem.row, core.row[answer.rows])])
+                return _Test(core.row[answer.rows])
             if answer.limit not in ("none", "node"):
                 self.limit = answer.limit
                 return _Test()

@@ -134,11 +134,9 @@ class Search:
     def solve(self, core: MultipleChoice, complete: bool) -> CoreAnswer:
         """Solve a core as far as it helps."""
         enough = ENOUGH * self.options.gap * abs(self.bound)
-        start = None if self.rows is None else np.searchsorted(core.row, self.rows)
-        if start is not None and not np.array_equal(
-            core.row[np.minimum(start, len(core.row) - 1)], self.rows
-        ):
-            start = None  # the best plan has rows outside this core
+        start = None
+        if self.rows is not None and np.isin(self.rows, core.row, assume_unique=True).all():
+            start = np.searchsorted(core.row, self.rows)
         return solve_core(
             core,
             self.clock,

@@ -79,7 +79,9 @@ def _scale(problem: MultipleChoice) -> Floats:
     """Return a price of each limit at which it weighs as much as all costs together."""
     costs = float(np.abs(problem.cost).max()) * problem.jobs
     limit = np.maximum(problem.limit, problem.demand.max(axis=0))
-    return np.divide(max(costs, 1e-300), limit, out=np.ones(len(limit)), where=limit > 0)
+    scale = np.ones(len(limit))
+    np.divide(max(costs, 1e-300), limit, out=scale, where=limit > 0)
+    return scale
 
 
 def _within_growing_boxes(

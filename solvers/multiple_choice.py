@@ -61,7 +61,7 @@ class MultipleChoice:
             yield rows, slice(first, first + len(start) - 1), start - start[0]
 
     def choose(self, prices: Floats) -> tuple[Floats, Ints]:
-        """Return min_k (c_k + λ·a_k) of each job and the row where it is reached, two arrays of shape (J,)."""
+        """Return min_k (c_k + λ·a_k) of each job, and the row where it is reached; shapes (J,)."""
         least, rows = [], []
         for part, _, start in self.parts():
             value = self.demand[part] @ prices
