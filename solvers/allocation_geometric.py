@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..formulations.allocation import AllocationFormulation
+from ..formulations.allocation_certificate import certificate
 from ..formulations.allocation_prices import makespan_price_bound, price_bound
 from ..formulations.base import Formulation
 from ..formulations.monomials import monomials
@@ -23,8 +24,6 @@ from .base import Clock, Outcome, Solver
 from .geometric_program import GeometricProgram
 from .geometric_rounding import Rounding
 from .options import SolveOptions
-
-OTHERS = "'auto', 'milp' and 'cp-sat' take it"
 
 
 class AllocationGeometric(Solver):
@@ -49,14 +48,17 @@ class AllocationGeometric(Solver):
         build_s = clock.elapsed_s
         relaxed = program.solve(formulation.elementary_bounds()[0] or 1.0, options, clock)
         prove = makespan_price_bound if program.makespan else price_bound
-        bound = max(prove(menu, prices) for prices in (relaxed.prices, np.zeros(len(menu.rows))))
+        nothing = np.zeros(len(menu.rows))
+        prices = nothing if relaxed.prices is None else relaxed.prices
+        bound = max(prove(menu, prices), prove(menu, nothing))
         outcome = Outcome(build_s=build_s, infeasible=bound == np.inf)
         outcome.backend = f"cvxpy {metadata.version('cvxpy')} with Clarabel {metadata.version('clarabel')}"
+        outcome.certificate = certificate(menu, prices, None if outcome.infeasible else bound)
         if outcome.infeasible:
             return outcome
         outcome.bounds = (bound,)
-        if not program.makespan:
-            outcome.prices = dict(zip(menu.rows, relaxed.prices.tolist(), strict=True))
+        if relaxed.prices is not None and not program.makespan:
+            outcome.prices = dict(zip(menu.rows, prices.tolist(), strict=True))
         plan = Rounding(formulation, program, relaxed).plan(clock)
         notes = (
             [] if relaxed.status == "optimal" else [f"the relaxation ended with status {relaxed.status!r}"]

@@ -38,6 +38,8 @@ from .options import SolveOptions
 
 ACCURACY = 1e-7
 """Prices need no more: the bound that they prove holds whatever they are."""
+NOISE = 1e-6
+"""A multiplier below this share of the total is that of a row with room; a makespan needs ratios alone."""
 SHARE = 0.7
 """Of the time that is left the interior-point method takes this share; rounding takes the rest."""
 
@@ -51,13 +53,13 @@ class Relaxed:
     tasks
         Shape (2, J): parameter servers and workers; the smallest numbers if nothing was found.
     prices
-        Shape (R,): multipliers of the capacity rows, seconds per unit; zeros if nothing was found.
+        Shape (R,): multipliers of the capacity rows, seconds per unit; None if nothing was found.
     status
         As cvxpy names it, or `failed`.
     """
 
     tasks: Floats
-    prices: Floats
+    prices: Floats | None
     status: str
 
 
@@ -100,10 +102,10 @@ class GeometricProgram:
 
     def solve(self, scale_s: float, options: SolveOptions, clock: Clock) -> Relaxed:
         """Solve the relaxation; `scale_s` is an objective of about the size of the optimum."""
-        tasks, prices = self.low.ravel().astype(float), np.zeros(len(self.capacity))
+        tasks = self.low.ravel().astype(float)
         free = np.flatnonzero(self.low.ravel() < self.high.ravel())
         if not len(free) or clock.expired:
-            return Relaxed(tasks.reshape(2, -1), prices, "not started" if len(free) else "optimal")
+            return Relaxed(tasks.reshape(2, -1), None, "not started" if len(free) else "optimal")
         import cvxpy
 
         cp: Any = cvxpy
@@ -119,9 +121,12 @@ class GeometricProgram:
         found = log_tasks.value
         if found is not None and np.isfinite(found).all():
             tasks[free] = np.exp(np.clip(found, low, high))
-        multipliers = used.dual_value if len(rows) else None
-        if multipliers is not None and np.isfinite(multipliers).all():
-            prices[rows] = np.maximum(multipliers, 0.0) * unit_s / self.capacity[rows]
+        multipliers = used.dual_value if len(rows) else np.zeros(0)
+        prices = None
+        if found is not None and multipliers is not None and np.isfinite(multipliers).all():
+            prices = np.zeros(len(self.capacity))
+            real = multipliers > (0.0 if self.makespan else NOISE * max(1.0, float(objective.value)))
+            prices[rows] = np.where(real, multipliers, 0.0) * unit_s / self.capacity[rows]
         return Relaxed(tasks.reshape(2, -1), prices, status)
 
     def _capacities(self, free: Ints) -> tuple[Ints, Floats]:

@@ -46,7 +46,7 @@ class Rounding:
         self.demand = program.demand.transpose(1, 0, 2)
         self.limit = np.array([loosened(amount) for amount in program.capacity.tolist()])
         self.share = 1 / np.where(self.limit > 0, self.limit, np.inf)
-        worth = relaxed.prices * self.limit
+        worth = self.limit * (0.0 if relaxed.prices is None else relaxed.prices)
         self.toll = worth / (worth.sum() or 1.0) + IDLE
         self.need = np.einsum("sk,jkr->jsr", STEPS, self.demand)
         self.step_toll = (self.need * self.share) @ self.toll

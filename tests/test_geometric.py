@@ -20,6 +20,7 @@ from clusterplan.solvers.base import Clock
 from clusterplan.solvers.geometric_program import GeometricProgram, Relaxed
 from clusterplan.solvers.geometric_rounding import Rounding
 from clusterplan.solvers.options import SolveOptions
+from clusterplan.solvers.registry import find_solver
 
 MODELS = ("ps_sync", "ps_async", "ring_allreduce")
 
@@ -136,6 +137,7 @@ def test_relaxation_is_the_geometric_program(objective: str) -> None:
     aim = cp.max(cp.hstack(times)) if makespan else cp.sum(times)
     best = cp.Problem(cp.Minimize(aim), [*used, *ranges]).solve(gp=True, solver=cp.CLARABEL)
     assert (max(value) if makespan else sum(value)) == pytest.approx(best, rel=1e-5)
+    assert relaxed.prices is not None
     elasticities = np.array([float(np.squeeze(row.dual_value)) for row in used])
     assert elasticities.max() > 0.01
     found = relaxed.prices * formulation.menu.capacity / best
@@ -156,6 +158,9 @@ def test_gap_and_time_at_300_jobs(tightness: float) -> None:
     assert result.bound == max(price_bound(menu, prices), price_bound(menu, 0 * prices))
     last = clusterplan.solve(instance.model_copy(update={"objective": "makespan"}), "geometric")
     assert last.prices is None
+    for solved in (result, last):
+        assert solved.deciding is not None
+        assert solved.deciding.certified_bound == pytest.approx(solved.bound, rel=1e-8)
     assert last.gap is not None
     assert last.gap < 5e-2
 
@@ -216,9 +221,12 @@ def test_a_relaxation_without_solution_is_not_called_infeasible() -> None:
     instance = parse(jobs, gpu=4, cpu=4)
     assert AllocationFormulation(instance).elementary_infeasibility() is None
     assert clusterplan.solve(instance, "brute-force").status == "infeasible"
-    result = clusterplan.solve(instance, "geometric")
-    assert result.status == "unknown"
-    assert "status 'infeasible'; no rounding of the relaxation was found" in (result.message or "")
+    outcome = find_solver("geometric", "allocation").solve(
+        AllocationFormulation(instance), SolveOptions(), Clock()
+    )
+    assert not outcome.infeasible
+    assert (outcome.plan, outcome.prices) == (None, None)
+    assert "status 'infeasible'; no rounding of the relaxation was found" in (outcome.message or "")
 
 
 def test_what_is_zero_or_fixed_is_no_trouble() -> None:
@@ -243,6 +251,7 @@ def test_a_relaxation_that_fails_still_bounds(monkeypatch: pytest.MonkeyPatch) -
     result = clusterplan.solve(instance, "geometric")
     assert result.status == "feasible"
     assert result.bound == result.certified_bound
+    assert result.prices is None
     assert result.message == "geometric: the relaxation ended with status 'failed'"
 
 
