@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         TooLargeError,
         UnavailableError,
     )
+    from .instances.fits import LossFit, SpeedFit, fit_loss, fit_speed
     from .instances.hardware import HardwareCatalogue
     from .instances.staging import StagingInstance
     from .planner.api import solve
@@ -47,13 +48,17 @@ _HOMES = {
     "HardwareCatalogue": "instances.hardware",
     "Instance": "instances.base",
     "InstanceError": "instances.errors",
+    "LossFit": "instances.fits",
     "OptionError": "instances.errors",
     "Result": "solvers.result",
     "SolveOptions": "solvers.options",
+    "SpeedFit": "instances.fits",
     "StagingInstance": "instances.staging",
     "TooLargeError": "instances.errors",
     "UnavailableError": "instances.errors",
     "Verification": "planner.verification",
+    "fit_loss": "instances.fits",
+    "fit_speed": "instances.fits",
     "load": "instances.document",
     "load_catalogue": "instances.document",
     "parse_instance": "instances.document",
@@ -70,13 +75,17 @@ __all__ = [
     "HardwareCatalogue",
     "Instance",
     "InstanceError",
+    "LossFit",
     "OptionError",
     "Result",
     "SolveOptions",
+    "SpeedFit",
     "StagingInstance",
     "TooLargeError",
     "UnavailableError",
     "Verification",
+    "fit_loss",
+    "fit_speed",
     "load",
     "load_catalogue",
     "parse_instance",

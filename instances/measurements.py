@@ -115,6 +115,10 @@ class _Fitting:
         fit = self._fit(MeasuredSpeed, speed, where)
         if fit is None:
             return variant
+        if fit.instant_alone and _least_workers(variant) < 2:
+            what = "takes no time with 1 worker (θ0 = θ1 = 0); measure with 1 worker, or set workers.min to 2"
+            self._refuse(where, what)
+            return variant
         self._note_speed(
             f"{called}: speed ({fit.model}) fitted to {speed['measurements']}", fit, _beyond(variant, fit)
         )
@@ -177,6 +181,12 @@ class _Fitting:
 
     def _refuse(self, where: str, what: str) -> None:
         self.faults.append(Fault(self.source, where, what))
+
+
+def _least_workers(variant: Mapping[str, Any]) -> float:
+    limits = variant.get("workers")
+    least = limits.get("min", 1) if isinstance(limits, Mapping) else 1
+    return float(least) if str(least).isdecimal() else 1.0
 
 
 def _beyond(variant: Mapping[str, Any], fit: SpeedFit) -> list[str]:

@@ -32,6 +32,9 @@ def sources(data: Path) -> dict[str, list[str]]:
             *("--jobs", str(data / "tiresias/60_job.csv")),
             *("--cluster", str(data / "tiresias/n32g4.csv")),
         ],
+        "pollux": [
+            *("--app", str(data / "pollux/bert"), "--app", str(data / "pollux/cifar10"), "--gpus", "16"),
+        ],
         "sailor": [
             *("--model-dir", str(data / "sailor/profiles/OPT-350"), "--types", "A100-40,V100-16,GH-96"),
             *("--microbatch", "4", "--limit", "A100-40=8,V100-16=16,GH-96=4", "--throughput", "60"),
@@ -42,7 +45,7 @@ def sources(data: Path) -> dict[str, list[str]]:
 def with_other_count(source: str, plan: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the plan with one count of tasks, servers or units altered."""
     first = next(entry for entry in plan if entry.get("placed", True))
-    if source == "gavel":
+    if source in ("gavel", "pollux"):
         changed = {**first, "workers": first["workers"] + 1}
     elif source == "tiresias":
         changed = {**first, "servers": {name: count + 1 for name, count in first["servers"].items()}}
@@ -51,7 +54,7 @@ def with_other_count(source: str, plan: list[dict[str, Any]]) -> list[dict[str, 
     return [changed if entry is first else entry for entry in plan]
 
 
-@pytest.mark.parametrize("source", ["gavel", "tiresias", "sailor"])
+@pytest.mark.parametrize("source", ["gavel", "tiresias", "pollux", "sailor"])
 def test_import_solve_verify(source: str, shared_data: Path, tmp_path: Path) -> None:
     """One JSON object with a finite bound and gap, which verifies; with a count altered it does not."""
     made = command(tmp_path, "import", source, *sources(shared_data)[source], "--output", "a.yaml")

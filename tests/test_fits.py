@@ -419,6 +419,7 @@ LOSS = "step,loss\n" + "".join(f"{100 * k},{1 / (0.5 * k + 1) + 0.1:.4f}\n" for 
             "step,loss\n" + "".join(f"{k},{0.5 - 0.01 * (k % 2)}\n" for k in range(20)),
             "lines 2–21: loss: does not fall by more than it scatters",
         ),
+        (LOSS.replace("00,", "e-9,"), "lines 2–13: the last step is 1.1e-08"),
         ("step\n1\n", "line 1: has no column loss"),
         ("step,loss\n0,0\n1,0\n2,0\n3,0\n4,0\n", "lines 2–6: loss: is 0 in all 5 rows"),
     ],
@@ -561,6 +562,15 @@ def test_fit_errors_have_the_usual_exit_codes(run: Command, tmp_path: Path) -> N
     assert run("fit", "speed", "m.csv", "--model", "magic")[0] == 2
 
 
+def test_bundled_measurements_are_called_example(run: Command) -> None:
+    """The synthetic measurements that come with the package are found by name; another name lists them."""
+    assert fit_speed("example:synthetic-speed.csv").model == "ps_sync"
+    assert fit_loss("example:synthetic-loss.csv", 1000).remaining_steps > 0
+    code, _, err = run("fit", "speed", "example:nope.csv")
+    assert code == 3
+    assert "synthetic-loss.csv, synthetic-speed.csv" in err
+
+
 # Documents
 
 
@@ -620,6 +630,19 @@ def test_ranges_beyond_the_measured_are_said(tmp_path: Path) -> None:
     data = measured_document(tmp_path)
     data["jobs"][0]["variants"][0]["workers"] = {"min": 1, "max": 50}
     assert "goes beyond what was measured" in parse_instance(data, folder=tmp_path).assumptions[0]
+
+
+def test_a_step_that_takes_no_time_is_refused(tmp_path: Path) -> None:
+    """Pure communication, measured from 2 workers on, says nothing of 1 worker: infinite speed is a fault."""
+    data = measured_document(tmp_path, model="ring_allreduce")
+    variant = data["jobs"][0]["variants"][0]
+    del variant["ps"], variant["ps_demand"]
+    rows = [f"{w},{m},{1 / (0.5 * (w - 1) / w + 0.1 * (w - 1))!r}" for w in (2, 3, 4, 6) for m in (32, 96)]
+    put(tmp_path, "workers,batch,steps_per_s\n" + "\n".join(rows), "speed.csv")
+    (line,) = faults(lambda: parse_instance(data, "d.yaml", tmp_path))
+    assert line.startswith("d.yaml: jobs[0].variants[0].speed: takes no time with 1 worker")
+    variant["workers"]["min"] = 2
+    assert "With 1 worker" in parse_instance(data, "d.yaml", tmp_path).assumptions[0]
 
 
 def test_faults_of_measurements_carry_both_places(tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ _SMALL = 1e-12
 
 
 class FittedLoss(Model):
-    """One measurement beside its fit; `error` is fitted/measured − 1, None for a measured 0."""
+    """One measurement beside its fit; `error` is fitted/measured − 1, None next to 0."""
 
     place: str
     step: float
@@ -194,6 +194,9 @@ def _check_variety(given: Measurements[LossPoint], step: Floats, loss: Floats) -
     if np.ptp(loss) == 0:
         what = f"is {loss[0]:g} in all {len(loss)} rows; a curve needs a loss that falls"
         raise given.fault(what, "loss")
+    if step.max() < 1 or not 1e-9 <= loss.max() <= 1e9:
+        ends = f"the last step is {step.max():g}, the largest loss {loss.max():g}"
+        raise given.fault(f"{ends}; the last step must be at least 1, the loss between 1e-9 and 1e9")
 
 
 def _outliers(step: Floats, loss: Floats) -> np.ndarray:
@@ -298,7 +301,8 @@ def _report(
     """Put the fit together, in the units of the file."""
     step, loss, kept = columns
     fitted = _curve(b, step / units[0]) * units[1]
-    errors = [float(f / m - 1.0) if m > 0 else None for f, m in zip(fitted, loss, strict=True)]
+    floor = 1e-9 * units[1]
+    errors = [float(f / m - 1.0) if m > floor else None for f, m in zip(fitted, loss, strict=True)]
     (end, low, high), last = ends, units[0]
     inside = [abs(error) for error, keep in zip(errors, kept, strict=True) if keep and error is not None]
     return LossFit(

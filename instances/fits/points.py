@@ -10,11 +10,13 @@ from typing import Annotated, Generic, TypeVar
 
 from pydantic import Field
 
+from .. import examples
 from ..errors import Fault, InstanceError
 from ..fields import Model, NonNegative, Positive, PositiveCount, TaskCount
 from ..reading import fail, numbered_rows, read_text
 from ..validation import validated
 
+EXAMPLE = "example:"
 MOST_POINTS = 10_000
 _SHOWN = 8
 
@@ -103,7 +105,7 @@ class Measurements(Generic[PointT]):
 def measurements(
     given: str | Path | Sequence[PointT], model: type[PointT], source: str | None
 ) -> Measurements[PointT]:
-    """Return the points of a CSV file, or those given.
+    """Return the points of a CSV file, of a bundled one (``example:NAME.csv``), or those given.
 
     Raises
     ------
@@ -111,10 +113,23 @@ def measurements(
         If a column is missing, a cell wrong, or there are no points or more than 10,000.
     """
     if isinstance(given, str | Path):
-        return _read(Path(given), model, source or str(given))
+        return _read(_file(given, source or str(given)), model, source or str(given))
     found = Measurements(source or "measurements", tuple(given))
     _check_number(len(found.points), found.source)
     return found
+
+
+def _file(given: str | Path, source: str) -> Path:
+    """Return the path of a file, or of a bundled one called ``example:NAME.csv``."""
+    text = str(given)
+    if not text.startswith(EXAMPLE):
+        return Path(given)
+    folder = Path(examples.__path__[0])
+    bundled = {path.name: path for path in sorted(folder.glob("synthetic-*.csv"))}
+    name = text.removeprefix(EXAMPLE)
+    if name not in bundled:
+        raise fail(source, f"there are no such measurements; there are: {', '.join(bundled)}")
+    return bundled[name]
 
 
 def _check_number(number: int, source: str) -> None:

@@ -27,7 +27,16 @@ from ..reading import fail
 from ..speed import FORMULAS, Floats
 from .points import Measurements, SpeedPoint, measurements
 from .rank import Rank, column_lengths, design_matrix, explanation, rank_of, remedy
-from .speed_report import NEEDS_BATCH, Candidate, FittedSpeed, ModelName, SpeedFit, SpeedRange, span
+from .speed_report import (
+    NEEDS_BATCH,
+    Candidate,
+    FittedSpeed,
+    ModelName,
+    SpeedFit,
+    SpeedRange,
+    instant_alone,
+    span,
+)
 
 RING: ModelName = "ring_allreduce"
 
@@ -243,11 +252,8 @@ def _warnings(
             )
     if batch is not None and range_.batch is not None and not range_.batch[0] <= batch <= range_.batch[1]:
         found.append(f"The job's batch {batch:g} lies outside those measured, {span(*range_.batch)}.")
-    instant = np.flatnonzero(best.errors <= -1.0)
-    if instant.size:
-        found.append(
-            f"The fitted step takes no time at {data.given.place(int(instant[0]))}; do not use it there."
-        )
+    if instant_alone(best.model, best.theta.tolist(), batch, float(data.step_s.min())):
+        found.append("With 1 worker the fitted step takes no time (θ0 = θ1 = 0); use it with 2 or more.")
     return found
 
 

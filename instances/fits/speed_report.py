@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
 from ..fields import Model
@@ -50,6 +51,11 @@ class SpeedRange(Model):
         if self.batch is not None:
             parts.append(f"batch {span(*self.batch)}")
         return ", ".join(parts)
+
+
+def instant_alone(model: str, theta: Sequence[float], batch: float | None, shortest_s: float) -> bool:
+    """Return whether a ring of one worker would take no time next to the shortest measured step."""
+    return model == "ring_allreduce" and theta[0] * (batch or 0.0) + theta[1] <= 1e-6 * shortest_s
 
 
 def span(low: float, high: float) -> str:
@@ -109,6 +115,11 @@ class SpeedFit(Model):
     def speed(self) -> FormulaModel:
         """Return the fitted speed model, as a job's variant has it."""
         return MODELS[self.model].model_validate(self.fields())
+
+    @property
+    def instant_alone(self) -> bool:
+        """Whether a step of one worker would take no time, so that the fit needs 2 or more."""
+        return instant_alone(self.model, self.theta, self.batch, min(row.step_s for row in self.rows))
 
     def fields(self) -> dict[str, Any]:
         """Return the fitted speed model as a document has it."""
