@@ -28,7 +28,7 @@ from ..instances.allocation import AllocationInstance
 from ..instances.base import Kind
 from ..instances.errors import TooLargeError
 from ..instances.job_table import JobTable
-from .allocation_certificate import certified_bound
+from .allocation_certificate import certificate_fault, certified_bound
 from .allocation_menu import UNPLACED, Floats, Ints, Menu, build_menu
 from .allocation_plan import (
     Entries,
@@ -144,6 +144,10 @@ class AllocationFormulation(Formulation[AllocationInstance, JobAllocation]):
             return (elementary,)
         proven = certified_bound(self.menu, self.instance.objective == "makespan", certificate)
         return (elementary if proven is None else max(elementary, proven),)
+
+    def certificate_fault(self, certificate: Any) -> str | None:
+        """Return what is wrong with the form of a certificate."""
+        return certificate_fault(self.menu, certificate)
 
     def advice(self, prices: Mapping[str, float]) -> str | None:
         """Return which resource saves most, for each USD/h where resources have prices."""

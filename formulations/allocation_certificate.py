@@ -55,6 +55,17 @@ def certificate(menu: Menu, prices: Floats, bound: float | None) -> dict[str, An
     return PriceCertificate(prices=priced, cutoff=cutoff).model_dump()
 
 
+def certificate_fault(menu: Menu, data: Any) -> str | None:
+    """Return what is wrong with the form of a certificate; None if it can be read."""
+    try:
+        given = PriceCertificate.model_validate(data)
+    except ValidationError as error:
+        first = error.errors()[0]
+        return f"{'.'.join(map(str, first['loc']))}: {first['msg'].lower()}"
+    unknown = sorted(set(given.prices) - set(menu.rows))
+    return f"prices.{unknown[0]}: there is no such resource" if unknown else None
+
+
 def certified_bound(menu: Menu, makespan: bool, data: Any) -> float | None:
     """Return the bound that a certificate proves.
 

@@ -83,7 +83,6 @@ def read_entries(table: JobTable, index: Mapping[str, int], plan: Sequence[JobAl
                 continue
         elif entry.variant is not None or entry.ps or entry.workers:
             faults.append(Violation("placement", f"job {entry.job!r} is not placed, but has tasks"))
-            continue
         found.append((j, variant, entry.ps, entry.workers))
     if len(seen) < len(table):
         missing = [name for j, name in enumerate(table.names) if j not in seen]

@@ -154,6 +154,11 @@ class Formulation(ABC, Generic[InstanceT, EntryT]):
         del certificate
         return self.elementary_bounds()
 
+    def certificate_fault(self, certificate: Any) -> str | None:
+        """Return what is wrong with the form of a certificate; None if it can be read."""
+        del certificate
+        return f"there are no certificates for {self.kind} yet"
+
     def advice(self, prices: Mapping[str, float]) -> str | None:
         """Return what prices say should be bought next, in a sentence; None where they say nothing."""
         del prices

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import (
-    AfterValidator,
     Field,
     SerializerFunctionWrapHandler,
     ValidatorFunctionWrapHandler,
@@ -33,14 +32,14 @@ def _write_table(jobs: Sequence[Job], handler: SerializerFunctionWrapHandler) ->
     return handler(tuple(jobs))
 
 
-def _immutable(jobs: Sequence[Job]) -> Sequence[Job]:
-    return jobs if isinstance(jobs, JobTable) else tuple(jobs)
-
+if TYPE_CHECKING:
+    Rows = Sequence[Job]
+else:
+    Rows = tuple[Job, ...]  # what a document holds; a job table goes past the validation
 
 Jobs = Annotated[
-    Sequence[Job],
+    Rows,
     Field(min_length=1),
-    AfterValidator(_immutable),
     WrapValidator(_keep_table),
     WrapSerializer(_write_table),
     TableFile(),

@@ -155,6 +155,8 @@ def verify(instance: Instance, result: Result) -> Verification:
             confirmed.append("infeasible: the prices of the certificate prove that there is no plan")
         elif result.status == "infeasible":
             claimed.append(f"that no plan exists, claimed by {_claimant(result)}")
+    if result.certificate is not None and (wrong := formulation.certificate_fault(result.certificate)):
+        faults.append(f"certificate: {wrong}")
     faults += _headline_faults(result)
     if not faults and result.plan is not None:
         confirmed.append("every constraint holds")

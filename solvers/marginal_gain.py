@@ -201,9 +201,9 @@ def _give(
     heapq.heapify(heap)
     count = 0
     while heap:
-        count += 1
         if count % CLOCK_EVERY == 0 and clock.expired:
             return False
+        count += 1
         _, job, order, row = heapq.heappop(heap)
         if chosen[job] != row:
             continue  # the offer was made before the job's last step

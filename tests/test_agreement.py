@@ -6,20 +6,26 @@ import pytest
 from random_instances import RANDOM
 
 from clusterplan.formulations.registry import formulate
+from clusterplan.instances.errors import OptionError
 from clusterplan.solvers.base import Clock
 from clusterplan.solvers.options import SolveOptions
 from clusterplan.solvers.registry import find_solver, solvers_for
 from clusterplan.solvers.run import solve_with
 
-INSTANCES = 200
-BATCH = 50
-PAIRS = [
-    (kind, solver.name) for kind in RANDOM for solver in solvers_for(kind) if solver.name != "brute-force"
+INSTANCES = {"allocation": 500, "staging": 200, "consolidation": 200}
+BATCH = 100
+PARTIAL = ("minlp", "geometric")
+"""Methods that refuse what they do not cover."""
+CASES = [
+    (kind, solver.name, first)
+    for kind in RANDOM
+    for solver in solvers_for(kind)
+    if solver.name != "brute-force"
+    for first in range(0, INSTANCES[kind], BATCH)
 ]
 
 
-@pytest.mark.parametrize("first", range(0, INSTANCES, BATCH))
-@pytest.mark.parametrize(("kind", "name"), PAIRS)
+@pytest.mark.parametrize(("kind", "name", "first"), CASES)
 def test_solver_agrees_with_brute_force(kind: str, name: str, first: int) -> None:
     """A proving solver has brute force's status and values; a heuristic is never better, nor wrong."""
     solver = next(s for s in solvers_for(kind) if s.name == name)
@@ -27,25 +33,35 @@ def test_solver_agrees_with_brute_force(kind: str, name: str, first: int) -> Non
     if reason:
         pytest.skip(reason)
     brute_force = find_solver("brute-force", kind)
+    covered = 0
     for seed in range(first, first + BATCH):
         instance = RANDOM[kind](seed)
         expected = solve_with(instance, brute_force, SolveOptions())
-        result = solve_with(instance, solver, SolveOptions(threads=1, seed=seed))
+        try:
+            result = solve_with(instance, solver, SolveOptions(threads=1, seed=seed))
+        except OptionError:
+            if name not in PARTIAL:
+                raise
+            continue
+        covered += 1
         assert result.status != "error", (seed, result.message)
         if solver.proves:
             assert result.status == expected.status, (seed, result.message)
             for ours, theirs in zip(result.objectives, expected.objectives, strict=True):
                 assert ours.value == pytest.approx(theirs.value, rel=1e-6, abs=1e-9), (seed, ours.name)
-        elif result.plan is not None:
+        elif expected.plan is not None:
             first_of, best = formulate(instance).objectives[0], expected.objectives[0]
-            assert not first_of.better(result.objectives[0].value, best.value), seed
+            for own in result.objectives[:1]:
+                assert own.value is None or not first_of.better(own.value, best.value), seed
+                assert own.bound is None or not first_of.better(best.value, own.bound), seed
+    assert covered > 0
 
 
 @pytest.mark.parametrize("kind", RANDOM)
 def test_bounds_hold(kind: str) -> None:
     """No elementary bound is better than the optimum, and what counting calls infeasible is infeasible."""
     infeasible = 0
-    for seed in range(1000, 1000 + INSTANCES):
+    for seed in range(1000, 1000 + INSTANCES[kind]):
         formulation = formulate(RANDOM[kind](seed))
         outcome = find_solver("brute-force", kind)
         if formulation.elementary_infeasibility() is not None:
