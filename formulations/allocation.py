@@ -38,7 +38,7 @@ from .allocation_plan import (
     read_entries,
     why_never,
 )
-from .allocation_prices import buy_next
+from .allocation_prices import buy_next, price_bound
 from .base import Diagnosis, Formulation, Objective, Violation, within
 from .textbook import ModelObjective, TextbookModel, at_most, new_problem
 
@@ -149,9 +149,10 @@ class AllocationFormulation(Formulation[AllocationInstance, JobAllocation]):
         """Return what is wrong with the form of a certificate."""
         return certificate_fault(self.menu, certificate)
 
-    def advice(self, prices: Mapping[str, float]) -> str | None:
+    def advice(self, prices: Mapping[str, float], value: float) -> str | None:
         """Return which resource saves most, for each USD/h where resources have prices."""
-        return buy_next(self.instance, prices)
+        bound = price_bound(self.menu, np.array([prices.get(name, 0.0) for name in self.menu.rows]))
+        return buy_next(self.instance, prices, value - bound)
 
     def elementary_infeasibility(self) -> Diagnosis | None:
         """Find a job that cannot run alone, or a resource that the smallest configurations overfill."""

@@ -26,6 +26,7 @@ from .base import loosened
 MARGIN = 1e-13
 """Relative; some hundred roundings of 2⁻⁵³ lie within, and sums over jobs are made by `math.fsum`."""
 JOBS_AT_ONCE = 4096
+HOUR = 3600.0
 
 
 def price_bound(menu: Menu, prices: Floats) -> float:
@@ -78,25 +79,31 @@ def priced_capacity(menu: Menu, prices: Floats) -> float:
     return math.fsum(p * loosened(c) for p, c in zip(prices.tolist(), menu.capacity.tolist(), strict=True))
 
 
-def buy_next(instance: AllocationInstance, prices: Mapping[str, float]) -> str | None:
-    """Say what one more unit of each resource saves at most, and which to buy next.
+def buy_next(instance: AllocationInstance, prices: Mapping[str, float], beyond: float) -> str:
+    """Say what the prices are, and which resource to buy next.
+
+    One more unit of r saves at most λ_r + V − L(λ): the price, and how far the plan lies above the bound
+    that the prices prove. That holds among the configurations that fit in the cluster as it is.
 
     Parameters
     ----------
     prices
         λ of each row, in weighted job-seconds per unit.
+    beyond
+        V − L(λ), in weighted job-seconds.
     """
-    saved = {name: prices[name] for name in instance.resources if prices.get(name, 0.0) > 0}
+    rest = f"{max(beyond, 0.0) / HOUR:.2g}"
+    saved = {name: prices[name] / HOUR for name in instance.resources if prices.get(name, 0.0) > 0}
     if not saved:
-        return "no resource is short: more of any would save nothing" if prices else None
-    parts = [f"{name} {amount / 3600:.4g}" for name, amount in sorted(saved.items(), key=lambda x: -x[1])]
-    text = f"one more unit saves at most, in weighted job-hours: {', '.join(parts)}"
+        return f"no resource has a price: one more unit of any saves at most {rest} weighted job-hours"
+    parts = [f"{name} {amount:.4g}" for name, amount in sorted(saved.items(), key=lambda item: -item[1])]
+    text = f"one more unit saves at most, in weighted job-hours (each plus {rest}): {', '.join(parts)}"
     usd = instance.prices_usd_per_hour
-    value = {name: amount / 3600 / usd[name] for name, amount in saved.items() if usd.get(name, 0.0) > 0}
+    value = {name: amount / usd[name] for name, amount in saved.items() if usd.get(name, 0.0) > 0}
     if not value:
         return text
     best = max(value, key=lambda name: value[name])
-    return f"{text}; buy {best} next: at most {value[best]:.4g} job-hours saved for each USD/h spent on it"
+    return f"{text}; buy {best} next: {value[best]:.4g} job-hours for each USD/h"
 
 
 def least_priced(menu: Menu, prices: Floats, cost: Floats) -> float:

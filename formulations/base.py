@@ -159,9 +159,15 @@ class Formulation(ABC, Generic[InstanceT, EntryT]):
         del certificate
         return f"there are no certificates for {self.kind} yet"
 
-    def advice(self, prices: Mapping[str, float]) -> str | None:
-        """Return what prices say should be bought next, in a sentence; None where they say nothing."""
-        del prices
+    def advice(self, prices: Mapping[str, float], value: float) -> str | None:
+        """Return what prices say should be bought next, in a sentence; None where they say nothing.
+
+        Parameters
+        ----------
+        value
+            The first objective of the plan that they came with.
+        """
+        del prices, value
         return None
 
     @abstractmethod

@@ -120,13 +120,17 @@ def conclude(
         options=options,
         versions=_versions(),
         trace=tuple(outcome.trace),
-        message=_with_advice(formulation, outcome, message),
+        message=_with_advice(formulation, outcome, records[0].value if records else None, message),
         diagnosis=diagnosis if status == "infeasible" else None,
     )
 
 
-def _with_advice(formulation: Formulation[Any, Any], outcome: Outcome, message: str | None) -> str | None:
-    advice = formulation.advice(outcome.prices) if outcome.prices is not None else None
+def _with_advice(
+    formulation: Formulation[Any, Any], outcome: Outcome, value: float | None, message: str | None
+) -> str | None:
+    advice = None
+    if outcome.prices is not None and value is not None:
+        advice = formulation.advice(outcome.prices, value)
     return "; ".join(part for part in (message, advice) if part) or None
 
 

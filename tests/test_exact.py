@@ -1,0 +1,283 @@
+"""`exact`: known optima of others, prices, certificates and what they must never certify."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from random_instances import random_allocation
+
+import clusterplan
+from clusterplan import SolveOptions
+from clusterplan.formulations.allocation import AllocationFormulation
+from clusterplan.formulations.allocation_certificate import certified_bound
+from clusterplan.formulations.allocation_prices import makespan_price_bound, price_bound
+from clusterplan.formulations.exhaustion import Choices, none_below
+from clusterplan.instances.allocation import AllocationInstance
+from clusterplan.instances.generators.allocation import generate_allocation
+from clusterplan.solvers.result import Result
+
+KHAN = {"I01": 173.0, "I02": 364.0, "I03": 1602.0, "I04": 3597.0, "I05": 3905.7, "I06": 4799.3}
+
+
+def khan(path: Path) -> tuple[AllocationInstance, float]:
+    """Return a multiple-choice knapsack as an allocation, and the value that its times are taken from.
+
+    Each item of a group is a variant with one measured configuration, whose time falls as the value rises.
+    """
+    figures = iter(path.read_text().split("Solutions")[0].split())
+    groups, items, constraints = (int(next(figures)) for _ in range(3))
+    names = [f"r{index}" for index in range(constraints)]
+    resources = {name: float(next(figures)) for name in names}
+    jobs: list[dict[str, Any]] = []
+    total = 0.0
+    for group in range(groups):
+        next(figures)
+        rows = [[float(next(figures)) for _ in range(constraints + 1)] for _ in range(items)]
+        top = max(row[0] for row in rows) + 1
+        total += top
+        variants = [
+            {
+                "name": str(index),
+                "worker_demand": dict(zip(names, row[1:], strict=True)),
+                "speed": {"model": "table", "rows": [{"workers": 1, "steps_per_s": 1 / (top - row[0])}]},
+            }
+            for index, row in enumerate(rows)
+        ]
+        jobs.append({"name": str(group), "remaining_steps": 1, "variants": variants})
+    data = {
+        "schema_version": 1,
+        "kind": "allocation",
+        "name": path.name,
+        "resources": resources,
+        "jobs": jobs,
+    }
+    made = clusterplan.parse_instance(data)
+    assert isinstance(made, AllocationInstance)
+    return made, total
+
+
+@pytest.mark.parametrize("name", KHAN)
+def test_khans_instances_have_their_known_optima(name: str, shared_data: Path) -> None:
+    """Six multiple-choice knapsacks with 5 or 10 constraints, whose optima are published."""
+    instance, total = khan(shared_data / "mmkp" / name)
+    result = clusterplan.solve(instance, "exact", SolveOptions(gap=0))
+    assert result.status == "optimal"
+    assert result.objective is not None
+    assert total - result.objective == pytest.approx(KHAN[name], abs=1e-6)
+    assert clusterplan.verify(instance, result).ok
+
+
+def tight(jobs: int, seed: int, resources: int = 4) -> AllocationInstance:
+    """Return an instance in which every resource binds and at most two units of each are to spare.
+
+    The capacities are what the cheapest configurations take at random prices.
+    """
+    instance = generate_allocation(jobs, resources, seed=seed)
+    menu = AllocationFormulation(instance).menu
+    rng = np.random.default_rng(seed)
+    prices = menu.cost.mean() / menu.demand.mean(axis=0) * 0.3 * rng.uniform(0.5, 2, resources)
+    value = menu.cost + menu.demand @ prices
+    rows = [menu.start[j] + int(value[menu.of(j)].argmin()) for j in range(menu.jobs)]
+    capacity = menu.demand[rows].sum(axis=0) + rng.integers(0, 3, resources)
+    return instance.model_copy(update={"resources": dict(zip(menu.rows, capacity.tolist(), strict=True))})
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_tight_capacities_are_solved_and_certified(seed: int) -> None:
+    """The plan is as good as that of the explicit model, and the certificate proves it without a solver."""
+    instance = tight(30, seed)
+    result = clusterplan.solve(instance, "exact")
+    expected = clusterplan.solve(instance, "milp:highs", SolveOptions(time_limit_s=60, gap=1e-3))
+    assert result.status == "optimal"
+    assert result.prices is not None
+    assert result.objective is not None
+    assert expected.objective is not None
+    assert expected.bound is not None
+    assert all(price > 0 for price in result.prices.values())
+    assert expected.bound * (1 - 1e-9) <= result.objective <= expected.objective * (1 + 1e-6)
+    assert result.certified_gap is not None
+    assert result.certified_gap <= 1e-6
+    verification = clusterplan.verify(instance, result)
+    assert verification.ok
+    assert not any("bound" in claim for claim in verification.claimed)
+
+
+def optimum(instance: AllocationInstance) -> Result:
+    """Return what brute force finds."""
+    return clusterplan.solve(instance, "brute-force")
+
+
+@settings(max_examples=80, deadline=None)
+@given(seed=st.integers(0, 10**6), data=st.data())
+def test_prices_limit_what_one_more_unit_saves(seed: int, data: st.DataObject) -> None:
+    """0 ≤ V(C) − V(C + e_r) ≤ λ_r + V(C) − L(λ), where L knows what fits beside one unit more."""
+    instance = random_allocation(seed)
+    assert isinstance(instance, AllocationInstance)
+    instance = instance.model_copy(update={"objective": "total_completion_time"})
+    result = clusterplan.solve(instance, "exact")
+    if result.objective is None or result.prices is None:
+        return
+    resource = data.draw(st.sampled_from(sorted(instance.resources)))
+    more = {**instance.resources, resource: instance.resources[resource] + 1}
+    richer = instance.model_copy(update={"resources": more})
+    after = optimum(richer)
+    assert after.objective is not None
+    menu = AllocationFormulation(richer).menu
+    bound = price_bound(menu, np.array([result.prices[name] for name in menu.rows]))
+    saved, slack = result.objective - after.objective, 1e-6 * abs(result.objective)
+    # L(λ) at C + e_r is L(λ) at C less λ_r.
+    assert -slack <= saved <= result.objective - bound + slack
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    scale=st.floats(0, 1e6),
+    cutoff=st.sampled_from([0.5, 0.999, 1.0, 1.0 + 1e-7, 1.01, 3.0, None]),
+    data=st.data(),
+)
+def test_no_certificate_certifies_more_than_the_optimum(
+    seed: int, scale: float, cutoff: float | None, data: st.DataObject
+) -> None:
+    """Whatever prices and cutoff somebody writes, the certified bound never exceeds the optimum."""
+    instance = random_allocation(seed)
+    assert isinstance(instance, AllocationInstance)
+    formulation = AllocationFormulation(instance)
+    if formulation.elementary_infeasibility() is not None:
+        return
+    best = optimum(instance)
+    menu, makespan = formulation.menu, instance.objective == "makespan"
+    prices = {name: scale * data.draw(st.floats(0, 1)) for name in menu.rows}
+    value = best.objective if best.objective is not None else 1000.0
+    claim = {"prices": prices, "cutoff": None if cutoff is None else cutoff * value}
+    found = certified_bound(menu, makespan, claim)
+    assert found is not None
+    if best.objective is not None:
+        assert found <= best.objective * (1 + 1e-12)
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 10**6), scale=st.floats(0, 1e4))
+def test_price_bounds_never_exceed_the_optimum(seed: int, scale: float) -> None:
+    """Any prices give a lower bound, for both objectives."""
+    instance = random_allocation(seed)
+    assert isinstance(instance, AllocationInstance)
+    best = optimum(instance)
+    if best.objective is None:
+        return
+    menu = AllocationFormulation(instance).menu
+    prices = scale * np.random.default_rng(seed).random(len(menu.rows))
+    bound = makespan_price_bound if instance.objective == "makespan" else price_bound
+    assert bound(menu, prices) <= best.objective * (1 + 1e-12)
+
+
+@settings(max_examples=200, deadline=None)
+@given(seed=st.integers(0, 10**6), ratio=st.sampled_from([0.9, 1 - 1e-9, 1.0 + 1e-6, 1.1]))
+def test_the_search_of_the_check_is_right(seed: int, ratio: float) -> None:
+    """`none_below` says True only where enumeration finds nothing, and finds what is there."""
+    rng = np.random.default_rng(seed)
+    jobs, limits = int(rng.integers(1, 6)), int(rng.integers(1, 4))
+    counts = rng.integers(1, 5, jobs)
+    start = np.concatenate([[0], np.cumsum(counts)])
+    cost = rng.integers(0, 20, start[-1]) * float(rng.choice([1.0, 0.1, 1e3]))
+    demand = rng.integers(0, 6, (start[-1], limits)) * float(rng.choice([1.0, 0.1]))
+    limit = demand.sum(axis=0) / counts.mean() * rng.uniform(0.5, 1.2)
+    picks = (
+        np.array(np.meshgrid(*[np.arange(start[j], start[j + 1]) for j in range(jobs)])).reshape(jobs, -1).T
+    )
+    fits = (demand[picks].sum(axis=1) <= limit).all(axis=1)
+    best = cost[picks].sum(axis=1)[fits].min() if fits.any() else math.inf
+    cutoff = ratio * (best if math.isfinite(best) else 100.0) + (1e-9 if ratio > 1 else -1e-9)
+    choices = Choices(start, cost, demand, limit)
+    answer = none_below(choices, rng.random(limits) * rng.choice([0.0, 1.0, 10.0]), cutoff)
+    assert answer is bool(best >= cutoff)
+
+
+def test_a_makespan_has_no_prices_and_a_certificate() -> None:
+    """What one more unit saves is not priced for a makespan; the bound is certified all the same."""
+    instance = generate_allocation(40, 3, tightness=0.9, seed=5)
+    table = instance.table()
+    even = dataclasses.replace(table, remaining_steps=np.full(40, 1000.0))
+    instance = instance.model_copy(update={"objective": "makespan", "jobs": even})
+    result = clusterplan.solve(instance, "exact")
+    assert (result.status, result.prices, result.certified_gap) == ("optimal", None, 0.0)
+    assert result.certificate is not None
+    assert clusterplan.verify(instance, result).claimed == ()
+
+
+def test_prices_prove_that_there_is_no_plan() -> None:
+    """Two resources that are each enough alone, and not together: counting finds nothing, prices do."""
+    job = {
+        "remaining_steps": 10,
+        "variants": [
+            {
+                "name": name,
+                "worker_demand": {resource: 3},
+                "speed": {"model": "table", "rows": [{"workers": 1, "steps_per_s": 1}]},
+            }
+            for name, resource in (("a", "x"), ("b", "y"))
+        ],
+    }
+    data = {
+        "schema_version": 1,
+        "kind": "allocation",
+        "name": "either",
+        "resources": {"x": 3.5, "y": 3.5},
+        "jobs": [{"name": str(index), **job} for index in range(3)],
+    }
+    for objective in ("total_completion_time", "makespan"):
+        instance = clusterplan.parse_instance({**data, "objective": objective})
+        result = clusterplan.solve(instance, "exact")
+        assert result.status == "infeasible"
+        verification = clusterplan.verify(instance, result)
+        assert verification.ok
+        assert any("prove that there is no plan" in line for line in verification.confirmed)
+
+
+def test_a_tampered_certificate_is_found() -> None:
+    """Prices that prove less than the stored certified bound, and a form that cannot be read."""
+    instance = tight(30, 1)
+    result = clusterplan.solve(instance, "exact")
+    assert result.certificate is not None
+    less = {**result.certificate, "prices": dict.fromkeys(result.certificate["prices"], 0.0), "cutoff": 0.0}
+    answer = clusterplan.verify(instance, result.model_copy(update={"certificate": less}))
+    assert any("certified_bound" in fault for fault in answer.faults)
+    answer = clusterplan.verify(instance, result.model_copy(update={"certificate": {"prices": "none"}}))
+    assert any(fault.startswith("certificate: prices") for fault in answer.faults)
+
+
+def test_what_to_buy_next_is_said() -> None:
+    """With prices of resources the text names the one that saves most for each USD per hour."""
+    instance = tight(40, 2)
+    prices = {"cpu": 0.04, "gpu": 2.0, "memory_gib": 0.005}
+    result = clusterplan.solve(instance.model_copy(update={"prices_usd_per_hour": prices}), "exact")
+    assert result.prices is not None
+    assert result.message is not None
+    best = max(prices, key=lambda name: result.prices[name] / prices[name])
+    assert f"buy {best} next" in result.message
+
+
+def test_a_time_limit_leaves_a_plan_and_a_bound() -> None:
+    """Stopped at once, `exact` still returns what it has, and says what stopped it."""
+    instance = tight(300, 3)
+    result = clusterplan.solve(instance, "exact", SolveOptions(time_limit_s=1e-6))
+    assert result.limit == "time"
+    assert result.status == "feasible"
+    assert result.gap is not None
+
+
+def test_warm_start_is_kept_where_nothing_better_is_found() -> None:
+    """A given plan counts as a first plan."""
+    instance = tight(50, 4)
+    best = clusterplan.solve(instance, "exact")
+    assert best.plan is not None
+    start = tuple(entry.model_dump() for entry in best.plan)
+    again = clusterplan.solve(instance, "exact", SolveOptions(warm_start=start, time_limit_s=1e-6))
+    assert again.objective == best.objective
