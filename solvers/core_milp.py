@@ -98,9 +98,9 @@ def solve_core(
 
 
 def _unit(cost: Floats) -> float:
-    """Return what costs are divided by, so that the largest is some thousands."""
+    """Return what costs are divided by, so that the largest is some thousands; whole costs stay multiples."""
     largest = float(np.abs(cost).max())
-    return largest / 4096 if largest > 0 else 1.0
+    return 2.0 ** math.ceil(math.log2(largest / 4096)) if largest > 0 else 1.0
 
 
 def _model(cost: Floats, demand: Floats, slack: Floats, owner: Ints, jobs: int) -> Any:

@@ -29,7 +29,7 @@ KHAN = {"I01": 173.0, "I02": 364.0, "I03": 1602.0, "I04": 3597.0, "I05": 3905.7,
 def khan(path: Path) -> tuple[AllocationInstance, float]:
     """Return a multiple-choice knapsack as an allocation, and the value that its times are taken from.
 
-    Each item of a group is a variant with one measured configuration, whose time falls as the value rises.
+    Each item of a group is a variant with one configuration, whose time falls as the value rises.
     """
     figures = iter(path.read_text().split("Solutions")[0].split())
     groups, items, constraints = (int(next(figures)) for _ in range(3))
@@ -46,7 +46,8 @@ def khan(path: Path) -> tuple[AllocationInstance, float]:
             {
                 "name": str(index),
                 "worker_demand": dict(zip(names, row[1:], strict=True)),
-                "speed": {"model": "table", "rows": [{"workers": 1, "steps_per_s": 1 / (top - row[0])}]},
+                "workers": {"min": 1, "max": 1},
+                "speed": {"model": "ring_allreduce", "theta": [0, top - row[0], 0, 0], "batch": 1},
             }
             for index, row in enumerate(rows)
         ]
@@ -92,7 +93,7 @@ def tight(jobs: int, seed: int, resources: int = 4) -> AllocationInstance:
 @pytest.mark.parametrize("seed", range(4))
 def test_tight_capacities_are_solved_and_certified(seed: int) -> None:
     """The plan is as good as that of the explicit model, and the certificate proves it without a solver."""
-    instance = tight(30, seed)
+    instance = tight(60, seed)
     result = clusterplan.solve(instance, "exact")
     expected = clusterplan.solve(instance, "milp:highs", SolveOptions(time_limit_s=60, gap=1e-3))
     assert result.status == "optimal"
