@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-MOST_STATES = 1_000_000
-"""States after one job; the search gives up beyond."""
-MOST_WORK = 30_000_000
-"""States in all."""
+MOST_STATES = 2_000_000
+"""States after one job, before any is ruled out; the search gives up beyond."""
+MOST_WORK = 400_000_000
+"""Bounds evaluated in all, which takes some seconds."""
 MARGIN = 1e-12
 """Relative to the sum of everything that is added up."""
 FACTORS = (0.0, 0.5, 0.8, 0.9, 1.1, 1.25, 2.0)
@@ -73,16 +73,19 @@ def none_below(choices: Choices, prices: Floats, cutoff: float) -> bool | None:
         return bool((left[0] > room).any())
     for place, job in enumerate(order.tolist()):
         rows = slice(int(choices.start[job]), int(choices.start[job + 1]))
+        if len(spent) * (rows.stop - rows.start) > MOST_STATES:
+            return None
         taken = (taken[:, None, :] + choices.demand[rows]).reshape(-1, taken.shape[1])
         spent = (spent[:, None] + choices.cost[rows]).ravel()
-        work += len(spent)
-        keep = np.ones(len(spent), dtype=bool)
-        for weight, vector, rest, most_allowed in zip(weights, vectors, left[place + 1], room, strict=True):
-            keep &= weight * spent + taken @ vector + rest <= most_allowed
-        taken, spent = _cheapest(taken[keep], spent[keep])
+        for weight, vector, most in zip(weights, vectors, room - left[place + 1], strict=True):
+            work += len(spent)
+            keep = weight * spent + taken @ vector <= most
+            if not keep.all():
+                taken, spent = taken[keep], spent[keep]
+        taken, spent = _cheapest(taken, spent)
         if not len(spent):
             return True
-        if len(spent) > MOST_STATES or work > MOST_WORK:
+        if work > MOST_WORK:
             return None
     return False
 
