@@ -5,12 +5,13 @@ BIN := $(VENV)/bin
 CODE := planner formulations instances solvers
 WORKERS ?= auto
 
-.PHONY: demo test lint types unit wheel bench-startup clean help
+.PHONY: demo test lint types unit wheel bench-startup bench-allocation clean help
 
 help:
 	@echo "make demo   install and solve the bundled examples of all three kinds"
 	@echo "make test   install with extras; linters, types, tests, and the built wheel"
 	@echo "make bench-startup   how long the command takes beside a bare interpreter"
+	@echo "make bench-allocation   every allocation method from 10 to 1,000,000 jobs; about an hour"
 	@echo "make clean  remove what the other targets made"
 
 $(BIN)/python:
@@ -53,6 +54,9 @@ wheel: $(VENV)/.installed-dev
 
 bench-startup: $(VENV)/.installed
 	$(BIN)/python benchmarks/startup.py
+
+bench-allocation: $(VENV)/.installed-dev
+	$(BIN)/python benchmarks/allocation.py
 
 clean:
 	rm -rf $(VENV) $(VENV)-wheel build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,210 @@
+"""Allocation from 10 to 1,000,000 jobs: every method that finishes within its limit, each in its own process.
+
+Run with `make bench-allocation`. Writes to `benchmarks/results/`:
+
+* `allocation.csv` and `allocation.png`: the size sweep over 2, 3 and 4 resources (synthetic instances,
+  tightness 0.8): objective, bound, gap, certified gap, seconds, peak memory;
+* `allocation-tight.csv`: 20 instances of 200 jobs in which every resource binds, with the time of the check;
+* `allocation-paper.csv`: marginal gain giving 100,000 tasks to 4,000 jobs, the case that Optimus reports;
+* `allocation.md`: the figures that matter, as tables.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+RESULTS = Path(__file__).parent / "results"
+SIZES = (10, 100, 1_000, 10_000, 100_000, 1_000_000)
+LIMIT_S = 60.0
+"""Of every method but those that scale; one that misses it is not tried at larger sizes."""
+SCALING = ("exact", "lagrangian", "marginal-gain", "marginal-gain-joint")
+METHODS = (*SCALING, "geometric", "milp:highs", "milp:cbc", "cp-sat", "minlp")
+COLUMNS = (
+    "jobs",
+    "resources",
+    "method",
+    "status",
+    "limit",
+    "objective",
+    "bound",
+    "gap",
+    "certified_gap",
+    "build_s",
+    "solve_s",
+    "total_s",
+    "peak_gib",
+)
+TIGHT_SEEDS = range(20)
+
+
+def sweep_instance(jobs: int, resources: int) -> Any:
+    """Return a synthetic instance of moderate tightness."""
+    from clusterplan.instances.generators.allocation import generate_allocation
+
+    return generate_allocation(jobs, resources, tightness=0.8, seed=1)
+
+
+def tight_instance(jobs: int, resources: int, seed: int) -> Any:
+    """Return an instance in which every resource binds and at most two units of each are to spare.
+
+    The capacities are what the cheapest configurations take at random prices.
+    """
+    from clusterplan.formulations.allocation import AllocationFormulation
+    from clusterplan.instances.generators.allocation import generate_allocation
+
+    instance = generate_allocation(jobs, resources, seed=seed)
+    menu = AllocationFormulation(instance).menu
+    rng = np.random.default_rng(seed)
+    prices = menu.cost.mean() / menu.demand.mean(axis=0) * 0.3 * rng.uniform(0.5, 2, resources)
+    value = menu.cost + menu.demand @ prices
+    rows = [menu.start[j] + int(value[menu.of(j)].argmin()) for j in range(menu.jobs)]
+    capacity = menu.demand[rows].sum(axis=0) + rng.integers(0, 3, resources)
+    return instance.model_copy(update={"resources": dict(zip(menu.rows, capacity.tolist(), strict=True))})
+
+
+def paper_instance() -> Any:
+    """Return 4,000 jobs that can use, and get, about 100,000 tasks."""
+    import dataclasses
+
+    from clusterplan.instances.generators.allocation import generate_allocation
+
+    instance = generate_allocation(4_000, 3, seed=1)
+    table = instance.table()
+    # Communication is made cheap, so that every job can use 25 tasks and more.
+    wide = dataclasses.replace(
+        table,
+        max_workers=0 * table.max_workers + 24,
+        max_ps=0 * table.max_ps + 24,
+        theta=table.theta * np.array([1, 1, 1, 0.1, 0.1]),
+    )
+    share = (table.worker_demand.sum(axis=0) + table.ps_demand.sum(axis=0)) * 12.8
+    return instance.model_copy(
+        update={"jobs": wide, "resources": dict(zip(table.resources, share.tolist(), strict=True))}
+    )
+
+
+def run_one(case: dict[str, Any]) -> dict[str, Any]:
+    """Solve one case in this process and return its figures."""
+    import clusterplan
+
+    made = {"sweep": sweep_instance, "tight": tight_instance, "paper": paper_instance}[case["kind"]]
+    instance = made(*case["arguments"])
+    limit = None if case["method"] in SCALING else LIMIT_S
+    started = time.perf_counter()
+    try:
+        result = clusterplan.solve(instance, case["method"], clusterplan.SolveOptions(time_limit_s=limit))
+    except clusterplan.ClusterplanError as error:
+        return {"method": case["method"], "status": "refused", "limit": str(error)[:60]}
+    total = time.perf_counter() - started
+    figures = {
+        key: getattr(result, key) for key in ("status", "limit", "objective", "bound", "gap", "certified_gap")
+    }
+    figures |= {"method": case["method"], "build_s": result.build_s, "solve_s": total - result.build_s}
+    figures |= {"total_s": total, "tasks": sum(e.ps + e.workers for e in result.plan or ())}
+    if case["kind"] == "tight":
+        checked = time.perf_counter()
+        verification = clusterplan.verify(instance, result)
+        figures |= {"verify_s": time.perf_counter() - checked, "verified": verification.ok}
+        figures["claimed"] = "; ".join(verification.claimed)
+    figures["peak_gib"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    return figures
+
+
+def in_own_process(case: dict[str, Any]) -> dict[str, Any]:
+    """Run a case in a process of its own; one that dies or hangs is a row, not the end."""
+    command = [sys.executable, __file__, "--case", json.dumps(case)]
+    patience = 3600 if case["method"] in SCALING else 4 * LIMIT_S
+    try:
+        answer = subprocess.run(command, capture_output=True, text=True, timeout=patience, check=False)  # noqa: S603
+    except subprocess.TimeoutExpired:
+        return {"method": case["method"], "status": "killed", "limit": f"after {patience:g} s"}
+    if answer.returncode:
+        return {"method": case["method"], "status": "died", "limit": f"exit {answer.returncode}"}
+    figures: dict[str, Any] = json.loads(answer.stdout.splitlines()[-1])
+    return figures
+
+
+def sweep(sizes: tuple[int, ...]) -> Iterator[dict[str, Any]]:
+    """Yield a row for every method at every size, while it keeps its limit."""
+    given_up: set[tuple[str, int]] = set()
+    for jobs in sizes:
+        for resources in (2, 3, 4):
+            for method in METHODS:
+                if (method, resources) in given_up:
+                    continue
+                case = {"kind": "sweep", "arguments": [jobs, resources], "method": method}
+                row = {"jobs": jobs, "resources": resources, **in_own_process(case)}
+                late = row["status"] in ("refused", "killed", "died") or row["total_s"] > 0.9 * LIMIT_S
+                if late and method not in SCALING:
+                    given_up.add((method, resources))
+                yield row
+
+
+def tight() -> Iterator[dict[str, Any]]:
+    """Yield a row for each tight instance."""
+    for resources in (3, 4):
+        for seed in TIGHT_SEEDS:
+            case = {"kind": "tight", "arguments": [200, resources, seed], "method": "exact"}
+            yield {"jobs": 200, "resources": resources, "seed": seed, **in_own_process(case)}
+
+
+def paper() -> Iterator[dict[str, Any]]:
+    """Yield a row for each heuristic on the paper's case, and for what is best."""
+    for method in ("marginal-gain", "marginal-gain-joint", "exact"):
+        case = {"kind": "paper", "arguments": [], "method": method}
+        yield {"jobs": 4_000, "resources": 3, **in_own_process(case)}
+
+
+def store(name: str, rows: Iterator[dict[str, Any]], columns: tuple[str, ...]) -> None:
+    """Write the rows as they come, and show them."""
+    RESULTS.mkdir(exist_ok=True)
+    with (RESULTS / f"{name}.csv").open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, columns, extrasaction="ignore", lineterminator="\n")
+        writer.writeheader()
+        for row in rows:
+            shown = {
+                k: f"{v:.6g}" if isinstance(v, float) and k.endswith(("_s", "gib", "gap")) else v
+                for k, v in row.items()
+            }
+            writer.writerow(shown)
+            file.flush()
+            print("  ".join(f"{column}={shown.get(column, '')}" for column in columns), flush=True)
+
+
+def main() -> None:
+    """Run all parts, or one."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--case", help=argparse.SUPPRESS)
+    parser.add_argument("--part", choices=("sweep", "tight", "paper", "report"), action="append")
+    parser.add_argument("--largest", type=int, default=SIZES[-1], help="most jobs of the sweep")
+    given = parser.parse_args()
+    if given.case:
+        print(json.dumps(run_one(json.loads(given.case))))
+        return
+    parts = given.part or ["tight", "paper", "sweep", "report"]
+    if "tight" in parts:
+        extra = ("seed", "verify_s", "verified", "claimed")
+        store("allocation-tight", tight(), ("jobs", "resources", "seed", *COLUMNS[2:], *extra[1:]))
+    if "paper" in parts:
+        store("allocation-paper", paper(), (*COLUMNS, "tasks"))
+    if "sweep" in parts:
+        store("allocation", sweep(tuple(size for size in SIZES if size <= given.largest)), COLUMNS)
+    if "report" in parts:
+        from allocation_report import write_report
+
+        write_report(RESULTS)
+
+
+if __name__ == "__main__":
+    main()
