@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import platform
 from pathlib import Path
 from typing import Any
@@ -93,7 +94,7 @@ def tight_summary(tight: pd.DataFrame) -> pd.DataFrame:
 def figure(value: Any) -> str:
     """Return a cell."""
     if isinstance(value, float):
-        if value != value:
+        if math.isnan(value):
             return "–"
         return f"{value:,.0f}" if abs(value) >= 1e6 else f"{value:.3g}"
     return f"{value:,}" if isinstance(value, int) else str(value)

@@ -84,13 +84,17 @@ def _smallest(menu: Menu) -> tuple[Ints, Ints]:
     Smallest is the fewest tasks, then the least dominant share; unplaced is no configuration here.
     """
     owner = menu.owner
-    rows = np.flatnonzero(menu.variant != UNPLACED)
+    first = np.ones(len(owner), dtype=bool)
+    first[1:] = (np.diff(owner) != 0) | (np.diff(menu.variant) != 0)
+    begin = np.flatnonzero(first)
+    tasks = menu.ps + menu.workers
+    fewest = np.repeat(np.minimum.reduceat(tasks, begin), np.diff([*begin, len(tasks)]))
+    rows = np.flatnonzero((tasks == fewest) & (menu.variant != UNPLACED))
     dominant = _shares(menu, menu.demand[rows]).max(axis=1)
-    order = np.lexsort((dominant, menu.ps[rows] + menu.workers[rows], menu.variant[rows], owner[rows]))
-    rows = rows[order]
-    first = np.ones(len(rows), dtype=bool)
-    first[1:] = (np.diff(owner[rows]) != 0) | (np.diff(menu.variant[rows]) != 0)
-    return rows[first], owner[rows[first]]
+    rows = rows[np.lexsort((dominant, menu.variant[rows], owner[rows]))]
+    once = np.ones(len(rows), dtype=bool)
+    once[1:] = (np.diff(owner[rows]) != 0) | (np.diff(menu.variant[rows]) != 0)
+    return rows[once], owner[rows[once]]
 
 
 def _start(menu: Menu, table: JobTable) -> tuple[list[int], list[float], int | None]:
