@@ -18,6 +18,7 @@ from .base import Instance
 from .fields import Amounts, Complaint, NonNegative, TableFile, refuse, repeated, unknown_names
 from .job import Job
 from .job_table import JobTable
+from .tables import MOST_FAULTS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -74,7 +75,10 @@ class AllocationInstance(Instance):
 
     def _complaints(self) -> Iterator[Complaint]:
         table = self.jobs if isinstance(self.jobs, JobTable) else None
-        yield from repeated(table.names if table else (job.name for job in self.jobs), "jobs")
+        twice = repeated(table.names if table else (job.name for job in self.jobs), "jobs")
+        yield from twice[:MOST_FAULTS] if table else twice
+        if table and len(twice) > MOST_FAULTS:
+            yield "jobs", f"has {len(twice) - MOST_FAULTS:,} more names that stand twice; they are not listed"
         known = self.resources
         yield from unknown_names(
             self.prices_usd_per_hour, known, "prices_usd_per_hour", "resource", "resources"

@@ -6,26 +6,21 @@ import json
 from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import yaml
 from pydantic import BaseModel
 
+from . import tables
 from .allocation import AllocationInstance
 from .base import Instance
 from .consolidation import ConsolidationInstance
-from .errors import Fault, InstanceError
+from .errors import Fault, InstanceError, OptionError
 from .hardware import HardwareCatalogue
+from .job_table_reading import read_allocation
+from .job_table_writing import can_be_columns, write_jobs
 from .measurements import with_fits
-from .reading import (
-    DOCUMENT_SUFFIXES,
-    TABLE_SUFFIXES,
-    add_resolvers,
-    fail,
-    parse_document,
-    parse_table,
-    read_text,
-)
+from .reading import DOCUMENT_SUFFIXES, TABLE_SUFFIXES, add_resolvers, fail, parse_document, read_text
 from .staging import StagingInstance
 from .validation import validated
 
@@ -66,11 +61,12 @@ def _bundled_path(reference: str, source: str) -> Path:
     return documents[name]
 
 
-def _read(path: Path, source: str) -> Any:
+def _read(path: Path, source: str, columns: bool = False) -> Any:
+    """Return what a file holds; a table of many rows as `Columns` if that is asked for."""
     suffix = path.suffix.lower()
-    text = read_text(path, source)
     if suffix in TABLE_SUFFIXES:
-        return parse_table(text, source)
+        return tables.read_large_table(path, source) if columns else tables.read_table(path, source)
+    text = read_text(path, source)
     if suffix not in DOCUMENT_SUFFIXES:
         raise fail(
             source, f"has the ending {suffix!r}; allowed: {', '.join(DOCUMENT_SUFFIXES + TABLE_SUFFIXES)}"
@@ -78,11 +74,11 @@ def _read(path: Path, source: str) -> Any:
     return parse_document(text, source, suffix)
 
 
-def _read_list(folder: Path, reference: str, key: str, source: str) -> Any:
+def _read_list(folder: Path, reference: str, key: str, source: str, columns: bool = False) -> Any:
     """Return the list that a document refers to; a file may be the list or hold it under its key."""
     if not reference.strip():
         raise fail(source, "is empty; give a list, or the path of a file", key)
-    data = _read(folder / reference, f"{source}: {key}: {reference}")
+    data = _read(folder / reference, f"{source}: {key}: {reference}", columns)
     return data[key] if isinstance(data, Mapping) and key in data else data
 
 
@@ -127,12 +123,18 @@ def parse_instance(data: Any, source: str = "document", folder: Path | None = No
                 if key == "catalogue":
                     resolved[key] = _read_catalogue(folder, reference, source)
                 else:
-                    resolved[key] = _read_list(folder, reference, key, source)
+                    resolved[key] = _read_list(folder, reference, key, source, kind == "allocation")
             except InstanceError as error:
                 faults += error.faults
     if faults:
         raise InstanceError(faults)
     if kind == "allocation":
+        jobs = resolved.get("jobs")
+        if isinstance(jobs, tables.Columns):
+            instance = read_allocation(jobs, resolved, source)
+            if instance is not None:
+                return instance
+            resolved["jobs"] = jobs.rows()
         resolved = with_fits(resolved, source, folder)
     return validated(KINDS[kind], resolved, source)
 
@@ -180,10 +182,23 @@ class _BlockDumper(yaml.SafeDumper):
 add_resolvers(_BlockDumper)
 
 
-def to_text(instance: Instance, suffix: str = ".yaml") -> str:
-    """Return the document of an instance as YAML or JSON text; fields with default values are left out."""
-    data = instance.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
+def to_text(instance: Instance, suffix: str = ".yaml", jobs: str | None = None) -> str:
+    """Return the document of an instance as YAML or JSON text; fields with default values are left out.
+
+    Parameters
+    ----------
+    instance
+        What to write.
+    suffix
+        ``.json`` for JSON; anything else is YAML.
+    jobs
+        Path of the table that holds the jobs; by default they stand in the text.
+    """
+    left_out = set() if jobs is None else {"jobs"}
+    data = instance.model_dump(mode="json", exclude_none=True, exclude_defaults=True, exclude=left_out)
     data = {"schema_version": instance.schema_version, "kind": instance.kind, **data}
+    if jobs is not None:
+        data["jobs"] = jobs
     if suffix == ".json":
         return json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
     return yaml.dump(
@@ -191,18 +206,56 @@ def to_text(instance: Instance, suffix: str = ".yaml") -> str:
     )
 
 
-def save(instance: Instance, path: str | Path) -> None:
+def has_many_jobs(instance: Instance) -> bool:
+    """Return whether the jobs of an instance are saved in a table beside its document."""
+    return (
+        isinstance(instance, AllocationInstance)
+        and len(instance.jobs) >= tables.MANY_ROWS
+        and can_be_columns(tuple(instance.resources))
+    )
+
+
+def save(instance: Instance, path: str | Path, table: Literal["parquet", "csv"] | None = None) -> None:
     """Write an instance to a YAML or JSON file.
+
+    Parameters
+    ----------
+    instance
+        What to write.
+    path
+        Where to; an existing file is replaced.
+    table
+        Write the jobs of an allocation instance to the table NAME-jobs.parquet or NAME-jobs.csv beside
+        NAME.yaml; by default a Parquet table from 5,000 jobs on, none for fewer.
 
     Raises
     ------
     InstanceError
-        If the file cannot be written or has another ending.
+        If a file cannot be written or has another ending.
+    OptionError
+        If a table is asked for that cannot hold the jobs.
     """
     path = Path(path)
     if path.suffix.lower() not in DOCUMENT_SUFFIXES:
         raise fail(str(path), f"has the ending {path.suffix!r}; allowed: {', '.join(DOCUMENT_SUFFIXES)}")
+    if table is None and has_many_jobs(instance):
+        table = "parquet"
+    reference = None
+    if table is not None:
+        reference = f"{path.stem}-jobs.{table}"
+        _save_jobs(instance, path.with_name(reference))
     try:
-        path.write_text(to_text(instance, path.suffix.lower()), encoding="utf-8")
+        path.write_text(to_text(instance, path.suffix.lower(), reference), encoding="utf-8")
     except OSError as error:
         raise fail(str(path), f"cannot be written: {error.strerror or error}") from None
+
+
+def _save_jobs(instance: Instance, path: Path) -> None:
+    if not isinstance(instance, AllocationInstance):
+        raise OptionError(f"{path}: only the jobs of an allocation instance are written to a table")
+    if not can_be_columns(tuple(instance.resources)):
+        raise OptionError(
+            f"{path}: a resource has a name with a dot, a number for a name, or a blank at its ends, which "
+            "no column can be called; rename it, or ask for no table"
+        )
+    write_jobs(instance.table(), path)

@@ -17,7 +17,11 @@ LARGEST = 1e15
 """No quantity may exceed this, so that products and sums stay well inside floating-point range."""
 
 
-_NUMBER = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
+NUMBER = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
+WHOLE_NUMBER = re.compile(r"[-+]?[0-9]{1,18}")
+"""What a CSV cell may hold where a number, or a whole number, is meant."""
+ESCAPED = re.compile(r"'(?='*[=+@-])")
+"""The quote that tables written as CSV put before text that a spreadsheet would take for a formula."""
 
 
 class Cell(str):
@@ -33,7 +37,7 @@ class Model(BaseModel):
 
 
 def _as_float(value: Any) -> Any:
-    if isinstance(value, Cell) and (_NUMBER.fullmatch(value) or value.lower().strip("+-.") in ("nan", "inf")):
+    if isinstance(value, Cell) and (NUMBER.fullmatch(value) or value.lower().strip("+-.") in ("nan", "inf")):
         return float(value.replace(".nan", "nan").replace(".inf", "inf"))
     if isinstance(value, bool | str):
         raise PydanticCustomError("number", "is not a number; write a plain number")
@@ -44,7 +48,7 @@ def _as_float(value: Any) -> Any:
 
 def _as_int(value: Any) -> Any:
     message = "is not a whole number; write a whole number"
-    if isinstance(value, Cell) and re.fullmatch(r"[-+]?[0-9]{1,18}", value):
+    if isinstance(value, Cell) and WHOLE_NUMBER.fullmatch(value):
         return int(value)
     if isinstance(value, bool | str) or (isinstance(value, float) and not value.is_integer()):
         raise PydanticCustomError("whole_number", message)
@@ -65,8 +69,11 @@ def _as_bool(value: Any) -> Any:
     raise PydanticCustomError("truth_value", "is neither true nor false; write true or false")
 
 
-def _as_text(value: Any) -> Any:
-    return str(value) if isinstance(value, Cell) else value
+def as_text(value: Any) -> Any:
+    """Return the text that a CSV cell stands for; leave any other value as it is."""
+    if not isinstance(value, Cell):
+        return value
+    return str(value[1:] if ESCAPED.match(value) else value)
 
 
 def _printable(value: str) -> str:
@@ -113,9 +120,9 @@ ByCount = Annotated[
 """Whole number → quantity; JSON can only write keys as text, so text is read too."""
 Flag = Annotated[bool, BeforeValidator(_as_bool)]
 Name = Annotated[
-    str, BeforeValidator(_as_text), Field(min_length=1, max_length=200), AfterValidator(_printable)
+    str, BeforeValidator(as_text), Field(min_length=1, max_length=200), AfterValidator(_printable)
 ]
-Text = Annotated[str, BeforeValidator(_as_text), Field(max_length=10_000), AfterValidator(_readable)]
+Text = Annotated[str, BeforeValidator(as_text), Field(max_length=10_000), AfterValidator(_readable)]
 Amounts = dict[Name, NonNegative]
 """Resource name → amount; a resource that is not named counts as 0."""
 
@@ -130,7 +137,8 @@ class TableFile:
         self, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
         """Return the schema of the list, or of a path to a file that holds it."""
-        path = {"type": "string", "description": "path to a YAML, JSON or CSV file, relative to this file"}
+        what = "path to a YAML, JSON, CSV or Parquet file, relative to this file"
+        path = {"type": "string", "description": what}
         return {"anyOf": [dict(handler(schema)), path]}
 
 

@@ -1,4 +1,4 @@
-"""Reading untrusted files into plain data: YAML and JSON documents, CSV tables."""
+"""Reading untrusted files into plain data: YAML and JSON documents, CSV tables (`tables` reads Parquet)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import csv
 import io
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ MOST_NODES = 20_000_000
 DEEPEST = 20
 """Most levels that a column name may lead down."""
 DOCUMENT_SUFFIXES = (".yaml", ".yml", ".json")
-TABLE_SUFFIXES = (".csv",)
+TABLE_SUFFIXES = (".csv", ".parquet")
 
 _BaseLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -89,15 +89,14 @@ def fail(source: str, what: str, path: str = "") -> InstanceError:
     return InstanceError([Fault(source, path, what)])
 
 
-def read_text(path: Path, source: str | None = None) -> str:
-    """Return the text of a file.
+def checked_file(path: Path, source: str) -> None:
+    """Make sure that a path is a regular file of at most 1 GiB.
 
     Raises
     ------
     InstanceError
-        If the file is missing, unreadable, empty, larger than 1 GiB or not UTF-8 text.
+        If it is not.
     """
-    source = source or str(path)
     try:
         if path.is_dir():
             raise fail(source, "is a folder; give a file")
@@ -105,11 +104,35 @@ def read_text(path: Path, source: str | None = None) -> str:
             raise fail(source, "is a device or pipe; give a regular file")
         if path.stat().st_size > MOST_BYTES:
             raise fail(source, "is larger than 1 GiB; split it")
-        raw = path.read_bytes()
     except FileNotFoundError:
         raise fail(source, "there is no such file") from None
     except (OSError, ValueError) as error:
         raise fail(source, f"cannot be read: {getattr(error, 'strerror', None) or error}") from None
+
+
+def read_bytes(path: Path, source: str) -> bytes:
+    """Return the bytes of a file.
+
+    Raises
+    ------
+    InstanceError
+        If the file is missing, unreadable or larger than 1 GiB.
+    """
+    checked_file(path, source)
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise fail(source, f"cannot be read: {error.strerror or error}") from None
+
+
+def text_of(raw: bytes, source: str) -> str:
+    """Return bytes as text.
+
+    Raises
+    ------
+    InstanceError
+        If they are empty or not UTF-8 text.
+    """
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -119,6 +142,18 @@ def read_text(path: Path, source: str | None = None) -> str:
     if not text.strip():
         raise fail(source, "is empty")
     return text
+
+
+def read_text(path: Path, source: str | None = None) -> str:
+    """Return the text of a file.
+
+    Raises
+    ------
+    InstanceError
+        If the file is missing, unreadable, empty, larger than 1 GiB or not UTF-8 text.
+    """
+    source = source or str(path)
+    return text_of(read_bytes(path, source), source)
 
 
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -211,6 +246,40 @@ def _lists(value: Any) -> Any:
     return {key: _lists(item) for key, item in value.items()}
 
 
+def check_header(header: list[str], source: str, where: str = "line 1") -> None:
+    """Make sure that columns have names of their own.
+
+    Raises
+    ------
+    InstanceError
+        If one has no name or another one's, or a name leads down too many levels.
+    """
+    if max((name.count(".") for name in header), default=0) > DEEPEST:
+        raise fail(source, f"has a column name with more than {DEEPEST} dots", where)
+    if len(set(header)) < len(header) or "" in header:
+        raise fail(source, "has a column without a name, or two of the same name", where)
+
+
+def nested_row(
+    cells: Iterable[tuple[str, list[str], Any]], source: str, where: str = "line 1"
+) -> dict[str, Any]:
+    """Return the filled cells of a row, each with its column's name and path, as a mapping of fields.
+
+    Raises
+    ------
+    InstanceError
+        If a cell stands where another column has fields.
+    """
+    row: dict[Any, Any] = {}
+    for name, path, cell in cells:
+        try:
+            _place(row, path, cell)
+        except (KeyError, TypeError):
+            raise fail(source, f"column {name!r} clashes with another column", where) from None
+    nested: dict[str, Any] = _lists(row)
+    return nested
+
+
 def numbered_rows(text: str, source: str) -> tuple[list[str], list[tuple[int, dict[str, Cell]]]]:
     """Return the columns of a CSV text, and the filled cells of each row with the number of its line.
 
@@ -227,10 +296,7 @@ def numbered_rows(text: str, source: str) -> tuple[list[str], list[tuple[int, di
     header, rows = [name.strip() for name in lines[0][1]], lines[1:]
     if not rows:
         raise fail(source, "has a header but no rows")
-    if max(name.count(".") for name in header) > DEEPEST:
-        raise fail(source, f"has a column name with more than {DEEPEST} dots", "line 1")
-    if len(set(header)) < len(header) or "" in header:
-        raise fail(source, "has a column without a name, or two of the same name", "line 1")
+    check_header(header, source)
     faults = [
         Fault(source, f"line {number}", f"has {len(cells)} cells; the header has {len(header)}")
         for number, cells in rows
@@ -255,13 +321,6 @@ def parse_table(text: str, source: str) -> list[dict[str, Any]]:
     InstanceError
         If the table has no rows, a repeated or clashing column, or a row of another length.
     """
-    parsed = []
-    for _, cells in numbered_rows(text, source)[1]:
-        row: dict[Any, Any] = {}
-        for name, cell in cells.items():
-            try:
-                _place(row, name.split("."), cell)
-            except (KeyError, TypeError):
-                raise fail(source, f"column {name!r} clashes with another column", "line 1") from None
-        parsed.append(_lists(row))
-    return parsed
+    header, rows = numbered_rows(text, source)
+    paths = {name: name.split(".") for name in header}
+    return [nested_row(((n, paths[n], cell) for n, cell in cells.items()), source) for _, cells in rows]
