@@ -20,17 +20,31 @@ generators = typer.Typer(
 )
 
 Output = Annotated[Path | None, typer.Option(help="YAML or JSON file to write; YAML on stdout if not given.")]
+JobsTable = Annotated[
+    Literal["parquet", "csv"] | None,
+    typer.Option(
+        "--table",
+        help="Write the jobs to a table beside the document. [default: parquet from 5000 jobs on]",
+        show_default=False,
+    ),
+]
 Limits = Literal["none", "loose", "tight"]
 Seed = Annotated[int, typer.Option(help="The same seed gives the same instance.", min=0)]
 
 
-def _emit(instance: Instance, output: Path | None) -> None:
-    from ..instances.document import save, to_text
+def _emit(instance: Instance, output: Path | None, table: Literal["parquet", "csv"] | None = None) -> None:
+    from ..instances.document import has_many_jobs, save, to_text
 
     if output is None:
+        if table is not None:
+            raise OptionError("--table needs --output FILE; the table is written beside that file")
+        if has_many_jobs(instance):
+            raise OptionError(
+                "so many jobs go into a table beside the document, not to stdout; give --output FILE"
+            )
         typer.echo(to_text(instance), nl=False)
         return
-    save(instance, output)
+    save(instance, output, table)
     typer.echo(f"{output}: {instance.kind} instance {instance.name!r}", err=True)
     for assumption in instance.assumptions:
         typer.echo(f"  assumed: {assumption}", err=True)
@@ -173,11 +187,12 @@ def allocation(
     optional_share: Annotated[float, typer.Option(help="Share of jobs that may wait.", min=0, max=1)] = 0.0,
     seed: Seed = 0,
     output: Output = None,
+    table: JobsTable = None,
 ) -> None:
     """Jobs with published speed coefficients and heavy-tailed remaining work."""
     from ..instances.generators.allocation import generate_allocation
 
-    _emit(generate_allocation(jobs, resources, tightness, optional_share, seed), output)
+    _emit(generate_allocation(jobs, resources, tightness, optional_share, seed), output, table)
 
 
 @generators.command()
