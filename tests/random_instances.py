@@ -11,7 +11,8 @@ from clusterplan.instances.document import parse_instance
 SPEED_MODELS = ("ps_sync", "ps_async", "ring_allreduce", "table")
 
 
-def _variant(rng: random.Random, name: str, resources: list[str]) -> dict[str, Any]:
+def variant_data(rng: random.Random, name: str, resources: list[str]) -> dict[str, Any]:
+    """Return a variant with one of the four speed models."""
     model = rng.choice(SPEED_MODELS)
     step = rng.choice([1, 0.5, 0.1])
     variant: dict[str, Any] = {
@@ -51,7 +52,7 @@ def random_allocation(seed: int) -> Instance:
             "remaining_steps": rng.randint(10, 1000),
             "weight": rng.choice([1, 1, 2, 0.5, 0]),
             "stage": rng.choice(["beginning", "running"]),
-            "variants": [_variant(rng, name, resources) for name in names],
+            "variants": [variant_data(rng, name, resources) for name in names],
         }
         if rng.random() < 0.3:
             job |= {"optional": True, "unplaced_s": rng.randint(10, 5000)}
