@@ -123,7 +123,7 @@ class _Search:
 
     def learn(self, share: Floats) -> bool:
         """Raise the bound as far as prices of these shares prove; return whether it rose."""
-        prices = np.divide(share, self.menu.limit, out=np.zeros(len(share)), where=self.menu.limit > 0)
+        prices = per_unit(share, self.menu.limit)
         bound = makespan_price_bound(self.menu, prices)
         if bound <= self.low:
             return False
@@ -147,13 +147,13 @@ class _Search:
     def test(self, time: float, thorough: bool) -> _Test:
         """Look for a plan that keeps a time, or for a proof that there is none."""
         problem = self.problem.only(self.menu.time_s <= time)
-        share, value, found = _least_share(problem, self.share, self.clock)
+        share, value, found = least_share(problem, self.share, self.clock)
         self.share = share
         if found is not None:
             return _Test(problem.row[found])
         if value > 1 and self.learn(share) and self.low > time:
             return _Test(impossible=True)
-        prices = np.divide(share, problem.limit, out=np.zeros(len(share)), where=problem.limit > 0)
+        prices = per_unit(share, problem.limit)
         reduced = problem.reduced_costs(prices)
         mended = _repair(problem, problem.choose(prices)[1], reduced)
         if mended is not None:
@@ -209,7 +209,14 @@ class _Search:
         )
 
 
-def _least_share(problem: MultipleChoice, share: Floats, clock: Clock) -> tuple[Floats, float, Ints | None]:
+def per_unit(share: Floats, limit: Floats) -> Floats:
+    """Return prices v_r / C_r; a resource of which there is none has no price."""
+    prices = np.zeros(len(share))
+    np.divide(share, limit, out=prices, where=limit > 0)
+    return prices
+
+
+def least_share(problem: MultipleChoice, share: Floats, clock: Clock) -> tuple[Floats, float, Ints | None]:
     """Play the matrix game between prices and rows.
 
     Returns

@@ -10,10 +10,12 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from ..formulations.allocation import AllocationFormulation
 from ..formulations.base import Diagnosis, Formulation, Objective, Violation
 from ..formulations.registry import formulate
 from ..instances.base import Instance
 from ..instances.errors import OptionError
+from .allocation_certify import certify
 from .base import Clock, Outcome, Solver
 from .diagnosis import diagnose
 from .options import SolveOptions
@@ -47,6 +49,8 @@ def solve_with(instance: Instance, solver: Solver, options: SolveOptions) -> Res
     else:
         log.info("%s: solving with %s", instance.name, solver.name)
         outcome = solver.solve(formulation, options, clock)
+        if solver.proves and isinstance(formulation, AllocationFormulation):
+            certify(formulation, outcome, clock)
     if outcome.infeasible and diagnosis is None:
         diagnosis = diagnose(formulation)
     return conclude(formulation, solver.name, options, outcome, clock.elapsed_s, diagnosis)

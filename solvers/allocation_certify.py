@@ -1,0 +1,35 @@
+"""Certificates for allocation methods that make none: prices of our own, and the method's bound as cutoff.
+
+Whether they prove the bound is for the check to find out; a wrong bound only leaves it uncertified.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..formulations.allocation import AllocationFormulation
+from ..formulations.allocation_certificate import certificate
+from .allocation_makespan import least_share, per_unit
+from .base import Clock, Outcome
+from .lagrangian_dual import best_prices
+from .multiple_choice import MultipleChoice
+
+
+def certify(formulation: AllocationFormulation, outcome: Outcome, clock: Clock) -> None:
+    """Add a certificate of the outcome's bound, or of infeasibility, where it has none."""
+    bound = outcome.bounds[0] if outcome.bounds else None
+    if outcome.certificate is not None or (bound is None and not outcome.infeasible):
+        return
+    menu, claim = formulation.menu, None if outcome.infeasible else bound
+    if formulation.instance.objective == "total_completion_time":
+        prices = best_prices(MultipleChoice.of(menu, menu.cost), clock).prices
+        if claim is not None:
+            outcome.prices = dict(zip(menu.rows, prices.tolist(), strict=True))
+    else:
+        early = menu.time_s < (np.inf if claim is None else claim)
+        if not np.logical_or.reduceat(early, menu.start[:-1]).all():
+            return  # a job that is later alone is proof enough
+        problem = MultipleChoice.of(menu, np.zeros(len(early))).only(early)
+        even = np.where(menu.limit > 0, 1.0, 0.0) / max(1, int((menu.limit > 0).sum()))
+        prices = per_unit(least_share(problem, even, clock)[0], menu.limit)
+    outcome.certificate = certificate(menu, prices, claim)
