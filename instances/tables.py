@@ -305,6 +305,13 @@ def _check_size(metadata: Any, source: str) -> None:
     if rows > MOST_ROWS or columns > MOST_COLUMNS or rows * columns > MOST_CELLS:
         allowed = f"{MOST_ROWS:,} rows, {MOST_COLUMNS:,} columns and {MOST_CELLS:,} cells"
         raise fail(source, f"has {rows:,} rows of {columns:,} columns; at most {allowed} are read: split it")
+    size = sum(metadata.row_group(group).total_byte_size for group in range(metadata.num_row_groups))
+    if size > MOST_TABLE_BYTES:
+        raise _too_much_memory(source)
+
+
+def _too_much_memory(source: str) -> InstanceError:
+    return fail(source, f"takes more than {MOST_TABLE_BYTES // 2**30} GiB of memory; split it")
 
 
 def _is_text(kind: Any) -> bool:
@@ -338,7 +345,7 @@ def _read_whole(file: Any, source: str) -> pa.Table:
         batch.validate(full=True)
         size += batch.nbytes
         if size > MOST_TABLE_BYTES:
-            raise fail(source, f"takes more than {MOST_TABLE_BYTES // 2**30} GiB of memory; split it")
+            raise _too_much_memory(source)
         batches.append(batch)
     return pa.Table.from_batches(batches).unify_dictionaries()
 
