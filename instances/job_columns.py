@@ -8,19 +8,22 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from typing import Any, get_args
 
 import numpy as np
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
 
 from .fields import LARGEST, as_text
+from .job import Configuration, Job, Range
 from .job_table import MODELS, MOST_THETA, TABLE, Flags, Floats, Ints, JobTable
-from .speed import FORMULAS
+from .speed import FORMULAS, PsSync, SpeedRow
 from .tables import Columns
 
-MOST_TASKS = 100_000
-MOST_COUNT = 1_000_000_000
 LONGEST_NAME = 200
+NON_NEGATIVE = (0.0, LARGEST)
 MOST_VALUES = 500_000_000
 """Of a table and of what is made while it is read."""
 NO_MODEL = -2
@@ -83,19 +86,16 @@ class JobColumns:
         return there
 
     def _number(
-        self, name: str, default: float, least: float, most: float = LARGEST, whole: bool = False
+        self, name: str, default: float, limits: tuple[float, float], whole: bool = False
     ) -> tuple[Floats, Flags]:
         """Return a column of numbers, with the default where there is none, and where there is one."""
         if not self._take(name):
             return np.full(len(self), default), np.zeros(len(self), dtype=bool)
         given = self._columns.given(name)
         values = self._columns.whole_numbers(name) if whole else self._columns.numbers(name)
-        fine = given & (values >= least) & (values <= most)
+        fine = given & (values >= limits[0]) & (values <= limits[1])
         self.wrong |= given & ~fine
         return np.where(fine, values, default), given
-
-    def _positive(self, name: str, default: float) -> tuple[Floats, Flags]:
-        return self._number(name, default, np.nextafter(0, 1))
 
     def _words(self, name: str) -> tuple[Ints, list[str], Flags]:
         if not self._take(name):
@@ -127,23 +127,24 @@ class JobColumns:
 
     def _read_job(self) -> None:
         self._name, self._name_list = self._names("name")
-        self._remaining, given = self._positive("remaining_steps", np.nan)
+        self._remaining, given = self._number("remaining_steps", np.nan, _limits(Job, "remaining_steps"))
         self.wrong |= (self._name < 0) | ~given
-        self._weight, _ = self._number("weight", 1.0, 0)
+        self._weight, _ = self._number("weight", 1.0, _limits(Job, "weight"))
         self._beginning = self._choice("stage", {"running": 0, "beginning": 1}, 0) == 1
-        self._deadline, _ = self._positive("deadline_s", np.inf)
+        self._deadline, _ = self._number("deadline_s", np.inf, _limits(Job, "deadline_s"))
         optional = np.zeros(len(self))
         if self._take("optional"):
             given = self._columns.given("optional")
             optional = np.where(given, self._columns.flags("optional"), 0)
             self.wrong |= np.isnan(optional)
-        self._unplaced, given = self._number("unplaced_s", np.nan, 0)
+        self._unplaced, given = self._number("unplaced_s", np.nan, _limits(Job, "unplaced_s"))
         self.wrong |= given != (optional == 1)
-        self._restart, _ = self._number("restart_s", 0.0, 0)
+        self._restart, _ = self._number("restart_s", 0.0, _limits(Job, "restart_s"))
         self._running = self._given("current")
         self._now = self._shared_names("current.variant")
-        self._now_ps, _ = self._number("current.ps", 0, 0, MOST_COUNT, whole=True)
-        self._now_workers, given = self._number("current.workers", 0, 0, MOST_COUNT, whole=True)
+        self._now_ps, _ = self._number("current.ps", 0, _limits(Configuration, "ps"), whole=True)
+        limits = _limits(Configuration, "workers")
+        self._now_workers, given = self._number("current.workers", 0, limits, whole=True)
         self.wrong |= self._running & ~given
 
     def _check_variants(self) -> None:
@@ -184,8 +185,9 @@ class JobColumns:
 
     def _range(self, at: str, wanted: Flags) -> tuple[Floats, Floats]:
         given = self._given(at)
-        low, _ = self._number(f"{at}.min", 1, 1, MOST_TASKS, whole=True)
-        high, ends = self._number(f"{at}.max", 0, 1, MOST_TASKS, whole=True)
+        limits = (1, _limits(Range, "max")[1])  # a variant that runs has one task at least
+        low, _ = self._number(f"{at}.min", 1, limits, whole=True)
+        high, ends = self._number(f"{at}.max", 0, limits, whole=True)
         self.wrong |= (given != wanted) | (given & ~(ends & (low <= high)))
         return np.where(given, low, 0), high
 
@@ -198,7 +200,7 @@ class JobColumns:
             resource = column.removeprefix(f"{at}.")
             if "." in resource or resource.isdigit() or not _is_name(resource):
                 continue  # rows know whether this is a fault
-            amount, given = self._number(column, 0.0, 0)
+            amount, given = self._number(column, 0.0, NON_NEGATIVE)
             if resource in places:
                 amounts[:, places[resource]] = amount
             elif given.any():
@@ -209,10 +211,10 @@ class JobColumns:
         counts = np.array([*(FORMULAS[name][0] for name in MODELS), 0, 0])[model]
         theta = np.zeros((len(self), MOST_THETA))
         for k in range(MOST_THETA):
-            theta[:, k], given = self._number(f"{at}.theta.{k}", 0.0, 0)
+            theta[:, k], given = self._number(f"{at}.theta.{k}", 0.0, NON_NEGATIVE)
             self.wrong |= present & (given != (k < counts))
         self.wrong |= present & (model >= 0) & ~theta.any(axis=1)
-        batch, given = self._positive(f"{at}.batch", 0.0)
+        batch, given = self._number(f"{at}.batch", 0.0, _limits(PsSync, "batch"))
         batched = (model >= 0) & (model != MODELS.index("ps_async"))
         self.wrong |= present & (given != batched)
         return {"theta": theta, "batch": batch}
@@ -223,9 +225,10 @@ class JobColumns:
         before, keys = wanted, []
         for k in range(self._listed(at)):
             row = self._given(f"{at}.{k}")
-            ps, _ = self._number(f"{at}.{k}.ps", 0, 0, MOST_COUNT, whole=True)
-            workers, counted = self._number(f"{at}.{k}.workers", 0, 1, MOST_COUNT, whole=True)
-            speed, timed = self._positive(f"{at}.{k}.steps_per_s", np.nan)
+            ps, _ = self._number(f"{at}.{k}.ps", 0, _limits(SpeedRow, "ps"), whole=True)
+            limits = _limits(SpeedRow, "workers")
+            workers, counted = self._number(f"{at}.{k}.workers", 0, limits, whole=True)
+            speed, timed = self._number(f"{at}.{k}.steps_per_s", np.nan, _limits(SpeedRow, "steps_per_s"))
             self.wrong |= row & ~(before & counted & timed)
             rows.append((row, ps, workers, speed))
             keys.append(np.where(row, _whole(workers) * 2**31 + _whole(ps), -1 - k))
@@ -288,6 +291,26 @@ class JobColumns:
             "row_workers": _whole(workers[order]),
             "row_steps_per_s": speed[order],
         }
+
+
+@cache
+def _limits(model: type[BaseModel], name: str) -> tuple[float, float]:
+    """Return the least and the greatest number that a field allows."""
+    marks = list(_marks(model.model_fields[name]))
+    least = [mark.ge for mark in marks if hasattr(mark, "ge")]
+    least += [np.nextafter(mark.gt, np.inf) for mark in marks if hasattr(mark, "gt")]
+    return float(max(least)), float(min(mark.le for mark in marks if hasattr(mark, "le")))
+
+
+def _marks(part: Any) -> Iterator[Any]:
+    """Yield what annotates a field or type, and the members of a union."""
+    if isinstance(part, FieldInfo):
+        yield from part.metadata
+        yield from _marks(part.annotation)
+    for mark in getattr(part, "__metadata__", ()):
+        yield from mark.metadata if isinstance(mark, FieldInfo) else [mark]
+    for member in get_args(part):
+        yield from _marks(member)
 
 
 def _by_prefix(names: Iterable[str]) -> dict[str, list[str]]:
