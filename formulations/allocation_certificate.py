@@ -29,6 +29,10 @@ from .exhaustion import Choices, none_below
 
 CLOSE = 5e-10
 """A cutoff lies this much below the value, relatively, so that the plan itself does not count as better."""
+LARGEST = 1e100
+"""No price or cutoff may exceed this, so that no product or sum overflows."""
+SMALLEST = 1e-100
+"""A price below this counts as 0, so that no product underflows on its way into a sum."""
 MOST_FREE = 4000
 """Rows beyond one for each job that the search is tried on."""
 
@@ -44,13 +48,14 @@ class PriceCertificate(Model):
         No plan is better than this, in seconds; None: there is no plan.
     """
 
-    prices: dict[str, Annotated[float, Field(ge=0)]]
-    cutoff: float | None = None
+    prices: dict[str, Annotated[float, Field(ge=0, le=LARGEST)]]
+    cutoff: Annotated[float, Field(ge=-LARGEST, le=LARGEST)] | None = None
 
 
 def certificate(menu: Menu, prices: Floats, bound: float | None) -> dict[str, Any]:
     """Return the certificate of a bound; None stands for the claim that there is no plan."""
-    priced = dict(zip(menu.rows, np.maximum(prices, 0.0).tolist(), strict=True))
+    kept = np.clip(np.nan_to_num(prices), 0.0, LARGEST)
+    priced = dict(zip(menu.rows, kept.tolist(), strict=True))
     cutoff = None if bound is None else bound - CLOSE * abs(bound)
     return PriceCertificate(prices=priced, cutoff=cutoff).model_dump()
 
@@ -79,6 +84,7 @@ def certified_bound(menu: Menu, makespan: bool, data: Any) -> float | None:
     except ValidationError:
         return None
     prices = np.array([given.prices.get(name, 0.0) for name in menu.rows])
+    prices[prices < SMALLEST] = 0.0
     if makespan:
         return _makespan_bound(menu, prices, given.cutoff)
     return _total_bound(menu, prices, given.cutoff)

@@ -25,6 +25,8 @@ from .base import loosened
 
 MARGIN = 1e-13
 """Relative; some hundred roundings of 2⁻⁵³ lie within, and sums over jobs are made by `math.fsum`."""
+TINY = 1e-280
+"""Absolute; what is lost where a product of tiny figures underflows."""
 JOBS_AT_ONCE = 4096
 HOUR = 3600.0
 
@@ -39,7 +41,9 @@ def price_bound(menu: Menu, prices: Floats) -> float:
     """
     prices = np.maximum(prices, 0.0)
     least = least_priced(menu, prices, menu.cost)
-    return least * (1 - MARGIN) - priced_capacity(menu, prices) * (1 + MARGIN)
+    if not prices.any():
+        return least * (1 - MARGIN)
+    return least * (1 - MARGIN) - priced_capacity(menu, prices) * (1 + MARGIN) - TINY
 
 
 def makespan_price_bound(menu: Menu, prices: Floats) -> float:
@@ -71,7 +75,7 @@ def proves_none_before(menu: Menu, prices: Floats, time_s: float) -> bool:
     """Return whether the prices prove that no plan has a makespan below `time_s`."""
     late = np.where(menu.time_s < time_s, 0.0, math.inf)
     least = least_priced(menu, prices, late)
-    return least * (1 - MARGIN) > priced_capacity(menu, prices) * (1 + MARGIN)
+    return least * (1 - MARGIN) > priced_capacity(menu, prices) * (1 + MARGIN) + TINY
 
 
 def priced_capacity(menu: Menu, prices: Floats) -> float:

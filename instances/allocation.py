@@ -101,9 +101,9 @@ class AllocationInstance(Instance):
     def sha256(self) -> str:
         """Return the hash of the resolved document; jobs in columns and as objects hash alike."""
         digest = JobTable.of(self.jobs, tuple(sorted(self.resources))).sha256()
-        return self._digest(
-            self.model_dump(mode="json", exclude_none=True, exclude={"jobs"}) | {"jobs": digest}
-        )
+        document = self.model_dump(mode="json", exclude_none=True, exclude={"jobs"}) | {"jobs": digest}
+        priced = {name: price for name, price in self.prices_usd_per_hour.items() if price}
+        return self._digest(document | {"prices_usd_per_hour": priced})
 
     def to_frame(self) -> pd.DataFrame:
         """Return one row for each variant of each job."""

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from pydantic import Field, GetJsonSchemaHandler, model_validator
 from pydantic_core import CoreSchema
 
-from .fields import Complaint, Count, Flag, Model, Name, NonNegative, Positive, PositiveCount, refuse
+from .fields import Complaint, Flag, Model, Name, NonNegative, Positive, TaskCount, refuse
 
 Floats = NDArray[np.float64]
 
@@ -117,8 +117,8 @@ class RingAllreduce(Model):
 class SpeedRow(Model):
     """One measured configuration."""
 
-    workers: PositiveCount
-    ps: Count = 0
+    workers: Annotated[TaskCount, Field(ge=1)]
+    ps: TaskCount = 0
     steps_per_s: Positive
 
 

@@ -20,7 +20,7 @@ from ..instances.fields import Model
 from ..instances.reading import fail, read_text
 from ..instances.validation import validated
 from ..solvers.result import ObjectiveRecord, Result, plan_hash
-from ..solvers.run import objective_records
+from ..solvers.run import contradiction, objective_records
 
 
 class Verification(Model):
@@ -95,6 +95,9 @@ def _plan_faults(formulation: Formulation[Any, Any], result: Result) -> Iterator
         values = formulation.evaluate(result.plan)
         bounds = [record.bound for record in result.objectives]
         certified = formulation.certified_bounds(result.certificate)
+        if refuted := contradiction(formulation, certified, values):
+            yield f"certificate: it would prove {refuted}"
+            certified = formulation.elementary_bounds()
         derived = objective_records(formulation, values, bounds, certified, result.options.gap)
         if len(result.objectives) != len(derived):
             yield f"objectives has {len(result.objectives)} records; the instance has {len(derived)}"

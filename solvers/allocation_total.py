@@ -92,7 +92,7 @@ class Search:
     @property
     def proven(self) -> bool:
         """Whether plan and bound are as close as was asked."""
-        return self.value - self.bound <= self.options.gap * abs(self.value)
+        return self.rows is not None and self.value - self.bound <= self.options.gap * abs(self.value)
 
     def run(self) -> Outcome:
         """Find a first plan, then solve cores until it is proven or the time is up."""
@@ -110,9 +110,10 @@ class Search:
             if len(core.cost) > MOST_ROWS + core.jobs:
                 self.limit = "memory"
                 break
+            before = self.value
             self.take(core, self.solve(core, complete), complete)
-            if complete:
-                break
+            if complete and not self.value < before:
+                break  # a better plan leaves fewer rows, on which a bound can be sharper
             wanted *= GROWTH
         return self.outcome()
 

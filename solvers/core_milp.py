@@ -1,13 +1,14 @@
 """The core of a multiple-choice knapsack, what prices leave open, as a small mixed-integer program on HiGHS.
 
-Jobs with one row left are constants. Costs are taken relative to each job's first row and limits relative
-to what the constants leave, both scaled to moderate figures, because HiGHS works with absolute tolerances.
+Jobs with one row left are constants. Costs and demands are taken relative to each job's least, and limits
+to what that leaves, all scaled to moderate figures, because HiGHS works with absolute tolerances. So no
+coefficient is negative, and where HiGHS drops a tiny one the model is only looser: its bound still holds.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,18 @@ from .multiple_choice import MultipleChoice
 from .options import SolveOptions
 from .result import Limit
 
-TOLERANCES = ("mip_feasibility_tolerance", "primal_feasibility_tolerance", "dual_feasibility_tolerance")
+FIXED: dict[str, Any] = {
+    "mip_feasibility_tolerance": 1e-9,
+    "primal_feasibility_tolerance": 1e-9,
+    "dual_feasibility_tolerance": 1e-9,
+    "small_matrix_value": 1e-12,
+    "mip_rel_gap": 0.0,
+    "output_flag": False,
+}
+
+
+BOUND_ERROR = 1e-6
+"""How far the bound of HiGHS may be off, where the largest cost is some thousands."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +62,7 @@ def solve_core(
     target: float = -math.inf,
     gap: float = 0.0,
     nodes: int | None = None,
+    again: bool = False,
 ) -> CoreAnswer:
     """Solve a core.
 
@@ -63,19 +76,22 @@ def solve_core(
         Distance between choice and bound that is good enough.
     nodes
         Most nodes of the search; None for no limit.
+    again
+        Whether this is the second try, with tighter limits.
     """
     counts = np.diff(problem.start)
     base = problem.start[:-1]
     free = np.flatnonzero(counts > 1)
-    constant, slack = problem.value(base), problem.limit - problem.take(base)
+    least = np.minimum.reduceat(problem.demand, base, axis=0)
+    cheapest = np.minimum.reduceat(problem.cost, base)
+    constant, slack = math.fsum(cheapest), problem.limit - least.sum(axis=0)
     if not len(free):
         fits = bool((slack >= 0).all())
         return CoreAnswer(base if fits else None, constant if fits else math.inf)
     rows = np.flatnonzero(np.repeat(counts > 1, counts))
     owner = np.repeat(np.arange(len(free)), counts[free])
-    first = base[free][owner]
-    cost = problem.cost[rows] - problem.cost[first]
-    demand = problem.demand[rows] - problem.demand[first]
+    cost = problem.cost[rows] - cheapest[free][owner]
+    demand = problem.demand[rows] - least[free][owner]
     unit = _unit(cost)
     model = _model(cost / unit, demand, slack, owner, len(free))
     settings: dict[str, Any] = {"mip_abs_gap": max(gap / unit, 1e-9)}
@@ -87,14 +103,20 @@ def solve_core(
     values, bound, limit = _run(model, settings, clock, options, known)
     if bound == math.inf:
         return CoreAnswer(None, math.inf, limit)
-    lowest = constant + unit * bound
+    lowest = constant + unit * (bound - BOUND_ERROR)
     if values is None:
         return CoreAnswer(None, lowest, limit)
     chosen = base.copy()
     order = np.lexsort((-values, owner))
     chosen[free] = rows[order[np.unique(owner[order], return_index=True)[1]]]
-    # A choice may break a limit by the tolerance of HiGHS; its bound stands all the same.
-    return CoreAnswer(chosen if problem.fits(chosen) else None, lowest, limit)
+    if problem.fits(chosen):
+        return CoreAnswer(chosen, lowest, limit)
+    if again:
+        return CoreAnswer(None, lowest, limit)
+    # The choice breaks a limit by the tolerance of HiGHS: ask for one that does not; the bound stands.
+    tighter = replace(problem, limit=problem.limit - 1e-8 * problem.demand.max(axis=0))
+    other = solve_core(tighter, clock, options, target=target, gap=gap, nodes=nodes, again=True)
+    return CoreAnswer(other.rows, lowest, limit)
 
 
 def _unit(cost: Floats) -> float:
@@ -132,7 +154,7 @@ def _run(
     import highspy
 
     highs = highspy.Highs()
-    settings = {**dict.fromkeys(TOLERANCES, 1e-9), "output_flag": False, "mip_rel_gap": 0.0, **settings}
+    settings = {**FIXED, **settings}
     if clock.remaining_s is not None:
         settings["time_limit"] = clock.remaining_s
     if options.seed is not None:

@@ -203,12 +203,14 @@ def _give(
             (-gain[rows[jobs]]).tolist(), jobs.tolist(), [order] * len(jobs), rows[jobs].tolist(), strict=True
         )
     heapq.heapify(heap)
+    waiting: list[tuple[float, int, int, int]] = []
     count = 0
     while heap:
         if count % CLOCK_EVERY == 0 and clock.expired:
             return False
         count += 1
-        _, job, order, row = heapq.heappop(heap)
+        offer = heapq.heappop(heap)
+        _, job, order, row = offer
         if chosen[job] != row:
             continue  # the offer was made before the job's last step
         to = int(targets[order][row])
@@ -221,6 +223,13 @@ def _give(
                 more = float(gain[to])
                 if more > 0:
                     heapq.heappush(heap, (-more, job, kind, to))
+            if any(a < b for a, b in zip(after, before, strict=True)):
+                # A measured configuration may take less of a resource than the one before it.
+                for held in waiting:
+                    heapq.heappush(heap, held)
+                waiting.clear()
         elif stop_early:
             return True
+        else:
+            waiting.append(offer)
     return True

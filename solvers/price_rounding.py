@@ -15,6 +15,8 @@ from .multiple_choice import MultipleChoice
 
 DOUBLINGS = 60
 HALVINGS = 12
+HIGHEST = 1e100
+"""No price is raised beyond this."""
 PASSES = 20
 PAIRED = 300
 """Rows that change places in pairs: those with the least reduced cost."""
@@ -39,16 +41,17 @@ def _raised(problem: MultipleChoice, prices: Floats, clock: Clock) -> Ints | Non
         return rows
     costs = float(np.abs(problem.cost).mean()) or 1.0
     # A limit that binds only once others have been mended has no price yet.
-    small = 1e-3 * costs / np.maximum(problem.demand.mean(axis=0), 1e-300)
+    mean = problem.demand.mean(axis=0)
+    small = np.divide(1e-3 * costs, mean, out=np.zeros(len(mean)), where=mean > 0)
     raised, low, high, found = np.maximum(prices, small), 0.0, 1e-4, None
     for _ in range(DOUBLINGS):
         _, rows = problem.choose(prices + high * raised)
         if problem.fits(rows):
             found = rows
             break
-        if clock.expired:
-            return None
         low, high = high, high * 4
+        if clock.expired or float((high * raised).max()) > HIGHEST:
+            return None
     for _ in range(HALVINGS if found is not None else 0):
         middle = (low + high) / 2
         _, rows = problem.choose(prices + middle * raised)

@@ -88,7 +88,9 @@ def conclude(
         message = f"{solver} returned a plan that fails verification: " + "; ".join(map(str, broken[:5]))
     elif not outcome.infeasible:
         values = formulation.evaluate(plan) if plan is not None else None
-        wrong = _contradiction(formulation, outcome, values)
+        wrong = contradiction(formulation, outcome.bounds, values)
+        if not wrong and (refuted := contradiction(formulation, certified, values)):
+            wrong, certified = f"a certificate that proves {refuted}", formulation.elementary_bounds()
         bounds = () if wrong else outcome.bounds
         records = objective_records(formulation, values, bounds, certified, options.gap)
         if wrong:
@@ -156,10 +158,11 @@ def _excess(objective: Objective, value: float, bound: float) -> float:
     return beyond / (max(abs(value), abs(bound)) if value else 1.0)
 
 
-def _contradiction(formulation: Formulation[Any, Any], outcome: Outcome, values: Any) -> str | None:
+def contradiction(formulation: Formulation[Any, Any], claimed: Any, values: Any) -> str | None:
+    """Return which of the bounds a plan of these values contradicts, if any."""
     if values is None:
         return None
-    bounds = _padded(outcome.bounds, len(values))
+    bounds = _padded(claimed, len(values))
     for objective, value, bound in zip(formulation.objectives, values, bounds, strict=True):
         if bound is not None and _excess(objective, value, bound) > CONTRADICTION:
             return f"a bound of {bound:.12g} that its own plan contradicts: {objective.name} is {value:.12g}"

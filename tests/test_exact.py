@@ -295,3 +295,93 @@ def test_the_answers_of_other_methods_are_certified_too(solver: str) -> None:
             assert result.certified_gap <= 1e-6, seed
         else:
             assert clusterplan.verify(instance, result).confirmed, seed
+
+
+def measured(name: str, *choices: tuple[float, dict[str, float]], **more: Any) -> dict[str, Any]:
+    """Return a job whose variants take these seconds and demands."""
+    variants = [
+        {
+            "name": f"v{index}",
+            "worker_demand": demand,
+            "speed": {"model": "table", "rows": [{"workers": 1, "steps_per_s": 1 / seconds}]},
+        }
+        for index, (seconds, demand) in enumerate(choices)
+    ]
+    return {"name": name, "remaining_steps": 1, "variants": variants, **more}
+
+
+def of_jobs(
+    jobs: list[dict[str, Any]], resources: dict[str, float], objective: str = "total_completion_time"
+) -> AllocationInstance:
+    """Return an instance of these jobs."""
+    head = {"schema_version": 1, "kind": "allocation", "name": "few", "objective": objective}
+    made = clusterplan.parse_instance({**head, "resources": resources, "jobs": jobs})
+    assert isinstance(made, AllocationInstance)
+    return made
+
+
+@pytest.mark.parametrize("price", [9e307, 1e100, 1e99, 1e-99, 5e-324])
+@pytest.mark.parametrize("makespan", [False, True])
+def test_absurd_prices_prove_nothing(price: float, makespan: bool) -> None:
+    """Prices that overflow or underflow certify no more than the optimum, whatever the cutoff."""
+    small = measured("a", (10, {"g": 0.6}), (5, {"g": 0.7}))
+    wide = measured("b", (10, {"g": 2}), (5, {"g": 6}))
+    objective = "makespan" if makespan else "total_completion_time"
+    instance = of_jobs([small, wide], {"g": 8}, objective)
+    best = optimum(instance).objective
+    assert best is not None
+    menu = AllocationFormulation(instance).menu
+    for cutoff in (None, 1e6, 1e100, best * 1.001):
+        found = certified_bound(menu, makespan, {"prices": {"g": price}, "cutoff": cutoff})
+        assert found is None or found <= best
+
+
+def test_a_certificate_that_proves_too_much_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A certified bound above the plan's value is never quietly taken for the value."""
+    instance = tight(20, 1)
+    result = clusterplan.solve(instance, "exact")
+    monkeypatch.setattr(AllocationFormulation, "certified_bounds", lambda *_: (math.inf,))
+    assert any("would prove" in fault for fault in clusterplan.verify(instance, result).faults)
+
+
+def test_integrality_alone_can_make_it_infeasible() -> None:
+    """Three jobs of 0.6 do not fit into two resources of 1, though their sum does."""
+    jobs = [measured(f"j{k}", (10, {"a": 0.6}), (10, {"b": 0.6})) for k in range(3)]
+    result = clusterplan.solve(of_jobs(jobs, {"a": 1, "b": 1}), "exact")
+    assert result.status == "infeasible"
+    spare = [{**job, "variants": [*job["variants"], {**job["variants"][0], "name": "c"}]} for job in jobs]
+    for job in spare:
+        job["variants"][2]["worker_demand"] = {"c": 0.1}
+    roomy = of_jobs(spare, {"a": 1, "b": 1, "c": 0.1, "unused": 5})
+    assert clusterplan.solve(roomy, "exact").objective == optimum(roomy).objective
+
+
+@pytest.mark.parametrize("gap", [0.0, 1e-6])
+def test_demands_of_very_different_size_are_kept(gap: float) -> None:
+    """A job of 1e9 units beside jobs of 0.9 units: small coefficients must not be lost."""
+    jobs = [
+        measured("big", (10, {"g": 1e9, "h": 0.6}), (10, {"g": 2e9})),
+        measured("m", (10, {"h": 0.6}), (10, {"h": 0.7})),
+        *[measured(f"s{k}", (1, {"g": 0.9}), (1 + (k % 5) / 10, {"g": 0})) for k in range(50)],
+    ]
+    result = clusterplan.solve(of_jobs(jobs, {"g": 2e9, "h": 1}), "exact", SolveOptions(gap=gap))
+    assert result.objective == pytest.approx(79.2)
+    assert result.certified_gap is not None
+    assert result.certified_gap <= 1e-6
+
+
+@pytest.mark.parametrize("penalty", [1e6, 1e12, 1e15])
+def test_huge_penalties_do_not_blur_small_times(penalty: float) -> None:
+    """Six optional jobs in three bins; staying unplaced costs up to 1e15 s, the optimum is 13 s."""
+    bins = [(6, 2, 2, 1), (24, 2, 3, 1), (7, 5, 5, 1), (23, 1, 8, 2), (6, 5, 5, 3), (24, 5, 1, 3)]
+    jobs = [
+        measured(
+            f"o{k}",
+            *[(seconds, {f"b{b}": float(size)}) for b, seconds in enumerate(times)],
+            optional=True,
+            unplaced_s=penalty,
+        )
+        for k, (size, *times) in enumerate(bins)
+    ]
+    result = clusterplan.solve(of_jobs(jobs, {"b0": 30, "b1": 30, "b2": 30}), "exact")
+    assert (result.status, result.objective) == ("optimal", 13.0)

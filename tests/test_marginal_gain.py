@@ -227,3 +227,35 @@ def test_plan_is_that_of_the_plain_reference(first: int, name: str, stop: bool) 
             found = [(entry["variant"], entry["ps"], entry["workers"]) for entry in entries]
             assert found == expected, seed
     assert planned > BATCH // 2
+
+
+def test_a_step_that_frees_a_resource_lets_others_grow() -> None:
+    """A measured configuration without a parameter server gives back the cpu that another job waits for."""
+    grows = {
+        "name": "grows",
+        "remaining_steps": 1000,
+        "variants": [
+            {
+                "name": "v",
+                "worker_demand": {"cpu": 1.5},
+                "workers": {"min": 1, "max": 2},
+                "speed": {"model": "ring_allreduce", "theta": [1, 0, 0, 0], "batch": 1},
+            }
+        ],
+    }
+    rows = [{"workers": 1, "ps": 1, "steps_per_s": 1}, {"workers": 2, "ps": 0, "steps_per_s": 2}]
+    frees = {
+        "name": "frees",
+        "remaining_steps": 10,
+        "variants": [
+            {
+                "name": "v",
+                "worker_demand": {"gpu": 1},
+                "ps_demand": {"cpu": 1},
+                "speed": {"model": "table", "rows": rows},
+            }
+        ],
+    }
+    head = {"schema_version": 1, "kind": "allocation", "name": "two", "resources": {"cpu": 3.5, "gpu": 4}}
+    instance = clusterplan.parse_instance({**head, "jobs": [grows, frees]})
+    assert clusterplan.solve(instance, "marginal-gain").objective == 505
