@@ -113,6 +113,7 @@ Count = Annotated[int, Field(ge=0, le=1_000_000_000), BeforeValidator(_as_int)]
 PositiveCount = Annotated[int, Field(ge=1, le=1_000_000_000), BeforeValidator(_as_int)]
 ServerCount = Annotated[int, Field(ge=1, le=1_000_000), BeforeValidator(_as_int)]
 TaskCount = Annotated[int, Field(ge=0, le=100_000), BeforeValidator(_as_int)]
+PositiveTaskCount = Annotated[int, Field(ge=1, le=100_000), BeforeValidator(_as_int)]
 SchemaVersion = Annotated[Literal[1], BeforeValidator(_as_version)]
 ByCount = Annotated[
     dict[Annotated[int, Field(ge=1, le=1_000_000_000)], NonNegative], BeforeValidator(_count_keys)

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from pydantic import Field, GetJsonSchemaHandler, model_validator
 from pydantic_core import CoreSchema
 
-from .fields import Complaint, Flag, Model, Name, NonNegative, Positive, TaskCount, refuse
+from .fields import Complaint, Flag, Model, Name, NonNegative, Positive, PositiveTaskCount, TaskCount, refuse
 
 Floats = NDArray[np.float64]
 
@@ -117,7 +117,7 @@ class RingAllreduce(Model):
 class SpeedRow(Model):
     """One measured configuration."""
 
-    workers: Annotated[TaskCount, Field(ge=1)]
+    workers: PositiveTaskCount
     ps: TaskCount = 0
     steps_per_s: Positive
 

@@ -155,6 +155,8 @@ def _padded(bounds: Any, length: int) -> list[float | None]:
 def _excess(objective: Objective, value: float, bound: float) -> float:
     """Return by how much the bound is better than the value, relatively; it never should be."""
     beyond = bound - value if objective.sense == "min" else value - bound
+    if math.isinf(beyond):
+        return beyond
     return beyond / (max(abs(value), abs(bound)) if value else 1.0)
 
 
