@@ -50,7 +50,7 @@ def round_total(formulation: AllocationFormulation, options: SolveOptions, clock
     """Return the plan that the prices give by rounding and local search, their bound and a certificate."""
     search = Search(formulation, options, clock)
     if not search.impossible:
-        search.first_plan(search.problem.reduced_costs(search.dual.prices))
+        search.first_plan(search.problem.reduced_costs(search.prices))
     return search.outcome()
 
 
@@ -61,18 +61,28 @@ class Search:
     ----------
     formulation
         Of the total completion time.
+
+    Attributes
+    ----------
+    prices, priced
+        λ and L(λ), which stay; `bound` is the best that is known.
     """
 
     def __init__(self, formulation: AllocationFormulation, options: SolveOptions, clock: Clock) -> None:
         self.formulation, self.options, self.clock = formulation, options, clock
         menu = formulation.menu
         self.problem = MultipleChoice.of(menu, menu.cost)
-        self.dual: Dual = best_prices(self.problem, clock, max(1e-10, options.gap / 100))
-        self.bound = price_bound(menu, self.dual.prices)
+        dual: Dual = best_prices(self.problem, clock, max(1e-10, options.gap / 100))
+        self.prices, self.priced = dual.prices, price_bound(menu, dual.prices)
+        # In plain floating point a dual may only seem unbounded; the price bound is rounded down.
+        self.impossible = dual.unbounded and self.priced > 2 * _dearest(self.problem)
+        if dual.unbounded and not self.impossible:
+            self.prices = np.zeros_like(dual.prices)
+            self.priced = price_bound(menu, self.prices)
+        self.bound = self.priced
         self.rows: Ints | None = None
         self.value = math.inf
         self.limit: Limit = "none"
-        self.impossible = self.dual.unbounded
         self.trace: list[tuple[float, float | None, float | None]] = []
         self.note()
 
@@ -96,7 +106,7 @@ class Search:
 
     def run(self) -> Outcome:
         """Find a first plan, then solve cores until it is proven or the time is up."""
-        reduced = self.problem.reduced_costs(self.dual.prices)
+        reduced = self.problem.reduced_costs(self.prices)
         self.first_plan(reduced)
         wanted = FIRST_CORE
         while not (self.proven or self.impossible or self.limit != "none"):
@@ -104,7 +114,8 @@ class Search:
                 self.limit = "time"
                 break
             reach = _reach(reduced, self.problem.jobs + wanted)
-            most = (self.value - self.bound) * (1 + CLOSE) + CLOSE * abs(self.value)
+            # Reduced costs add up to the bound of the prices, not to a better one from a core.
+            most = (self.value - self.priced) * (1 + CLOSE) + CLOSE * abs(self.value)
             complete = reach >= most
             core = self.problem.only(reduced <= min(reach, most) + CLOSE * abs(self.bound))
             if len(core.cost) > MOST_ROWS + core.jobs:
@@ -124,7 +135,7 @@ class Search:
             self.offer(self.formulation.rows_of(self.formulation.parse_plan(self.options.warm_start)))
         near = self.problem.only(reduced <= _reach(reduced, menu_rows))
         for problem in (near, self.problem):
-            rows = round_prices(problem, self.dual.prices, self.clock)
+            rows = round_prices(problem, self.prices, self.clock)
             if rows is not None:
                 self.offer(problem.row[rows])
                 return
@@ -163,7 +174,7 @@ class Search:
 
     def outcome(self) -> Outcome:
         """Return what is known."""
-        menu, prices = self.formulation.menu, self.dual.prices
+        menu, prices = self.formulation.menu, self.prices
         priced = dict(zip(menu.rows, prices.tolist(), strict=True))
         if self.impossible:
             return Outcome(infeasible=True, certificate=certificate(menu, prices, None), trace=self.trace)
@@ -175,6 +186,11 @@ class Search:
             certificate=certificate(menu, prices, self.bound),
             trace=self.trace,
         )
+
+
+def _dearest(problem: MultipleChoice) -> float:
+    """Return what no choice of rows can exceed."""
+    return math.fsum(np.maximum.reduceat(problem.cost, problem.start[:-1]))
 
 
 def _reach(reduced: Floats, count: int) -> float:
