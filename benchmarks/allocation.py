@@ -56,21 +56,10 @@ def sweep_instance(jobs: int, resources: int) -> Any:
 
 
 def tight_instance(jobs: int, resources: int, seed: int) -> Any:
-    """Return an instance in which every resource binds and at most two units of each are to spare.
-
-    The capacities are what the cheapest configurations take at random prices.
-    """
-    from clusterplan.formulations.allocation import AllocationFormulation
+    """Return an instance in which every resource binds and at most two units of each are to spare."""
     from clusterplan.instances.generators.allocation import generate_allocation
 
-    instance = generate_allocation(jobs, resources, seed=seed)
-    menu = AllocationFormulation(instance).menu
-    rng = np.random.default_rng(seed)
-    prices = menu.cost.mean() / menu.demand.mean(axis=0) * 0.3 * rng.uniform(0.5, 2, resources)
-    value = menu.cost + menu.demand @ prices
-    rows = [menu.start[j] + int(value[menu.of(j)].argmin()) for j in range(menu.jobs)]
-    capacity = menu.demand[rows].sum(axis=0) + rng.integers(0, 3, resources)
-    return instance.model_copy(update={"resources": dict(zip(menu.rows, capacity.tolist(), strict=True))})
+    return generate_allocation(jobs, resources, seed=seed, spare=2)
 
 
 def paper_instance() -> Any:

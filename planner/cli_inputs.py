@@ -185,6 +185,10 @@ def allocation(
         float, typer.Option(help="0: plenty; 1: only the smallest fit.", min=0, max=1)
     ] = 0.5,
     optional_share: Annotated[float, typer.Option(help="Share of jobs that may wait.", min=0, max=1)] = 0.0,
+    spare: Annotated[
+        int | None,
+        typer.Option(help="Every resource binds, with at most so many units to spare.", min=0),
+    ] = None,
     seed: Seed = 0,
     output: Output = None,
     table: JobsTable = None,
@@ -192,7 +196,7 @@ def allocation(
     """Jobs with published speed coefficients and heavy-tailed remaining work."""
     from ..instances.generators.allocation import generate_allocation
 
-    _emit(generate_allocation(jobs, resources, tightness, optional_share, seed), output, table)
+    _emit(generate_allocation(jobs, resources, tightness, optional_share, seed, spare), output, table)
 
 
 @generators.command()

@@ -9,23 +9,9 @@ from ..formulations.allocation import AllocationFormulation
 from ..formulations.base import Formulation
 from ..instances.errors import OptionError
 from ..instances.speed import SpeedTable
-from .backends import BackendError
+from .backends import SCIP_LIMITS, BackendError, configure_scip
 from .base import Clock, Outcome, Solver
 from .options import SolveOptions
-from .result import Limit
-
-LIMITS: dict[str, Limit] = {
-    "timelimit": "time",
-    "memlimit": "memory",
-    "userinterrupt": "interrupt",
-    "nodelimit": "node",
-    "totalnodelimit": "node",
-    "stallnodelimit": "node",
-    "restartlimit": "node",
-    "sollimit": "node",
-    "bestsollimit": "node",
-}
-"""What stopped SCIP, by its status."""
 
 
 class AllocationMinlp(Solver):
@@ -54,7 +40,10 @@ class AllocationMinlp(Solver):
         outcome = Outcome(
             backend=f"SCIP in PySCIPOpt {metadata.version('pyscipopt')}", build_s=clock.elapsed_s
         )
-        _configure(model, options, clock)
+        limits = {"limits/gap": options.gap / 2}
+        if clock.remaining_s is not None:
+            limits["limits/time"] = clock.remaining_s
+        configure_scip(model, options.seed, options.memory_limit_gib, {**limits, **options.backend_options})
         if options.warm_start is not None:
             outcome.plan = formulation.parse_plan(options.warm_start)
             start = model.createSol()
@@ -66,9 +55,9 @@ class AllocationMinlp(Solver):
             return outcome
         model.optimize()
         status, found = model.getStatus(), model.getNSols() > 0
-        if status not in LIMITS and status not in ("optimal", "gaplimit", "infeasible", "inforunbd"):
+        if status not in SCIP_LIMITS and status not in ("optimal", "gaplimit", "infeasible", "inforunbd"):
             raise BackendError(f"SCIP stopped with status {status!r}")
-        outcome.limit = LIMITS.get(status, "none")
+        outcome.limit = SCIP_LIMITS.get(status, "none")
         outcome.infeasible = status in ("infeasible", "inforunbd")
         bound = float(model.getDualbound())
         if not outcome.infeasible and abs(bound) < model.infinity():
@@ -86,23 +75,3 @@ def _refuse_tables(formulation: AllocationFormulation) -> None:
                     f"solver 'minlp' needs a formula for every speed, but variant {variant.name!r} of job "
                     f"{job.name!r} has a table; 'auto', 'milp' and 'cp-sat' take tables"
                 )
-
-
-def _configure(model: Any, options: SolveOptions, clock: Clock) -> None:
-    # SCIP's default tolerances move small figures by more than the gap that is asked for.
-    settings: dict[str, Any] = {
-        "numerics/feastol": 1e-9,
-        "numerics/dualfeastol": 1e-9,
-        "limits/gap": options.gap / 2,
-    }
-    if clock.remaining_s is not None:
-        settings["limits/time"] = clock.remaining_s
-    if options.seed is not None:
-        settings["randomization/randomseedshift"] = options.seed % 2**31
-    if options.memory_limit_gib is not None:
-        settings["limits/memory"] = 1024 * options.memory_limit_gib
-    for key, value in {**settings, **options.backend_options}.items():
-        try:
-            model.setParam(key, value)
-        except (KeyError, LookupError, ValueError, TypeError) as error:
-            raise OptionError(f"SCIP does not accept the option {key!r} = {value!r}: {error}") from None

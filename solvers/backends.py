@@ -152,6 +152,43 @@ class Highs(Backend):
         )
 
 
+SCIP_LIMITS: dict[str, Limit] = {
+    "timelimit": "time",
+    "memlimit": "memory",
+    "userinterrupt": "interrupt",
+    "nodelimit": "node",
+    "totalnodelimit": "node",
+    "stallnodelimit": "node",
+    "restartlimit": "node",
+    "sollimit": "node",
+    "bestsollimit": "node",
+}
+"""What stopped SCIP, by its status."""
+
+
+def configure_scip(
+    model: Any, seed: int | None, memory_limit_gib: float | None, settings: Mapping[str, Any]
+) -> None:
+    """Set the parameters of a SCIP model; named settings win.
+
+    Raises
+    ------
+    OptionError
+        If SCIP does not accept one.
+    """
+    # Its default tolerances move small figures by more than the gap that is asked for.
+    chosen: dict[str, Any] = {"numerics/feastol": 1e-9, "numerics/dualfeastol": 1e-9}
+    if seed is not None:
+        chosen["randomization/randomseedshift"] = seed % 2**31
+    if memory_limit_gib is not None:
+        chosen["limits/memory"] = 1024 * memory_limit_gib
+    for key, value in {**chosen, **settings}.items():
+        try:
+            model.setParam(key, value)
+        except (KeyError, LookupError, ValueError, TypeError) as error:
+            raise OptionError(f"SCIP does not accept the option {key!r} = {value!r}: {error}") from None
+
+
 class Scip(Backend):
     """SCIP through PySCIPOpt."""
 
@@ -173,21 +210,7 @@ class Scip(Backend):
         solver = pulp.SCIP_PY(msg=False, timeLimit=request.time_limit_s, gapRel=request.gap)
         solver.buildSolverModel(problem)
         model = problem.solverModel
-        # Its default tolerances move small objectives by more than the gap that is asked for.
-        settings: dict[str, Any] = {
-            "numerics/feastol": 1e-9,
-            "numerics/dualfeastol": 1e-9,
-            **(request.settings or {}),
-        }
-        if request.seed is not None:
-            settings.setdefault("randomization/randomseedshift", request.seed % 2**31)
-        if request.memory_limit_gib is not None:
-            settings.setdefault("limits/memory", 1024 * request.memory_limit_gib)
-        for key, value in settings.items():
-            try:
-                model.setParam(key, value)
-            except (KeyError, LookupError, ValueError, TypeError) as error:
-                raise OptionError(f"SCIP does not accept the option {key!r} = {value!r}: {error}") from None
+        configure_scip(model, request.seed, request.memory_limit_gib, request.settings or {})
         if request.start:
             start = model.createPartialSol()
             for variable, value in request.start.items():
@@ -198,18 +221,7 @@ class Scip(Backend):
         found = model.getNSols() > 0
         if status in ("infeasible", "inforunbd") and not found:
             return Answer(None, None, infeasible=True)
-        limits: dict[str, Limit] = {
-            "timelimit": "time",
-            "memlimit": "memory",
-            "userinterrupt": "interrupt",
-            "nodelimit": "node",
-            "totalnodelimit": "node",
-            "stallnodelimit": "node",
-            "restartlimit": "node",
-            "sollimit": "node",
-            "bestsollimit": "node",
-        }
-        if status not in limits and status not in ("optimal", "gaplimit"):
+        if status not in SCIP_LIMITS and status not in ("optimal", "gaplimit"):
             raise BackendError(f"SCIP stopped with status {status!r}")
         solution = model.getBestSol() if found else None
         values = (
@@ -218,7 +230,8 @@ class Scip(Backend):
             else None
         )
         bound = float(model.getDualbound())
-        return Answer(values, bound if abs(bound) < model.infinity() else None, limits.get(status, "none"))
+        limit = SCIP_LIMITS.get(status, "none")
+        return Answer(values, bound if abs(bound) < model.infinity() else None, limit)
 
 
 class Cbc(Backend):

@@ -76,18 +76,8 @@ def test_khans_instances_have_their_known_optima(name: str, shared_data: Path) -
 
 
 def tight(jobs: int, seed: int, resources: int = 4) -> AllocationInstance:
-    """Return an instance in which every resource binds and at most two units of each are to spare.
-
-    The capacities are what the cheapest configurations take at random prices.
-    """
-    instance = generate_allocation(jobs, resources, seed=seed)
-    menu = AllocationFormulation(instance).menu
-    rng = np.random.default_rng(seed)
-    prices = menu.cost.mean() / menu.demand.mean(axis=0) * 0.3 * rng.uniform(0.5, 2, resources)
-    value = menu.cost + menu.demand @ prices
-    rows = [menu.start[j] + int(value[menu.of(j)].argmin()) for j in range(menu.jobs)]
-    capacity = menu.demand[rows].sum(axis=0) + rng.integers(0, 3, resources)
-    return instance.model_copy(update={"resources": dict(zip(menu.rows, capacity.tolist(), strict=True))})
+    """Return an instance in which every resource binds and at most two units of each are to spare."""
+    return generate_allocation(jobs, resources, seed=seed, spare=2)
 
 
 @pytest.mark.parametrize("seed", range(4))

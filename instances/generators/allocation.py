@@ -28,7 +28,12 @@ PS = [(1, 4), (0, 0), (4, 12), (1, 5)]
 
 
 def generate_allocation(
-    jobs: int, resources: int = 3, tightness: float = 0.5, optional_share: float = 0.0, seed: int = 0
+    jobs: int,
+    resources: int = 3,
+    tightness: float = 0.5,
+    optional_share: float = 0.0,
+    seed: int = 0,
+    spare: int | None = None,
 ) -> AllocationInstance:
     """Return a random mix of jobs, in columns.
 
@@ -42,6 +47,9 @@ def generate_allocation(
         Share of the jobs that may stay unplaced.
     seed
         The same seed gives the same instance.
+    spare
+        Instead of the tightness: capacities are what the cheapest configurations take at random prices,
+        and up to so many units more of each resource, so that every resource binds.
 
     Raises
     ------
@@ -52,11 +60,16 @@ def generate_allocation(
         raise OptionError(f"jobs must be 1 to {MOST_JOBS:,} and resources 1 to {len(RESOURCES)}")
     if not 0 <= tightness <= 1 or not 0 <= optional_share <= 1:
         raise OptionError("tightness and optional share must lie between 0 and 1")
-    table = _jobs(np.random.default_rng(seed), jobs, resources, optional_share)
-    ps, workers = _fastest(table)
-    most = ps[:, None] * table.ps_demand + workers[:, None] * table.worker_demand
-    least = (table.ps_demand + table.worker_demand).sum(axis=0)
-    capacity = np.ceil(least + (1 - tightness) * (most.sum(axis=0) - least))
+    if spare is not None and spare < 0:
+        raise OptionError("spare must be at least 0")
+    rng = np.random.default_rng(seed)
+    table = _jobs(rng, jobs, resources, optional_share)
+    if spare is None:
+        most = _use(table, np.zeros(resources))
+        least = (table.ps_demand + table.worker_demand).sum(axis=0)
+        capacity = np.ceil(least + (1 - tightness) * (most - least))
+    else:
+        capacity = _use(table, _random_prices(rng, table)) + rng.integers(0, spare + 1, resources)
     return AllocationInstance(
         name=f"synthetic-allocation-{jobs}-{resources}-{seed}",
         source="synthetic; speed coefficients fitted to speeds published with DL2, jittered",
@@ -71,17 +84,28 @@ def _demands(rng: np.random.Generator, jobs: int, ranges: list[tuple[int, int]])
     return np.column_stack([rng.integers(low, high + 1, jobs) for low, high in ranges]).astype(float)
 
 
-def _fastest(table: JobTable) -> tuple[Ints, Ints]:
-    """Return the parameter servers and workers with which each job is fastest, two arrays of shape (J,)."""
+def _use(table: JobTable, prices: Floats) -> Floats:
+    """Return what the jobs take together, each with its configuration of least priced time; shape (R,)."""
+    ps_price, worker_price = table.ps_demand @ prices, table.worker_demand @ prices
     best = np.full(len(table), np.inf)
     best_ps, best_workers = table.min_ps.copy(), table.min_workers.copy()
     theta = list(table.theta.T)
     for p in range(1, int(table.max_ps.max()) + 1):
         for w in range(1, int(table.max_workers.max()) + 1):
-            step = ps_sync_step_s(theta, table.batch, p, w)
-            faster = (step < best) & (p <= table.max_ps) & (w <= table.max_workers)
-            best[faster], best_ps[faster], best_workers[faster] = step[faster], p, w
-    return best_ps, best_workers
+            time = table.remaining_steps * ps_sync_step_s(theta, table.batch, p, w)
+            value = time + p * ps_price + w * worker_price
+            better = (value < best) & (p <= table.max_ps) & (w <= table.max_workers)
+            best[better], best_ps[better], best_workers[better] = value[better], p, w
+    taken: Floats = best_ps @ table.ps_demand + best_workers @ table.worker_demand
+    return taken
+
+
+def _random_prices(rng: np.random.Generator, table: JobTable) -> Floats:
+    """Return prices at which a task of each resource costs about a tenth of a job's time alone."""
+    alone = table.remaining_steps * ps_sync_step_s(list(table.theta.T), table.batch, 1, 1)
+    demand = (table.ps_demand + table.worker_demand).mean(axis=0)
+    prices: Floats = 0.1 * alone.mean() / demand * rng.uniform(0.5, 2, len(demand))
+    return prices
 
 
 def _jobs(rng: np.random.Generator, jobs: int, resources: int, optional_share: float) -> JobTable:
