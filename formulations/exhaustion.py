@@ -59,9 +59,20 @@ def none_below(choices: Choices, prices: Floats, cutoff: float) -> bool | None:
     answer
         True if it is proven, False if there is such a choice within rounding, None if the search gave up.
     """
-    counts = np.diff(choices.start)
-    if (counts == 0).any():
+    if (np.diff(choices.start) == 0).any():
         return True
+    priced = prices > 0
+    if priced.any() and not priced.all():
+        # Without the limits that have no price there are more choices: a proof for these is one for all.
+        fewer = Choices(choices.start, choices.cost, choices.demand[:, priced], choices.limit[priced])
+        if _search(fewer, prices[priced], cutoff):
+            return True
+    return _search(choices, prices, cutoff)
+
+
+def _search(choices: Choices, prices: Floats, cutoff: float) -> bool | None:
+    """Look through the choices, job by job; the answer is that of `none_below`."""
+    counts = np.diff(choices.start)
     size = float(np.maximum.reduceat(np.abs(choices.cost), choices.start[:-1]).sum()) + abs(cutoff)
     most = np.maximum.reduceat(choices.demand, choices.start[:-1], axis=0).sum(axis=0) + choices.limit
     weights, vectors = _multipliers(prices)
@@ -142,11 +153,14 @@ def _least_left(choices: Choices, weights: Floats, vectors: Floats, order: Ints)
 
 
 def _cheapest(taken: Floats, spent: Floats) -> tuple[Floats, Floats]:
-    """Return of the states that take the same the cheapest."""
+    """Return of the states that take the same the cheapest; under one limit, also none that takes more."""
     if len(spent) < 2:
         return taken, spent
     order = np.lexsort((spent, *taken.T))
     taken, spent = taken[order], spent[order]
     new = np.ones(len(spent), dtype=bool)
-    new[1:] = (taken[1:] != taken[:-1]).any(axis=1)
+    if taken.shape[1] > 1:
+        new[1:] = (taken[1:] != taken[:-1]).any(axis=1)
+    else:
+        new[1:] = spent[1:] < np.minimum.accumulate(spent)[:-1]
     return taken[new], spent[new]
