@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from ..instances.allocation import AllocationInstance
-from .allocation_menu import Floats, Ints, Menu
+from .allocation_menu import BUDGET, Floats, Ints, Menu
 from .base import loosened
 
 MARGIN = 1e-13
@@ -29,6 +29,9 @@ TINY = 1e-280
 """Absolute; what is lost where a product of tiny figures underflows."""
 JOBS_AT_ONCE = 4096
 HOUR = 3600.0
+LEAST_SHOWN = 1e-3
+"""Share of the largest price from which on the distance to the bound is shown."""
+UNIT = {BUDGET: "budget (USD/h)"}
 
 
 def price_bound(menu: Menu, prices: Floats) -> float:
@@ -87,27 +90,32 @@ def buy_next(instance: AllocationInstance, prices: Mapping[str, float], beyond: 
     """Say what the prices are, and which resource to buy next.
 
     One more unit of r saves at most λ_r + V − L(λ): the price, and how far the plan lies above the bound
-    that the prices prove. That holds among the configurations that fit in the cluster as it is.
+    that the prices prove. That holds among the configurations that fit in the cluster as it is. A resource
+    is only recommended if its price is more than that distance.
 
     Parameters
     ----------
     prices
-        λ of each row, in weighted job-seconds per unit.
+        λ of each row of capacity, in weighted job-seconds per unit.
     beyond
         V − L(λ), in weighted job-seconds.
     """
-    rest = f"{max(beyond, 0.0) / HOUR:.2g}"
-    saved = {name: prices[name] / HOUR for name in instance.resources if prices.get(name, 0.0) > 0}
-    if not saved:
-        return f"no resource has a price: one more unit of any saves at most {rest} weighted job-hours"
-    parts = [f"{name} {amount:.4g}" for name, amount in sorted(saved.items(), key=lambda item: -item[1])]
-    text = f"one more unit saves at most, in weighted job-hours (each plus {rest}): {', '.join(parts)}"
+    rest = max(beyond, 0.0) / HOUR
+    scarce = {name: price / HOUR for name, price in prices.items() if price > 0}
+    more = f" + {rest:.2g}" if rest > LEAST_SHOWN * max(scarce.values(), default=0.0) else ""
+    if not scarce:
+        return f"nothing is scarce: one more unit saves at most {rest:.2g} weighted job-hours"
+    ordered = sorted(scarce.items(), key=lambda item: -item[1])
+    parts = [f"{UNIT.get(name, name)} {hours:.4g}{more}" for name, hours in ordered]
+    text = f"one more unit saves at most, in weighted job-hours: {', '.join(parts)}"
     usd = instance.prices_usd_per_hour
-    value = {name: amount / usd[name] for name, amount in saved.items() if usd.get(name, 0.0) > 0}
+    value = {
+        name: hours / usd[name] for name, hours in scarce.items() if usd.get(name, 0.0) > 0 and hours > rest
+    }
     if not value:
         return text
     best = max(value, key=lambda name: value[name])
-    return f"{text}; buy {best} next: {value[best]:.4g} job-hours for each USD/h"
+    return f"{text}; buy {best} next: at most {value[best]:.4g} job-hours for each USD/h, the most of all"
 
 
 def least_priced(menu: Menu, prices: Floats, cost: Floats) -> float:

@@ -109,6 +109,7 @@ Number = Annotated[float, Field(ge=-LARGEST, le=LARGEST), BeforeValidator(_as_fl
 NonNegative = Annotated[float, Field(ge=0, le=LARGEST), BeforeValidator(_as_float)]
 Positive = Annotated[float, Field(gt=0, le=LARGEST), BeforeValidator(_as_float)]
 Share = Annotated[float, Field(ge=0, le=1), BeforeValidator(_as_float)]
+PositiveShare = Annotated[float, Field(gt=0, le=1), BeforeValidator(_as_float)]
 Count = Annotated[int, Field(ge=0, le=1_000_000_000), BeforeValidator(_as_int)]
 PositiveCount = Annotated[int, Field(ge=1, le=1_000_000_000), BeforeValidator(_as_int)]
 ServerCount = Annotated[int, Field(ge=1, le=1_000_000), BeforeValidator(_as_int)]

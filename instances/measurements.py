@@ -9,12 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
-
-from pydantic import Field
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from .errors import ClusterplanError, Fault, InstanceError
-from .fields import Model, Name, Positive, PositiveCount, require
+from .fields import Model, Name, Positive, PositiveShare, PositiveTaskCount, require
 from .speed import MeasuredSpeed
 from .validation import validated
 
@@ -37,8 +35,8 @@ class MeasuredLoss(Model):
 
     measurements: Name
     steps_per_epoch: Positive
-    delta: Annotated[Positive, Field(le=1)] = 0.01
-    patience: Annotated[PositiveCount, Field(le=1_000_000)] = 3
+    delta: PositiveShare = 0.01
+    patience: PositiveTaskCount = 3
 
 
 def or_measured_loss(schema: dict[str, Any]) -> None:

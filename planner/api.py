@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..instances.base import Instance
+from ..instances.errors import OptionError
 from ..solvers.options import SolveOptions
 from ..solvers.registry import find_solver
 from ..solvers.result import Result
@@ -35,4 +36,6 @@ def solve(instance: Instance, solver: str = "auto", options: SolveOptions | None
     TooLargeError
         If the instance is too large for the method's explicit model.
     """
+    if not isinstance(instance, Instance):
+        raise OptionError(f"solve takes an instance, not {type(instance).__name__}; load the file first")
     return solve_with(instance, find_solver(solver, instance.kind), options or SolveOptions())

@@ -182,8 +182,8 @@ def allocation(
     jobs: Annotated[int, typer.Option(help="How many jobs.", min=1)],
     resources: Annotated[int, typer.Option(help="How many resources.", min=1, max=4)] = 3,
     tightness: Annotated[
-        float, typer.Option(help="0: plenty; 1: only the smallest fit.", min=0, max=1)
-    ] = 0.5,
+        float | None, typer.Option(help="0: plenty; 1: only the smallest fit. [default: 0.5]", min=0, max=1)
+    ] = None,
     optional_share: Annotated[float, typer.Option(help="Share of jobs that may wait.", min=0, max=1)] = 0.0,
     spare: Annotated[
         int | None,

@@ -34,6 +34,8 @@ NODES = 500
 """Of the search in a core that does not hold every row that matters."""
 FIRST_STEP = 1e-5
 """How far above the bound, relatively, the first plan is looked for; each further step is 8 times as far."""
+GRACE_S = 1.0
+"""What marginal gain may take where nothing else found a plan."""
 REPAIRS = 300
 NEAR = 3000
 """Rows among which a repair looks for its next move."""
@@ -107,7 +109,7 @@ class _Search:
             elif not test.impossible and self.limit == "none" and (self.rows is not None or last):
                 self.limit = "node"
         if self.rows is None and self.low < math.inf:
-            plan = MarginalGain().solve(self.formulation, SolveOptions(), Clock(10.0)).plan
+            plan = MarginalGain().solve(self.formulation, SolveOptions(), Clock(GRACE_S)).plan
             self.offer(None if plan is None else self.formulation.rows_of(plan))
         return self.outcome()
 

@@ -36,6 +36,8 @@ NODES = 1000
 """Of the search in a core that does not hold every row that matters."""
 ENOUGH = 0.5
 """Share of the requested gap at which a plan is good enough to stop looking for a better one."""
+GRACE_S = 1.0
+"""What marginal gain may take where the time was up before a good plan was found."""
 CLOSE = 1e-9
 """Relative; reduced costs are compared with this much to spare."""
 
@@ -51,6 +53,7 @@ def round_total(formulation: AllocationFormulation, options: SolveOptions, clock
     search = Search(formulation, options, clock)
     if not search.impossible:
         search.first_plan(search.problem.reduced_costs(search.prices))
+        search.limit = "time" if clock.expired and not search.proven else "none"
     return search.outcome()
 
 
@@ -84,6 +87,8 @@ class Search:
         self.value = math.inf
         self.limit: Limit = "none"
         self.trace: list[tuple[float, float | None, float | None]] = []
+        # Prices that the time did not suffice to find say nothing about what is scarce.
+        self.found_prices = bool(self.prices.any()) or not clock.expired
         self.note()
 
     def note(self) -> None:
@@ -138,9 +143,9 @@ class Search:
             rows = round_prices(problem, self.prices, self.clock)
             if rows is not None:
                 self.offer(problem.row[rows])
-                return
-        if self.rows is None:
-            plan = MarginalGain().solve(self.formulation, SolveOptions(), self.clock).plan
+                break
+        if self.rows is None or self.clock.expired:
+            plan = MarginalGain().solve(self.formulation, SolveOptions(), Clock(GRACE_S)).plan
             self.offer(None if plan is None else self.formulation.rows_of(plan))
 
     def solve(self, core: MultipleChoice, complete: bool) -> CoreAnswer:
@@ -182,7 +187,7 @@ class Search:
             None if self.rows is None else self.formulation.plan_of(self.rows),
             (self.bound,),
             limit=self.limit,
-            prices=priced,
+            prices=priced if self.found_prices else None,
             certificate=certificate(menu, prices, self.bound),
             trace=self.trace,
         )

@@ -29,7 +29,7 @@ class Auto(Solver):
     kinds = ("allocation", "staging", "consolidation")
     proves = True
     features = frozenset({"warm_start"})
-    what = "heuristic first, then the kind's best proving method from its plan"
+    what = "the kind's best proving method, from a heuristic's plan where it finds none itself"
 
     def solve(self, formulation: Formulation[Any, Any], options: SolveOptions, clock: Clock) -> Outcome:
         """Return the prover's plan and bound; the heuristic's plan where the prover has none."""

@@ -30,7 +30,7 @@ PS = [(1, 4), (0, 0), (4, 12), (1, 5)]
 def generate_allocation(
     jobs: int,
     resources: int = 3,
-    tightness: float = 0.5,
+    tightness: float | None = None,
     optional_share: float = 0.0,
     seed: int = 0,
     spare: int | None = None,
@@ -42,7 +42,8 @@ def generate_allocation(
     jobs, resources
         How many jobs, and how many of cpu, gpu, memory and network there are (1 to 4).
     tightness
-        0: everybody can have the fastest configuration; 1: only the smallest configurations fit.
+        0: everybody can have the fastest configuration; 1: only the smallest configurations fit; 0.5 unless
+        `spare` is given.
     optional_share
         Share of the jobs that may stay unplaced.
     seed
@@ -58,6 +59,9 @@ def generate_allocation(
     """
     if not 1 <= jobs <= MOST_JOBS or not 1 <= resources <= len(RESOURCES):
         raise OptionError(f"jobs must be 1 to {MOST_JOBS:,} and resources 1 to {len(RESOURCES)}")
+    if tightness is not None and spare is not None:
+        raise OptionError("tightness and spare both set the capacities; give one of them")
+    tightness = 0.5 if tightness is None else tightness
     if not 0 <= tightness <= 1 or not 0 <= optional_share <= 1:
         raise OptionError("tightness and optional share must lie between 0 and 1")
     if spare is not None and spare < 0:
