@@ -36,9 +36,9 @@ from .allocation_plan import (
     completion_times_s,
     plan_violations,
     read_entries,
-    why_never,
 )
 from .allocation_prices import buy_next, price_bound
+from .allocation_reasons import why_never
 from .base import Diagnosis, Formulation, Objective, Violation, within
 from .textbook import ModelObjective, TextbookModel, at_most, new_problem
 
@@ -160,7 +160,7 @@ class AllocationFormulation(Formulation[AllocationInstance, JobAllocation]):
         never = np.flatnonzero(np.diff(menu.start) == 0)
         alone = [reason for j in never.tolist() for reason in why_never(self.instance, self.table, j)]
         if alone:
-            remedy = "make the job optional with unplaced_s, or change what is named above"
+            remedy = "change what is named above for one variant, or make the job optional with unplaced_s"
             return Diagnosis(reasons=tuple(alone), remedies=(remedy,))
         least = np.minimum.reduceat(menu.demand, menu.start[:-1], axis=0).sum(axis=0)
         reasons, remedies = [], []

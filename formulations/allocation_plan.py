@@ -161,31 +161,3 @@ def _job_violations(table: JobTable, entries: Entries) -> Iterator[Violation]:
     yield from each(
         late, "deadline", lambda row: f"takes {time[row]:g} s; its deadline is {deadline[row]:g} s"
     )
-
-
-def why_never(instance: AllocationInstance, table: JobTable, j: int) -> list[str]:
-    """Say for each variant of a job that cannot run alone what is short, and by how much."""
-    reasons = []
-    names, limits = capacity_rows(instance)
-    ps_rows, worker_rows = task_demands(instance, table)
-    for v in range(table.first_variant[j], table.first_variant[j + 1]):
-        if table.model[v] == TABLE:
-            rows = slice(table.first_row[v], table.first_row[v + 1])
-            p, w = table.row_ps[rows], table.row_workers[rows]
-        else:
-            p, w = table.min_ps[v : v + 1], table.min_workers[v : v + 1]
-        least = (p[:, None] * ps_rows[v] + w[:, None] * worker_rows[v]).min(axis=0)
-        short = [
-            f"{need:g} {name}, {need - limit:g} more than the {limit:g} there are"
-            for name, need, limit in zip(names, least.tolist(), limits.tolist(), strict=True)
-            if not within(need, limit)
-        ]
-        what = f"needs at least {'; '.join(short)}" if short else _too_late(float(table.deadline_s[j]))
-        reasons.append(f"job {table.names[j]!r}, variant {table.variant_names[v]!r}: {what}")
-    return reasons
-
-
-def _too_late(deadline_s: float) -> str:
-    if not np.isfinite(deadline_s):
-        return "none of its configurations fits in the cluster"
-    return f"no configuration that fits in the cluster meets the deadline of {deadline_s:g} s"
