@@ -78,21 +78,17 @@ class AllocationFormulation(Formulation[AllocationInstance, JobAllocation]):
         rows = np.asarray(chosen, dtype=np.int64)
         variant = menu.variant[rows]
         name_at = np.where(variant == UNPLACED, 0, table.first_variant[:-1] + variant).tolist()
-        columns = zip(
-            table.names,
-            variant.tolist(),
-            name_at,
-            menu.ps[rows].tolist(),
-            menu.workers[rows].tolist(),
-            strict=True,
-        )
+        counts = (menu.ps[rows].tolist(), menu.workers[rows].tolist(), menu.time_s[rows].tolist())
         return tuple(
-            JobAllocation.model_construct(job=job, placed=False, variant=None, ps=0, workers=0)
-            if index == UNPLACED
-            else JobAllocation.model_construct(
-                job=job, placed=True, variant=table.variant_names[v], ps=p, workers=w
+            JobAllocation.model_construct(
+                job=job,
+                placed=index != UNPLACED,
+                variant=None if index == UNPLACED else table.variant_names[v],
+                ps=p,
+                workers=w,
+                completion_s=time,
             )
-            for job, index, v, p, w in columns
+            for job, index, v, p, w, time in zip(table.names, variant.tolist(), name_at, *counts, strict=True)
         )
 
     def rows_of(self, plan: Sequence[JobAllocation]) -> Ints:
@@ -125,7 +121,10 @@ class AllocationFormulation(Formulation[AllocationInstance, JobAllocation]):
         return (math.fsum(self.table.weight[entries.job] * times),)
 
     def finish(self, plan: Sequence[JobAllocation]) -> tuple[JobAllocation, ...]:
-        """Return the plan in the order of the jobs."""
+        """Return the plan in the order of the jobs, with the completion time of each."""
+        if any(entry.completion_s is None for entry in plan):
+            times = self.completion_times_s(plan).tolist()
+            plan = [e.model_copy(update={"completion_s": t}) for e, t in zip(plan, times, strict=True)]
         return tuple(sorted(plan, key=lambda entry: self._index[entry.job]))
 
     def elementary_bounds(self) -> tuple[float | None, ...]:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
 from ..instances.allocation import AllocationInstance
 from ..instances.fields import Count, Flag, Model, Name
@@ -23,18 +25,27 @@ from .allocation_menu import (
 )
 from .base import Violation, within
 
+STATED_ERROR = 1e-9
+"""Relative; a completion time that an entry states may differ by so much."""
 MOST_SHOWN = 20
 """So many violations of one kind are spelt out."""
 
 
 class JobAllocation(Model):
-    """What one job gets; a job that is not placed has no variant and no tasks."""
+    """What one job gets; a job that is not placed has no variant and no tasks.
+
+    Attributes
+    ----------
+    completion_s
+        t, what the entry contributes to the objective; a plan that is given may leave it out.
+    """
 
     job: Name
     placed: Flag = True
     variant: Name | None = None
     ps: Count = 0
     workers: Count = 0
+    completion_s: Annotated[float, Field(ge=0)] | None = None
 
 
 @dataclass(frozen=True)
@@ -45,6 +56,8 @@ class Entries:
     ----------
     job, variant, ps, workers
         Shape (entries,); `variant` is a row of the table's variants, -1 for a job that is not placed.
+    stated_s
+        Shape (entries,): the completion time that the entry states, NaN if none.
     faults
         What is wrong with the entries that are left out.
     """
@@ -53,6 +66,7 @@ class Entries:
     variant: Ints
     ps: Ints
     workers: Ints
+    stated_s: Floats
     faults: tuple[Violation, ...]
 
 
@@ -64,7 +78,7 @@ def read_entries(table: JobTable, index: Mapping[str, int], plan: Sequence[JobAl
     index
         Row of each job by name.
     """
-    found, faults = [], []
+    found, stated, faults = [], [], []
     first, names, seen = table.first_variant.tolist(), table.variant_names, set()
     for entry in plan:
         j = index.get(entry.job)
@@ -84,11 +98,12 @@ def read_entries(table: JobTable, index: Mapping[str, int], plan: Sequence[JobAl
         elif entry.variant is not None or entry.ps or entry.workers:
             faults.append(Violation("placement", f"job {entry.job!r} is not placed, but has tasks"))
         found.append((j, variant, entry.ps, entry.workers))
+        stated.append(np.nan if entry.completion_s is None else entry.completion_s)
     if len(seen) < len(table):
         missing = [name for j, name in enumerate(table.names) if j not in seen]
         faults += [Violation("one configuration", f"job {name!r} is missing") for name in missing]
     columns = np.array(found, dtype=np.int64).reshape(len(found), 4).T
-    return Entries(columns[0], columns[1], columns[2], columns[3], tuple(faults))
+    return Entries(columns[0], columns[1], columns[2], columns[3], np.array(stated), tuple(faults))
 
 
 def completion_times_s(table: JobTable, entries: Entries) -> Floats:
@@ -154,6 +169,11 @@ def _job_violations(table: JobTable, entries: Entries) -> Iterator[Violation]:
         unlisted,
         "configuration",
         lambda row: f"has ps={entries.ps[row]}, workers={entries.workers[row]}, which is not in the table",
+    )
+    yield from each(
+        np.abs(entries.stated_s - time) > STATED_ERROR * time,
+        "completion time",
+        lambda row: f"takes {time[row]:.10g} s; its entry says {entries.stated_s[row]:.10g} s",
     )
     deadline = table.deadline_s[job]
     late = placed & ~wrong & ~unlisted

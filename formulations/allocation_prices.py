@@ -31,6 +31,8 @@ JOBS_AT_ONCE = 4096
 HOUR = 3600.0
 LEAST_SHOWN = 1e-3
 """Share of the largest price from which on the distance to the bound is shown."""
+NOTHING = 1e-6
+"""Weighted job-hours, a few milliseconds."""
 UNIT = {BUDGET: "budget (USD/h)"}
 
 
@@ -103,6 +105,8 @@ def buy_next(instance: AllocationInstance, prices: Mapping[str, float], beyond: 
     rest = max(beyond, 0.0) / HOUR
     scarce = {name: price / HOUR for name, price in prices.items() if price > 0}
     more = f" + {rest:.2g}" if rest > LEAST_SHOWN * max(scarce.values(), default=0.0) else ""
+    if not scarce and rest < NOTHING:
+        return "nothing is scarce: one more unit of anything saves nothing"
     if not scarce:
         return f"nothing is scarce: one more unit saves at most {rest:.2g} weighted job-hours"
     ordered = sorted(scarce.items(), key=lambda item: -item[1])

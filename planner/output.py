@@ -133,8 +133,17 @@ def plan_table(result: Result) -> Table | None:
     entries = [entry.model_dump() for entry in result.plan[:MOST_ROWS]]
     if result.kind == "allocation":
         columns = [("job", False), ("placed", False), ("variant", False), ("ps", True), ("workers", True)]
+        columns.append(("seconds", True))
+        digits = 1 if max(e["completion_s"] for e in entries) >= 1000 else 3
         rows = [
-            [e["job"], "yes" if e["placed"] else "no", e["variant"] or "–", str(e["ps"]), str(e["workers"])]
+            [
+                e["job"],
+                "yes" if e["placed"] else "no",
+                e["variant"] or "–",
+                str(e["ps"]),
+                str(e["workers"]),
+                f"{e['completion_s']:,.{digits}f}",
+            ]
             for e in entries
         ]
     elif result.kind == "staging":
