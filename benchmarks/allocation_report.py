@@ -38,8 +38,10 @@ def write_report(folder: Path) -> None:
     paper = pd.read_csv(folder / "allocation-paper.csv")
     parts = [
         "# Allocation: measured results",
-        f"One run on {platform.machine()} with 2 cores; synthetic instances, seeds 0 to 19 and 1. Times are "
-        "whole library calls: build, solve, verification of the plan and check of the certificate.",
+        f"On {platform.machine()} with 2 cores; each table is one run, each row a process of its own. "
+        "Synthetic instances. Times are whole library calls: build, solve, verification of the plan and check "
+        "of the certificate. `marginal-gain` has no bound but the elementary one, so its own gap is large; how "
+        "far its plan really is from the optimum stands in the first table.",
         "![Seconds and gaps against the number of jobs](allocation.png)",
         "## Exact beside marginal gain, in the same run",
         table(beside(sweep)),

@@ -166,11 +166,15 @@ def solve_in_order(
     return outcome
 
 
+EARLY = 0.5
+"""With more than this share of the time left it was no time limit; under load CP-SAT ends before it."""
+
+
 def _limit(closed: bool, options: SolveOptions, clock: Clock) -> Limit:
     """Tell a limit from an end; CP-SAT does not say which limit stopped it."""
     if closed:
         return "none"
-    early = clock.remaining_s is None or clock.remaining_s > 0.1 * (clock.limit_s or 0.0)
+    early = clock.remaining_s is None or clock.remaining_s > EARLY * (clock.limit_s or 0.0)
     if early and options.memory_limit_gib is not None:
         return "memory"
     if early and options.backend_options:

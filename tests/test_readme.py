@@ -8,6 +8,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import yaml
+
+import clusterplan
+
 README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
 COMMANDS = re.findall(r"^\$ clusterplan ([^#\n]*)", README, re.M)
 
@@ -37,6 +41,15 @@ def test_the_python_shown_runs() -> None:
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
     assert run.stdout.startswith("optimal")
+
+
+def test_the_whole_document_shown_is_solved() -> None:
+    """The YAML document that stands complete in the text has an optimal plan."""
+    documents = re.findall(r"```yaml\n(schema_version.*?)```", README, re.S)
+    assert documents
+    for text in documents:
+        instance = clusterplan.parse_instance(yaml.safe_load(text))
+        assert clusterplan.solve(instance).status == "optimal"
 
 
 def test_every_make_target_shown_exists() -> None:
