@@ -39,9 +39,9 @@ def write_report(folder: Path) -> None:
     parts = [
         "# Allocation: measured results",
         f"On {platform.machine()} with 2 cores; each table is one run, each row a process of its own. "
-        "Synthetic instances. Times are whole library calls: build, solve, verification of the plan and check "
-        "of the certificate. `marginal-gain` has no bound but the elementary one, so its own gap is large; how "
-        "far its plan really is from the optimum stands in the first table.",
+        "Synthetic instances. Times are whole library calls: build, solve, verification of the plan and "
+        "check of the certificate. `marginal-gain` has no bound but the elementary one, so its own gap is "
+        "large; how far its plan really is from the optimum stands in the first table.",
         "![Seconds and gaps against the number of jobs](allocation.png)",
         "## Exact beside marginal gain, in the same run",
         table(beside(sweep)),

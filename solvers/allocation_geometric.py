@@ -94,7 +94,7 @@ def _refuse(job: Job) -> None:
         what = "has θ0·M < θ2 or θ1 + θ2 < θ3, so that its time is no posynomial"
     if what:
         raise OptionError(
-            f"solver 'geometric': job {job.name!r} {what}; 'auto', 'milp' and 'cp-sat' cover all jobs"
+            f"solver 'geometric': job {job.name!r} {what}; 'exact', 'milp' and 'cp-sat' cover all jobs"
         )
 
 

@@ -73,5 +73,5 @@ def _refuse_tables(formulation: AllocationFormulation) -> None:
             if isinstance(variant.speed, SpeedTable):
                 raise OptionError(
                     f"solver 'minlp' needs a formula for every speed, but variant {variant.name!r} of job "
-                    f"{job.name!r} has a table; 'auto', 'milp' and 'cp-sat' take tables"
+                    f"{job.name!r} has a table; 'exact', 'milp' and 'cp-sat' take tables"
                 )

@@ -277,7 +277,7 @@ RING = {"model": "ring_allreduce", "theta": [1, 0, 1, 2], "batch": 4}
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"optional": True, "unplaced_s": 9}, "'a' is optional, which is not covered; 'auto', 'milp' and"),
+        ({"optional": True, "unplaced_s": 9}, "'a' is optional, which is not covered; 'exact', 'milp' and"),
         (
             {"restart_s": 9, "current": {"variant": "v", "ps": 1, "workers": 1}},
             "'a' may keep its current conf",

@@ -132,7 +132,7 @@ def test_tables_are_refused_by_name() -> None:
     """The message names job and variant, and the methods that take tables."""
     speed = {"model": "table", "rows": [{"workers": 1, "steps_per_s": 2}]}
     variant = {"name": "v", "worker_demand": {"gpu": 1}, "speed": speed}
-    with pytest.raises(OptionError, match="'v' of job 'j' has a table; 'auto', 'milp' and 'cp-sat'"):
+    with pytest.raises(OptionError, match="'v' of job 'j' has a table; 'exact', 'milp' and 'cp-sat'"):
         clusterplan.solve(one_job({"gpu": 3}, variants=[variant]), "minlp")
 
 
