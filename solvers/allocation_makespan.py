@@ -42,14 +42,17 @@ NEAR = 3000
 MOST_ROUNDS = 200
 
 
-def solve_makespan(formulation: AllocationFormulation, options: SolveOptions, clock: Clock) -> Outcome:
-    """Return a plan, the bound that was proven and a certificate."""
-    return _Search(formulation, options, clock).run()
+def solve_makespan(
+    formulation: AllocationFormulation, options: SolveOptions, clock: Clock, cores: bool = True
+) -> Outcome:
+    """Return a plan, the bound that was proven and a certificate.
 
-
-def round_makespan(formulation: AllocationFormulation, options: SolveOptions, clock: Clock) -> Outcome:
-    """Return the best plan that prices and repair give, the bound of the prices and a certificate."""
-    return _Search(formulation, options, clock, cores=False).run()
+    Parameters
+    ----------
+    cores
+        Whether what prices leave open is solved; without, the search ends where prices and repair do.
+    """
+    return _Search(formulation, options, clock, cores).run()
 
 
 @dataclass(frozen=True)
@@ -72,7 +75,7 @@ class _Search:
     """
 
     def __init__(
-        self, formulation: AllocationFormulation, options: SolveOptions, clock: Clock, cores: bool = True
+        self, formulation: AllocationFormulation, options: SolveOptions, clock: Clock, cores: bool
     ) -> None:
         self.cores = cores
         self.formulation, self.options, self.clock = formulation, options, clock

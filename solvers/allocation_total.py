@@ -18,6 +18,7 @@ from ..formulations.allocation import AllocationFormulation
 from ..formulations.allocation_certificate import certificate
 from ..formulations.allocation_menu import Floats, Ints
 from ..formulations.allocation_prices import price_bound
+from .backends import BackendError
 from .base import Clock, Outcome
 from .core_milp import CoreAnswer, solve_core
 from .lagrangian_dual import Dual, best_prices
@@ -42,19 +43,18 @@ CLOSE = 1e-9
 """Relative; reduced costs are compared with this much to spare."""
 
 
-def solve_total(formulation: AllocationFormulation, options: SolveOptions, clock: Clock) -> Outcome:
-    """Return a plan, the bound that was proven, prices and a certificate."""
-    search = Search(formulation, options, clock)
-    return search.outcome() if search.impossible else search.run()
+def solve_total(
+    formulation: AllocationFormulation, options: SolveOptions, clock: Clock, cores: bool = True
+) -> Outcome:
+    """Return a plan, the bound that was proven, prices and a certificate.
 
-
-def round_total(formulation: AllocationFormulation, options: SolveOptions, clock: Clock) -> Outcome:
-    """Return the plan that the prices give by rounding and local search, their bound and a certificate."""
+    Parameters
+    ----------
+    cores
+        Whether what prices leave open is solved; without, the plan is what rounding and local search give.
+    """
     search = Search(formulation, options, clock)
-    if not search.impossible:
-        search.first_plan(search.problem.reduced_costs(search.prices))
-        search.limit = "time" if clock.expired and not search.proven else "none"
-    return search.outcome()
+    return search.outcome() if search.impossible else search.run(cores)
 
 
 class Search:
@@ -86,6 +86,7 @@ class Search:
         self.rows: Ints | None = None
         self.value = math.inf
         self.limit: Limit = "none"
+        self.message: str | None = None
         self.trace: list[tuple[float, float | None, float | None]] = []
         # Prices that the time did not suffice to find say nothing about what is scarce.
         self.found_prices = bool(self.prices.any()) or not clock.expired
@@ -109,7 +110,7 @@ class Search:
         """Whether plan and bound are as close as was asked."""
         return self.rows is not None and self.value - self.bound <= self.options.gap * abs(self.value)
 
-    def run(self) -> Outcome:
+    def run(self, cores: bool) -> Outcome:
         """Find a first plan, then solve cores until it is proven or the time is up."""
         reduced = self.problem.reduced_costs(self.prices)
         self.first_plan(reduced)
@@ -117,6 +118,8 @@ class Search:
         while not (self.proven or self.impossible or self.limit != "none"):
             if self.clock.expired:
                 self.limit = "time"
+                break
+            if not cores:
                 break
             reach = _reach(reduced, self.problem.jobs + wanted)
             # Reduced costs add up to the bound of the prices, not to a better one from a core.
@@ -127,7 +130,11 @@ class Search:
                 self.limit = "memory"
                 break
             before = self.value
-            self.take(core, self.solve(core, complete), complete)
+            try:
+                self.take(core, self.solve(core, complete), complete)
+            except BackendError as error:
+                self.message = f"the core was not solved, plan and bound are from the prices: {error}"
+                break
             if complete and not self.value < before:
                 break  # a better plan leaves fewer rows, on which a bound can be sharper
             wanted *= GROWTH
@@ -190,6 +197,7 @@ class Search:
             prices=priced if self.found_prices else None,
             certificate=certificate(menu, prices, self.bound),
             trace=self.trace,
+            message=self.message,
         )
 
 

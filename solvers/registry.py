@@ -16,7 +16,6 @@ def all_solvers() -> tuple[Solver, ...]:
     from .allocation_cp_sat import AllocationCpSat
     from .allocation_exact import AllocationExact
     from .allocation_geometric import AllocationGeometric
-    from .allocation_lagrangian import AllocationLagrangian
     from .allocation_minlp import AllocationMinlp
     from .auto import Auto
     from .backends import BACKENDS
@@ -32,7 +31,7 @@ def all_solvers() -> tuple[Solver, ...]:
     return (
         Auto(),
         AllocationExact(),
-        AllocationLagrangian(),
+        AllocationExact(cores=False),
         *(Milp(backend) for backend in BACKENDS.values()),
         AllocationCpSat(),
         AllocationMinlp(),
