@@ -41,7 +41,8 @@ def write_report(folder: Path) -> None:
         f"On {platform.machine()} with 2 cores; each table is one run, each row a process of its own. "
         "Synthetic instances. Times are whole library calls: build, solve, verification of the plan and "
         "check of the certificate. `marginal-gain` has no bound but the elementary one, so its own gap is "
-        "large; how far its plan really is from the optimum stands in the first table.",
+        "large; how far its plan really is from the optimum stands in the first table. The machine was not "
+        "otherwise idle.",
         "![Seconds and gaps against the number of jobs](allocation.png)",
         "## Exact beside marginal gain, in the same run",
         table(beside(sweep)),
