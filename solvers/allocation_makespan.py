@@ -7,7 +7,8 @@ share of the capacities that any choice among them takes, fractional ones includ
 
 a small matrix game. Where s(T) > 1 no plan keeps T, and the same prices rule out a range of times beyond
 it. The least time that survives is approached from below by prices and from above by plans; what lies
-between is settled by halving, each test on the few configurations that can be in a plan at all.
+between is settled by halving, each test on the few configurations that can be in a plan at all. Of plans
+with the same makespan one with little total completion time is taken.
 """
 
 from __future__ import annotations
@@ -23,9 +24,11 @@ from ..formulations.allocation_menu import Floats, Ints
 from ..formulations.allocation_prices import makespan_price_bound
 from .base import Clock, Outcome
 from .core_milp import solve_core
+from .lagrangian_dual import best_prices
 from .marginal_gain import MarginalGain
 from .multiple_choice import MultipleChoice
 from .options import SolveOptions
+from .price_rounding import improve, round_prices
 from .result import Limit
 
 FIRST_CORE = 400
@@ -36,6 +39,8 @@ FIRST_STEP = 1e-5
 """How far above the bound, relatively, the first plan is looked for; each further step is 8 times as far."""
 GRACE_S = 1.0
 """What marginal gain may take where nothing else found a plan."""
+ROUGH = 1e-4
+"""Relative accuracy of the prices by which ties are broken."""
 REPAIRS = 300
 NEAR = 3000
 """Rows among which a repair looks for its next move."""
@@ -114,6 +119,8 @@ class _Search:
         if self.rows is None and self.low < math.inf:
             plan = MarginalGain().solve(self.formulation, SolveOptions(), Clock(GRACE_S)).plan
             self.offer(None if plan is None else self.formulation.rows_of(plan))
+        if self.rows is not None and not self.clock.expired:
+            self.rows = self.soonest(self.rows)
         return self.outcome()
 
     @property
@@ -143,7 +150,7 @@ class _Search:
 
     def offer(self, rows: Ints | None) -> None:
         """Take rows of the menu, one of each job, if they keep the limits and end before the best."""
-        if rows is not None and self.problem.fits(rows):
+        if rows is not None and len(rows) == self.problem.jobs and self.problem.fits(rows):
             value = float(self.menu.time_s[rows].max())
             if value < self.high:
                 self.rows, self.high = rows, value
@@ -200,6 +207,16 @@ class _Search:
             if complete or not thorough:
                 return _Test()
             wanted *= 4
+
+    def soonest(self, rows: Ints) -> Ints:
+        """Return rows that end no later, with less total completion time: only the last job is decided yet."""
+        whole = MultipleChoice.of(self.menu, self.menu.cost)
+        problem = whole.only(self.menu.time_s <= self.high)
+        prices = best_prices(problem, self.clock, ROUGH).prices
+        found = round_prices(problem, prices, self.clock)
+        if found is None:
+            found = improve(problem, np.searchsorted(problem.row, rows), prices, self.clock)
+        return min((rows, problem.row[found]), key=whole.value)
 
     def outcome(self) -> Outcome:
         """Return what is known."""

@@ -99,7 +99,7 @@ class Search:
 
     def offer(self, rows: Ints | None) -> None:
         """Take rows of the menu, one of each job, if they keep the limits and cost less than the best."""
-        if rows is not None and self.problem.fits(rows):
+        if rows is not None and len(rows) == self.problem.jobs and self.problem.fits(rows):
             value = self.problem.value(rows)
             if value < self.value:
                 self.rows, self.value = rows, value

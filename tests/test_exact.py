@@ -375,3 +375,14 @@ def test_huge_penalties_do_not_blur_small_times(penalty: float) -> None:
     ]
     result = clusterplan.solve(of_jobs(jobs, {"b0": 30, "b1": 30, "b2": 30}), "exact")
     assert (result.status, result.objective) == ("optimal", 13.0)
+
+
+@pytest.mark.parametrize("solver", ["exact", "lagrangian"])
+def test_a_makespan_leaves_nothing_idle_that_helps(solver: str) -> None:
+    """Only the slowest job decides the makespan; the others still get what is left, and optional ones run."""
+    slow = measured("slow", (100, {"g": 1}))
+    quick = measured("quick", (50, {"g": 1}), (10, {"g": 2}))
+    spare = measured("spare", (60, {"g": 1}), optional=True, unplaced_s=90)
+    result = clusterplan.solve(of_jobs([slow, quick, spare], {"g": 4}, "makespan"), solver)
+    assert (result.status, result.objective) == ("optimal", 100)
+    assert result.to_frame()["completion_s"].tolist() == pytest.approx([100, 10, 60])
