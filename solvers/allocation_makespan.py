@@ -209,7 +209,7 @@ class _Search:
             wanted *= 4
 
     def soonest(self, rows: Ints) -> Ints:
-        """Return rows that end no later, with less total completion time: only the last job is decided yet."""
+        """Return rows that end no later with less total completion time; so far only the last job counts."""
         whole = MultipleChoice.of(self.menu, self.menu.cost)
         problem = whole.only(self.menu.time_s <= self.high)
         prices = best_prices(problem, self.clock, ROUGH).prices
