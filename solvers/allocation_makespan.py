@@ -24,6 +24,7 @@ from ..formulations.allocation_menu import Floats, Ints
 from ..formulations.allocation_prices import makespan_price_bound
 from .base import Clock, Outcome
 from .core_milp import solve_core
+from .envelope import highest_point
 from .lagrangian_dual import best_prices
 from .marginal_gain import MarginalGain
 from .multiple_choice import MultipleChoice
@@ -248,9 +249,8 @@ def least_share(problem: MultipleChoice, share: Floats, clock: Clock) -> tuple[F
     rows
         A choice that fits, if one came by.
     """
-    from scipy.optimize import linprog
-
     limit = np.where(problem.limit > 0, problem.limit, np.inf)
+    limit_share = (problem.limit > 0).astype(float)
     best, value, uses = share, -math.inf, []
     for _ in range(MOST_ROUNDS):
         least, rows = problem.choose(share / limit)
@@ -262,15 +262,10 @@ def least_share(problem: MultipleChoice, share: Floats, clock: Clock) -> tuple[F
         uses.append(problem.take(rows) / limit)
         if value > 1 + 1e-9 or clock.expired:
             break
-        matrix = np.column_stack([-np.array(uses), np.ones(len(uses))])
-        equal = [[*(problem.limit > 0).astype(float), 0.0]]
-        bounds = [*[(0, None)] * len(share), (None, None)]
-        answer = linprog(
-            [*[0.0] * len(share), -1.0], matrix, np.zeros(len(uses)), equal, [1.0], bounds, method="highs"
-        )
-        if answer.x is None or answer.x[-1] <= value + 1e-9:
+        answer = highest_point(np.zeros(len(uses)), np.array(uses), 0.0 * limit_share, limit_share, 1.0)
+        if answer is None or answer[1] <= value + 1e-9:
             break
-        share = np.where(problem.limit > 0, np.maximum(answer.x[:-1], 0.0), 0.0)
+        share = np.where(problem.limit > 0, np.maximum(answer[0], 0.0), 0.0)
     return best, value, None
 
 

@@ -128,21 +128,21 @@ def _unit(cost: Floats) -> float:
 def _model(cost: Floats, demand: Floats, slack: Floats, owner: Ints, jobs: int) -> Any:
     """Return the model: one row of each job, R limits."""
     import highspy
-    from scipy import sparse
 
     columns, limits = demand.shape
     largest = np.abs(demand).max(axis=0)
     scale = np.where(largest > 0, largest, 1.0)
-    choice = sparse.csr_matrix((np.ones(columns), (owner, np.arange(columns))), shape=(jobs, columns))
-    matrix = sparse.vstack([choice, sparse.csr_matrix((demand / scale).T)]).tocsc()
     lp = highspy.HighsLp()
     lp.num_col_, lp.num_row_ = columns, jobs + limits
     lp.col_cost_, lp.col_lower_, lp.col_upper_ = cost, np.zeros(columns), np.ones(columns)
     lp.row_lower_ = np.concatenate([np.ones(jobs), np.full(limits, -highspy.kHighsInf)])
     lp.row_upper_ = np.concatenate([np.ones(jobs), slack / scale])
     lp.a_matrix_.format_ = highspy.MatrixFormat.kColwise
-    lp.a_matrix_.start_, lp.a_matrix_.index_ = matrix.indptr, matrix.indices
-    lp.a_matrix_.value_ = matrix.data
+    # Every column has one entry in its job's row and one in each limit.
+    places = np.column_stack([owner, np.tile(jobs + np.arange(limits), (columns, 1))])
+    lp.a_matrix_.start_ = np.arange(columns + 1) * (limits + 1)
+    lp.a_matrix_.index_ = places.ravel()
+    lp.a_matrix_.value_ = np.column_stack([np.ones(columns), demand / scale]).ravel()
     lp.integrality_ = [highspy.HighsVarType.kInteger] * columns
     return lp
 

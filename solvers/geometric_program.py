@@ -25,7 +25,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from ..formulations.allocation_menu import Floats, Ints
 from ..formulations.base import loosened
@@ -139,6 +138,8 @@ class GeometricProgram:
 
     def _times(self, cp: Any, log_tasks: Any, free: Ints, unit_s: float) -> Any:
         """Return the completion times in units, an expression of shape (J,)."""
+        from scipy import sparse
+
         jobs, count = len(self.jobs), len(self.owner)
         place = np.concatenate([self.owner, jobs + self.owner])
         exponents = sparse.csr_array(

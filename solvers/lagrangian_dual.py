@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from ..formulations.allocation_menu import Floats, Ints
 from .base import Clock
+from .envelope import highest_point
 from .multiple_choice import MultipleChoice
 
 SAMPLE_SHARE = 8
@@ -136,19 +137,16 @@ class _Envelope:
         Distances are taken from the best prices in units of the box, and heights in units of how far the
         pieces lie above the best value: near the end both are tiny beside the figures themselves.
         """
-        from scipy.optimize import linprog
-
         wide = np.maximum(high - low, 1e-300)
         slopes = np.array(self.slopes)
         above = np.array(self.constants) + slopes @ best.prices - best.bound
         slopes = slopes * wide
         unit = max(float(np.median(np.abs(above))), float(np.abs(slopes).max()) * 1e-9, 1e-300)
-        matrix = np.column_stack([-slopes / unit, np.ones(len(slopes))])
-        box = [*zip((low - best.prices) / wide, (high - best.prices) / wide, strict=True), (None, None)]
-        answer = linprog([*[0.0] * len(low), -1.0], matrix, above / unit, bounds=box, method="highs")
-        if answer.x is None:
+        box = ((low - best.prices) / wide, (high - best.prices) / wide)
+        answer = highest_point(above / unit, slopes / unit, *box)
+        if answer is None:
             return best.prices, 0.0
-        return np.clip(best.prices + answer.x[:-1] * wide, low, high), float(answer.x[-1]) * unit
+        return np.clip(best.prices + answer[0] * wide, low, high), answer[1] * unit
 
 
 def _kelley(
