@@ -115,7 +115,7 @@ def in_own_process(case: dict[str, Any]) -> dict[str, Any]:
     command = [sys.executable, __file__, "--case", json.dumps(case)]
     patience = 3600 if case["method"] in SCALING else 4 * LIMIT_S
     try:
-        answer = subprocess.run(command, capture_output=True, text=True, timeout=patience, check=False)  # noqa: S603
+        answer = subprocess.run(command, capture_output=True, text=True, timeout=patience, check=False)  # noqa: S603 - this script
     except subprocess.TimeoutExpired:
         return {"method": case["method"], "status": "killed", "limit": f"after {patience:g} s"}
     if answer.returncode:

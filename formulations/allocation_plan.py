@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated
 
 import numpy as np
@@ -158,11 +159,7 @@ def _job_violations(table: JobTable, entries: Entries) -> Iterator[Violation]:
         low, high = getattr(table, f"min_{key}")[variant], getattr(table, f"max_{key}")[variant]
         outside = formula & ((count < low) | (count > high))
         wrong |= outside
-        yield from each(
-            outside,
-            f"range of {key}",
-            lambda row, c=count, a=low, b=high, k=key: f"has {c[row]} {k}; allowed: {a[row]} to {b[row]}",  # type: ignore[misc]
-        )
+        yield from each(outside, f"range of {key}", partial(_out_of_range, key, count, low, high))
     time = completion_times_s(table, entries)
     unlisted = np.isnan(time) & placed
     yield from each(
@@ -181,3 +178,7 @@ def _job_violations(table: JobTable, entries: Entries) -> Iterator[Violation]:
     yield from each(
         late, "deadline", lambda row: f"takes {time[row]:g} s; its deadline is {deadline[row]:g} s"
     )
+
+
+def _out_of_range(key: str, count: Ints, low: Ints, high: Ints, row: int) -> str:
+    return f"has {count[row]} {key}; allowed: {low[row]} to {high[row]}"

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..formulations.allocation import AllocationFormulation
 from ..formulations.allocation_certificate import certificate
-from .allocation_makespan import least_share, per_unit
+from .allocation_makespan import even_share, least_share, per_unit
 from .base import Clock, Outcome
 from .lagrangian_dual import best_prices
 from .multiple_choice import MultipleChoice
@@ -30,6 +30,6 @@ def certify(formulation: AllocationFormulation, outcome: Outcome, clock: Clock) 
         if not np.logical_or.reduceat(early, menu.start[:-1]).all():
             return  # a job that is later alone is proof enough
         problem = MultipleChoice.of(menu, np.zeros(len(early))).only(early)
-        even = np.where(menu.limit > 0, 1.0, 0.0) / max(1, int((menu.limit > 0).sum()))
-        prices = per_unit(least_share(problem, even, clock)[0], menu.limit)
+        share, _, _ = least_share(problem, even_share(menu.limit), clock)
+        prices = per_unit(share, menu.limit)
     outcome.certificate = certificate(menu, prices, claim)

@@ -22,6 +22,7 @@ from ..formulations.allocation import AllocationFormulation
 from ..formulations.allocation_certificate import certificate
 from ..formulations.allocation_menu import Floats, Ints
 from ..formulations.allocation_prices import makespan_price_bound
+from .backends import BackendError
 from .base import Clock, Outcome
 from .core_milp import solve_core
 from .envelope import highest_point
@@ -88,12 +89,12 @@ class _Search:
         self.menu = formulation.menu
         self.problem = MultipleChoice.of(self.menu, np.zeros(len(self.menu.time_s)))
         self.times = np.unique(self.menu.time_s)
-        real = self.menu.limit > 0
-        self.share = real / real.sum() if real.any() else np.zeros(len(real))
-        self.low, self.proof = 0.0, np.zeros(len(real))
+        self.share = even_share(self.menu.limit)
+        self.low, self.proof = 0.0, np.zeros(len(self.share))
         self.high = math.inf
         self.rows: Ints | None = None
         self.limit: Limit = "none"
+        self.message: str | None = None
         self.trace: list[tuple[float, float | None, float | None]] = []
 
     def run(self) -> Outcome:
@@ -193,7 +194,11 @@ class _Search:
             complete = reach >= waste
             core = problem.only(reduced <= min(reach, waste))
             nodes = None if complete and thorough else NODES
-            answer = solve_core(core, self.clock, self.options, nodes=nodes)
+            try:
+                answer = solve_core(core, self.clock, self.options, nodes=nodes)
+            except BackendError as error:
+                self.message = f"a core was not solved, plan and bound are what is known without it: {error}"
+                return _Test()
             if answer.rows is not None:
                 return _Test(core.row[answer.rows])
             if answer.limit not in ("none", "node"):
@@ -229,7 +234,14 @@ class _Search:
             infeasible=impossible,
             certificate=certificate(self.menu, self.proof, None if impossible else self.low),
             trace=self.trace,
+            message=self.message,
         )
+
+
+def even_share(limit: Floats) -> Floats:
+    """Return equal shares v_r of the resources of which there is any."""
+    real = (limit > 0).astype(float)
+    return real / max(1.0, float(real.sum()))
 
 
 def per_unit(share: Floats, limit: Floats) -> Floats:

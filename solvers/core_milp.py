@@ -28,8 +28,6 @@ FIXED: dict[str, Any] = {
     "mip_rel_gap": 0.0,
     "output_flag": False,
 }
-
-
 BOUND_ERROR = 1e-6
 """How far the bound of HiGHS may be off, where the largest cost is some thousands."""
 
