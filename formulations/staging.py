@@ -9,7 +9,8 @@ Data
 Variables
     z_c ∈ {0, 1}: stage c is used;  τ: time of the slowest stage;  y_c = τ·z_c
 Objective
-    `cost`: minimise κ·Σ_c π k y_c [USD];  `throughput`: minimise τ, that is maximise B0/τ [samples/s]
+    `cost`: minimise κ·Σ_c π k y_c [USD]
+    `throughput`, `time`: minimise τ, that is maximise B0/τ [samples/s], minimise E·M·τ/B0 [s]
 Constraints
     z is a path of stages through the layers, and y is the same path times τ: one unit of z and τ of y
     enter at the first layer and are conserved at every boundary between layers
@@ -39,6 +40,11 @@ from .stage_times import StageTable, layer_parts, stage_table, stage_time_s
 from .textbook import TextbookModel
 
 MOST_COLUMNS = 2_000_000
+OBJECTIVES = {
+    "cost": Objective("cost", "min", "USD"),
+    "throughput": Objective("throughput", "max", "samples/s"),
+    "time": Objective("time", "min", "s"),
+}
 
 
 class Stage(Model):
@@ -69,10 +75,8 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
 
     @cached_property
     def objectives(self) -> tuple[Objective, ...]:
-        """The single objective: cost in USD, or throughput in samples per second."""
-        if self.instance.objective == "cost":
-            return (Objective("cost", "min", "USD"),)
-        return (Objective("throughput", "max", "samples/s"),)
+        """The single objective: cost in USD, throughput in samples per second, or time in seconds."""
+        return (OBJECTIVES[self.instance.objective],)
 
     @cached_property
     def table(self) -> StageTable:
@@ -108,11 +112,18 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
         return math.fsum(prices[stage.type] * stage.units for stage in plan)
 
     def evaluate(self, plan: Sequence[Stage]) -> tuple[float, ...]:
-        """Return the cost in USD, or the throughput in samples per second."""
+        """Return the cost in USD, the throughput in samples per second, or the time in seconds."""
         time = self.stage_time_s(plan)
         if self.instance.objective == "cost":
             return (self.cost_usd(time, self.rate_usd_per_hour(plan)),)
-        return (self.instance.probe_batch / time,)
+        return (self.of_stage_time(time),)
+
+    def of_stage_time(self, time_s: float) -> float:
+        """Return the objective, throughput or time of the whole training, at stage time τ."""
+        instance = self.instance
+        if instance.objective == "throughput":
+            return instance.probe_batch / time_s if time_s > 0 else math.inf
+        return instance.training.epochs * instance.training.samples / instance.probe_batch * time_s
 
     def violations(self, plan: Sequence[Stage]) -> list[Violation]:
         """Return every constraint that the plan breaks."""
@@ -178,8 +189,8 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
         A unit that is paid for τ works at most τ, so κ·Σ π k τ ≥ κ·Σ_l min_t π_t (S + A)_lt: a stage on
         k units takes k·ET(k) ≥ k·S + A ≥ S + A unit-seconds. The floor on τ is the same for each layer.
         """
-        if self.instance.objective == "throughput":
-            return (self.instance.probe_batch / self.fastest_s if self.fastest_s > 0 else None,)
+        if self.instance.objective != "cost":
+            return (self.of_stage_time(self.fastest_s) if self.fastest_s > 0 else None,)
         work = [
             min(
                 kind.price_usd_per_hour * self._unit_seconds(layer_parts(layer, kind.name))
@@ -295,9 +306,11 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
         """
         found: list[Column] = []
         for t, highest in enumerate(self._highest_units()):
+            own = slice(t, None, len(self.instance.types))
+            first, last = self.table.first[own], self.table.last[own]
             before = None
             for units in range(1, highest + 1):
-                time = self.table.time_s(units)[:, :, t]
+                time = self.table.time_s(units)[own]
                 useful = (
                     time <= self.slowest_allowed_s * (1 + TOLERANCE)
                     if math.isfinite(self.slowest_allowed_s)
@@ -308,9 +321,8 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
                 if before is not None and not (time < before).any():
                     break
                 found += [
-                    Column(int(i), int(j), t, units, float(time[i, j]))
-                    for i, j in np.argwhere(useful)
-                    if i <= j
+                    Column(int(first[i]), int(last[i]), t, units, float(time[i]))
+                    for i in np.flatnonzero(useful)
                 ]
                 before = time
                 if len(found) > MOST_COLUMNS:

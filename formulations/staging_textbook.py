@@ -5,7 +5,6 @@ Stage times are in units of the slowest allowed one, so that τ and y lie betwee
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -57,14 +56,16 @@ def build(formulation: StagingFormulation) -> TextbookModel[Stage]:
         start = {z[i]: float(flag) for i, flag in enumerate(on)}
         return {**start, **{y[i]: share * flag for i, flag in enumerate(on)}, tau: share}
 
-    def throughput(share: float) -> float:
-        return instance.probe_batch / (share * slowest) if share > 0 else math.inf
-
     if instance.objective == "cost":
         objective = ModelObjective(formulation.objectives[0], spent, "min")
     else:
         fastest = pulp.LpAffineExpression([(tau, 1.0)])
-        objective = ModelObjective(formulation.objectives[0], fastest, "min", throughput)
+        objective = ModelObjective(
+            formulation.objectives[0],
+            fastest,
+            "min",
+            lambda share: formulation.of_stage_time(share * slowest),
+        )
     return TextbookModel(problem, (objective,), decode, encode)
 
 

@@ -101,7 +101,8 @@ class StagingInstance(Instance):
     Attributes
     ----------
     objective
-        `cost`: least cost in USD; `throughput`: most samples per second.
+        `cost`: least cost in USD; `throughput`: most samples per second; `time`: fewest seconds for the
+        whole training.
     stage_rule
         `maximal_runs`: neighbouring stages differ in type (the paper); `free_cuts`: they need not.
     throughput_floor_samples_per_s, cost_limit_usd, hourly_budget_usd
@@ -113,7 +114,7 @@ class StagingInstance(Instance):
     """
 
     kind: Literal["staging"] = "staging"
-    objective: Literal["cost", "throughput"] = "cost"
+    objective: Literal["cost", "throughput", "time"] = "cost"
     stage_rule: Literal["maximal_runs", "free_cuts"] = "maximal_runs"
     throughput_floor_samples_per_s: Positive | None = None
     cost_limit_usd: Positive | None = None

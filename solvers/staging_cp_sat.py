@@ -115,6 +115,5 @@ def build(formulation: StagingFormulation) -> cp_sat.CpModel:
         return cp_sat.CpModel(
             model, [cp_sat.CpObjective(objective, product, "min", lambda b: b * usd)], decode, hint
         )
-    probe = instance.probe_batch
-    to_plan = lambda b: probe / (b * step) if b > 0 else math.inf  # noqa: E731
-    return cp_sat.CpModel(model, [cp_sat.CpObjective(objective, time, "min", to_plan)], decode, hint)
+    fastest = cp_sat.CpObjective(objective, time, "min", lambda b: formulation.of_stage_time(b * step))
+    return cp_sat.CpModel(model, [fastest], decode, hint)

@@ -106,7 +106,7 @@ def random_staging(seed: int) -> Instance:
         "schema_version": 1,
         "kind": "staging",
         "name": f"random-{seed}",
-        "objective": rng.choice(["cost", "cost", "throughput"]),
+        "objective": rng.choice(["cost", "cost", "throughput", "time"]),
         "stage_rule": rng.choice(["maximal_runs", "free_cuts"]),
         "training": {"samples": rng.randint(1000, 100000), "epochs": rng.choice([1, 2.5])},
         "probe_batch": rng.choice([1, 32]),
