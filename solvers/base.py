@@ -6,6 +6,7 @@ objective, verifies every constraint and draws the conclusion (`run.py`).
 
 from __future__ import annotations
 
+import math
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -78,10 +79,35 @@ class Outcome:
 
 @dataclass(frozen=True)
 class MethodOption:
-    """A named setting of a method: its default, whose type values must have, and what it does."""
+    """A named setting of a method: its default, whose type values must have, and what it does.
+
+    Attributes
+    ----------
+    choices
+        The values that are allowed; any of the type if there are none.
+    least
+        The smallest number that is allowed; any if None.
+    """
 
     default: bool | int | float | str
     what: str
+    choices: tuple[bool | int | float | str, ...] = ()
+    least: float | None = None
+
+    def fault(self, value: Any) -> str | None:
+        """Return what a value must be, if it is not that."""
+        right = isinstance(value, type(self.default)) and isinstance(value, bool) == isinstance(
+            self.default, bool
+        )
+        if not right and not (isinstance(self.default, float) and type(value) is int):
+            return f"must be a {type(self.default).__name__}"
+        if isinstance(value, float) and not math.isfinite(value):
+            return "must be finite"
+        if self.choices and value not in self.choices:
+            return f"must be {' or '.join(map(repr, self.choices))}"
+        if self.least is not None and not value >= self.least:
+            return f"must be {self.least:g} or more"
+        return None
 
 
 class Solver(ABC):
@@ -141,12 +167,9 @@ class Solver(ABC):
             if known is None:
                 names = ", ".join(self.method_options) or "none"
                 raise OptionError(f"solver {self.name!r} has no option {key!r}; its options: {names}")
-            right = isinstance(value, type(known.default)) and isinstance(value, bool) == isinstance(
-                known.default, bool
-            )
-            if not right and not (isinstance(known.default, float) and isinstance(value, int)):
-                wanted_type = type(known.default).__name__
-                raise OptionError(f"option {key!r} of {self.name!r} is {value!r}; it must be a {wanted_type}")
+            fault = known.fault(value)
+            if fault:
+                raise OptionError(f"option {key!r} of {self.name!r} is {value!r}; it {fault}")
 
     def setting(self, options: SolveOptions, key: str) -> Any:
         """Return a method option, or its default."""

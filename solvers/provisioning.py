@@ -196,6 +196,31 @@ class Provisioner:
             self._add_unit(state, runs[slowest][2])
         return best
 
+    def shortfall(self, runs: Sequence[Run]) -> float:
+        """Return how far limits, floor, memory and budgets are from a plan on these stages.
+
+        It guides methods that begin far from any plan: the sum over stages that cannot be as fast as the
+        floor of their serial parts' excess, and of the excess of the units and money that the others take
+        at the floor, all relative; a stage that cannot be at all counts one and its share of the layers.
+        """
+        used: dict[int, int] = {}
+        time, total = 0.0, 0.0
+        for run in runs:
+            part, kind = self.parts(run), run[2]
+            if part[0] == math.inf:
+                total += 1 + (run[1] - run[0] + 1) / (runs[-1][1] + 1)
+                continue
+            units = fewest_units(part, self._slowest_s, MOST_UNITS)
+            if units:
+                used[kind] = used.get(kind, 0) + units
+                time = max(time, _time_s(part, units))
+            else:
+                total += max(part[0], part[2]) / self._slowest_s
+        rate = math.fsum(self._prices[kind] * units for kind, units in used.items())
+        amounts = [(float(units), float(self._limits[kind])) for kind, units in used.items()]
+        amounts += [(rate, self._budget), (self.formulation.cost_usd(time, rate), self._cost_limit)]
+        return total + sum(max(0.0, amount / limit - 1) for amount, limit in amounts)
+
     def _state(self, runs: Sequence[Run], parts: Sequence[Parts], counts: Sequence[int]) -> _State:
         used: dict[int, int] = {}
         time, work, serial = 0.0, 0.0, 0.0

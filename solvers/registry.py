@@ -19,12 +19,16 @@ def all_solvers() -> tuple[Solver, ...]:
     from .allocation_minlp import AllocationMinlp
     from .auto import Auto
     from .backends import BACKENDS
+    from .bayesian import Bayesian
     from .best_fit import BestFit
     from .consolidation_brute_force import ConsolidationBruteForce
     from .consolidation_cp_sat import ConsolidationCpSat
+    from .genetic import Genetic
     from .greedy import Greedy
     from .marginal_gain import MarginalGain
     from .milp import Milp
+    from .reinforce import Reinforce
+    from .single_type import SingleType
     from .staging_brute_force import StagingBruteForce
     from .staging_cp_sat import StagingCpSat
 
@@ -41,6 +45,11 @@ def all_solvers() -> tuple[Solver, ...]:
         MarginalGain(),
         MarginalGain(joint=True),
         Greedy(),
+        SingleType(),
+        Genetic(),
+        Bayesian(),
+        Reinforce("lstm"),
+        Reinforce("rnn"),
         BestFit(),
         AllocationBruteForce(),
         StagingBruteForce(),
