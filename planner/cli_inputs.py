@@ -28,6 +28,11 @@ JobsTable = Annotated[
         show_default=False,
     ),
 ]
+UnitLimits = Annotated[str | None, typer.Option(help="Units of each type, such as A100-40=8,GH-96=4.")]
+Floor = Annotated[float | None, typer.Option(help="Floor in samples/s.")]
+ParallelShare = Annotated[float, typer.Option(help="Share of the compute time that units divide.")]
+Samples = Annotated[float, typer.Option(help="Samples to train.")]
+Epochs = Annotated[float, typer.Option(help="How many times over.")]
 Limits = Literal["none", "loose", "tight"]
 Seed = Annotated[int, typer.Option(help="The same seed gives the same instance.", min=0)]
 
@@ -54,15 +59,18 @@ def _pairs(text: str, option: str, kind: type) -> dict[str, Any]:
     """Read NAME=NUMBER,NAME=NUMBER."""
     found = {}
     for part in text.split(","):
-        name, sign, value = part.strip().partition("=")
+        name, sign, number = part.strip().partition("=")
         try:
             if not (sign and name):
                 raise ValueError
-            found[name] = kind(value)
+            value = kind(number)
         except ValueError:
             raise OptionError(
                 f"{option} {part.strip()!r}: write NAME=NUMBER, several separated by commas"
             ) from None
+        if name in found:
+            raise OptionError(f"{option} {part.strip()!r}: {name} stands twice; each name may stand once")
+        found[name] = value
     return found
 
 
@@ -136,22 +144,27 @@ def sailor(
     model_dir: Annotated[
         Path, typer.Option(help="Folder of one model's profiles, such as profiles/OPT-350.")
     ],
-    types: Annotated[str, typer.Option(help="GPU types, separated by commas.")],
-    microbatch: Annotated[int, typer.Option(help="Samples of the profiled batch.", min=1)],
-    limit: Annotated[str | None, typer.Option(help="Units of each type, such as A100-40=8,GH-96=4.")] = None,
-    throughput: Annotated[float | None, typer.Option(help="Floor in samples/s.")] = None,
+    types: Annotated[
+        str, typer.Option(help="GPU types, separated by commas; all: those measured on one GPU.")
+    ],
+    microbatch: Annotated[
+        int | None,
+        typer.Option(
+            help="Samples of the profiled batch. [default: most measured]", min=1, show_default=False
+        ),
+    ] = None,
+    limit: UnitLimits = None,
+    throughput: Floor = None,
     price: Annotated[str | None, typer.Option(help="USD per GPU-hour, such as Titan-RTX=0.5.")] = None,
-    parallel_share: Annotated[
-        float, typer.Option(help="Share of the compute time that units divide.")
-    ] = 0.99,
+    parallel_share: ParallelShare = 0.99,
     link_gbit_per_s: Annotated[
         float, typer.Option(help="Speed of the links; 0: no communication.", min=0)
     ] = 100.0,
     microbatches_per_step: Annotated[
         int, typer.Option(help="Microbatches that share an all-reduce.", min=1)
     ] = 4,
-    samples: Annotated[float, typer.Option(help="Samples to train.")] = 1e6,
-    epochs: Annotated[float, typer.Option(help="How many times over.")] = 1.0,
+    samples: Samples = 1e6,
+    epochs: Epochs = 1.0,
     llm_info: Annotated[
         Path | None, typer.Option(help="Sizes; by default llm_info.json above the folder.")
     ] = None,
@@ -162,7 +175,7 @@ def sailor(
 
     instance = import_sailor(
         model_dir,
-        [name.strip() for name in types.split(",")],
+        "all" if types.strip() == "all" else [name.strip() for name in types.split(",")],
         microbatch,
         _pairs(limit, "--limit", int) if limit else None,
         throughput,
@@ -173,6 +186,94 @@ def sailor(
         samples=samples,
         epochs=epochs,
         llm_info=llm_info,
+    )
+    _emit(instance, output)
+
+
+@importers.command()
+def pipedream(
+    graph: Annotated[Path, typer.Argument(help="graph.txt of a profile.")],
+    types: Annotated[str, typer.Option(help="USD per GPU-hour of each type, such as v100=2.48,t4=0.5.")],
+    speeds: Annotated[
+        str | None, typer.Option(help="How many times as fast as the profiled GPU, such as t4=0.4; else 1.")
+    ] = None,
+    limit: UnitLimits = None,
+    memory: Annotated[str | None, typer.Option(help="GiB of each type, such as v100=16.")] = None,
+    throughput: Floor = None,
+    batch: Annotated[
+        int | None,
+        typer.Option(
+            help="Samples of the profiled batch. [default: read off the input's size]",
+            min=1,
+            show_default=False,
+        ),
+    ] = None,
+    input_time: Annotated[
+        bool, typer.Option(help="Whether loading the batch takes its profiled time.")
+    ] = True,
+    parallel_share: ParallelShare = 0.99,
+    link_gbit_per_s: Annotated[
+        float, typer.Option(help="Speed of the links; 0: no communication.", min=0)
+    ] = 100.0,
+    samples: Samples = 1e6,
+    epochs: Epochs = 1.0,
+    output: Output = None,
+) -> None:
+    """Profiled graphs of layers (PipeDream, SOSP'19), cut into a chain: a staging instance."""
+    from ..instances.importers.pipedream import import_pipedream
+
+    instance = import_pipedream(
+        graph,
+        _pairs(types, "--types", float),
+        _pairs(speeds, "--speeds", float) if speeds else None,
+        _pairs(limit, "--limit", int) if limit else None,
+        _pairs(memory, "--memory", float) if memory else None,
+        throughput,
+        batch=batch,
+        input_time=input_time,
+        samples=samples,
+        epochs=epochs,
+        parallel_share=parallel_share,
+        link_gbit_per_s=link_gbit_per_s or None,
+    )
+    _emit(instance, output)
+
+
+@importers.command()
+def dnn_partitioning(
+    file: Annotated[Path, typer.Argument(help="JSON file with nodes and edges.")],
+    types: Annotated[
+        str, typer.Option(help="USD per hour of one accelerator, CPU or both: accelerator=2.5,cpu=0.5.")
+    ],
+    limit: Annotated[
+        str | None, typer.Option(help="Units of each type, such as accelerator=8; else as in the file.")
+    ] = None,
+    throughput: Floor = None,
+    batch: Annotated[int, typer.Option(help="Samples that the latencies refer to.", min=1)] = 1,
+    parallel_share: ParallelShare = 0.99,
+    link_gbit_per_s: Annotated[
+        float | None,
+        typer.Option(
+            help="Speed of the links. [default: as the file's transfer times imply]", show_default=False
+        ),
+    ] = None,
+    samples: Samples = 1e6,
+    epochs: Epochs = 1.0,
+    output: Output = None,
+) -> None:
+    """Graphs of layers with latencies on two devices (dnn-partitioning): a staging instance."""
+    from ..instances.importers.dnn_partitioning import import_dnn_partitioning
+
+    instance = import_dnn_partitioning(
+        file,
+        _pairs(types, "--types", float),
+        _pairs(limit, "--limit", int) if limit else None,
+        throughput,
+        batch=batch,
+        samples=samples,
+        epochs=epochs,
+        parallel_share=parallel_share,
+        link_gbit_per_s=link_gbit_per_s,
     )
     _emit(instance, output)
 

@@ -518,10 +518,10 @@ def test_sailor_other_models(shared_data: Path, model: str, layers: int) -> None
 
 
 def test_sailor_degree_that_was_not_measured(shared_data: Path) -> None:
-    """OPT-30 was not measured on one V100, and the fault lists the degrees that were."""
+    """OPT-30 was not measured on one V100, and the fault says so."""
     folder = shared_data / "sailor" / "profiles" / "OPT-30"
     (fault,) = faults(lambda: import_sailor(folder, ["V100-16"], 1))
-    assert "profile.json: 1: has no tensor-parallel degree '1'; there are: 8, 4" in fault
+    assert "types: has no time of one GPU (tensor-parallel degree 1) of V100-16" in fault
 
 
 SIZES = {"params_bytes": 8, "act_input_bytes": 1, "act_output_bytes": 2, "act_mem_bytes": 3}
@@ -551,7 +551,10 @@ def test_sailor_unknown_gpu(tmp_path: Path) -> None:
     [
         ({"profile": "{"}, "profile.json: line 1, column 2: is not valid JSON"),
         ({"profile": []}, "profile.json: is not a mapping"),
-        ({"profile": {"1": {}, "2": {}}}, "profile.json: has no microbatch '4'; there are: 1, 2"),
+        (
+            {"profile": {"1": {}, "2": {}}},
+            "types: has no time of one GPU (tensor-parallel degree 1) of A100-40",
+        ),
         ({"profile": {"4": []}}, "profile.json: 4: is not a mapping"),
         ({"profile": {"4": {"1": {"0": [1, 2, 0]}}}}, "profile.json: 4.1: its layers are not 0 to 1"),
         ({"profile": {"4": {"1": {"0": [1, 2, 0], "1": [0, 0, 0]}}}}, "4.1.1: forward and backward take 0 s"),
@@ -576,7 +579,7 @@ def test_sailor_bad_file(tmp_path: Path, data: dict[str, Any], expected: str) ->
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        ({"gpu": "B200"}, "options: prices.B200: no price is known; give --price B200=USD"),
+        ({"gpu": "B200"}, "options: prices: no price is known of B200; give --price B200=USD (per"),
         (
             {"types": ["H100"]},
             "options: types.H100: unknown GPU type 'H100'; the measured types are: A100-40",
@@ -589,7 +592,7 @@ def test_sailor_bad_file(tmp_path: Path, data: dict[str, Any], expected: str) ->
         ),
         ({"prices": {"GH-96": 4}}, "options: prices.GH-96: unknown GPU type"),
         ({"limit": {"A100-40": 0}}, "options: limit.A100-40: is 0, but must be at least 1"),
-        ({"microbatch": 3}, "has no microbatch '3'; there are: 4"),
+        ({"microbatch": 3}, "microbatch: 3 was not measured on one A100-40; measured on all types: 4"),
         ({"microbatch": 0}, "options: microbatch: is 0, but must be at least 1"),
         ({"throughput": -1}, "options: throughput: is -1, but must be greater than 0"),
         ({"parallel_share": 2}, "options: parallel_share: is 2, but must be at most 1"),

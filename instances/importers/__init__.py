@@ -6,9 +6,18 @@ source lacks and the importer assumes stands in the instance's `assumptions`, in
 
 from __future__ import annotations
 
+from .dnn_partitioning import import_dnn_partitioning
 from .gavel import import_gavel
+from .pipedream import import_pipedream
 from .pollux import import_pollux
 from .sailor import import_sailor
 from .tiresias import import_tiresias
 
-__all__ = ["import_gavel", "import_pollux", "import_sailor", "import_tiresias"]
+__all__ = [
+    "import_dnn_partitioning",
+    "import_gavel",
+    "import_pipedream",
+    "import_pollux",
+    "import_sailor",
+    "import_tiresias",
+]

@@ -7,9 +7,10 @@ backward and update; ``llm_info.json`` is model → tensor-parallel degree → l
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field
 
@@ -40,7 +41,7 @@ COPIES = 4
 
 class _Options(Model):
     types: Annotated[tuple[Name, ...], Field(min_length=1)]
-    microbatch: PositiveCount
+    microbatch: PositiveCount | None
     limit: dict[Name, PositiveCount]
     throughput: Positive | None
     prices: dict[Name, NonNegative]
@@ -74,8 +75,8 @@ class _Sizes(Model):
 
 def import_sailor(
     model_dir: Path,
-    types: list[str],
-    microbatch: int,
+    types: Sequence[str] | Literal["all"],
+    microbatch: int | None = None,
     limit: dict[str, int] | None = None,
     throughput: float | None = None,
     *,
@@ -94,9 +95,10 @@ def import_sailor(
     model_dir
         Folder of the model, such as ``profiles/OPT-350``, with a folder for each GPU type.
     types
-        GPU types to choose from.
+        GPU types to choose from; ``all``: those that were measured, and one GPU at a time.
     microbatch
-        Samples that the layer times refer to; must have been measured on every type.
+        Samples that the layer times refer to; must have been measured on every type. By default the most
+        that were.
     limit
         GPU type → GPUs that there are; a type that is not named has no limit.
     throughput
@@ -119,8 +121,10 @@ def import_sailor(
     InstanceError
         If a file or an option is wrong, or something was not measured; one fault a line.
     """
+    profiled = _profiled(model_dir)
+    measured = _measured(model_dir, profiled) if types == "all" else {}
     asked = {
-        "types": types,
+        "types": [name for name, batches in measured.items() if batches] if types == "all" else types,
         "microbatch": microbatch,
         "limit": limit or {},
         "throughput": throughput,
@@ -132,49 +136,94 @@ def import_sailor(
         "microbatches_per_step": microbatches_per_step,
     }
     options = validated(_Options, asked, "options")
-    _check_types(model_dir, options)
+    _check_types(options, profiled)
+    measured = measured or _measured(model_dir, options.types)
+    microbatch = _microbatch(options, measured, str(model_dir))
     model = model_dir.absolute().name
     info = llm_info or _find_info(model_dir)
     sizes = _read_sizes(info, model)
     times = {
-        name: _read_times(model_dir / name / "profile.json", options.microbatch, sizes)
-        for name in options.types
+        name: _read_times(model_dir / name / "profile.json", microbatch, sizes) for name in options.types
     }
     document = {
         "schema_version": 1,
         "kind": "staging",
         "name": f"sailor-{model}",
         "source": f"profiles of {model} and {info.name}, in the layout of {SOURCE}",
-        "assumptions": list(_assumptions(options, times)),
+        "assumptions": [*_assumptions(options, times), *_left_out(measured, types)],
         "throughput_floor_samples_per_s": options.throughput,
         "training": {"samples": options.samples, "epochs": options.epochs},
-        "probe_batch": options.microbatch,
+        "probe_batch": microbatch,
         "link_gbit_per_s": options.link_gbit_per_s,
         "types": [_type(name, options) for name in options.types],
-        "layers": [_layer(key, size, options, times) for key, size in sizes.items()],
+        "layers": [_layer(key, size, microbatch, options, times) for key, size in sizes.items()],
     }
     return validated(StagingInstance, document, str(model_dir))
 
 
-def _check_types(model_dir: Path, options: _Options) -> None:
-    """Refuse types that were not measured or have no price, and options for types that are not chosen."""
+def _profiled(model_dir: Path) -> list[str]:
+    """Return the GPU types that have a profile."""
     source = str(model_dir)
     try:
-        measured = sorted(entry.parent.name for entry in model_dir.glob("*/profile.json"))
+        names = sorted(path.parent.name for path in model_dir.glob("*/profile.json"))
     except (OSError, ValueError) as error:
         raise fail(source, f"cannot be read: {getattr(error, 'strerror', None) or error}") from None
-    if not measured:
+    if not names:
         raise fail(source, "has no GPU/profile.json; give the folder of one model, such as profiles/OPT-350")
+    return names
+
+
+def _measured(model_dir: Path, types: Iterable[str]) -> dict[str, list[int]]:
+    """Return the microbatches that were measured on one GPU of each type."""
+    return {
+        name: sorted(
+            int(batch)
+            for batch, degrees in _read_mapping(model_dir / name / "profile.json").items()
+            if re.fullmatch(r"[1-9][0-9]{0,8}", batch)
+            and (not isinstance(degrees, dict) or DEGREE in degrees)
+        )
+        for name in types
+    }
+
+
+def _check_types(options: _Options, measured: Sequence[str]) -> None:
+    """Refuse types that were not measured or have no price, and options for types that are not chosen."""
     complaints = unknown_names(options.types, measured, "types", "GPU type", "measured types")
     complaints += unknown_names(options.limit, options.types, "limit", "GPU type", "chosen types")
     complaints += unknown_names(options.prices, options.types, "prices", "GPU type", "chosen types")
-    for name in options.types:
-        if name in measured and name not in options.prices and name not in PRICES_USD_PER_HOUR:
-            known = ", ".join(PRICES_USD_PER_HOUR)
-            what = f"no price is known; give --price {name}=USD (per GPU and hour); known: {known}"
-            complaints.append((f"prices.{name}", what))
+    priced = {*options.prices, *PRICES_USD_PER_HOUR}
+    missing = [name for name in dict.fromkeys(options.types) if name in measured and name not in priced]
+    if missing:
+        known, given = ", ".join(PRICES_USD_PER_HOUR), ",".join(f"{name}=USD" for name in missing)
+        what = f"no price is known of {', '.join(missing)}; give --price {given} (per GPU and hour)"
+        complaints.append(("prices", f"{what}; known: {known}"))
     if complaints:
         raise InstanceError(Fault("options", path, what) for path, what in complaints)
+
+
+def _microbatch(options: _Options, measured: Mapping[str, Sequence[int]], source: str) -> int:
+    """Return the microbatch that is asked for, or the largest that was measured on one GPU of each type."""
+    alone = [name for name in options.types if not measured[name]]
+    if alone:
+        what = f"no time of one GPU (tensor-parallel degree {DEGREE}) of {', '.join(alone)}"
+        raise fail(source, f"has {what}; choose other types, or all", "types")
+    common = sorted(set.intersection(*(set(measured[name]) for name in options.types)))
+    there = ", ".join(map(str, common)) or "none"
+    if options.microbatch is None:
+        if not common:
+            raise fail("options", "none was measured on all types; choose fewer types", "microbatch")
+        return common[-1]
+    if options.microbatch not in common:
+        lacking = ", ".join(name for name in options.types if options.microbatch not in measured[name])
+        what = f"{options.microbatch} was not measured on one {lacking}; measured on all types: {there}"
+        raise fail("options", what, "microbatch")
+    return options.microbatch
+
+
+def _left_out(measured: Mapping[str, Sequence[int]], types: Sequence[str]) -> Iterable[str]:
+    alone = [name for name, batches in measured.items() if not batches]
+    if types == "all" and alone:
+        yield f"{', '.join(alone)} is left out: no time of one GPU was measured on it."
 
 
 def _find_info(model_dir: Path) -> Path:
@@ -253,16 +302,20 @@ def _type(name: str, options: _Options) -> dict[str, Any]:
 
 
 def _layer(
-    key: str, size: _Bytes, options: _Options, times: Mapping[str, Mapping[str, tuple[float, float, float]]]
+    key: str,
+    size: _Bytes,
+    microbatch: int,
+    options: _Options,
+    times: Mapping[str, Mapping[str, tuple[float, float, float]]],
 ) -> dict[str, Any]:
     link = options.link_gbit_per_s
     step_s = 0.0 if link is None else 2 * size.params_bytes * 8 / (link * 1e9)
     all_reduce_s = step_s / options.microbatches_per_step
     return {
         "name": f"layer-{int(key):02d}",
-        "memory_gib": (COPIES * size.params_bytes + size.act_mem_bytes * options.microbatch) / GIB,
-        "input_bytes": size.act_input_bytes * options.microbatch,
-        "output_bytes": size.act_output_bytes * options.microbatch,
+        "memory_gib": (COPIES * size.params_bytes + size.act_mem_bytes * microbatch) / GIB,
+        "input_bytes": size.act_input_bytes * microbatch,
+        "output_bytes": size.act_output_bytes * microbatch,
         "weight_bytes": size.params_bytes,
         # The update is left out: it happens once in a training step, not once for each microbatch.
         "compute_s": {name: math.fsum(layers[key][:2]) for name, layers in times.items()},
