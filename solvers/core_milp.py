@@ -14,20 +14,12 @@ from typing import Any
 import numpy as np
 
 from ..formulations.allocation_menu import Floats, Ints
-from .backends import BackendError
 from .base import Clock
+from .highs import branch_and_bound
 from .multiple_choice import MultipleChoice
 from .options import SolveOptions
 from .result import Limit
 
-FIXED: dict[str, Any] = {
-    "mip_feasibility_tolerance": 1e-9,
-    "primal_feasibility_tolerance": 1e-9,
-    "dual_feasibility_tolerance": 1e-9,
-    "small_matrix_value": 1e-12,
-    "mip_rel_gap": 0.0,
-    "output_flag": False,
-}
 BOUND_ERROR = 1e-6
 """How far the bound of HiGHS may be off, where the largest cost is some thousands."""
 
@@ -98,7 +90,7 @@ def solve_core(
     if nodes is not None:
         settings["mip_max_nodes"] = nodes
     known = None if start is None else np.isin(rows, start).astype(float)
-    values, bound, limit = _run(model, settings, clock, options, known)
+    values, bound, limit = branch_and_bound(model, settings, clock, options, known)
     if bound == math.inf:
         return CoreAnswer(None, math.inf, limit)
     lowest = constant + unit * (bound - BOUND_ERROR)
@@ -143,46 +135,3 @@ def _model(cost: Floats, demand: Floats, slack: Floats, owner: Ints, jobs: int) 
     lp.a_matrix_.value_ = np.column_stack([np.ones(columns), demand / scale]).ravel()
     lp.integrality_ = [highspy.HighsVarType.kInteger] * columns
     return lp
-
-
-def _run(
-    model: Any, settings: dict[str, Any], clock: Clock, options: SolveOptions, start: Floats | None
-) -> tuple[Floats | None, float, Limit]:
-    """Return the values of the columns, the bound, and what stopped HiGHS."""
-    import highspy
-
-    highs = highspy.Highs()
-    settings = {**FIXED, **settings}
-    if clock.remaining_s is not None:
-        settings["time_limit"] = clock.remaining_s
-    if options.seed is not None:
-        settings["random_seed"] = options.seed % 2**31
-    if options.threads is not None:
-        settings["threads"] = options.threads
-        highspy.Highs.resetGlobalScheduler(True)
-    for key, value in settings.items():
-        if highs.setOptionValue(key, value) != highspy.HighsStatus.kOk:
-            raise BackendError(f"HiGHS does not accept the option {key!r} = {value!r}")
-    highs.passModel(model)
-    if start is not None:
-        solution = highspy.HighsSolution()
-        solution.col_value = start
-        highs.setSolution(solution)
-    highs.HandleKeyboardInterrupt = True
-    highs.solve()
-    kinds, status, info = highspy.HighsModelStatus, highs.getModelStatus(), highs.getInfo()
-    found = info.primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible
-    if status in (kinds.kInfeasible, kinds.kUnboundedOrInfeasible) and not found:
-        return None, math.inf, "none"
-    limits: dict[Any, Limit] = {
-        kinds.kTimeLimit: "time",
-        kinds.kInterrupt: "interrupt",
-        kinds.kMemoryLimit: "memory",
-        kinds.kIterationLimit: "node",
-        kinds.kSolutionLimit: "node",
-    }
-    if status not in limits and status not in (kinds.kOptimal, kinds.kObjectiveTarget):
-        raise BackendError(f"HiGHS stopped with status {highs.modelStatusToString(status)!r}")
-    bound = info.mip_dual_bound if abs(info.mip_dual_bound) < highspy.kHighsInf else -math.inf
-    values = np.array(highs.getSolution().col_value) if found else None
-    return values, float(bound), limits.get(status, "none")

@@ -51,3 +51,33 @@ def highest_point(
         return None
     values = np.array(highs.getSolution().col_value)
     return values[:-1], float(values[-1])
+
+
+class Envelope:
+    """The pieces of a concave function seen so far: f(x) ≤ constant_i + slope_i·x."""
+
+    def __init__(self) -> None:
+        self.constants: list[float] = []
+        self.slopes: list[Floats] = []
+
+    def highest(self, best: Floats, value: float, low: Floats, high: Floats) -> tuple[Floats, float]:
+        """Return where within a box the envelope is highest, and by how much above the best value.
+
+        Distances are taken from the best point in units of the box, and heights in units of how far the
+        pieces lie above the best value: near the end both are tiny beside the figures themselves.
+
+        Parameters
+        ----------
+        best, value
+            The best point so far, and the function's value there.
+        """
+        wide = np.maximum(high - low, 1e-300)
+        slopes = np.array(self.slopes)
+        above = np.array(self.constants) + slopes @ best - value
+        slopes = slopes * wide
+        unit = max(float(np.median(np.abs(above))), float(np.abs(slopes).max()) * 1e-9, 1e-300)
+        box = ((low - best) / wide, (high - best) / wide)
+        answer = highest_point(above / unit, slopes / unit, *box)
+        if answer is None:
+            return best, 0.0
+        return np.clip(best + answer[0] * wide, low, high), answer[1] * unit

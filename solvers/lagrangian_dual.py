@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from ..formulations.allocation_menu import Floats, Ints
 from .base import Clock
-from .envelope import highest_point
+from .envelope import Envelope
 from .multiple_choice import MultipleChoice
 
 SAMPLE_SHARE = 8
@@ -117,36 +117,18 @@ def _can_win(
     return keep
 
 
-class _Envelope:
+class _Envelope(Envelope):
     """The pieces of L seen so far: L(λ) ≤ constant_i + λ·slope_i, whichever rows were left out."""
 
     def __init__(self, limit: Floats) -> None:
+        super().__init__()
         self.limit = limit
-        self.constants: list[float] = []
-        self.slopes: list[Floats] = []
 
     def add(self, problem: MultipleChoice, prices: Floats, least: Floats, rows: Ints) -> Dual:
         """Remember the piece that is lowest at these prices."""
         self.constants.append(problem.value(rows))
         self.slopes.append(problem.take(rows) - self.limit)
         return Dual(prices, math.fsum(least) - float(prices @ self.limit), problem.row[rows])
-
-    def highest(self, best: Dual, low: Floats, high: Floats) -> tuple[Floats, float]:
-        """Return where within a box the envelope is highest, and by how much above the best value.
-
-        Distances are taken from the best prices in units of the box, and heights in units of how far the
-        pieces lie above the best value: near the end both are tiny beside the figures themselves.
-        """
-        wide = np.maximum(high - low, 1e-300)
-        slopes = np.array(self.slopes)
-        above = np.array(self.constants) + slopes @ best.prices - best.bound
-        slopes = slopes * wide
-        unit = max(float(np.median(np.abs(above))), float(np.abs(slopes).max()) * 1e-9, 1e-300)
-        box = ((low - best.prices) / wide, (high - best.prices) / wide)
-        answer = highest_point(above / unit, slopes / unit, *box)
-        if answer is None:
-            return best.prices, 0.0
-        return np.clip(best.prices + answer[0] * wide, low, high), answer[1] * unit
 
 
 def _kelley(
@@ -161,7 +143,7 @@ def _kelley(
     """Maximise L in the box around `best`; return the best prices, and where they lie at the box's edge."""
     low, high = np.maximum(best.prices - half, 0.0), best.prices + half
     for _ in range(MOST_ROUNDS):
-        prices, above = envelope.highest(best, low, high)
+        prices, above = envelope.highest(best.prices, best.bound, low, high)
         if above <= tolerance * abs(best.bound) or clock.expired:
             break
         found = envelope.add(problem, prices, *problem.choose(prices))

@@ -1,0 +1,203 @@
+"""Intervals of the stage time, and what a stage costs at least within one.
+
+For a stage time τ a run of layers needs k(τ) units, a falling step function, and costs κ·π·τ·k(τ). While k
+stays the same that rises with τ, and k·ET(k) does not fall with k. So on an interval [a, b] every plan uses
+a run in one of two ways, or in a dearer one:
+
+    slow side   k(b) units, from max(a, ET(k(b))) on: cost ≥ κ·π·k(b)·max(a, ET(k(b)))
+    fast side   k(a) units, from a on:                cost ≥ κ·π·k(a)·a
+
+A chain of runs at these costs is a relaxation of all plans in the interval, and prices on units may be added
+to either way. It is exact where the interval is short enough that no k changes within.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..formulations.base import loosened
+from ..formulations.stage_times import Floats, Ints
+from ..formulations.staging import StagingFormulation
+from .stage_chain import Chain
+from .stage_units import CHUNK, RunTimes
+
+
+@dataclass(frozen=True)
+class Rows:
+    """What units are scarce by: each limited type, and the hourly budget.
+
+    Attributes
+    ----------
+    names
+        Type of each row; `hourly_budget` for the budget.
+    weight
+        What one unit of each type takes, shape (R, T).
+    limit
+        What there is, shape (R,).
+    """
+
+    names: tuple[str, ...]
+    weight: Floats
+    limit: Floats
+
+    @staticmethod
+    def of(formulation: StagingFormulation) -> Rows:
+        """Return the rows of an instance."""
+        instance = formulation.instance
+        kinds = len(instance.types)
+        names, weights, limits = [], [], []
+        for t, kind in enumerate(instance.types):
+            if kind.limit is not None:
+                names.append(kind.name)
+                weights.append(np.eye(kinds)[t])
+                limits.append(float(kind.limit))
+        if instance.hourly_budget_usd is not None:
+            names.append("hourly_budget")
+            weights.append(np.array([kind.price_usd_per_hour for kind in instance.types]))
+            limits.append(loosened(instance.hourly_budget_usd))
+        return Rows(tuple(names), np.array(weights).reshape(-1, kinds), np.array(limits))
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+
+@dataclass
+class Side:
+    """One of the two ways in which runs are used in an interval; arrays of shape (n,).
+
+    Attributes
+    ----------
+    units
+        1 where a run cannot be used.
+    cost
+        Least cost [USD], infinite where a run cannot be used.
+    """
+
+    units: Floats
+    cost: Floats
+
+    def only(self, keep: NDArray[np.bool_]) -> Side:
+        """Return the side of some of the runs."""
+        return Side(self.units[keep], self.cost[keep])
+
+
+@dataclass
+class Cell:
+    """One interval of the stage time.
+
+    Attributes
+    ----------
+    low, high
+        Both belong to it [s per probe batch].
+    prices
+        Of each row [USD per unit], shape (R,).
+    counts_cost
+        Whether the bound counts cost; else it only shows that units do not suffice.
+    bound
+        No plan in the interval costs less [USD]; infinite if there is none.
+    splits
+        Stage times at which the cheapest chain changes within the interval.
+    """
+
+    low: float
+    high: float
+    fast: Side
+    slow: Side
+    prices: Floats
+    counts_cost: bool = True
+    bound: float = -math.inf
+    splits: Floats = field(default_factory=lambda: np.empty(0))
+
+    def keep_only(self, keep: NDArray[np.bool_]) -> None:
+        """Forget the other runs."""
+        self.fast, self.slow = self.fast.only(keep), self.slow.only(keep)
+
+
+@dataclass
+class Runs:
+    """The runs that still matter, and their costs in cells.
+
+    Attributes
+    ----------
+    place
+        Of each run in the table, shape (n,).
+    rate
+        κ·π: USD per second of stage time and unit.
+    """
+
+    chain: Chain
+    times: RunTimes
+    place: Ints
+    rate: Floats
+    rows: Rows
+    row_of: Floats = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.row_of = self.rows.weight[:, self.chain.kind]
+
+    @staticmethod
+    def of(formulation: StagingFormulation, slowest_s: float) -> Runs:
+        """Return the runs that can be as fast as τ = `slowest_s`."""
+        table, instance = formulation.table, formulation.instance
+        place = np.lexsort((table.first, table.kind, table.last))
+        times = RunTimes.of(table, place)
+        able = np.isfinite(times.fewest_units(np.array([slowest_s]))[0])
+        place = place[able]
+        apart = instance.stage_rule == "maximal_runs"
+        columns = table.first[place], table.last[place], table.kind[place]
+        return Runs(
+            Chain(table.layers, len(table.price), *columns, apart),
+            times.only(able),
+            place,
+            formulation.cost_factor * table.price[table.kind[place]],
+            Rows.of(formulation),
+        )
+
+    def only(self, keep: NDArray[np.bool_]) -> Runs:
+        """Return some of the runs."""
+        return Runs(self.chain.only(keep), self.times.only(keep), self.place[keep], self.rate[keep], self.rows)
+
+    def __len__(self) -> int:
+        return len(self.place)
+
+    def side(self, time_s: float, units: Floats, low: float) -> Side:
+        """Return the way to use every run with the fewest units for τ = `time_s`, from τ = low on.
+
+        Parameters
+        ----------
+        units
+            k(time_s), shape (n,), infinite where there is none; is overwritten.
+        """
+        cost = np.empty(len(units))
+        for start in range(0, len(units), CHUNK):
+            part = slice(start, start + CHUNK)
+            able = np.isfinite(units[part])
+            units[part][~able] = 1.0
+            spent = self.rate[part] * units[part]
+            if time_s > low:
+                spent *= np.maximum(low, self.times.only(part).time_s(units[part]))
+            else:
+                spent *= low
+            cost[part] = np.where(able, spent, np.inf)
+        return Side(units, cost)
+
+    def later(self, side: Side, low: float) -> Side:
+        """Return the slow side of an interval that begins later."""
+        return Side(side.units, np.maximum(side.cost, self.rate * low * side.units))
+
+    def weight(self, cell: Cell, prices: Floats) -> Floats:
+        """Return the least priced cost of every run in a cell, shape (n,)."""
+        fast, slow = cell.fast, cell.slow
+        if not prices.any():
+            return np.minimum(fast.cost, slow.cost)
+        unit: Floats = prices @ self.row_of
+        return np.minimum(fast.cost + unit * fast.units, slow.cost + unit * slow.units)
+
+    def taken(self, runs: Ints, units: Floats) -> Floats:
+        """Return what some runs take of each row with these units, shape (R,)."""
+        result: Floats = self.row_of[:, runs] @ units
+        return result

@@ -1,0 +1,298 @@
+"""Global search over the stage time: intervals, the bound of each, and what splits those that stay open."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..formulations.stage_times import Floats, Ints
+from ..formulations.staging import Stage, StagingFormulation
+from .base import Clock
+from .options import SolveOptions
+from .staging_cells import Cell, Runs
+from .staging_core import MOST_COLUMNS, Core, core_of, solve_core
+from .staging_goals import Candidate, Goal
+from .staging_prices import best_prices, without_costs
+
+CELLS_AT_ONCE = 1 << 21
+"""Runs times cells that are worked on together."""
+MOST_CELLS = 16
+"""At most so many intervals are worked on together."""
+WIDE = 1.5
+"""Intervals whose ends have a greater ratio are halved before breakpoints are looked at."""
+MOST_KEPT = 0.7
+"""Runs are only sorted out where no more than this part remains."""
+SHORT = 1e-6
+"""A chain's units, each priced, exceed all limits by at least this where they do not suffice."""
+SMALL_CORE = 400
+"""Columns of a core that is worth solving in an interval of any width."""
+NARROW = 1.02
+"""Ratio of the ends of an interval below which every core is solved."""
+FIRST_REACHES = (0.05, 0.5, math.inf)
+"""How far above the bound a first plan is looked for, relatively."""
+FEW_RUNS = 2000
+"""So few runs are not worth sorting out."""
+
+
+@dataclass
+class Found:
+    """How a search ended.
+
+    Attributes
+    ----------
+    cells
+        A cover of the stage times, from fast to slow, with the bound of each interval.
+    complete
+        Whether every interval is closed.
+    """
+
+    cells: list[Cell]
+    complete: bool
+
+
+@dataclass
+class Group:
+    """Open cells next to each other, and the runs that any of them can use."""
+
+    runs: Runs
+    cells: list[Cell]
+
+    @property
+    def bound(self) -> float:
+        """The least bound of a cell."""
+        return min(cell.bound for cell in self.cells)
+
+
+class Search:
+    """Search for what a goal asks.
+
+    Parameters
+    ----------
+    formulation
+        Its floor, limits, memory and budgets hold; its objective plays no part.
+    """
+
+    def __init__(
+        self, formulation: StagingFormulation, goal: Goal, options: SolveOptions, clock: Clock
+    ) -> None:
+        self.formulation, self.goal, self.options, self.clock = formulation, goal, options, clock
+        self.slowest_s = _slowest(formulation)
+        self.fastest_s = formulation.fastest_s * (1 - 1e-12)
+        self.groups: list[Group] = []
+        self.closed: list[Cell] = []
+        self.cores = 0
+
+    def run(self) -> Found:
+        """Split intervals until all are closed, or the time is up."""
+        runs = Runs.of(self.formulation, self.slowest_s)
+        if self.fastest_s > self.slowest_s or not len(runs):
+            return Found([], complete=True)
+        if len(runs.rows) and not self._first_plan(runs):
+            return Found([], complete=True)
+        self._take_up(runs, self._first_cells(runs))
+        while self.groups and not self.clock.expired:
+            group = self._next()
+            self.groups.remove(group)
+            still = self._still_open(group.cells)
+            chosen, others = (still[:1], still[1:]) if self.goal.leftmost_first else (still, [])
+            if others:
+                self.groups.append(Group(group.runs, others))
+            # What cannot be split any further keeps the bound that it has.
+            self.closed += [cell for cell in chosen if cell.low >= cell.high]
+            parts = self._split(group.runs, [cell for cell in chosen if cell.low < cell.high])
+            self._take_up(group.runs, parts)
+        cells = self.closed + [cell for group in self.groups for cell in group.cells]
+        return Found(sorted(cells, key=lambda cell: cell.low), complete=not self.groups)
+
+    def _next(self) -> Group:
+        if self.goal.leftmost_first:
+            return min(self.groups, key=lambda group: group.cells[0].low)
+        return min(self.groups, key=lambda group: group.bound)
+
+    def _still_open(self, cells: Sequence[Cell]) -> list[Cell]:
+        """Return the cells in which a plan may matter; the others are closed."""
+        still = []
+        for cell in cells:
+            done = cell.bound >= self.goal.cutoff(cell.low)
+            (self.closed if done else still).append(cell)
+        return still
+
+    def _first_cells(self, runs: Runs) -> list[Cell]:
+        count = _at_once(runs)
+        low = max(self.fastest_s, self.slowest_s * 1e-12)
+        ends = np.geomspace(low, self.slowest_s, count + 1)
+        ends[0], ends[-1] = self.fastest_s, self.slowest_s
+        starts = [float(ends[0]), *np.nextafter(ends[1:-1], np.inf).tolist()]
+        units = runs.times.fewest_units(np.concatenate([starts, ends[1:]]))
+        none = np.zeros(len(runs.rows))
+        return [
+            Cell(start, end, runs.side(start, fast, start), runs.side(end, slow, start), none)
+            for start, end, fast, slow in zip(starts, ends[1:].tolist(), units, units[count:], strict=False)
+        ]
+
+    def _split(self, runs: Runs, cells: Sequence[Cell]) -> list[Cell]:
+        """Return the two parts of each cell."""
+        cuts = [self._cut(cell) for cell in cells]
+        before = [math.nextafter(cut, 0.0) for cut in cuts]
+        units = runs.times.fewest_units(np.array(before + cuts))
+        parts = []
+        for i, cell in enumerate(cells):
+            slow = runs.side(before[i], units[i], cell.low)
+            parts.append(Cell(cell.low, before[i], cell.fast, slow, cell.prices))
+            fast = runs.side(cuts[i], units[len(cells) + i], cuts[i])
+            parts.append(Cell(cuts[i], cell.high, fast, runs.later(cell.slow, cuts[i]), cell.prices))
+        return parts
+
+    def _cut(self, cell: Cell) -> float:
+        """Return where to split a cell; the stage time belongs to the slower part."""
+        at = self.goal.split_at
+        if cell.low < at <= cell.high:
+            return at
+        middle = math.sqrt(max(cell.low, cell.high * 1e-12) * cell.high)
+        if cell.high < WIDE * cell.low and len(cell.splits):
+            return float(cell.splits[np.abs(cell.splits - middle).argmin()])
+        return max(middle, math.nextafter(cell.low, math.inf))
+
+    def _take_up(self, runs: Runs, cells: Sequence[Cell]) -> None:
+        """Examine cells of a group; those that stay open make new groups."""
+        size = _at_once(runs)
+        for start in range(0, len(cells), size):
+            batch = cells[start : start + size]
+            weight = np.array([runs.weight(cell, cell.prices) for cell in batch])
+            whole, reach = runs.chain.forward(weight)
+            for i, cell in enumerate(batch):
+                cell.bound = max(cell.bound, float(whole[i]) - float(cell.prices @ runs.rows.limit))
+                if cell.bound < self.goal.cutoff(cell.low):
+                    path = runs.chain.cheapest(weight[i], reach[i])
+                    cell.splits = _breakpoints(runs, cell, path)
+                    self._try(runs, cell, path)
+                    if len(runs.rows):
+                        self._press(runs, cell)
+            still = self._still_open(batch)
+            if still and len(runs) < FEW_RUNS:
+                self.groups.append(Group(runs, still))
+            elif still:
+                self.groups.append(self._narrowed(runs, still))
+
+    def _press(self, runs: Runs, cell: Cell) -> None:
+        """Raise the bound of a cell by prices on scarce units, and close it by a core if that is small."""
+        cutoff = self.goal.cutoff(cell.low)
+        priced = cell
+        if math.isinf(cutoff):
+            # Whatever a plan costs it matters: all that can close the cell is that units do not suffice.
+            priced = without_costs(cell)
+            short = best_prices(runs, priced, SHORT, self.clock)
+            priced.prices = short.prices
+            if short.bound >= SHORT:
+                cell.prices, cell.counts_cost, cell.bound = short.prices, False, math.inf
+                return
+        dual = best_prices(runs, cell, cutoff, self.clock)
+        if dual.bound > cell.bound:
+            cell.prices, cell.bound = dual.prices, dual.bound
+        for path in dual.paths:
+            self._try(runs, cell, path)
+        if cell.bound >= self.goal.cutoff(cell.low) or self.clock.expired:
+            return
+        cell.splits = _breakpoints(runs, cell, dual.paths[-1])
+        core = core_of(runs, priced, priced.prices, cutoff if priced is cell else SHORT)
+        if len(core) <= (SMALL_CORE if cell.high > NARROW * cell.low else MOST_COLUMNS):
+            self._solve_core(runs, cell, core, cutoff)
+            if math.isinf(cell.bound):
+                cell.prices, cell.counts_cost = priced.prices, priced.counts_cost
+
+    def _solve_core(self, runs: Runs, cell: Cell, core: Core, cutoff: float) -> bool:
+        """Set the bound of a cell by its core; return whether a chain within the limits was found."""
+        answer = solve_core(runs, cell, core, cutoff, self.options, self.clock)
+        self.cores += 1
+        # What the core leaves out reaches the cutoff.
+        cell.bound = max(cell.bound, min(answer.bound, cutoff))
+        if answer.path is None:
+            return False
+        cell.splits = _breakpoints(runs, cell, answer.path)
+        self._try(runs, cell, answer.path)
+        return True
+
+    def _first_plan(self, runs: Runs) -> bool:
+        """Look for a plan at the slowest stage time; return False if it is proven that there is none.
+
+        A plan that is fast enough for a shorter stage time keeps all limits at the slowest too.
+        """
+        slowest = self.slowest_s
+        units = runs.times.fewest_units(np.array([slowest]))[0]
+        side = runs.side(slowest, units, slowest)
+        cell = Cell(slowest, slowest, side, side, np.zeros(len(runs.rows)))
+        self._take_up(runs, [cell])
+        self.groups.clear()
+        if math.isinf(cell.bound):
+            return False
+        self.closed.clear()
+        for reach in FIRST_REACHES:
+            if self.goal.found or self.clock.expired:
+                return True
+            above = cell.bound + reach * max(abs(cell.bound), 1e-9)
+            core = core_of(runs, cell, cell.prices, above)
+            if len(core) > MOST_COLUMNS:
+                return True
+            if not self._solve_core(runs, cell, core, above) and math.isinf(reach):
+                return self.clock.expired
+        return True
+
+    def _narrowed(self, runs: Runs, cells: list[Cell]) -> Group:
+        """Return a group of cells, without the runs that none of them can use."""
+        weight = np.array([runs.weight(cell, cell.prices) for cell in cells])
+        through = weight + runs.chain.beside(weight, runs.chain.forward(weight)[1])
+        reach = [self.goal.cutoff(cell.low) + float(cell.prices @ runs.rows.limit) for cell in cells]
+        alive = (through < np.array(reach)[:, None]).any(axis=0)
+        if alive.mean() > MOST_KEPT:
+            return Group(runs, cells)
+        for cell in cells:
+            cell.keep_only(alive)
+        return Group(runs.only(alive), cells)
+
+    def _try(self, runs: Runs, cell: Cell, path: Ints) -> None:
+        """Offer the plans on these runs whose stage time is a breakpoint within the cell."""
+        times = runs.times.only(path)
+        units = times.fewest_units(np.append(cell.splits, cell.high))
+        units = units[np.isfinite(units).all(axis=1)]
+        taus = times.time_s(units).max(axis=1)
+        costs = taus * (units @ runs.rate[path])
+        for time, cost, count in zip(taus.tolist(), costs.tolist(), units, strict=True):
+            if (runs.taken(path, count) <= runs.rows.limit).all():
+                self.goal.offer(Candidate(time, cost, runs.place[path], count))
+
+
+def _at_once(runs: Runs) -> int:
+    """Return how many cells are worked on together."""
+    return max(1, min(MOST_CELLS, CELLS_AT_ONCE // len(runs)))
+
+
+def _breakpoints(runs: Runs, cell: Cell, path: Ints) -> Floats:
+    """Return the stage times within the cell at which a run of the path begins to need fewer units."""
+    varying = path[cell.fast.units[path] != cell.slow.units[path]]
+    found = runs.times.only(varying).time_s(cell.slow.units[varying])
+    return np.unique(found[found > cell.low])
+
+
+def _slowest(formulation: StagingFormulation) -> float:
+    """Return the slowest stage time worth looking at: of the floor, or of one unit each."""
+    slowest = formulation.slowest_allowed_s * (1 + 1e-9)
+    single = formulation.table.time_s(1)
+    finite = single[np.isfinite(single)]
+    return min(slowest, float(finite.max())) if len(finite) else 0.0
+
+
+def plan_of(formulation: StagingFormulation, candidate: Candidate) -> tuple[Stage, ...]:
+    """Return a candidate as a plan."""
+    table, types = formulation.table, formulation.instance.types
+    return tuple(
+        Stage(
+            first_layer=int(table.first[run]),
+            last_layer=int(table.last[run]),
+            type=types[table.kind[run]].name,
+            units=int(units),
+        )
+        for run, units in zip(candidate.runs.tolist(), candidate.units.tolist(), strict=True)
+    )
