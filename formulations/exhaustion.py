@@ -75,7 +75,7 @@ def _search(choices: Choices, prices: Floats, cutoff: float) -> bool | None:
     counts = np.diff(choices.start)
     size = float(np.maximum.reduceat(np.abs(choices.cost), choices.start[:-1]).sum()) + abs(cutoff)
     most = np.maximum.reduceat(choices.demand, choices.start[:-1], axis=0).sum(axis=0) + choices.limit
-    weights, vectors = _multipliers(prices)
+    weights, vectors = multipliers(prices)
     margins = MARGIN * (weights * size + vectors @ most) + 1e-280
     choices, cutoff = _without_fixed(choices, counts, cutoff)
     room = weights * cutoff + vectors @ choices.limit + margins
@@ -98,7 +98,7 @@ def _search(choices: Choices, prices: Floats, cutoff: float) -> bool | None:
             useful[m] = bool(beyond.any()) or not m
             if useful[m]:
                 taken, spent = taken[~beyond], spent[~beyond]
-        taken, spent = _cheapest(taken, spent)
+        taken, spent = cheapest_states(taken, spent)
         if not len(spent):
             return True
         if work > MOST_WORK:
@@ -116,7 +116,7 @@ def _without_fixed(choices: Choices, counts: Ints, cutoff: float) -> tuple[Choic
     return left, cutoff - math.fsum(choices.cost[fixed])
 
 
-def _multipliers(prices: Floats) -> tuple[Floats, Floats]:
+def multipliers(prices: Floats) -> tuple[Floats, Floats]:
     """Return weights of the cost, shape (M,), and prices, shape (M, R), of the bounds that are tried."""
     limits = len(prices)
     found = [(1.0, prices)]
@@ -152,7 +152,7 @@ def _least_left(choices: Choices, weights: Floats, vectors: Floats, order: Ints)
     return total
 
 
-def _cheapest(taken: Floats, spent: Floats) -> tuple[Floats, Floats]:
+def cheapest_states(taken: Floats, spent: Floats) -> tuple[Floats, Floats]:
     """Return of the states that take the same the cheapest; under one limit, also none that takes more."""
     if len(spent) < 2:
         return taken, spent

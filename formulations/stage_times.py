@@ -22,6 +22,8 @@ from .base import TOLERANCE, within
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+MOST_UNITS = 10**9
+"""Of one stage; plans with more are refused as malformed."""
 MOST_RUNS = 30_000_000
 """Runs of layers, one for each type; all arrays of a search take some 200 bytes for each."""
 
@@ -139,14 +141,14 @@ class StageTable:
                 room = time_s * (1 + TOLERANCE) - serial
                 if room <= 0:
                     return None
-                need = max(need, min(math.ceil(parallel / room), 10**15))
+                need = max(need, min(math.ceil(parallel / room), MOST_UNITS + 1))
         while need > 1 and within(self.run_time_s(first, last, kind, need - 1), time_s):
             need -= 1
         while not within(self.run_time_s(first, last, kind, need), time_s):
             need += 1
-            if need > self.limit[kind] or need > 10**15:
+            if need > self.limit[kind] or need > MOST_UNITS:
                 return None
-        return need if need <= self.limit[kind] else None
+        return need if need <= min(self.limit[kind], MOST_UNITS) else None
 
 
 def stage_table(instance: StagingInstance) -> StageTable:

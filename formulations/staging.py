@@ -27,7 +27,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -37,6 +37,7 @@ from ..instances.fields import Count, Model, Name, PositiveCount
 from ..instances.staging import StagingInstance
 from .base import TOLERANCE, Diagnosis, Formulation, Objective, Violation, within
 from .stage_times import StageTable, layer_parts, stage_table, stage_time_s
+from .staging_certificate import certificate_fault, certified_cost, certified_stage_time
 from .textbook import TextbookModel
 
 MOST_COLUMNS = 2_000_000
@@ -125,6 +126,13 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
             return instance.probe_batch / time_s if time_s > 0 else math.inf
         return instance.training.epochs * instance.training.samples / instance.probe_batch * time_s
 
+    def to_stage_time(self, value: float) -> float:
+        """Return the stage time τ at which throughput or time has this value."""
+        instance = self.instance
+        if instance.objective == "throughput":
+            return instance.probe_batch / value
+        return value * instance.probe_batch / (instance.training.epochs * instance.training.samples)
+
     def violations(self, plan: Sequence[Stage]) -> list[Violation]:
         """Return every constraint that the plan breaks."""
         found = list(self._structure(plan))
@@ -200,6 +208,34 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
             for layer in self.instance.layers
         ]
         return (self.cost_factor * math.fsum(work),)
+
+    def certified_bounds(self, certificate: Any) -> tuple[float | None, ...]:
+        """Return the bound that the certificate's intervals prove, or the elementary one."""
+        elementary = self.elementary_bounds()[0]
+        if certificate is None:
+            return (elementary,)
+        given = self.instance, self.table, self.cost_factor, self.slowest_allowed_s * (1 + 2 * TOLERANCE)
+        if self.instance.objective == "cost":
+            proven = certified_cost(*given, certificate)
+        else:
+            proven = self._certified_speed(certificate, *given)
+        return (self.objectives[0].tighter(elementary, proven),)
+
+    def _certified_speed(self, certificate: Any, *given: Any) -> float | None:
+        """Return the bound on throughput or time; infinite where there is proven to be no plan."""
+        cutoff = certificate.get("cutoff") if isinstance(certificate, dict) else None
+        if not isinstance(cutoff, (int, float)) or cutoff <= 0:
+            cutoff = None
+        claimed = None if cutoff is None else self.to_stage_time(cutoff)
+        time = certified_stage_time(*given, claimed, certificate)
+        if time is None or time <= 0:
+            return None
+        # That there is no plan is a bound beyond all values: −∞ for a maximum.
+        return -math.inf if math.isinf(time) and self.objectives[0].sense == "max" else self.of_stage_time(time)
+
+    def certificate_fault(self, certificate: Any) -> str | None:
+        """Return what is wrong with the form of a certificate."""
+        return certificate_fault(self.instance, certificate)
 
     @staticmethod
     def _unit_seconds(parts: tuple[float, float, float, float]) -> float:

@@ -31,11 +31,13 @@ def all_solvers() -> tuple[Solver, ...]:
     from .single_type import SingleType
     from .staging_brute_force import StagingBruteForce
     from .staging_cp_sat import StagingCpSat
+    from .staging_exact import StagingExact
 
     return (
         Auto(),
         AllocationExact(),
         AllocationExact(cores=False),
+        StagingExact(),
         *(Milp(backend) for backend in BACKENDS.values()),
         AllocationCpSat(),
         AllocationMinlp(),

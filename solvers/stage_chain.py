@@ -37,6 +37,19 @@ class _Block:
     kinds: Ints
 
 
+def _slices(sorted_layers: Ints) -> Iterator[tuple[int, int, int]]:
+    """Yield each layer that occurs, with where it begins and ends."""
+    layers, starts = np.unique(sorted_layers, return_index=True)
+    edges = [*starts.tolist(), len(sorted_layers)]
+    return zip(layers.tolist(), edges, edges[1:], strict=False)
+
+
+def _groups(kinds: Ints) -> tuple[Ints, Ints]:
+    """Return where each of the sorted types begins, and which it is."""
+    starts = np.flatnonzero(np.concatenate([[True], kinds[1:] != kinds[:-1]]))
+    return starts, kinds[starts]
+
+
 class Chain:
     """Runs of layers and how they can follow each other.
 
@@ -61,30 +74,23 @@ class Chain:
         return Chain(self.layers, self.kinds, *columns, self.apart)
 
     @cached_property
-    def _ending(self) -> list[_Block | None]:
-        edges = np.searchsorted(self.last, np.arange(self.layers + 1)).tolist()
+    def _ending(self) -> dict[int, _Block]:
+        """Runs by their last layer, those that there are."""
         state = self.first * self.kinds + self.kind
-        return [
-            self._block(slice(a, b), state[a:b], self.kind[a:b])
-            for a, b in zip(edges, edges[1:], strict=False)
-        ]
+        return {
+            layer: _Block(slice(start, end), state[start:end], *_groups(self.kind[start:end]))
+            for layer, start, end in _slices(self.last)
+        }
 
     @cached_property
-    def _beginning(self) -> list[_Block | None]:
+    def _beginning(self) -> dict[int, _Block]:
+        """Runs by their first layer, those that there are."""
         order = np.lexsort((self.kind, self.first))
-        edges = np.searchsorted(self.first[order], np.arange(self.layers + 1)).tolist()
-        state = ((self.last + 1) * self.kinds + self.kind)[order]
-        return [
-            self._block(order[a:b], state[a:b], self.kind[order[a:b]])
-            for a, b in zip(edges, edges[1:], strict=False)
-        ]
-
-    @staticmethod
-    def _block(place: slice | Ints, state: Ints, kind: Ints) -> _Block | None:
-        if not len(kind):
-            return None
-        starts = np.flatnonzero(np.concatenate([[True], kind[1:] != kind[:-1]]))
-        return _Block(place, state, starts, kind[starts])
+        state, kind = ((self.last + 1) * self.kinds + self.kind)[order], self.kind[order]
+        return {
+            layer: _Block(order[start:end], state[start:end], *_groups(kind[start:end]))
+            for layer, start, end in _slices(self.first[order])
+        }
 
     def forward(self, weight: Floats) -> tuple[Floats, Floats]:
         """Return the cheapest ways from the first layer on.
@@ -103,14 +109,15 @@ class Chain:
         arrive = np.full((len(weight), self.kinds), np.inf)
         reach = np.full((len(weight), self.layers + 1, self.kinds), np.inf)
         reach[:, 0] = 0.0
-        flat = reach.reshape(len(weight), -1)
-        for layer, block in enumerate(self._ending):
+        flat, whole = reach.reshape(len(weight), -1), np.full(len(weight), np.inf)
+        for layer, block in self._ending.items():
+            ways = weight[:, block.place] + flat.take(block.state, axis=1)
             arrive.fill(np.inf)
-            if block is not None:
-                ways = weight[:, block.place] + flat.take(block.state, axis=1)
-                arrive[:, block.kinds] = np.minimum.reduceat(ways, block.starts, axis=1)
+            arrive[:, block.kinds] = np.minimum.reduceat(ways, block.starts, axis=1)
+            if layer == self.layers - 1:
+                whole = arrive.min(axis=1)
             reach[:, layer + 1] = self._onward(arrive)
-        return arrive.min(axis=1), reach
+        return whole, reach
 
     def backward(self, weight: Floats) -> Floats:
         """Return the least weight of a chain from layer p to the end that may follow a run of type t.
@@ -121,25 +128,22 @@ class Chain:
         rest = np.full((len(weight), self.layers + 1, self.kinds), np.inf)
         rest[:, self.layers] = 0.0
         flat = rest.reshape(len(weight), -1)
-        for layer in range(self.layers - 1, -1, -1):
+        for layer, block in reversed(self._beginning.items()):
+            ways = weight[:, block.place] + flat.take(block.state, axis=1)
             leave.fill(np.inf)
-            block = self._beginning[layer]
-            if block is not None:
-                ways = weight[:, block.place] + flat.take(block.state, axis=1)
-                leave[:, block.kinds] = np.minimum.reduceat(ways, block.starts, axis=1)
+            leave[:, block.kinds] = np.minimum.reduceat(ways, block.starts, axis=1)
             rest[:, layer] = self._onward(leave)
         return rest
 
     def _onward(self, least: Floats) -> Floats:
-        """Return for each type the least over the types that may be its neighbour."""
+        """Return for each type the least over the types that may be its neighbour; overwrites `least`."""
         if not self.apart:
             return least.min(axis=1, keepdims=True)
         rows, best = np.arange(len(least)), least.argmin(axis=1)
-        first = least[rows, best]
-        others = least.copy()
-        others[rows, best] = np.inf
-        result = np.repeat(first[:, None], self.kinds, axis=1)
-        result[rows, best] = others.min(axis=1)
+        result = np.empty_like(least)
+        result[:] = least[rows, best, None]
+        least[rows, best] = np.inf
+        result[rows, best] = least.min(axis=1)
         return result
 
     def beside(self, weight: Floats, reach: Floats) -> Floats:
@@ -164,7 +168,6 @@ class Chain:
         layer, after = self.layers, -1
         while layer > 0:
             block = self._ending[layer - 1]
-            assert block is not None
             assert isinstance(block.place, slice)
             ways = weight[block.place] + reach.take(block.state)
             if self.apart and after >= 0:

@@ -8,10 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..formulations.stage_times import Floats, StageTable
+from ..formulations.stage_times import MOST_UNITS, Floats, StageTable
 
-MOST_UNITS = 1e15
-"""Nobody has more; beyond, integers are no longer exact as floats."""
 NEAR = 1e-9
 """Relative distance of A/(τ − S) to an integer below which rounding may decide."""
 NARROW = 1e-5
@@ -119,7 +117,7 @@ class RunTimes:
                 guess -= 1
             else:
                 return float(guess)
-        low, high = 0, int(MOST_UNITS) + 1  # ET(low) > τ; ET(high) ≤ τ, or there is none
+        low, high = 0, MOST_UNITS + 1  # ET(low) > τ; ET(high) ≤ τ, or there is none
         while high - low > 1:
             middle = (low + high) // 2
             if self._one_time_s(run, middle) <= tau:

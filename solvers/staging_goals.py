@@ -51,6 +51,7 @@ class Goal(ABC):
 
     def __init__(self, cost_limit_usd: float, gap: float) -> None:
         self.cost_limit_usd = loosened(cost_limit_usd) if math.isfinite(cost_limit_usd) else math.inf
+        self.most_usd = self.cost_limit_usd * (1 + TOLERANCE)
         self.close_enough = 1 - max(gap / 2, SLACK)
 
     @abstractmethod
@@ -91,7 +92,7 @@ class Cheapest(Goal):
         """Return the best cost, less what is close enough."""
         del low
         if self.best is None:
-            return self.cost_limit_usd * (1 + TOLERANCE)
+            return self.most_usd
         return self.best.cost_usd * self.close_enough
 
     @property
@@ -128,7 +129,7 @@ class Fastest(Goal):
         """Return the cost limit where a plan would be faster, by more than is close enough."""
         if self.best is not None and low >= self.best.time_s * self.close_enough:
             return -math.inf
-        return self.cost_limit_usd * (1 + TOLERANCE)
+        return self.most_usd
 
     @property
     def found(self) -> bool:
@@ -176,7 +177,7 @@ class Frontier(Goal):
         """Return the cost of the cheapest known plan with τ ≤ low, less the error."""
         at = bisect.bisect_right(self.points, low, key=lambda point: point.time_s)
         if not at:
-            return self.cost_limit_usd * (1 + TOLERANCE)
+            return self.most_usd
         return self.points[at - 1].cost_usd * self.close_enough
 
     @property

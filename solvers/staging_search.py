@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from ..formulations.stage_times import Floats, Ints
 from ..formulations.staging import Stage, StagingFormulation
+from .backends import BackendError
 from .base import Clock
 from .options import SolveOptions
+from .result import Limit
 from .staging_cells import Cell, Runs
 from .staging_core import MOST_COLUMNS, Core, core_of, solve_core
-from .staging_goals import Candidate, Goal
+from .staging_goals import Candidate, Frontier, Goal
 from .staging_prices import best_prices, without_costs
+
+log = logging.getLogger("clusterplan")
 
 CELLS_AT_ONCE = 1 << 21
 """Runs times cells that are worked on together."""
@@ -33,6 +38,8 @@ NARROW = 1.02
 """Ratio of the ends of an interval below which every core is solved."""
 FIRST_REACHES = (0.05, 0.5, math.inf)
 """How far above the bound a first plan is looked for, relatively."""
+FIRST_GAP = 0.02
+"""Relative distance to its bound at which a first plan will do."""
 FEW_RUNS = 2000
 """So few runs are not worth sorting out."""
 
@@ -45,12 +52,12 @@ class Found:
     ----------
     cells
         A cover of the stage times, from fast to slow, with the bound of each interval.
-    complete
-        Whether every interval is closed.
+    limit
+        What stopped it; `none` if every interval is closed.
     """
 
     cells: list[Cell]
-    complete: bool
+    limit: Limit = "none"
 
 
 @dataclass
@@ -83,18 +90,31 @@ class Search:
         self.fastest_s = formulation.fastest_s * (1 - 1e-12)
         self.groups: list[Group] = []
         self.closed: list[Cell] = []
-        self.cores = 0
+        self.trace: list[tuple[float, float | None, float | None]] = []
+        self.build_s = 0.0
+        self.limit: Limit = "none"
 
     def run(self) -> Found:
         """Split intervals until all are closed, or the time is up."""
         runs = Runs.of(self.formulation, self.slowest_s)
+        self.build_s = self.clock.elapsed_s
         if self.fastest_s > self.slowest_s or not len(runs):
-            return Found([], complete=True)
-        if len(runs.rows) and not self._first_plan(runs):
-            return Found([], complete=True)
+            return Found([])
+        if len(runs.rows):
+            nowhere = self._first_plan(runs)
+            if nowhere is not None:
+                return Found([nowhere])
         self._take_up(runs, self._first_cells(runs))
-        while self.groups and not self.clock.expired:
-            group = self._next()
+        while self.groups and self.limit == "none":
+            self._step()
+        cells = self.closed + [cell for group in self.groups for cell in group.cells]
+        return Found(sorted(cells, key=lambda cell: cell.low), self.limit)
+
+    def _step(self) -> None:
+        """Split the open cells of one group."""
+        group = self._next()
+        before = list(self.groups), list(self.closed)
+        try:
             self.groups.remove(group)
             still = self._still_open(group.cells)
             chosen, others = (still[:1], still[1:]) if self.goal.leftmost_first else (still, [])
@@ -104,8 +124,11 @@ class Search:
             self.closed += [cell for cell in chosen if cell.low >= cell.high]
             parts = self._split(group.runs, [cell for cell in chosen if cell.low < cell.high])
             self._take_up(group.runs, parts)
-        cells = self.closed + [cell for group in self.groups for cell in group.cells]
-        return Found(sorted(cells, key=lambda cell: cell.low), complete=not self.groups)
+        except KeyboardInterrupt:
+            self.groups, self.closed = before
+            self.limit = "interrupt"
+        if self.groups and self.clock.expired and self.limit == "none":
+            self.limit = "time"
 
     def _next(self) -> Group:
         if self.goal.leftmost_first:
@@ -145,6 +168,13 @@ class Search:
             fast = runs.side(cuts[i], units[len(cells) + i], cuts[i])
             parts.append(Cell(cuts[i], cell.high, fast, runs.later(cell.slow, cuts[i]), cell.prices))
         return parts
+
+    def _note(self, cost: float, time: float) -> None:
+        """Add a plan to the trace, if the objective has one best plan."""
+        if not isinstance(self.goal, Frontier):
+            of_time = self.formulation.of_stage_time
+            cheapest = self.formulation.instance.objective == "cost"
+            self.trace.append((self.clock.elapsed_s, cost if cheapest else of_time(time), None))
 
     def _cut(self, cell: Cell) -> float:
         """Return where to split a cell; the stage time belongs to the slower part."""
@@ -203,10 +233,15 @@ class Search:
             if math.isinf(cell.bound):
                 cell.prices, cell.counts_cost = priced.prices, priced.counts_cost
 
-    def _solve_core(self, runs: Runs, cell: Cell, core: Core, cutoff: float) -> bool:
+    def _solve_core(self, runs: Runs, cell: Cell, core: Core, cutoff: float, gap: float = 0.0) -> bool:
         """Set the bound of a cell by its core; return whether a chain within the limits was found."""
-        answer = solve_core(runs, cell, core, cutoff, self.options, self.clock)
-        self.cores += 1
+        try:
+            answer = solve_core(runs, cell, core, cutoff, self.options, self.clock, gap)
+        except BackendError as error:
+            log.warning("a core could not be solved, which costs time but no plan: %s", error)
+            return False
+        if answer.limit == "interrupt":
+            self.limit = "interrupt"
         # What the core leaves out reaches the cutoff.
         cell.bound = max(cell.bound, min(answer.bound, cutoff))
         if answer.path is None:
@@ -215,30 +250,37 @@ class Search:
         self._try(runs, cell, answer.path)
         return True
 
-    def _first_plan(self, runs: Runs) -> bool:
-        """Look for a plan at the slowest stage time; return False if it is proven that there is none.
+    def _first_plan(self, runs: Runs) -> Cell | None:
+        """Look for a plan at the slowest stage time.
 
         A plan that is fast enough for a shorter stage time keeps all limits at the slowest too.
+
+        Returns
+        -------
+        nowhere
+            One cell of all stage times if it is proven that there is no plan, else None.
         """
         slowest = self.slowest_s
         units = runs.times.fewest_units(np.array([slowest]))[0]
         side = runs.side(slowest, units, slowest)
         cell = Cell(slowest, slowest, side, side, np.zeros(len(runs.rows)))
+        priced = without_costs(cell)
+        priced.prices = best_prices(runs, priced, SHORT, self.clock).prices
         self._take_up(runs, [cell])
         self.groups.clear()
-        if math.isinf(cell.bound):
-            return False
         self.closed.clear()
+        none = math.isinf(cell.bound)
         for reach in FIRST_REACHES:
-            if self.goal.found or self.clock.expired:
-                return True
+            if none or self.goal.found or self.clock.expired:
+                break
             above = cell.bound + reach * max(abs(cell.bound), 1e-9)
             core = core_of(runs, cell, cell.prices, above)
             if len(core) > MOST_COLUMNS:
-                return True
-            if not self._solve_core(runs, cell, core, above) and math.isinf(reach):
-                return self.clock.expired
-        return True
+                break
+            none = not self._solve_core(runs, cell, core, above, FIRST_GAP) and math.isinf(cell.bound)
+        if not none:
+            return None
+        return replace(priced, low=self.fastest_s, bound=math.inf)
 
     def _narrowed(self, runs: Runs, cells: list[Cell]) -> Group:
         """Return a group of cells, without the runs that none of them can use."""
@@ -261,7 +303,8 @@ class Search:
         costs = taus * (units @ runs.rate[path])
         for time, cost, count in zip(taus.tolist(), costs.tolist(), units, strict=True):
             if (runs.taken(path, count) <= runs.rows.limit).all():
-                self.goal.offer(Candidate(time, cost, runs.place[path], count))
+                if self.goal.offer(Candidate(time, cost, runs.place[path], count)):
+                    self._note(cost, time)
 
 
 def _at_once(runs: Runs) -> int:
@@ -295,4 +338,17 @@ def plan_of(formulation: StagingFormulation, candidate: Candidate) -> tuple[Stag
             units=int(units),
         )
         for run, units in zip(candidate.runs.tolist(), candidate.units.tolist(), strict=True)
+    )
+
+
+def candidate_of(formulation: StagingFormulation, plan: Sequence[Stage]) -> Candidate:
+    """Return a feasible plan as a candidate."""
+    table, names = formulation.table, [kind.name for kind in formulation.instance.types]
+    places = [table.index(s.first_layer, s.last_layer, names.index(s.type)) for s in plan]
+    time = formulation.stage_time_s(plan)
+    return Candidate(
+        time,
+        formulation.cost_usd(time, formulation.rate_usd_per_hour(plan)),
+        np.array(places),
+        np.array([float(s.units) for s in plan]),
     )

@@ -1,0 +1,193 @@
+"""The certificate of a staging plan: intervals that cover all stage times, prices for each, and a cutoff.
+
+Every plan has a stage time in one of the intervals. For each it is shown, at its prices and without trusting
+any solver, that no plan in it beats the cutoff; where prices alone do not show it, the few runs that they
+leave are looked through. An interval for which neither succeeds keeps its price bound, and the least of
+these is what is certified.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any
+
+import numpy as np
+from pydantic import Field, ValidationError
+
+from ..instances.fields import Model, Name
+from ..instances.staging import StagingInstance
+from .base import TOLERANCE, loosened
+from .stage_cover import Cover, Interval, Limits
+from .stage_times import Floats, StageTable
+
+CLOSE = 5e-10
+"""A cutoff lies this much below the value, relatively, so that the plan itself does not count as better."""
+LARGEST = 1e100
+"""No price or cutoff may exceed this, so that no product or sum overflows."""
+MOST_INTERVALS = 100_000
+
+Price = Annotated[float, Field(ge=0, le=LARGEST)]
+
+
+class CertifiedInterval(Model):
+    """Stage times from the end of the interval before, or 0, to `until_s`.
+
+    Attributes
+    ----------
+    prices
+        USD for one unit of each limited type; 0 where a type is missing.
+    budget_price
+        USD for one USD/h of the hourly budget.
+    counts_cost
+        Whether costs are added to what units are worth; if not, the claim is that units do not suffice.
+    """
+
+    until_s: Annotated[float, Field(gt=0, le=LARGEST)]
+    prices: dict[Name, Price] = {}
+    budget_price: Price = 0.0
+    counts_cost: bool = True
+
+
+class StagingCertificate(Model):
+    """Intervals from fast to slow, and the claim.
+
+    Attributes
+    ----------
+    cutoff
+        No plan has a better objective than this; None: there is no plan.
+    """
+
+    cutoff: Annotated[float, Field(gt=-LARGEST, le=LARGEST)] | None = None
+    intervals: Annotated[tuple[CertifiedInterval, ...], Field(max_length=MOST_INTERVALS)]
+
+
+def scarce(instance: StagingInstance) -> Limits:
+    """Return what bounds units: one row for each type with a limit, and one for an hourly budget."""
+    kinds = instance.types
+    rows = [row for row, kind in zip(np.eye(len(kinds)), kinds, strict=True) if kind.limit is not None]
+    most = [float(kind.limit) for kind in kinds if kind.limit is not None]
+    if instance.hourly_budget_usd is not None:
+        rows.append(np.array([kind.price_usd_per_hour for kind in kinds]))
+        most.append(loosened(instance.hourly_budget_usd) * (1 + TOLERANCE))
+    return Limits(np.array(rows).reshape(-1, len(kinds)), np.array(most))
+
+
+def certificate_fault(instance: StagingInstance, data: Any) -> str | None:
+    """Return what is wrong with the form of a certificate; None if it can be read."""
+    try:
+        given = StagingCertificate.model_validate(data)
+    except ValidationError as error:
+        first = error.errors()[0]
+        return f"{'.'.join(map(str, first['loc']))}: {first['msg'].lower()}"
+    ends = [interval.until_s for interval in given.intervals]
+    if any(a >= b for a, b in zip(ends, ends[1:], strict=False)):
+        return "intervals: until_s has to rise from one interval to the next"
+    limited = {kind.name for kind in instance.types if kind.limit is not None}
+    for index, interval in enumerate(given.intervals):
+        unknown = sorted(set(interval.prices) - limited)
+        if unknown:
+            return f"intervals.{index}.prices.{unknown[0]}: there is no limited type of this name"
+    return None
+
+
+def certified_cost(
+    instance: StagingInstance, table: StageTable, cost_factor: float, slowest_s: float, data: Any
+) -> float | None:
+    """Return the cost below which the certificate proves that there is no plan [USD].
+
+    Parameters
+    ----------
+    slowest_s
+        No plan within the floor has a longer stage time; may be infinite.
+
+    Returns
+    -------
+    bound
+        Infinite if it proves that there is no plan; None if it is malformed.
+    """
+    if certificate_fault(instance, data) is not None:
+        return None
+    given = StagingCertificate.model_validate(data)
+    cutoff = _most_usd(instance) if given.cutoff is None else given.cutoff
+    intervals = _cut(instance, given.intervals, slowest_s, lambda _: cutoff)
+    open_ones = _unproven(instance, table, cost_factor, intervals)
+    return min([math.inf if given.cutoff is None else cutoff, *(bound for _, bound in open_ones)])
+
+
+def certified_stage_time(
+    instance: StagingInstance,
+    table: StageTable,
+    cost_factor: float,
+    slowest_s: float,
+    claimed_s: float | None,
+    data: Any,
+) -> float | None:
+    """Return the stage time below which the certificate proves that there is no plan [s per probe batch].
+
+    Parameters
+    ----------
+    claimed_s
+        The cutoff as a stage time; None for the claim that there is no plan.
+
+    Returns
+    -------
+    bound
+        Infinite if it proves that there is no plan; None if it is malformed.
+    """
+    if certificate_fault(instance, data) is not None:
+        return None
+    given = StagingCertificate.model_validate(data)
+    last = slowest_s if claimed_s is None else math.nextafter(claimed_s, 0.0)
+    intervals = _cut(instance, given.intervals, last, lambda _: _most_usd(instance))
+    open_ones = _unproven(instance, table, cost_factor, intervals)
+    return min([math.inf if claimed_s is None else claimed_s, *(one.low for one, _ in open_ones)])
+
+
+def _most_usd(instance: StagingInstance) -> float:
+    """Return a cost above which no plan keeps the cost limit."""
+    limit = instance.cost_limit_usd
+    return math.inf if limit is None else loosened(limit) * (1 + TOLERANCE)
+
+
+def _cut(
+    instance: StagingInstance,
+    given: Sequence[CertifiedInterval],
+    slowest_s: float,
+    cutoff: Callable[[float], float],
+) -> list[Interval]:
+    """Return the intervals up to the slowest stage time; what they leave over is one more, without prices.
+
+    `cutoff` says of the fast end of an interval below which cost a plan in it would refute the claim.
+    """
+    found: list[Interval] = []
+    low = 0.0
+    limited = [kind.name for kind in instance.types if kind.limit is not None]
+    for interval in given:
+        if low > slowest_s:
+            break
+        prices = [interval.prices.get(name, 0.0) for name in limited]
+        if instance.hourly_budget_usd is not None:
+            prices.append(interval.budget_price)
+        high = min(interval.until_s, slowest_s)
+        found.append(Interval(low, high, np.array(prices), interval.counts_cost, cutoff(low)))
+        low = math.nextafter(interval.until_s, math.inf)
+    if low <= slowest_s:
+        none = np.zeros(len(scarce(instance).most))
+        found.append(Interval(low, slowest_s, none, True, cutoff(low)))
+    return found
+
+
+def _unproven(
+    instance: StagingInstance, table: StageTable, cost_factor: float, intervals: list[Interval]
+) -> list[tuple[Interval, float]]:
+    cover = Cover(table, cost_factor, scarce(instance), instance.stage_rule == "maximal_runs")
+    return cover.unproven(intervals)
+
+
+def row_prices(instance: StagingInstance, prices: Floats) -> tuple[dict[str, float], float]:
+    """Return prices of the rows of `scarce` by name of the type, and that of the budget."""
+    limited = [kind.name for kind in instance.types if kind.limit is not None]
+    kept = np.clip(np.nan_to_num(prices), 0.0, LARGEST).tolist()
+    named = {name: price for name, price in zip(limited, kept, strict=False) if price > 0}
+    return named, kept[-1] if len(kept) > len(limited) else 0.0

@@ -1,0 +1,99 @@
+"""`exact`: staging to proven optimality, with a certificate that needs no trust in any solver."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from ..formulations.base import Formulation
+from ..formulations.staging import StagingFormulation
+from ..formulations.staging_certificate import (
+    CLOSE,
+    LARGEST,
+    CertifiedInterval,
+    StagingCertificate,
+    row_prices,
+)
+from .base import Clock, Outcome, Solver
+from .options import SolveOptions
+from .staging_cells import Cell
+from .staging_goals import Cheapest, Fastest
+from .staging_search import Found, Search, candidate_of, plan_of
+
+
+class StagingExact(Solver):
+    """Global search over the stage time with shortest paths inside; what it proves, `verify` certifies."""
+
+    name = "exact"
+    kinds = ("staging",)
+    proves = True
+    features = frozenset({"warm_start"})
+    what = "search over stage times: shortest paths, prices on scarce units, small cores; certified"
+
+    def solve(self, formulation: Formulation[Any, Any], options: SolveOptions, clock: Clock) -> Outcome:
+        """Return the best plan, the bound, and the intervals that prove it."""
+        assert isinstance(formulation, StagingFormulation)
+        limit = formulation.instance.cost_limit_usd
+        most = math.inf if limit is None else limit
+        cheapest = formulation.instance.objective == "cost"
+        goal = (Cheapest if cheapest else Fastest)(most, options.gap)
+        search = Search(formulation, goal, options, clock)
+        if options.warm_start is not None:
+            goal.offer(candidate_of(formulation, formulation.parse_plan(options.warm_start)))
+        found = search.run()
+        outcome = Outcome(limit=found.limit, trace=search.trace, build_s=search.build_s)
+        if goal.best is not None:
+            outcome.plan = plan_of(formulation, goal.best)
+            outcome.prices = _prices_at(formulation, found.cells, goal.best.time_s)
+        elif found.limit == "none":
+            outcome.infeasible = True
+        bound = None if outcome.infeasible else _bound(formulation, goal, found)
+        outcome.bounds = (bound,)
+        outcome.certificate = certificate(formulation, found.cells, bound, search.slowest_s)
+        return outcome
+
+
+def _bound(formulation: StagingFormulation, goal: Cheapest | Fastest, found: Found) -> float | None:
+    """Return what no plan beats, given the bounds of all intervals; None for nothing, or no plan at all."""
+    if isinstance(goal, Cheapest):
+        least = min((cell.bound for cell in found.cells), default=math.inf)
+        if goal.best is not None:
+            least = min(least, goal.best.cost_usd)
+        return least if math.isfinite(least) else None
+    lows = [cell.low for cell in found.cells if cell.bound < goal.most_usd]
+    if goal.best is not None:
+        lows.append(goal.best.time_s)
+    time = min(lows, default=0.0)
+    return formulation.of_stage_time(time) if time > 0 else None
+
+
+def certificate(
+    formulation: StagingFormulation, cells: Sequence[Cell], bound: float | None, slowest_s: float
+) -> dict[str, Any]:
+    """Return the certificate of a bound; None stands for the claim that there is no plan."""
+    sign = 1 if formulation.objectives[0].sense == "min" else -1
+    intervals = []
+    for cell in cells:
+        named, budget = row_prices(formulation.instance, cell.prices)
+        # At the slowest stage time every run has one unit; from there on nothing changes.
+        until = LARGEST if cell.high >= slowest_s else cell.high
+        intervals.append(
+            CertifiedInterval(
+                until_s=until, prices=named, budget_price=budget, counts_cost=cell.counts_cost
+            )
+        )
+    if cells and cells[0].low > 0:
+        intervals.insert(0, CertifiedInterval(until_s=math.nextafter(cells[0].low, 0.0)))
+    cutoff = None if bound is None else bound - sign * CLOSE * abs(bound)
+    return StagingCertificate(cutoff=cutoff, intervals=tuple(intervals)).model_dump(exclude_defaults=True)
+
+
+def _prices_at(formulation: StagingFormulation, cells: Sequence[Cell], time_s: float) -> dict[str, float]:
+    """Return the prices of the interval that a plan is in: USD for one more unit of each limited type."""
+    own = next((cell for cell in cells if cell.low <= time_s <= cell.high), None)
+    named, budget = row_prices(formulation.instance, own.prices) if own else ({}, 0.0)
+    prices = {kind.name: 0.0 for kind in formulation.instance.types if kind.limit is not None} | named
+    if formulation.instance.hourly_budget_usd is not None:
+        prices["hourly_budget_usd"] = budget
+    return prices
