@@ -2,9 +2,9 @@
 
 A plan with stage time τ in [a, b] uses each of its runs of layers with k units, ET(k) ≤ τ. Let k(τ) be the
 fewest. Either k ≥ k(a), or k(b) ≤ k < k(a). Because k·ET(k) does not fall with k, a run with at least k units
-costs at least κ·π·k·max(a, ET(k)), so these are two ways, and every use of a run is one or dearer. With prices y ≥ 0 on what units take of the
-limits, a shortest path over the cheaper of both, less y·limit, is a bound on the plan's cost; leaving costs
-out, a positive one shows that there is no plan.
+costs at least κ·π·k·max(a, ET(k)), so these are two ways, and every use of a run is one or dearer. With
+prices y ≥ 0 on what units take of the limits, a shortest path over the cheaper of both, less y·limit, is a
+bound on the plan's cost; leaving costs out, a positive one shows that there is no plan.
 
 Everything is evaluated here from the table of stage times alone. Fewest units are rounded down, never up;
 sums get a margin on the side that weakens the bound.
@@ -168,14 +168,15 @@ class Cover:
         reach[0] = 0.0
         last, first, kind = table.last[runs], table.first[runs], table.kind[runs]
         layers, starts = np.unique(last, return_index=True)
-        arrive = np.full(self.kinds, np.inf)
+        arrive, whole = np.empty(self.kinds), math.inf
         for layer, start, end in _slices(layers, starts, len(runs)):
-            block = np.full((layer + 1, self.kinds), np.inf)
-            block[first[start:end], kind[start:end]] = weight[start:end]
-            block += reach[: layer + 1]
-            arrive = block.min(axis=0)
+            own = slice(start, end)
+            arrive.fill(math.inf)
+            np.minimum.at(arrive, kind[own], weight[own] + reach[first[own], kind[own]])
+            if layer == size - 1:
+                whole = float(arrive.min())
             self._spread(arrive, reach[layer + 1])
-        return reach, float(arrive.min()) if len(layers) and layers[-1] == size - 1 else math.inf
+        return reach, whole
 
     def _beside(self, runs: Ints, weight: Floats, reach: Floats) -> Floats:
         """Return the least weight of what goes before and after each run."""
@@ -187,10 +188,9 @@ class Cover:
         layers, starts = np.unique(first[order], return_index=True)
         for layer, start, end in reversed(_slices(layers, starts, len(runs))):
             own = order[start:end]
-            block = np.full((size - layer, self.kinds), np.inf)
-            block[last[own] - layer, kind[own]] = weight[own]
-            block += rest[layer + 1 :]
-            self._spread(block.min(axis=0), rest[layer])
+            leave = np.full(self.kinds, math.inf)
+            np.minimum.at(leave, kind[own], weight[own] + rest[last[own] + 1, kind[own]])
+            self._spread(leave, rest[layer])
         result: Floats = reach[first, kind] + rest[last + 1, kind]
         return result
 

@@ -214,24 +214,31 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
         elementary = self.elementary_bounds()[0]
         if certificate is None:
             return (elementary,)
-        given = self.instance, self.table, self.cost_factor, self.slowest_allowed_s * (1 + 2 * TOLERANCE)
         if self.instance.objective == "cost":
-            proven = certified_cost(*given, certificate)
+            given = self.instance, self.table, self.cost_factor
+            proven = certified_cost(*given, self._slowest_to_check_s, certificate)
         else:
-            proven = self._certified_speed(certificate, *given)
+            proven = self._certified_speed(certificate)
         return (self.objectives[0].tighter(elementary, proven),)
 
-    def _certified_speed(self, certificate: Any, *given: Any) -> float | None:
+    @property
+    def _slowest_to_check_s(self) -> float:
+        return self.slowest_allowed_s * (1 + 2 * TOLERANCE)
+
+    def _certified_speed(self, certificate: Any) -> float | None:
         """Return the bound on throughput or time; infinite where there is proven to be no plan."""
         cutoff = certificate.get("cutoff") if isinstance(certificate, dict) else None
         if not isinstance(cutoff, (int, float)) or cutoff <= 0:
             cutoff = None
         claimed = None if cutoff is None else self.to_stage_time(cutoff)
-        time = certified_stage_time(*given, claimed, certificate)
+        given = self.instance, self.table, self.cost_factor
+        time = certified_stage_time(*given, self._slowest_to_check_s, claimed, certificate)
         if time is None or time <= 0:
             return None
         # That there is no plan is a bound beyond all values: −∞ for a maximum.
-        return -math.inf if math.isinf(time) and self.objectives[0].sense == "max" else self.of_stage_time(time)
+        return (
+            -math.inf if math.isinf(time) and self.objectives[0].sense == "max" else self.of_stage_time(time)
+        )
 
     def certificate_fault(self, certificate: Any) -> str | None:
         """Return what is wrong with the form of a certificate."""

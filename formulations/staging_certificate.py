@@ -8,6 +8,7 @@ these is what is certified.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any
@@ -81,7 +82,7 @@ def certificate_fault(instance: StagingInstance, data: Any) -> str | None:
         first = error.errors()[0]
         return f"{'.'.join(map(str, first['loc']))}: {first['msg'].lower()}"
     ends = [interval.until_s for interval in given.intervals]
-    if any(a >= b for a, b in zip(ends, ends[1:], strict=False)):
+    if any(a >= b for a, b in itertools.pairwise(ends)):
         return "intervals: until_s has to rise from one interval to the next"
     limited = {kind.name for kind in instance.types if kind.limit is not None}
     for index, interval in enumerate(given.intervals):

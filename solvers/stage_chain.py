@@ -70,8 +70,8 @@ class Chain:
 
     def only(self, keep: NDArray[np.bool_]) -> Chain:
         """Return the chain of some of the runs."""
-        columns = (column[keep] for column in (self.first, self.last, self.kind))
-        return Chain(self.layers, self.kinds, *columns, self.apart)
+        first, last, kind = self.first[keep], self.last[keep], self.kind[keep]
+        return Chain(self.layers, self.kinds, first, last, kind, self.apart)
 
     @cached_property
     def _ending(self) -> dict[int, _Block]:
@@ -138,7 +138,7 @@ class Chain:
     def _onward(self, least: Floats) -> Floats:
         """Return for each type the least over the types that may be its neighbour; overwrites `least`."""
         if not self.apart:
-            return least.min(axis=1, keepdims=True)
+            return np.asarray(least.min(axis=1, keepdims=True))
         rows, best = np.arange(len(least)), least.argmin(axis=1)
         result = np.empty_like(least)
         result[:] = least[rows, best, None]

@@ -80,7 +80,7 @@ class Side:
     units: Floats
     cost: Floats
 
-    def only(self, keep: NDArray[np.bool_]) -> Side:
+    def only(self, keep: NDArray[np.bool_] | Ints) -> Side:
         """Return the side of some of the runs."""
         return Side(self.units[keep], self.cost[keep])
 
@@ -159,7 +159,9 @@ class Runs:
 
     def only(self, keep: NDArray[np.bool_]) -> Runs:
         """Return some of the runs."""
-        return Runs(self.chain.only(keep), self.times.only(keep), self.place[keep], self.rate[keep], self.rows)
+        return Runs(
+            self.chain.only(keep), self.times.only(keep), self.place[keep], self.rate[keep], self.rows
+        )
 
     def __len__(self) -> int:
         return len(self.place)

@@ -78,9 +78,23 @@ def core_of(runs: Runs, cell: Cell, prices: Floats, cutoff: float) -> Core:
 
 
 def solve_core(
-    runs: Runs, cell: Cell, core: Core, cutoff: float, options: SolveOptions, clock: Clock
+    runs: Runs,
+    cell: Cell,
+    core: Core,
+    cutoff: float,
+    options: SolveOptions,
+    clock: Clock,
+    gap: float = 0.0,
 ) -> CoreAnswer:
-    """Find the cheapest chain of a core within the limits; one that reaches the cutoff is as good as none."""
+    """Find the cheapest chain of a core within the limits.
+
+    Parameters
+    ----------
+    cutoff
+        What chains of interest cost at most; it sets the scale.
+    gap
+        Relative distance between chain and bound that is good enough.
+    """
     if not len(core):
         return CoreAnswer(None, math.inf)
     side_cost = np.where(core.fast, cell.fast.cost[core.run], cell.slow.cost[core.run])
@@ -88,7 +102,7 @@ def solve_core(
     reference = cutoff if math.isfinite(cutoff) else float(side_cost.sum())
     unit = 2.0 ** math.ceil(math.log2(reference / 4096)) if reference > 0 else 1.0
     model = _model(runs, core, side_cost / unit, units)
-    values, bound, limit = branch_and_bound(model, {"mip_abs_gap": 1e-9}, clock, options)
+    values, bound, limit = branch_and_bound(model, {"mip_abs_gap": 1e-9, "mip_rel_gap": gap}, clock, options)
     if bound == math.inf:
         return CoreAnswer(None, math.inf, limit)
     lowest = unit * (bound - BOUND_ERROR)

@@ -79,9 +79,7 @@ def certificate(
         # At the slowest stage time every run has one unit; from there on nothing changes.
         until = LARGEST if cell.high >= slowest_s else cell.high
         intervals.append(
-            CertifiedInterval(
-                until_s=until, prices=named, budget_price=budget, counts_cost=cell.counts_cost
-            )
+            CertifiedInterval(until_s=until, prices=named, budget_price=budget, counts_cost=cell.counts_cost)
         )
     if cells and cells[0].low > 0:
         intervals.insert(0, CertifiedInterval(until_s=math.nextafter(cells[0].low, 0.0)))

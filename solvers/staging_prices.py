@@ -46,9 +46,7 @@ class Dual:
 
 def without_costs(cell: Cell) -> Cell:
     """Return the cell in which runs only take units."""
-    sides = (
-        Side(side.units, np.where(np.isinf(side.cost), np.inf, 0.0)) for side in (cell.fast, cell.slow)
-    )
+    sides = (Side(side.units, np.where(np.isinf(side.cost), np.inf, 0.0)) for side in (cell.fast, cell.slow))
     fast, slow = sides
     return replace(cell, fast=fast, slow=slow, prices=np.zeros_like(cell.prices), counts_cost=False)
 

@@ -137,7 +137,7 @@ class Search:
 
     def _still_open(self, cells: Sequence[Cell]) -> list[Cell]:
         """Return the cells in which a plan may matter; the others are closed."""
-        still = []
+        still: list[Cell] = []
         for cell in cells:
             done = cell.bound >= self.goal.cutoff(cell.low)
             (self.closed if done else still).append(cell)
@@ -287,7 +287,7 @@ class Search:
         weight = np.array([runs.weight(cell, cell.prices) for cell in cells])
         through = weight + runs.chain.beside(weight, runs.chain.forward(weight)[1])
         reach = [self.goal.cutoff(cell.low) + float(cell.prices @ runs.rows.limit) for cell in cells]
-        alive = (through < np.array(reach)[:, None]).any(axis=0)
+        alive = np.asarray((through < np.array(reach)[:, None]).any(axis=0))
         if alive.mean() > MOST_KEPT:
             return Group(runs, cells)
         for cell in cells:
@@ -302,9 +302,9 @@ class Search:
         taus = times.time_s(units).max(axis=1)
         costs = taus * (units @ runs.rate[path])
         for time, cost, count in zip(taus.tolist(), costs.tolist(), units, strict=True):
-            if (runs.taken(path, count) <= runs.rows.limit).all():
-                if self.goal.offer(Candidate(time, cost, runs.place[path], count)):
-                    self._note(cost, time)
+            fits = (runs.taken(path, count) <= runs.rows.limit).all()
+            if fits and self.goal.offer(Candidate(time, cost, runs.place[path], count)):
+                self._note(cost, time)
 
 
 def _at_once(runs: Runs) -> int:
