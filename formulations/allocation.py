@@ -148,6 +148,11 @@ class AllocationFormulation(Formulation[AllocationInstance, JobAllocation]):
         """Return what is wrong with the form of a certificate."""
         return certificate_fault(self.menu, certificate)
 
+    def prices(self, certificate: Any, plan: Sequence[JobAllocation]) -> dict[str, float] | None:
+        """Return the prices of the certificate."""
+        del plan
+        return certificate.get("prices") if isinstance(certificate, dict) else None
+
     def advice(self, prices: Mapping[str, float], value: float) -> str | None:
         """Return which resource saves most, for each USD/h where resources have prices."""
         bound = price_bound(self.menu, np.array([prices.get(name, 0.0) for name in self.menu.rows]))

@@ -159,6 +159,11 @@ class Formulation(ABC, Generic[InstanceT, EntryT]):
         del certificate
         return f"there are no certificates for {self.kind} yet"
 
+    def prices(self, certificate: Any, plan: Sequence[EntryT]) -> dict[str, float] | None:
+        """Return what a certificate says one more unit of each resource is worth; None if it does not say."""
+        del certificate, plan
+        return None
+
     def advice(self, prices: Mapping[str, float], value: float) -> str | None:
         """Return what prices say should be bought next, in a sentence; None where they say nothing.
 

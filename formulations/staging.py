@@ -24,7 +24,7 @@ relaxation tight and needs no constant but τ_max = B0/TL.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -37,7 +37,13 @@ from ..instances.fields import Count, Model, Name, PositiveCount
 from ..instances.staging import StagingInstance
 from .base import TOLERANCE, Diagnosis, Formulation, Objective, Violation, within
 from .stage_times import StageTable, layer_parts, stage_table, stage_time_s
-from .staging_certificate import certificate_fault, certified_cost, certified_stage_time
+from .staging_certificate import (
+    BUDGET,
+    certificate_fault,
+    certified_cost,
+    certified_stage_time,
+    prices_at,
+)
 from .textbook import TextbookModel
 
 MOST_COLUMNS = 2_000_000
@@ -243,6 +249,23 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
     def certificate_fault(self, certificate: Any) -> str | None:
         """Return what is wrong with the form of a certificate."""
         return certificate_fault(self.instance, certificate)
+
+    def prices(self, certificate: Any, plan: Sequence[Stage]) -> dict[str, float] | None:
+        """Return the prices of the interval that the plan's stage time lies in, in USD per unit."""
+        if not plan or self.certificate_fault(certificate) is not None:
+            return None
+        return prices_at(self.instance, certificate, self.stage_time_s(plan))
+
+    def advice(self, prices: Mapping[str, float], value: float) -> str | None:
+        """Return which type is worth most, per unit at its price."""
+        del value
+        worth = {name: price for name, price in prices.items() if price > 0 and name != BUDGET}
+        if not worth or self.instance.objective != "cost":
+            return None
+        best = max(worth, key=lambda name: worth[name])
+        return (
+            f"scarcest: {best}; one more is worth about {worth[best]:.4g} USD at this stage time"
+        )
 
     @staticmethod
     def _unit_seconds(parts: tuple[float, float, float, float]) -> float:

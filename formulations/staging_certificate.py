@@ -26,6 +26,8 @@ CLOSE = 5e-10
 """A cutoff lies this much below the value, relatively, so that the plan itself does not count as better."""
 LARGEST = 1e100
 """No price or cutoff may exceed this, so that no product or sum overflows."""
+BUDGET = "hourly_budget_usd"
+"""Name of the budget's price beside those of the types: USD for one USD/h."""
 MOST_INTERVALS = 100_000
 
 Price = Annotated[float, Field(ge=0, le=LARGEST)]
@@ -192,3 +194,18 @@ def row_prices(instance: StagingInstance, prices: Floats) -> tuple[dict[str, flo
     kept = np.clip(np.nan_to_num(prices), 0.0, LARGEST).tolist()
     named = {name: price for name, price in zip(limited, kept, strict=False) if price > 0}
     return named, kept[-1] if len(kept) > len(limited) else 0.0
+
+
+def prices_at(instance: StagingInstance, data: Any, time_s: float) -> dict[str, float] | None:
+    """Return the prices of the interval with this stage time, of every limited type and of the budget.
+
+    None if the certificate does not reach so far, or claims only that units do not suffice there.
+    """
+    given = StagingCertificate.model_validate(data)
+    own = next((interval for interval in given.intervals if time_s <= interval.until_s), None)
+    if own is None or not own.counts_cost:
+        return None
+    prices = {kind.name: own.prices.get(kind.name, 0.0) for kind in instance.types if kind.limit is not None}
+    if instance.hourly_budget_usd is not None:
+        prices[BUDGET] = own.budget_price
+    return prices or None

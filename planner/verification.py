@@ -109,9 +109,10 @@ def _plan_faults(formulation: Formulation[Any, Any], result: Result) -> Iterator
         yield "plan_sha256 does not agree with the plan: the plan was altered after it was solved"
 
 
-def _unchecked(result: Result) -> Iterator[str]:
+def _unchecked(formulation: Formulation[Any, Any], result: Result) -> Iterator[str]:
     """Name what the result holds that this check says nothing about."""
-    if result.prices is not None and result.prices != (result.certificate or {}).get("prices"):
+    own = None if result.plan is None else formulation.prices(result.certificate, result.plan)
+    if result.prices is not None and result.prices != own:
         yield f"prices, claimed by {_claimant(result)}"
     if result.limit != "none":
         yield f"that a {result.limit} limit ended the solve"
@@ -147,7 +148,7 @@ def verify(instance: Instance, result: Result) -> Verification:
         faults.append(f"instance is stored as {result.instance!r}; it is called {instance.name!r}")
     formulation = formulate(instance)
     confirmed: list[str] = []
-    claimed = list(_unchecked(result))
+    claimed = list(_unchecked(formulation, result))
     if result.plan is not None:
         faults += _plan_faults(formulation, result)
     else:

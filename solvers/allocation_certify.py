@@ -16,11 +16,8 @@ from .multiple_choice import MultipleChoice
 
 
 def certify(formulation: AllocationFormulation, outcome: Outcome, clock: Clock) -> None:
-    """Add a certificate of the outcome's bound, or of infeasibility, where it has none."""
-    bound = outcome.bounds[0] if outcome.bounds else None
-    if outcome.certificate is not None or (bound is None and not outcome.infeasible):
-        return
-    menu, claim = formulation.menu, None if outcome.infeasible else bound
+    """Add a certificate of the outcome's bound, or of infeasibility."""
+    menu, claim = formulation.menu, None if outcome.infeasible else outcome.bounds[0]
     if formulation.instance.objective == "total_completion_time":
         prices = best_prices(MultipleChoice.of(menu, menu.cost), clock).prices
         if claim is not None:

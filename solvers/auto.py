@@ -9,10 +9,10 @@ from ..instances.errors import TooLargeError
 from .base import Clock, Outcome, Solver
 from .options import SolveOptions
 
-HEURISTICS = {"staging": "greedy", "consolidation": "best-fit"}
+HEURISTICS = {"consolidation": "best-fit"}
 PROVERS = {
     "allocation": ("exact",),
-    "staging": ("milp:highs", "milp:cbc", "cp-sat"),
+    "staging": ("exact",),
     "consolidation": ("cp-sat", "milp:highs", "milp:cbc"),
 }
 """In order of preference; the first that can be used here is taken. `exact` finds its own first plan."""

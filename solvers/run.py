@@ -10,13 +10,12 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from ..formulations.allocation import AllocationFormulation
 from ..formulations.base import Diagnosis, Formulation, Objective, Violation
 from ..formulations.registry import formulate
 from ..instances.base import Instance
 from ..instances.errors import OptionError
-from .allocation_certify import certify
 from .base import Clock, Outcome, Solver
+from .certify import certify
 from .diagnosis import diagnose
 from .options import SolveOptions
 from .result import ObjectiveRecord, Result, Status, plan_hash
@@ -49,7 +48,7 @@ def solve_with(instance: Instance, solver: Solver, options: SolveOptions) -> Res
     else:
         log.info("%s: solving with %s", instance.name, solver.name)
         outcome = solver.solve(formulation, options, clock)
-        if solver.proves and isinstance(formulation, AllocationFormulation):
+        if solver.proves:
             certify(formulation, outcome, clock)
     if outcome.infeasible and diagnosis is None:
         diagnosis = diagnose(formulation)

@@ -34,10 +34,7 @@ class StagingExact(Solver):
     def solve(self, formulation: Formulation[Any, Any], options: SolveOptions, clock: Clock) -> Outcome:
         """Return the best plan, the bound, and the intervals that prove it."""
         assert isinstance(formulation, StagingFormulation)
-        limit = formulation.instance.cost_limit_usd
-        most = math.inf if limit is None else limit
-        cheapest = formulation.instance.objective == "cost"
-        goal = (Cheapest if cheapest else Fastest)(most, options.gap)
+        goal = goal_of(formulation, options)
         search = Search(formulation, goal, options, clock)
         if options.warm_start is not None:
             goal.offer(candidate_of(formulation, formulation.parse_plan(options.warm_start)))
@@ -45,13 +42,21 @@ class StagingExact(Solver):
         outcome = Outcome(limit=found.limit, trace=search.trace, build_s=search.build_s)
         if goal.best is not None:
             outcome.plan = plan_of(formulation, goal.best)
-            outcome.prices = _prices_at(formulation, found.cells, goal.best.time_s)
         elif found.limit == "none":
             outcome.infeasible = True
         bound = None if outcome.infeasible else _bound(formulation, goal, found)
         outcome.bounds = (bound,)
         outcome.certificate = certificate(formulation, found.cells, bound, search.slowest_s)
+        if outcome.plan is not None:
+            outcome.prices = formulation.prices(outcome.certificate, outcome.plan)
         return outcome
+
+
+def goal_of(formulation: StagingFormulation, options: SolveOptions) -> Cheapest | Fastest:
+    """Return what the instance's objective asks of a search."""
+    limit = formulation.instance.cost_limit_usd
+    goal = Cheapest if formulation.instance.objective == "cost" else Fastest
+    return goal(math.inf if limit is None else limit, options.gap)
 
 
 def _bound(formulation: StagingFormulation, goal: Cheapest | Fastest, found: Found) -> float | None:
@@ -85,13 +90,3 @@ def certificate(
         intervals.insert(0, CertifiedInterval(until_s=math.nextafter(cells[0].low, 0.0)))
     cutoff = None if bound is None else bound - sign * CLOSE * abs(bound)
     return StagingCertificate(cutoff=cutoff, intervals=tuple(intervals)).model_dump(exclude_defaults=True)
-
-
-def _prices_at(formulation: StagingFormulation, cells: Sequence[Cell], time_s: float) -> dict[str, float]:
-    """Return the prices of the interval that a plan is in: USD for one more unit of each limited type."""
-    own = next((cell for cell in cells if cell.low <= time_s <= cell.high), None)
-    named, budget = row_prices(formulation.instance, own.prices) if own else ({}, 0.0)
-    prices = {kind.name: 0.0 for kind in formulation.instance.types if kind.limit is not None} | named
-    if formulation.instance.hourly_budget_usd is not None:
-        prices["hourly_budget_usd"] = budget
-    return prices

@@ -1,0 +1,28 @@
+"""Certificates for proving methods that make none themselves: by kind, from prices of our own.
+
+Whether they prove the method's bound is for the check to find out; a wrong bound only stays uncertified.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..formulations.base import Formulation
+from .allocation_certify import certify as certify_allocation
+from .base import Clock, Outcome
+from .staging_certify import certify as certify_staging
+
+CERTIFIERS: dict[str, Callable[[Any, Outcome, Clock], None]] = {
+    "allocation": certify_allocation,
+    "staging": certify_staging,
+}
+
+
+def certify(formulation: Formulation[Any, Any], outcome: Outcome, clock: Clock) -> None:
+    """Add a certificate of the outcome's bound, or of infeasibility, where it has none."""
+    bound = outcome.bounds[0] if outcome.bounds else None
+    if outcome.certificate is not None or (bound is None and not outcome.infeasible):
+        return
+    if formulation.kind in CERTIFIERS:
+        CERTIFIERS[formulation.kind](formulation, outcome, clock)
