@@ -304,7 +304,9 @@ def allocation(
 def staging(
     layers: Annotated[int, typer.Option(help="How many layers.", min=1)],
     types: Annotated[int, typer.Option(help="How many types of hardware.", min=1)],
-    limits: Annotated[Limits, typer.Option(help="How scarce units are.")] = "loose",
+    limits: Annotated[
+        Limits, typer.Option(help="How scarce units are; tight: a good plan needs all of every type.")
+    ] = "loose",
     memory: Annotated[bool, typer.Option(help="Units have a memory limit.")] = False,
     transfers: Annotated[bool, typer.Option(help="Stages wait for their input.")] = False,
     seed: Seed = 0,
@@ -314,6 +316,22 @@ def staging(
     from ..instances.generators.staging import generate_staging
 
     _emit(generate_staging(layers, types, limits, memory, transfers, seed), output)
+
+
+@generators.command()
+def ctr(
+    layers: Annotated[int, typer.Option(help="How many layers.", min=3)] = 16,
+    floor: Annotated[
+        float | None,
+        typer.Option(help="Floor in samples/s. [default: 150000 for 16 layers]", show_default=False),
+    ] = None,
+    seed: Seed = 0,
+    output: Output = None,
+) -> None:
+    """Synthetic click-through-rate models on HeterPS's CPU cores and V100: a staging instance."""
+    from ..instances.generators.ctr import generate_ctr
+
+    _emit(generate_ctr(layers, seed, floor), output)
 
 
 @generators.command()

@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Callable
+from pathlib import Path
 
+import numpy as np
 import pytest
+import yaml
 
 import clusterplan
+from clusterplan.formulations.stage_times import layer_parts, stage_time_s, transfer_s
 from clusterplan.instances.base import Instance
-from clusterplan.instances.document import to_text
+from clusterplan.instances.document import load_catalogue, to_text
 from clusterplan.instances.generators.allocation import generate_allocation
 from clusterplan.instances.generators.consolidation import generate_consolidation
+from clusterplan.instances.generators.ctr import generate_ctr
+from clusterplan.instances.generators.planted import Parts, cheapest_path, used
 from clusterplan.instances.generators.staging import generate_staging
+from clusterplan.instances.hardware import HardwareCatalogue
+from clusterplan.instances.staging import StagingInstance
 
 MAKERS: list[Callable[[int], Instance]] = [
     lambda seed: generate_allocation(20, 4, 0.8, 0.2, seed),
     lambda seed: generate_staging(8, 3, "tight", True, True, seed),
+    lambda seed: generate_ctr(6, seed),
     lambda seed: generate_consolidation(16, 30, 8, 1.2, seed=seed),
 ]
 
@@ -53,6 +64,9 @@ def test_load_is_met() -> None:
         lambda: generate_allocation(3, 9),
         lambda: generate_allocation(3, tightness=2),
         lambda: generate_staging(0, 1),
+        lambda: generate_ctr(2),
+        lambda: generate_ctr(16, floor=-1),
+        lambda: generate_ctr(16, floor=math.nan),
         lambda: generate_consolidation(1, 1, load=-1),
         lambda: generate_consolidation(1, 1, required_share=0.8, preferred_share=0.8),
     ],
@@ -61,3 +75,153 @@ def test_parameters_out_of_range_are_refused(call: Callable[[], Instance]) -> No
     """The error says what is allowed."""
     with pytest.raises(clusterplan.OptionError, match="must"):
         call()
+
+
+# Staging ---------------------------------------------------------------------------------------------
+
+
+def units_used(instance: StagingInstance) -> dict[str, int]:
+    """Return the units of each type in the best plan, found by trying every plan."""
+    result = clusterplan.solve(instance, "brute-force", clusterplan.SolveOptions(time_limit_s=30))
+    assert result.status == "optimal", result.message
+    used = dict.fromkeys((kind.name for kind in instance.types), 0)
+    for stage in result.plan or ():
+        used[stage.type] += stage.units  # type: ignore[union-attr]
+    return used
+
+
+def test_tight_limits_bind() -> None:
+    """The best plan uses all units of nearly all types."""
+    scarce = []
+    for seed in range(5):
+        instance = generate_staging(6, 3, "tight", seed=seed)
+        spent = units_used(instance)
+        scarce += [spent[kind.name] == kind.limit for kind in instance.types]
+    assert sum(scarce) >= 12, scarce
+
+
+def cost_of_some_plan(instance: StagingInstance) -> float:
+    """Return the cost of a plan within the limits that is the cheapest for its slowest stage."""
+    names = [kind.name for kind in instance.types]
+    columns = np.array([[layer_parts(layer, name) for name in names] for layer in instance.layers])
+    parts = Parts(
+        *(columns[:, :, index] for index in range(4)),
+        np.array([transfer_s(instance, first) for first in range(len(instance.layers))]),
+        np.array([layer.memory_gib for layer in instance.layers]),
+        np.array([kind.memory_gib or math.inf for kind in instance.types]),
+    )
+    prices = np.array([kind.price_usd_per_hour for kind in instance.types])
+    limits = np.array([kind.limit or math.inf for kind in instance.types])
+    slowest_s = instance.probe_batch / (instance.throughput_floor_samples_per_s or 1)
+    costs = []
+    for share in np.geomspace(0.15, 1, 60):
+        stages = cheapest_path(parts, prices, share * slowest_s) or []
+        if stages and (used(stages, len(names)) <= limits).all():
+            times = [stage_time_s(instance, s.first, s.last, names[s.kind], s.units) for s in stages]
+            hours = instance.training.samples * max(times) / instance.probe_batch / 3600
+            costs.append(hours * float(used(stages, len(names)) @ prices))
+    return min(costs, default=math.inf)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_tight_limits_cost_money(seed: int) -> None:
+    """Where every limit is lifted, there is a cheaper plan."""
+    tight = generate_staging(6, 3, "tight", seed=seed)
+    free = tight.model_copy(
+        update={"types": tuple(kind.model_copy(update={"limit": None}) for kind in tight.types)}
+    )
+    result = clusterplan.solve(tight, "brute-force", clusterplan.SolveOptions(time_limit_s=30))
+    assert result.status == "optimal"
+    assert result.objective is not None
+    assert cost_of_some_plan(free) < result.objective
+
+
+@pytest.mark.parametrize("layers", [1, 2, 7])
+@pytest.mark.parametrize("types", [1, 2, 5])
+@pytest.mark.parametrize("limits", ["none", "loose", "tight"])
+def test_every_shape_has_a_plan(layers: int, types: int, limits: str) -> None:
+    """Few layers on many types, and a single type with a memory limit, have plans too."""
+    for memory, transfers in itertools.product((False, True), repeat=2):
+        instance = generate_staging(layers, types, limits, memory, transfers, seed=7)  # type: ignore[arg-type]
+        assert (len(instance.layers), len(instance.types)) == (layers, types)
+        limited = [kind.limit is not None for kind in instance.types]
+        assert limited == [limits != "none"] * types
+        if limits == "tight" and layers * types <= 14:
+            result = clusterplan.solve(instance, "brute-force", clusterplan.SolveOptions(time_limit_s=20))
+            assert result.plan is not None, (memory, transfers)
+        elif limits != "tight":
+            assert cost_of_some_plan(instance) < math.inf
+
+
+def test_memory_and_transfers_are_switches() -> None:
+    """Without the switches there is neither memory nor a link."""
+    plain, full = (generate_staging(8, 3, "tight", on, on, 1) for on in (False, True))
+    assert [kind.memory_gib for kind in plain.types] == [None] * 3
+    assert plain.link_gbit_per_s is None
+    assert all(kind.memory_gib for kind in full.types)
+    assert full.link_gbit_per_s == 100
+
+
+def test_large_chains_are_quick_and_spread() -> None:
+    """A tight instance of 300 layers and 64 types uses nearly all types; all limits are units of one plan."""
+    instance = generate_staging(300, 64, "tight", True, True, 3)
+    assert len(instance.layers) == 300
+    assert sum(kind.limit or 0 for kind in instance.types) > 100
+
+
+def test_ctr_runs_on_the_published_cluster(shared_data: Path) -> None:
+    """Catalogue and generator have the prices and units of the published figures."""
+    published = yaml.safe_load((shared_data / "published" / "heterps.yaml").read_text())
+    catalogue = load_catalogue("catalogue:heterps")
+    assert isinstance(catalogue, HardwareCatalogue)
+    instance = generate_ctr()
+    for row, machine, kind in zip(published["resource_types"], catalogue.types, instance.types, strict=True):
+        assert row["name"] == machine.name == kind.name == kind.hardware
+        assert row["price_usd_per_hour"] == machine.unit_price_usd_per_hour() == kind.price_usd_per_hour
+        assert row["limit"] == kind.limit
+    assert instance.link_gbit_per_s == published["network_gbit_per_s"]
+
+
+def single_type_cost(instance: StagingInstance, name: str) -> float:
+    """Return the least cost of a plan with one stage on one type; infinite where there is none."""
+    kind = next(kind for kind in instance.types if kind.name == name)
+    costs = []
+    for units in range(1, (kind.limit or 0) + 1):
+        slowest_s = stage_time_s(instance, 0, len(instance.layers) - 1, name, units)
+        if instance.probe_batch / slowest_s >= (instance.throughput_floor_samples_per_s or 0):
+            hours = instance.training.samples * slowest_s / instance.probe_batch / 3600
+            costs.append(hours * units * kind.price_usd_per_hour)
+    return min(costs, default=math.inf)
+
+
+def test_ctr_needs_both_types() -> None:
+    """For most seeds a mix of cores and V100 is cheaper than either alone."""
+    mixed = 0
+    for seed in range(10):
+        instance = generate_ctr(8, seed, floor=20_000)
+        alone = min(single_type_cost(instance, kind.name) for kind in instance.types)
+        mixed += cost_of_some_plan(instance) < alone * (1 - 1e-9)
+    assert mixed >= 8
+
+
+@pytest.mark.parametrize("layers", [3, 16, 60])
+def test_ctr_has_plans_within_the_cluster(layers: int) -> None:
+    """At the floor that it has by default, a plan keeps the cluster's limits."""
+    for seed in range(5):
+        assert cost_of_some_plan(generate_ctr(layers, seed)) < math.inf
+
+
+def test_ctr_layers_are_of_their_kinds() -> None:
+    """Lookups gain less than ten times from a V100, dense layers more than thirty times."""
+    for seed in range(5):
+        instance = generate_ctr(16, seed)
+        gain = {
+            layer.name: layer.compute_s["cpu-core"] / layer.compute_s["v100"] for layer in instance.layers
+        }
+        for layer in instance.layers:
+            if layer.kind == "embedding":
+                assert gain[layer.name] < 10
+            elif layer.kind == "dense":
+                assert gain[layer.name] > 30
+        assert [layer.kind for layer in instance.layers].count("embedding") == 4
+        assert "synthetic" in " ".join(instance.assumptions)
