@@ -252,7 +252,7 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
 
     def prices(self, certificate: Any, plan: Sequence[Stage]) -> dict[str, float] | None:
         """Return the prices of the interval that the plan's stage time lies in, in USD per unit."""
-        if not plan or self.certificate_fault(certificate) is not None:
+        if self.violations(plan) or self.certificate_fault(certificate) is not None:
             return None
         return prices_at(self.instance, certificate, self.stage_time_s(plan))
 

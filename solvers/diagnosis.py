@@ -12,24 +12,39 @@ from ..formulations.staging import StagingFormulation
 from ..formulations.textbook import new_problem
 from ..instances.errors import TooLargeError
 from .backends import BACKENDS, Request
+from .staging_diagnosis import diagnose as diagnose_staging
 
 PATIENCE_S = 20.0
 """Seconds that a diagnosis may take."""
 
 
-def diagnose(formulation: Formulation[Any, Any]) -> Diagnosis:
-    """Return what is in the way, from a relaxed model; a plain sentence where that finds nothing."""
-    plain = Diagnosis(reasons=("no plan keeps all constraints together",))
+def diagnose(formulation: Formulation[Any, Any], known: Diagnosis | None = None) -> Diagnosis:
+    """Return what is in the way, from a relaxed model; a plain sentence where that finds nothing.
+
+    Parameters
+    ----------
+    known
+        What counting alone has found; only staging adds to it what could be reached.
+    """
+    if known is not None and not isinstance(formulation, StagingFormulation):
+        return known
+    plain = known or Diagnosis(reasons=("no plan keeps all constraints together",))
     try:
         if isinstance(formulation, AllocationFormulation):
             return _missing_capacity(formulation) or plain
         if isinstance(formulation, StagingFormulation):
-            return _highest_throughput(formulation) or plain
+            return _both(known, diagnose_staging(formulation, PATIENCE_S)) or plain
         if isinstance(formulation, ConsolidationFormulation):
             return _most_placed(formulation) or plain
     except TooLargeError:
         pass  # the relaxed model has no bound on units; the plain sentence has to do
     return plain
+
+
+def _both(known: Diagnosis | None, found: Diagnosis | None) -> Diagnosis | None:
+    if known is None or found is None:
+        return known or found
+    return Diagnosis(reasons=(*known.reasons, *found.reasons), remedies=(*found.remedies, *known.remedies))
 
 
 def _solve(problem: Any) -> Mapping[str, float] | None:
@@ -69,30 +84,6 @@ def _missing_capacity(formulation: AllocationFormulation) -> Diagnosis | None:
     ]
     together = " and ".join(f"{name} to {limit + more:g}" for name, limit, more in missing)
     return Diagnosis(reasons=tuple(reasons), remedies=(f"raise {together}",)) if missing else None
-
-
-def _highest_throughput(formulation: StagingFormulation) -> Diagnosis | None:
-    """Find the highest throughput within limits and budgets, which is below the floor."""
-    instance = formulation.instance
-    relaxed = StagingFormulation(
-        instance.model_copy(update={"objective": "throughput", "throughput_floor_samples_per_s": None})
-    )
-    model = relaxed.textbook()
-    model.set_objective(0)
-    values = _solve(model.problem)
-    if values is None:
-        return None
-    best = relaxed.evaluate(model.decode(lambda variable: values[variable.name]))[0]
-    floor = instance.throughput_floor_samples_per_s
-    if floor is None or best >= floor:
-        return None
-    within = (
-        "the limits and budgets" if instance.hourly_budget_usd or instance.cost_limit_usd else "the limits"
-    )
-    reason = f"within {within} the highest throughput found is {best:g} samples/s; the floor is {floor:g}"
-    return Diagnosis(
-        reasons=(reason,), remedies=(f"lower the floor to {best:g}, or raise limits or budgets",)
-    )
 
 
 def _most_placed(formulation: ConsolidationFormulation) -> Diagnosis | None:

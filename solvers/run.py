@@ -50,8 +50,8 @@ def solve_with(instance: Instance, solver: Solver, options: SolveOptions) -> Res
         outcome = solver.solve(formulation, options, clock)
         if solver.proves:
             certify(formulation, outcome, clock)
-    if outcome.infeasible and diagnosis is None:
-        diagnosis = diagnose(formulation)
+    if outcome.infeasible:
+        diagnosis = diagnose(formulation, diagnosis)
     return conclude(formulation, solver.name, options, outcome, clock.elapsed_s, diagnosis)
 
 

@@ -111,7 +111,7 @@ def test_a_floor_that_a_layer_cannot_reach() -> None:
 
 def test_a_floor_that_only_the_whole_plan_misses() -> None:
     """The highest throughput that the limits allow is computed."""
-    assert "highest throughput found is 1 samples/s; the floor is 1.5" in reasons(
+    assert "the highest throughput within the limits is 1 samples/s, and the floor is 1.5" in reasons(
         staging(throughput_floor_samples_per_s=1.5)
     )
 

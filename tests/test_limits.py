@@ -78,7 +78,7 @@ def test_a_warm_start_is_used_and_never_lost(kind: str) -> None:
     """Started from a plan, every backend that takes one returns a plan at least as good."""
     instance = {
         "allocation": generate_allocation(10, 2, 0.7, seed=5),
-        "staging": generate_staging(4, 2, "tight", seed=5),
+        "staging": generate_staging(4, 2, "loose", seed=5),
         "consolidation": generate_consolidation(4, 8, 4, seed=5),
     }[kind]
     heuristic = {"allocation": "marginal-gain", "staging": "greedy", "consolidation": "best-fit"}[kind]
