@@ -45,10 +45,11 @@ class Reinforce(Solver):
         "provisioning": PROVISIONING,
         "episodes": MethodOption(8000, "how many plans are judged", least=1),
         "batch": MethodOption(40, "how many plans make one step of training", least=1),
-        "pretraining": MethodOption(0.1, "share of the episodes that are random plans", least=0.0),
+        "pretraining": MethodOption(0.25, "share of the episodes that are random plans", least=0.0),
+        "feedback": MethodOption(True, "whether a layer's type depends on the types before it"),
         "hidden": MethodOption(32, "width of the network", least=1),
-        "learning_rate": MethodOption(0.02, "step length of Adam", least=0.0),
-        "entropy": MethodOption(0.05, "weight of the entropy bonus at the beginning", least=0.0),
+        "learning_rate": MethodOption(0.01, "step length of Adam", least=0.0),
+        "entropy": MethodOption(5.0, "weight of the entropy bonus at the beginning", least=0.0),
     }
 
     def __init__(self, cell: Literal["lstm", "rnn"]) -> None:
@@ -80,6 +81,7 @@ class Reinforce(Solver):
                 cell=self._cell,
                 hidden=self.setting(options, "hidden"),
                 learning_rate=self.setting(options, "learning_rate"),
+                feedback=self.setting(options, "feedback"),
             )
             trainer = Trainer(search, policy, np.random.default_rng(seed))
             trainer.train(
@@ -117,9 +119,7 @@ class Trainer:
         """Return how the mean loss developed."""
         if not self.means:
             return "the time was up before the policy drew any"
-        return (
-            f"mean ln(cost) of a batch relative to the first plan {self.means[0]:.3f} → {self.means[-1]:.3f}"
-        )
+        return f"mean ln(cost/first) of a batch {self.means[0]:.3f} → {self.means[-1]:.3f}"
 
     def _imitate(self, batch: int) -> None:
         drawn = [random_types(self.search.able, self.rng) for _ in range(batch)]
