@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from clusterplan.instances.importers.dnn_partitioning import read_dnn_partitioni
 from clusterplan.instances.importers.graphs import LayerGraph, Node, chain_of, in_order
 from clusterplan.instances.importers.pipedream import read_pipedream
 from clusterplan.instances.staging import StagingInstance
+from clusterplan.planner import cli
 
 PRICES = {"accelerator": 2.5, "cpu": 0.5}
 
@@ -414,3 +416,52 @@ def test_dnn_partitioning_bad_input(tmp_path: Path, files: dict[str, Any], expec
     """Each fault names the place and what is wrong or allowed."""
     found = faults(lambda: small_dnn(tmp_path, **files))
     assert any(expected in fault for fault in found), found
+
+
+# On the command line ---------------------------------------------------------------------------------
+
+
+def command(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
+    """Run the command in this process and return its exit code."""
+    monkeypatch.setattr(sys, "argv", ["clusterplan", *map(str, arguments)])
+    with pytest.raises(SystemExit) as caught:
+        cli.main()
+    return int(caught.value.code or 0)
+
+
+def test_commands_write_instances_that_solve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both imports and the generator write documents, and `solve` proves them."""
+    small_pipedream(tmp_path)
+    small_dnn(tmp_path)
+    made = [tmp_path / name for name in ("p.yaml", "d.yaml", "c.yaml")]
+    graph_file, json_file = tmp_path / "tiny" / "graph.txt", tmp_path / "tiny.json"
+    types, speeds = "big=2,small=0.5", "small=0.4"
+    words = [
+        "import",
+        "pipedream",
+        graph_file,
+        "--types",
+        types,
+        "--speeds",
+        speeds,
+        "--limit",
+        "big=2,small=4",
+    ]
+    assert command(monkeypatch, *words, "--no-input-time", "--throughput", 300, "--output", made[0]) == 0
+    words = ["import", "dnn-partitioning", json_file, "--types", "accelerator=2.5,cpu=0.2"]
+    assert command(monkeypatch, *words, "--throughput", 10, "--output", made[1]) == 0
+    assert command(monkeypatch, "generate", "ctr", "--layers", 4, "--seed", 3, "--output", made[2]) == 0
+    assert command(monkeypatch, "solve", *made, "--quiet") == 0
+
+
+def test_commands_refuse_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A wrong option and a wrong file have exit codes of their own and one line each."""
+    small_pipedream(tmp_path)
+    graph_file = tmp_path / "tiny" / "graph.txt"
+    assert command(monkeypatch, "import", "pipedream", graph_file, "--types", "big=2,big=3") == 2
+    assert "big stands twice" in capsys.readouterr().err
+    assert command(monkeypatch, "import", "pipedream", graph_file, "--types", "big") == 2
+    assert command(monkeypatch, "import", "pipedream", tmp_path / "no.txt", "--types", "big=2") == 3
+    assert capsys.readouterr().err.strip().endswith("there is no such file")
