@@ -13,14 +13,16 @@ import warnings
 from importlib import import_module, util
 from typing import Any
 
+import numpy as np
+
 from ..formulations.base import Formulation
 from ..formulations.staging import StagingFormulation
 from .base import Clock, MethodOption, Outcome, Solver
 from .options import SolveOptions
-from .placement import PROVISIONING, Loss, Search
+from .placement import PROVISIONING, Loss, Search, random_types
 
-STARTUP = 30
-"""How many choices are drawn at random first."""
+STARTUP = 100
+"""How many random runs of random types are judged first, beside each type alone."""
 
 
 class Bayesian(Solver):
@@ -58,16 +60,18 @@ def _study(search: Search, seed: int) -> None:
     before = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     try:
-        sampler = optuna.samplers.TPESampler(seed=seed, multivariate=True, n_startup_trials=STARTUP)
+        sampler = optuna.samplers.TPESampler(seed=seed, multivariate=True, n_startup_trials=1)
         study = optuna.create_study(sampler=sampler)
         space = {
             f"layer-{layer}": optuna.distributions.CategoricalDistribution(kinds)
             for layer, kinds in enumerate(search.able)
         }
         for kind in range(len(search.formulation.instance.types)):
-            study.enqueue_trial(
-                {f"layer-{i}": kind if kind in able else able[0] for i, able in enumerate(search.able)}
-            )
+            alike = [kind if kind in able else able[0] for able in search.able]
+            study.enqueue_trial(dict(zip(space, alike, strict=True)))
+        rng = np.random.default_rng(seed)
+        for _ in range(STARTUP):
+            study.enqueue_trial(dict(zip(space, random_types(search.able, rng), strict=True)))
         loss = Loss()
         while not search.over:
             trial = study.ask(space)

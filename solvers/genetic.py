@@ -23,6 +23,7 @@ from .provisioning import runs_of
 RIVALS = 3
 CROSSOVER = 0.9
 MUTATION = 0.7
+IMMIGRANTS = 0.1
 ELITE = 2
 
 Individual = tuple[Merit, Types]
@@ -36,7 +37,7 @@ class Genetic(Solver):
     method_options = {
         "provisioning": PROVISIONING,
         "evaluations": MethodOption(5000, "how many choices of types are judged", least=1),
-        "population": MethodOption(50, "how many choices of types make a generation", least=2),
+        "population": MethodOption(100, "how many choices of types make a generation", least=2),
     }
     what = "a genetic algorithm over a type for each layer (HeterPS's baseline)"
 
@@ -73,20 +74,26 @@ class Breeder:
                 types = tuple(paint([0] * layers, 0, layers, index, self.able, self.rng))
             else:
                 types = random_types(self.able, self.rng)
-            found.append((self.search.merit(types), types))
+            found.append(self._judged(types))
         return found
 
     def next(self, population: list[Individual], size: int) -> list[Individual]:
         """Return the elite and its offspring."""
         children = sorted(population)[:ELITE]
         while len(children) < size and not self.search.over:
+            if self.rng.random() < IMMIGRANTS:
+                children.append(self._judged(random_types(self.able, self.rng)))
+                continue
             child = self._chosen(population)
             if self.rng.random() < CROSSOVER:
                 child = self._crossed(child, self._chosen(population))
             if self.rng.random() < MUTATION:
                 child = self._mutated(child)
-            children.append((self.search.merit(child), child))
+            children.append(self._judged(child))
         return children
+
+    def _judged(self, types: Types) -> Individual:
+        return self.search.merit(types), types
 
     def _chosen(self, population: list[Individual]) -> Types:
         rivals = self.rng.integers(0, len(population), RIVALS)
