@@ -23,7 +23,7 @@ $(VENV)/.installed: pyproject.toml | $(BIN)/python
 	@touch $@
 
 $(VENV)/.installed-dev: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,scip]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,scip,bayes]'
 	@touch $@ $(VENV)/.installed
 
 demo: $(VENV)/.installed

@@ -3,8 +3,9 @@
 TPE models the types of good and of other choices as two densities over all layers together, and proposes what
 is likely in the first and unlikely in the second. The library is imported only when it is used.
 
-At its defaults, over 20 instances of 16 layers on 2 types, its plans are compared with the best that
-load balance can provision in the median.
+At its defaults, over 20 synthetic instances of 16 layers on 2 types and `heterps-ctr`, its plans cost 0.3 %
+more than the optimum in the median and 11 % at most with exact units, and it found none for two; 4 % and 11 %
+with load balance, and none for four.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 Choices of types are bred, not bits: crossover swaps a whole range of layers, so that the runs of both parents
 survive, and mutation moves a boundary between two runs or paints a run or a random range with another type.
 
-At its defaults, over 20 instances of 16 layers on 2 types, its plans cost as much as the best that load
-balance can provision in the median.
+At its defaults, over 20 synthetic instances of 16 layers on 2 types and `heterps-ctr`, its plans cost 0 % more
+than the optimum in the median and 3 % at most with exact units; 3 % and 12 % with load balance.
 """
 
 from __future__ import annotations

@@ -1,0 +1,375 @@
+"""HeterPS's comparison set: provisioning against every unit count, and each method's plans and promises."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from random_instances import random_staging
+
+import clusterplan
+from clusterplan.formulations.staging import Stage, StagingFormulation
+from clusterplan.instances.errors import OptionError
+from clusterplan.instances.generators.staging import generate_staging
+from clusterplan.instances.staging import StagingInstance
+from clusterplan.solvers import bayesian, reinforce
+from clusterplan.solvers.base import Clock, MethodOption
+from clusterplan.solvers.options import SolveOptions
+from clusterplan.solvers.placement import MOST_TRACE, Loss, Search, random_types, thinned
+from clusterplan.solvers.provisioning import Run, balance_load, provision_exactly, runs_of
+from clusterplan.solvers.registry import find_solver, solvers_for
+from clusterplan.solvers.run import solve_with
+
+EXAMPLE = Path(__file__).parents[1] / "instances" / "examples" / "heterps-ctr.yaml"
+OPTIMUM = 12.78130425347222
+"""Of the example, over all 65,536 choices of types, and proven by the mixed-integer models too."""
+SMALL: dict[str, dict[str, Any]] = {
+    "single-type": {},
+    "greedy": {},
+    "genetic": {"evaluations": 100, "population": 10},
+    "bayesian": {"evaluations": 25},
+    "reinforce-lstm": {"episodes": 60, "batch": 10, "hidden": 4},
+    "reinforce-rnn": {"episodes": 60, "batch": 10, "hidden": 4},
+}
+SEARCHING = [name for name in SMALL if name not in ("single-type", "greedy")]
+
+
+@pytest.fixture
+def method(request: pytest.FixtureRequest) -> str:
+    """Return the name of a method, whose library is there."""
+    name: str = request.param
+    reason = next(s for s in solvers_for("staging") if s.name == name).unavailable()
+    if reason:
+        pytest.skip(reason)
+    return name
+
+
+def staging(seed: int) -> StagingInstance:
+    made = random_staging(seed)
+    assert isinstance(made, StagingInstance)
+    return made
+
+
+def solve(instance: StagingInstance, name: str, seed: int = 0, **settings: Any) -> clusterplan.Result:
+    options = SolveOptions(threads=1, seed=seed, method_options={**SMALL[name], **settings})
+    return solve_with(instance, find_solver(name, "staging"), options)
+
+
+def every_plan(formulation: StagingFormulation, runs: Sequence[Run]) -> list[tuple[Stage, ...]]:
+    """Return every feasible plan on these stages."""
+    types = formulation.instance.types
+    plans = []
+    for counts in itertools.product(*(range(1, (types[kind].limit or 0) + 1) for _, _, kind in runs)):
+        plan = tuple(
+            Stage(first_layer=first, last_layer=last, type=types[kind].name, units=units)
+            for (first, last, kind), units in zip(runs, counts, strict=True)
+        )
+        if not formulation.violations(plan):
+            plans.append(plan)
+    return plans
+
+
+@pytest.mark.parametrize("first", range(0, 400, 100))
+def test_exact_provisioning_is_the_best_of_all_unit_counts(first: int) -> None:
+    """On random stages, limits, floors and budgets; load balance keeps the limits and is no better."""
+    found = balanced = 0
+    for seed in range(first, first + 100):
+        made = staging(seed)
+        formulation, rng = StagingFormulation(made), random.Random(seed)
+        objective = formulation.objectives[0]
+        runs = runs_of([rng.randrange(len(made.types)) for _ in made.layers])
+        plans = every_plan(formulation, runs)
+        best = None
+        for plan in plans:
+            value = formulation.evaluate(plan)[0]
+            best = value if best is None or objective.better(value, best) else best
+        exact, load = provision_exactly(formulation, runs), balance_load(formulation, runs)
+        assert (exact is None) == (best is None), seed
+        if exact is not None and best is not None:
+            found += 1
+            assert not formulation.violations(exact), seed
+            assert formulation.evaluate(exact)[0] == pytest.approx(best, rel=1e-9), seed
+        if load is not None:
+            balanced += 1
+            assert not formulation.violations(load), seed
+            assert best is not None
+            assert not objective.better(formulation.evaluate(load)[0], best), seed
+    assert found > 20
+    assert balanced > 20
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_exact_provisioning_between_two_stage_times(seed: int) -> None:
+    """No plan with a stage time in the range is better, and none is returned that is slower."""
+    made = staging(seed)
+    formulation, rng = StagingFormulation(made), random.Random(seed)
+    objective = formulation.objectives[0]
+    runs = runs_of([rng.randrange(len(made.types)) for _ in made.layers])
+    plans = every_plan(formulation, runs)
+    times = sorted({formulation.stage_time_s(plan) for plan in plans})
+    for fastest, slowest in itertools.combinations(times[:6], 2):
+        found = provision_exactly(formulation, runs, fastest, slowest)
+        assert found is not None
+        assert formulation.stage_time_s(found) <= slowest * (1 + 1e-9)
+        for plan in plans:
+            if fastest <= formulation.stage_time_s(plan) <= slowest:
+                assert not objective.better(formulation.evaluate(plan)[0], formulation.evaluate(found)[0])
+
+
+def test_exact_provisioning_without_any_limit() -> None:
+    """Growth of the serial part ends the search; where all work is parallel, one unit each may be best."""
+    for seed in range(5):
+        made = generate_staging(6, 2, "none", seed=seed)
+        formulation = StagingFormulation(made)
+        runs = runs_of([0, 0, 1, 1, 0, 1])
+        exact, load = provision_exactly(formulation, runs), balance_load(formulation, runs)
+        assert exact is not None
+        assert load is not None
+        assert formulation.evaluate(exact)[0] <= formulation.evaluate(load)[0] * (1 + 1e-9)
+        # Twice the limit that the plan needs changes nothing.
+        most = 2 * max(stage.units for stage in exact)
+        limited = made.model_copy(
+            update={"types": tuple(t.model_copy(update={"limit": most}) for t in made.types)}
+        )
+        again = provision_exactly(StagingFormulation(limited), runs)
+        assert again == exact
+    layers = tuple(layer.model_copy(update={"compute_parallel": 1.0}) for layer in made.layers)
+    parallel = made.model_copy(update={"layers": layers, "throughput_floor_samples_per_s": None})
+    assert provision_exactly(StagingFormulation(parallel), [(0, 5, 0)]) is not None
+
+
+@pytest.mark.parametrize("method", SMALL, indirect=True)
+def test_plans_are_verified_and_never_better_than_brute_force(method: str) -> None:
+    """With exact units too; `single-type` and the searches start from single types where those exist."""
+    plans = 0
+    for seed in range(700, 725):
+        made = staging(seed)
+        result = solve(made, method, seed, provisioning="exact")
+        assert result.status != "error", (seed, result.message)
+        assert result.bound is None or result.status == "optimal" or result.objectives[0].certified_bound
+        if result.plan is None:
+            continue
+        plans += 1
+        assert clusterplan.verify(made, result).ok
+        objective = StagingFormulation(made).objectives[0]
+        best = clusterplan.solve(made, "brute-force").objective
+        assert result.objective is not None
+        assert best is not None
+        assert not objective.better(result.objective, best), seed
+    assert plans > 5
+
+
+@pytest.mark.parametrize("method", SMALL, indirect=True)
+def test_same_seed_same_plan(method: str) -> None:
+    """With one thread the seed decides everything, also after another run."""
+    made = generate_staging(10, 3, "loose", seed=4)  # which no type alone can run
+    first = solve(made, method, seed=3)
+    solve(made, method, seed=4)
+    second = solve(made, method, seed=3)
+    assert (first.plan is not None) == (method != "single-type")
+    assert first.plan == second.plan
+    assert [point[1] for point in first.trace] == [point[1] for point in second.trace]
+
+
+@pytest.mark.parametrize("method", SMALL, indirect=True)
+def test_the_clock_is_honoured(method: str) -> None:
+    """Out of time at once there is no plan and no crash; a little later there is the best so far."""
+    made = generate_staging(12, 2, "loose", seed=4)
+    options = SolveOptions(time_limit_s=1e-9, threads=1)
+    at_once = solve_with(made, find_solver(method, "staging"), options)
+    assert (at_once.status, at_once.limit) == ("unknown", "time")
+    if method in SEARCHING:
+        key = "episodes" if method.startswith("reinforce") else "evaluations"
+        solver = find_solver(method, "staging")
+        endless = SolveOptions(threads=1, method_options={key: 10**9})
+        later = solver.solve(StagingFormulation(made), endless, Clock(0.5))
+        assert later.limit == "time"
+        assert later.plan is not None
+
+
+@pytest.mark.parametrize("method", SEARCHING, indirect=True)
+def test_the_trace_is_the_best_so_far(method: str) -> None:
+    """Times and objectives only improve, and the last point is the plan that is returned."""
+    result = solve(generate_staging(12, 2, "loose", seed=1), method)
+    times, values = [point[0] for point in result.trace], [point[1] for point in result.trace]
+    assert times == sorted(times)
+    assert values == sorted(values, key=lambda value: -(value or 0.0))
+    assert values[-1] == pytest.approx(result.objective)
+    assert all(point[2] is None for point in result.trace)
+
+
+def test_a_long_trace_is_thinned() -> None:
+    """Its first and last points stay."""
+    trace: list[tuple[float, float | None, float | None]] = [(float(i), -float(i), None) for i in range(1234)]
+    short = thinned(trace)
+    assert len(short) == MOST_TRACE
+    assert (short[0], short[-1]) == (trace[0], trace[-1])
+
+
+@pytest.mark.parametrize("method", SMALL, indirect=True)
+def test_options_are_checked(method: str) -> None:
+    """A value that is not among the allowed ones, or too small, is named with what is allowed."""
+    made = generate_staging(4, 2, "loose", seed=1)
+    with pytest.raises(OptionError, match=r"'provisioning'.*must be 'load-balance' or 'exact'"):
+        solve(made, method, provisioning="best")
+    for key in SMALL[method]:
+        with pytest.raises(OptionError, match=r"must be \d or more"):
+            solve(made, method, **{key: 0})
+        with pytest.raises(OptionError, match="must be a int"):
+            solve(made, method, **{key: 2.5})
+
+
+def test_a_number_must_be_finite() -> None:
+    """Not a number, or infinite, is no learning rate."""
+    option = MethodOption(0.5, "…", least=0.0)
+    assert option.fault(math.inf) == "must be finite"
+    assert option.fault(math.nan) == "must be finite"
+    assert option.fault(1) is None
+    assert option.fault(True) == "must be a float"
+
+
+@pytest.mark.parametrize("method", SMALL, indirect=True)
+def test_without_a_plan_there_is_a_message(method: str) -> None:
+    """A cost limit that no plan keeps: the method proves nothing and says so."""
+    made = generate_staging(4, 2, "loose", seed=1).model_copy(update={"cost_limit_usd": 1e-3})
+    result = solve(made, method)
+    assert (result.status, result.plan) == ("unknown", None)
+    assert method in (result.message or "")
+    assert "no plan found within" in (result.message or "")
+
+
+@pytest.mark.parametrize(
+    ("method", "most"),
+    [("genetic", 0.0), ("bayesian", 0.05), ("reinforce-lstm", 0.0), ("reinforce-rnn", 0.0)],
+    indirect=["method"],
+)
+def test_defaults_come_close_to_the_optimum_of_the_example(method: str, most: float) -> None:
+    """16 layers, 2 types and a floor that few choices of types can keep; the optimum is known."""
+    made = clusterplan.load(EXAMPLE)
+    options = SolveOptions(threads=1, seed=1, method_options={"provisioning": "exact"})
+    result = clusterplan.solve(made, method, options)
+    assert result.objective is not None
+    assert OPTIMUM * (1 - 1e-6) <= result.objective <= OPTIMUM * (1 + most + 1e-6)
+
+
+def test_more_shortfall_is_worse_than_any_plan() -> None:
+    """Infeasible choices rank behind feasible ones, and nearer ones before others."""
+    made = clusterplan.load(EXAMPLE)
+    assert isinstance(made, StagingInstance)
+    search, loss = Search(StagingFormulation(made), "exact", Clock(), 10), Loss()
+    merits = [search.merit([0] * lookups + [1] * (16 - lookups)) for lookups in (6, 10, 16)]
+    assert [merit.feasible for merit in merits] == [True, False, False]
+    assert merits == sorted(merits)
+    losses = [loss.of(merit) for merit in merits]
+    assert losses == sorted(losses)
+    assert all(map(math.isfinite, losses))
+
+
+def test_random_choices_keep_to_types_that_can_run_the_layer() -> None:
+    """Every drawn type is able, and there are short and long runs."""
+    rng = np.random.default_rng(0)
+    able = [[0, 1], [1], [0, 1], [0], [0, 1], [0, 1, 2]]
+    drawn = [random_types(able, rng) for _ in range(200)]
+    assert all(kind in kinds for types in drawn for kind, kinds in zip(types, able, strict=True))
+    assert {len(runs_of(types)) for types in drawn} >= {2, 3, 4, 5}
+
+
+def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`unavailable` says what to install."""
+    for module, solver, extra in (
+        (bayesian, find_or_none("bayesian"), "clusterplan[bayes]"),
+        (reinforce, find_or_none("reinforce-lstm"), "clusterplan[rl]"),
+    ):
+        monkeypatch.setattr(module.util, "find_spec", lambda name: None)
+        assert extra in (solver.unavailable() or "")
+
+
+def find_or_none(name: str) -> Any:
+    return next(s for s in solvers_for("staging") if s.name == name)
+
+
+@pytest.fixture(params=["lstm", "rnn"])
+def policy(request: pytest.FixtureRequest) -> Iterator[Any]:
+    """Return a small policy over two layers, the second of which cannot run on the second type."""
+    policies = pytest.importorskip(
+        "clusterplan.solvers.reinforce_policy",
+        reason="PyTorch is not installed; pip install 'clusterplan[rl]'",
+        exc_type=ImportError,
+    )
+    made = generate_staging(2, 3, "loose", seed=2)
+    with policies.one_torch(5, 1):
+        policy = policies.Policy(
+            policies.features(made), [[0, 1, 2], [0, 2]], 3, cell=request.param, hidden=4, learning_rate=0.05
+        )
+        # Away from the uniform start, where the gradient with respect to the network is zero.
+        policies.torch.nn.init.normal_(policy.head.weight)
+        yield policy
+
+
+LOSSES = {
+    types: float(np.sin(3 * index)) for index, types in enumerate(itertools.product(range(3), repeat=2))
+}
+
+
+def test_reinforce_follows_the_gradient_of_the_expected_loss(policy: Any) -> None:
+    """Against finite differences of the expectation, by enumeration exactly and by drawing roughly."""
+
+    def probabilities() -> dict[tuple[int, ...], float]:
+        logs, _ = policy.log_probabilities(list(LOSSES))
+        return dict(zip(LOSSES, logs.detach().double().exp().tolist(), strict=True))
+
+    def expected() -> float:
+        return sum(p * LOSSES[types] for types, p in probabilities().items())
+
+    def estimate(drawn: list[tuple[int, ...]], advantages: Any) -> Any:
+        policy.head.weight.grad = None
+        policy.surrogate(drawn, np.array(advantages)).backward()
+        return policy.head.weight.grad.double().numpy().copy()
+
+    assert sum(probabilities().values()) == pytest.approx(1, abs=1e-5)
+    assert max(p for types, p in probabilities().items() if types[1] == 1) < 1e-9
+    slopes, step = np.zeros((3, 4)), 1e-2
+    for i, j in np.ndindex(3, 4):
+        for sign in (1, -1):
+            policy.head.weight.data[i, j] += sign * step
+            slopes[i, j] += sign * expected() / (2 * step)
+            policy.head.weight.data[i, j] -= sign * step
+    baseline = 0.3  # any will do: it changes the variance, not the mean
+    chances = probabilities()
+    drawn = list(LOSSES)
+    weighted = [len(drawn) * chances[types] * (LOSSES[types] - baseline) for types in drawn]
+    assert estimate(drawn, weighted) == pytest.approx(slopes, abs=2e-4)
+    drawn = policy.draw(20_000, np.random.default_rng(0))
+    assert estimate(drawn, [LOSSES[types] - baseline for types in drawn]) == pytest.approx(slopes, abs=0.02)
+
+
+def test_training_makes_the_best_types_most_probable(policy: Any) -> None:
+    """A few dozen steps on two layers end at the choice with the least loss that is able."""
+    rng = np.random.default_rng(0)
+    for _ in range(150):
+        drawn = policy.draw(20, rng)
+        losses = np.array([LOSSES[types] for types in drawn])
+        policy.step(drawn, losses - losses.mean(), 0.01)
+    able = {types: loss for types, loss in LOSSES.items() if types[1] != 1}
+    assert policy.most_probable() == min(able, key=lambda types: able[types])
+
+
+def test_torch_is_left_as_it_was() -> None:
+    """Neither its threads nor its random numbers change for whoever calls."""
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed; pip install 'clusterplan[rl]'")
+    threads, state = torch.get_num_threads(), torch.get_rng_state()
+    result = clusterplan.solve(
+        generate_staging(4, 2, "loose", seed=1),
+        "reinforce-lstm",
+        SolveOptions(threads=1, method_options=SMALL["reinforce-lstm"]),
+    )
+    assert result.plan is not None
+    assert torch.get_num_threads() == threads
+    assert bool((torch.get_rng_state() == state).all())
+    assert "mean ln(cost/first)" in (result.message or "")
