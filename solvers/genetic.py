@@ -3,8 +3,9 @@
 Choices of types are bred, not bits: crossover swaps a whole range of layers, so that the runs of both parents
 survive, and mutation moves a boundary between two runs or paints a run or a random range with another type.
 
-At its defaults, over 20 synthetic instances of 16 layers on 2 types and `heterps-ctr`, its plans cost 0 % more
-than the optimum in the median and 3 % at most with exact units; 3 % and 12 % with load balance.
+At its defaults, over 20 synthetic instances of 16 layers on 2 types and `heterps-ctr`, its plans cost 0 %
+more than the optimum in the median and 3 % at most with exact units; 3 % and 12 % with load balance, which
+found no plan for one.
 """
 
 from __future__ import annotations

@@ -12,8 +12,8 @@ cost, so that a step does not depend on the currency. The plan that is returned 
 judged, the policy's most probable one among them.
 
 At their defaults, over 20 synthetic instances of 16 layers on 2 types and `heterps-ctr`, both networks' plans
-cost 0 % more than the optimum in the median and 7 % at most with exact units; 2 % and 12 % with load balance,
-which is as far as its units allow on most. On a tight instance or two they find no plan.
+cost 0 % more than the optimum in the median and 7 % at most with exact units; 2 % and 12 % with load balance.
+On one or two tight instances they find no plan.
 """
 
 from __future__ import annotations
