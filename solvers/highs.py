@@ -79,7 +79,8 @@ def branch_and_bound(
         kinds.kIterationLimit: "node",
         kinds.kSolutionLimit: "node",
     }
-    if status not in limits and status not in (kinds.kOptimal, kinds.kObjectiveTarget):
+    enough = kinds.kOptimal, kinds.kObjectiveTarget, kinds.kObjectiveBound
+    if status not in limits and status not in enough:
         raise BackendError(f"HiGHS stopped with status {highs.modelStatusToString(status)!r}")
     bound = info.mip_dual_bound if abs(info.mip_dual_bound) < highspy.kHighsInf else -math.inf
     values = np.array(highs.getSolution().col_value) if found else None

@@ -91,7 +91,7 @@ def solve_core(
     Parameters
     ----------
     cutoff
-        What chains of interest cost at most; it sets the scale.
+        Dearer chains are of no interest.
     gap
         Relative distance between chain and bound that is good enough.
     """
@@ -102,9 +102,12 @@ def solve_core(
     reference = cutoff if math.isfinite(cutoff) else float(side_cost.sum())
     unit = 2.0 ** math.ceil(math.log2(reference / 4096)) if reference > 0 else 1.0
     model = _model(runs, core, side_cost / unit, units)
-    values, bound, limit = branch_and_bound(model, {"mip_abs_gap": 1e-9, "mip_rel_gap": gap}, clock, options)
+    settings = {"mip_abs_gap": 1e-9, "mip_rel_gap": gap}
+    if math.isfinite(cutoff):
+        settings["objective_bound"] = cutoff / unit + 2 * BOUND_ERROR
+    values, bound, limit = branch_and_bound(model, settings, clock, options)
     if bound == math.inf:
-        return CoreAnswer(None, math.inf, limit)
+        return CoreAnswer(None, cutoff, limit)
     lowest = unit * (bound - BOUND_ERROR)
     if values is None:
         return CoreAnswer(None, lowest, limit)

@@ -18,6 +18,7 @@ from .result import Limit
 from .staging_cells import Cell, Runs
 from .staging_core import MOST_COLUMNS, Core, core_of, solve_core
 from .staging_goals import Candidate, Frontier, Goal
+from .staging_labels import search_labels
 from .staging_prices import best_prices, without_costs
 
 log = logging.getLogger("clusterplan")
@@ -229,14 +230,21 @@ class Search:
         cell.splits = _breakpoints(runs, cell, dual.paths[-1])
         core = core_of(runs, priced, priced.prices, cutoff if priced is cell else SHORT)
         if len(core) <= (SMALL_CORE if cell.high > NARROW * cell.low else MOST_COLUMNS):
-            self._solve_core(runs, cell, core, cutoff)
+            self._solve_core(runs, cell, core, priced.prices, cutoff)
             if math.isinf(cell.bound):
                 cell.prices, cell.counts_cost = priced.prices, priced.counts_cost
 
-    def _solve_core(self, runs: Runs, cell: Cell, core: Core, cutoff: float, gap: float = 0.0) -> bool:
+    def _solve_core(
+        self, runs: Runs, cell: Cell, core: Core, prices: Floats, cutoff: float, gap: float = 0.0
+    ) -> bool:
         """Set the bound of a cell by its core; return whether a chain within the limits was found."""
+        answer = None
         try:
-            answer = solve_core(runs, cell, core, cutoff, self.options, self.clock, gap)
+            if math.isfinite(cutoff) and not gap:
+                answer = search_labels(runs, cell, core, prices, cutoff, self.clock)
+            # Where any plan matters, the first that HiGHS comes across will do.
+            rough = gap if math.isfinite(cutoff) else FIRST_GAP
+            answer = answer or solve_core(runs, cell, core, cutoff, self.options, self.clock, rough)
         except BackendError as error:
             log.warning("a core could not be solved, which costs time but no plan: %s", error)
             return False
@@ -277,7 +285,9 @@ class Search:
             core = core_of(runs, cell, cell.prices, above)
             if len(core) > MOST_COLUMNS:
                 break
-            none = not self._solve_core(runs, cell, core, above, FIRST_GAP) and math.isinf(cell.bound)
+            none = not self._solve_core(runs, cell, core, cell.prices, above, FIRST_GAP) and math.isinf(
+                cell.bound
+            )
         if not none:
             return None
         return replace(priced, low=self.fastest_s, bound=math.inf)
