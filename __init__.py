@@ -36,7 +36,9 @@ if TYPE_CHECKING:
     from .instances.hardware import HardwareCatalogue
     from .instances.staging import StagingInstance
     from .planner.api import solve
+    from .planner.pareto import pareto
     from .planner.verification import Verification, verify
+    from .solvers.frontier import Frontier
     from .solvers.options import SolveOptions
     from .solvers.result import Result
 
@@ -45,6 +47,7 @@ _HOMES = {
     "ClusterplanError": "instances.errors",
     "ConsolidationInstance": "instances.consolidation",
     "Diagnosis": "formulations.base",
+    "Frontier": "solvers.frontier",
     "HardwareCatalogue": "instances.hardware",
     "Instance": "instances.base",
     "InstanceError": "instances.errors",
@@ -61,6 +64,7 @@ _HOMES = {
     "fit_speed": "instances.fits",
     "load": "instances.document",
     "load_catalogue": "instances.document",
+    "pareto": "planner.pareto",
     "parse_instance": "instances.document",
     "save": "instances.document",
     "solve": "planner.api",
@@ -72,6 +76,7 @@ __all__ = [
     "ClusterplanError",
     "ConsolidationInstance",
     "Diagnosis",
+    "Frontier",
     "HardwareCatalogue",
     "Instance",
     "InstanceError",
@@ -88,6 +93,7 @@ __all__ = [
     "fit_speed",
     "load",
     "load_catalogue",
+    "pareto",
     "parse_instance",
     "save",
     "solve",

@@ -39,10 +39,11 @@ from .base import TOLERANCE, Diagnosis, Formulation, Objective, Violation, withi
 from .stage_times import StageTable, layer_parts, stage_table, stage_time_s
 from .staging_certificate import (
     BUDGET,
-    certificate_fault,
+    Facts,
     certified_cost,
     certified_stage_time,
     prices_at,
+    read_certificate,
 )
 from .textbook import TextbookModel
 
@@ -221,15 +222,16 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
         if certificate is None:
             return (elementary,)
         if self.instance.objective == "cost":
-            given = self.instance, self.table, self.cost_factor
-            proven = certified_cost(*given, self._slowest_to_check_s, certificate)
+            proven = certified_cost(self.facts, certificate)
         else:
             proven = self._certified_speed(certificate)
         return (self.objectives[0].tighter(elementary, proven),)
 
     @property
-    def _slowest_to_check_s(self) -> float:
-        return self.slowest_allowed_s * (1 + 2 * TOLERANCE)
+    def facts(self) -> Facts:
+        """What the check of certificates takes from the instance."""
+        slowest = self.slowest_allowed_s * (1 + 2 * TOLERANCE)
+        return Facts(self.instance, self.table, self.cost_factor, slowest)
 
     def _certified_speed(self, certificate: Any) -> float | None:
         """Return the bound on throughput or time; infinite where there is proven to be no plan."""
@@ -237,8 +239,7 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
         if not isinstance(cutoff, (int, float)) or cutoff <= 0:
             cutoff = None
         claimed = None if cutoff is None else self.to_stage_time(cutoff)
-        given = self.instance, self.table, self.cost_factor
-        time = certified_stage_time(*given, self._slowest_to_check_s, claimed, certificate)
+        time = certified_stage_time(self.facts, claimed, certificate)
         if time is None or time <= 0:
             return None
         # That there is no plan is a bound beyond all values: −∞ for a maximum.
@@ -248,7 +249,8 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
 
     def certificate_fault(self, certificate: Any) -> str | None:
         """Return what is wrong with the form of a certificate."""
-        return certificate_fault(self.instance, certificate)
+        given = read_certificate(self.facts, certificate)
+        return given if isinstance(given, str) else None
 
     def prices(self, certificate: Any, plan: Sequence[Stage]) -> dict[str, float] | None:
         """Return the prices of the interval that the plan's stage time lies in, in USD per unit."""
@@ -263,9 +265,7 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
         if not worth or self.instance.objective != "cost":
             return None
         best = max(worth, key=lambda name: worth[name])
-        return (
-            f"scarcest: {best}; one more is worth about {worth[best]:.4g} USD at this stage time"
-        )
+        return f"scarcest: {best}; one more is worth about {worth[best]:.4g} USD at this stage time"
 
     @staticmethod
     def _unit_seconds(parts: tuple[float, float, float, float]) -> float:

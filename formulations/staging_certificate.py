@@ -11,6 +11,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import numpy as np
@@ -76,8 +77,37 @@ def scarce(instance: StagingInstance) -> Limits:
     return Limits(np.array(rows).reshape(-1, len(kinds)), np.array(most))
 
 
-def certificate_fault(instance: StagingInstance, data: Any) -> str | None:
-    """Return what is wrong with the form of a certificate; None if it can be read."""
+@dataclass(frozen=True)
+class Facts:
+    """What the check takes from the instance.
+
+    Attributes
+    ----------
+    cost_factor
+        κ: USD per second of stage time and USD/h.
+    slowest_s
+        No plan within the floor has a longer stage time; may be infinite.
+    """
+
+    instance: StagingInstance
+    table: StageTable
+    cost_factor: float
+    slowest_s: float
+
+    @property
+    def most_usd(self) -> float:
+        """A cost above which no plan keeps the cost limit."""
+        limit = self.instance.cost_limit_usd
+        return math.inf if limit is None else loosened(limit) * (1 + TOLERANCE)
+
+    @property
+    def limited(self) -> list[str]:
+        """Names of the types with a limit."""
+        return [kind.name for kind in self.instance.types if kind.limit is not None]
+
+
+def read_certificate(facts: Facts, data: Any) -> StagingCertificate | str:
+    """Return the certificate, or what is wrong with its form."""
     try:
         given = StagingCertificate.model_validate(data)
     except ValidationError as error:
@@ -86,46 +116,30 @@ def certificate_fault(instance: StagingInstance, data: Any) -> str | None:
     ends = [interval.until_s for interval in given.intervals]
     if any(a >= b for a, b in itertools.pairwise(ends)):
         return "intervals: until_s has to rise from one interval to the next"
-    limited = {kind.name for kind in instance.types if kind.limit is not None}
     for index, interval in enumerate(given.intervals):
-        unknown = sorted(set(interval.prices) - limited)
+        unknown = sorted(set(interval.prices) - set(facts.limited))
         if unknown:
             return f"intervals.{index}.prices.{unknown[0]}: there is no limited type of this name"
-    return None
+    return given
 
 
-def certified_cost(
-    instance: StagingInstance, table: StageTable, cost_factor: float, slowest_s: float, data: Any
-) -> float | None:
+def certified_cost(facts: Facts, data: Any) -> float | None:
     """Return the cost below which the certificate proves that there is no plan [USD].
-
-    Parameters
-    ----------
-    slowest_s
-        No plan within the floor has a longer stage time; may be infinite.
 
     Returns
     -------
     bound
         Infinite if it proves that there is no plan; None if it is malformed.
     """
-    if certificate_fault(instance, data) is not None:
+    given = read_certificate(facts, data)
+    if isinstance(given, str):
         return None
-    given = StagingCertificate.model_validate(data)
-    cutoff = _most_usd(instance) if given.cutoff is None else given.cutoff
-    intervals = _cut(instance, given.intervals, slowest_s, lambda _: cutoff)
-    open_ones = _unproven(instance, table, cost_factor, intervals)
+    cutoff = facts.most_usd if given.cutoff is None else given.cutoff
+    open_ones = unproven(facts, given.intervals, facts.slowest_s, lambda _: cutoff)
     return min([math.inf if given.cutoff is None else cutoff, *(bound for _, bound in open_ones)])
 
 
-def certified_stage_time(
-    instance: StagingInstance,
-    table: StageTable,
-    cost_factor: float,
-    slowest_s: float,
-    claimed_s: float | None,
-    data: Any,
-) -> float | None:
+def certified_stage_time(facts: Facts, claimed_s: float | None, data: Any) -> float | None:
     """Return the stage time below which the certificate proves that there is no plan [s per probe batch].
 
     Parameters
@@ -138,54 +152,46 @@ def certified_stage_time(
     bound
         Infinite if it proves that there is no plan; None if it is malformed.
     """
-    if certificate_fault(instance, data) is not None:
+    given = read_certificate(facts, data)
+    if isinstance(given, str):
         return None
-    given = StagingCertificate.model_validate(data)
-    last = slowest_s if claimed_s is None else math.nextafter(claimed_s, 0.0)
-    intervals = _cut(instance, given.intervals, last, lambda _: _most_usd(instance))
-    open_ones = _unproven(instance, table, cost_factor, intervals)
+    last = facts.slowest_s if claimed_s is None else math.nextafter(claimed_s, 0.0)
+    open_ones = unproven(facts, given.intervals, last, lambda _: facts.most_usd)
     return min([math.inf if claimed_s is None else claimed_s, *(one.low for one, _ in open_ones)])
 
 
-def _most_usd(instance: StagingInstance) -> float:
-    """Return a cost above which no plan keeps the cost limit."""
-    limit = instance.cost_limit_usd
-    return math.inf if limit is None else loosened(limit) * (1 + TOLERANCE)
-
-
-def _cut(
-    instance: StagingInstance,
+def unproven(
+    facts: Facts,
     given: Sequence[CertifiedInterval],
-    slowest_s: float,
+    last_s: float,
     cutoff: Callable[[float], float],
-) -> list[Interval]:
-    """Return the intervals up to the slowest stage time; what they leave over is one more, without prices.
+) -> list[tuple[Interval, float]]:
+    """Return the intervals that could not be shown, each with a bound on the cost of a plan in it.
 
-    `cutoff` says of the fast end of an interval below which cost a plan in it would refute the claim.
+    Parameters
+    ----------
+    last_s
+        The slowest stage time to be shown. What the intervals leave over is one more, without prices.
+    cutoff
+        Of the fast end of an interval: a plan in it that costs less would refute the claim.
     """
+    instance, limits = facts.instance, scarce(facts.instance)
     found: list[Interval] = []
     low = 0.0
-    limited = [kind.name for kind in instance.types if kind.limit is not None]
     for interval in given:
-        if low > slowest_s:
+        if low > last_s:
             break
-        prices = [interval.prices.get(name, 0.0) for name in limited]
+        prices = [interval.prices.get(name, 0.0) for name in facts.limited]
         if instance.hourly_budget_usd is not None:
             prices.append(interval.budget_price)
-        high = min(interval.until_s, slowest_s)
+        high = min(interval.until_s, last_s)
         found.append(Interval(low, high, np.array(prices), interval.counts_cost, cutoff(low)))
         low = math.nextafter(interval.until_s, math.inf)
-    if low <= slowest_s:
-        none = np.zeros(len(scarce(instance).most))
-        found.append(Interval(low, slowest_s, none, True, cutoff(low)))
-    return found
-
-
-def _unproven(
-    instance: StagingInstance, table: StageTable, cost_factor: float, intervals: list[Interval]
-) -> list[tuple[Interval, float]]:
-    cover = Cover(table, cost_factor, scarce(instance), instance.stage_rule == "maximal_runs")
-    return cover.unproven(intervals)
+    if low <= last_s:
+        found.append(Interval(low, last_s, np.zeros(len(limits.most)), True, cutoff(low)))
+    return Cover(facts.table, facts.cost_factor, limits, instance.stage_rule == "maximal_runs").unproven(
+        found
+    )
 
 
 def row_prices(instance: StagingInstance, prices: Floats) -> tuple[dict[str, float], float]:

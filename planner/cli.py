@@ -16,6 +16,7 @@ import typer
 from ..instances.errors import ClusterplanError, InstanceError, OptionError
 from .cli_fit import fits
 from .cli_inputs import generators, importers
+from .cli_pareto import pareto
 from .exit_codes import (
     FAILED,
     INTERRUPTED,
@@ -39,6 +40,13 @@ class Format(StrEnum):
     csv = "csv"
 
 
+class Provisioning(StrEnum):
+    """How units are found once types are chosen."""
+
+    load_balance = "load-balance"
+    exact = "exact"
+
+
 class Kind(StrEnum):
     """Kinds of document."""
 
@@ -47,6 +55,7 @@ class Kind(StrEnum):
     consolidation = "consolidation"
     catalogue = "catalogue"
     result = "result"
+    frontier = "frontier"
 
 
 class ModelFormat(StrEnum):
@@ -67,6 +76,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+app.command()(pareto)
 app.add_typer(importers, name="import")
 app.add_typer(generators, name="generate")
 app.add_typer(fits, name="fit")
@@ -127,6 +137,10 @@ def solve(
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Option of the method; may be repeated."),
     ] = None,
+    provisioning: Annotated[
+        Provisioning | None,
+        typer.Option(help="How HeterPS's methods find units. [default: load-balance]"),
+    ] = None,
     config: Annotated[Path | None, typer.Option(help="YAML file with options; those given here win.")] = None,
     format: Annotated[Format, typer.Option(help="How to print.")] = Format.table,
     output: Annotated[
@@ -151,7 +165,8 @@ def solve(
     }
     from .cli_options import merged_options
 
-    configured, options = merged_options(config, given, settings or [])
+    more = [f"provisioning={provisioning.value}"] if provisioning else []
+    configured, options = merged_options(config, given, [*(settings or []), *more])
     if output is not None:
         _write(output, "")
     if format is Format.csv:
@@ -261,10 +276,13 @@ def schema(kind: Annotated[Kind, typer.Argument(help="Which document.")]) -> Non
     import json
 
     from ..instances.document import DOCUMENTS
+    from pydantic import BaseModel
+
+    from ..solvers.frontier import Frontier
     from ..solvers.result import Result
 
-    model = Result if kind is Kind.result else DOCUMENTS[kind.value]
-    typer.echo(json.dumps(model.model_json_schema(), indent=2))
+    models: dict[str, type[BaseModel]] = {**DOCUMENTS, "result": Result, "frontier": Frontier}
+    typer.echo(json.dumps(models[kind.value].model_json_schema(), indent=2))
 
 
 @app.command()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from ..instances.errors import ClusterplanError, InstanceError, OptionError, UnavailableError
 
 if TYPE_CHECKING:
+    from ..solvers.frontier import Frontier
     from ..solvers.result import Result
 
 SOLVED, FAILED, USAGE, BAD_INSTANCE, INFEASIBLE, LIMIT_WITH_PLAN, LIMIT_NO_PLAN, NOT_VERIFIED = range(8)
@@ -36,6 +37,17 @@ def code_of_error(error: ClusterplanError) -> int:
     if isinstance(error, InstanceError):
         return BAD_INSTANCE
     return USAGE if isinstance(error, OptionError | UnavailableError) else FAILED
+
+
+def code_of_frontier(frontier: Frontier) -> int:
+    """Return the exit code that goes with a frontier."""
+    if frontier.status == "infeasible":
+        return INFEASIBLE
+    if frontier.limit == "interrupt":
+        return INTERRUPTED
+    if frontier.status == "partial":
+        return LIMIT_WITH_PLAN if frontier.points else LIMIT_NO_PLAN
+    return SOLVED
 
 
 def code_of_result(result: Result) -> int:

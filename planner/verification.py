@@ -19,6 +19,7 @@ from ..instances.errors import Fault, InstanceError
 from ..instances.fields import Model
 from ..instances.reading import fail, read_text
 from ..instances.validation import validated
+from ..solvers.frontier import Frontier
 from ..solvers.result import ObjectiveRecord, Result, plan_hash
 from ..solvers.run import contradiction, objective_records
 
@@ -232,10 +233,19 @@ def verify_stored(instance: Instance, data: dict[str, Any], source: str) -> Veri
         fault = f"the result is of kind {data['kind']}; the instance is of kind {instance.kind}"
         return Verification(instance=instance.name, ok=False, faults=(fault,))
     try:
+        if is_frontier(data):
+            from .pareto import verify_frontier
+
+            return verify_frontier(instance, validated(Frontier, data, source))
         return verify(instance, parse_result(data, source))
     except InstanceError as error:
         faults = tuple(f"{fault.path}: {fault.what}" for fault in error.faults)
         return Verification(instance=instance.name, ok=False, faults=faults)
+
+
+def is_frontier(data: dict[str, Any]) -> bool:
+    """Return whether stored data are a frontier and not a single result."""
+    return "points" in data
 
 
 def of_instance(instance: Instance, results: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -123,7 +123,7 @@ def conclude(
         build_s=outcome.build_s,
         seed=options.seed,
         options=options,
-        versions=_versions(),
+        versions=library_versions(),
         trace=tuple(outcome.trace),
         message=_with_advice(formulation, outcome, records[0].value if records else None, message),
         diagnosis=diagnosis if status == "infeasible" else None,
@@ -215,7 +215,8 @@ def objective_records(
     return tuple(records)
 
 
-def _versions() -> dict[str, str]:
+def library_versions() -> dict[str, str]:
+    """Return the versions that a result depends on."""
     from .. import __version__
 
     return {

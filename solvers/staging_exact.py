@@ -12,7 +12,6 @@ from ..formulations.staging_certificate import (
     CLOSE,
     LARGEST,
     CertifiedInterval,
-    StagingCertificate,
     row_prices,
 )
 from .base import Clock, Outcome, Solver
@@ -78,7 +77,17 @@ def certificate(
 ) -> dict[str, Any]:
     """Return the certificate of a bound; None stands for the claim that there is no plan."""
     sign = 1 if formulation.objectives[0].sense == "min" else -1
+    cutoff = None if bound is None else bound - sign * CLOSE * abs(bound)
+    return {"cutoff": cutoff, "intervals": intervals_of(formulation, cells, slowest_s)}
+
+
+def intervals_of(
+    formulation: StagingFormulation, cells: Sequence[Cell], slowest_s: float
+) -> list[dict[str, Any]]:
+    """Return the cells of a search, by rising stage time, as the intervals of a certificate."""
     intervals = []
+    if cells and cells[0].low > 0:
+        intervals.append(CertifiedInterval(until_s=math.nextafter(cells[0].low, 0.0)))
     for cell in cells:
         named, budget = row_prices(formulation.instance, cell.prices)
         # At the slowest stage time every run has one unit; from there on nothing changes.
@@ -86,7 +95,4 @@ def certificate(
         intervals.append(
             CertifiedInterval(until_s=until, prices=named, budget_price=budget, counts_cost=cell.counts_cost)
         )
-    if cells and cells[0].low > 0:
-        intervals.insert(0, CertifiedInterval(until_s=math.nextafter(cells[0].low, 0.0)))
-    cutoff = None if bound is None else bound - sign * CLOSE * abs(bound)
-    return StagingCertificate(cutoff=cutoff, intervals=tuple(intervals)).model_dump(exclude_defaults=True)
+    return [interval.model_dump(exclude_defaults=True) for interval in intervals]

@@ -1,0 +1,77 @@
+"""What the certificate of a frontier proves: by how much any plan can beat the points that are listed.
+
+The certificate is a list of intervals as for a single plan. In the interval that begins at stage time a, a
+plan matters if it costs less than the cheapest point that is as fast as a, less the part ε. Where no point is
+so fast any plan matters that costs no more than what was looked for.
+"""
+
+from __future__ import annotations
+
+import bisect
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .base import loosened
+from .staging import StagingFormulation
+from .staging_certificate import CLOSE, read_certificate, unproven
+
+
+@dataclass(frozen=True)
+class Corner:
+    """A point of the frontier: stage time and cost."""
+
+    time_s: float
+    cost_usd: float
+
+
+def certified_error(
+    formulation: StagingFormulation,
+    corners: Sequence[Corner],
+    error: float,
+    most_usd: float | None,
+    data: Any,
+) -> float | None:
+    """Return the part by which no plan within the most that is looked for beats the corners.
+
+    Parameters
+    ----------
+    corners
+        By rising stage time; each of a feasible plan.
+    error
+        ε that is claimed.
+    most_usd
+        Dearer plans do not matter; None: all do.
+    data
+        The intervals of the certificate, plain data.
+
+    Returns
+    -------
+    error
+        The claimed one, or the larger one that is proven; None if none is, or the data are malformed.
+    """
+    given = read_certificate(formulation.facts, {"intervals": data})
+    if isinstance(given, str):
+        return None
+    times = [corner.time_s for corner in corners]
+    least: list[float] = []
+    for corner in corners:
+        least.append(min(corner.cost_usd, least[-1]) if least else corner.cost_usd)
+    limits = [formulation.instance.cost_limit_usd, most_usd]
+    most = min((loosened(limit) for limit in limits if limit is not None), default=math.inf)
+
+    def cheapest(low: float) -> float:
+        at = bisect.bisect_right(times, low)
+        return least[at - 1] if at else math.inf
+
+    def cutoff(low: float) -> float:
+        return min(cheapest(low) * (1 - error - CLOSE), most)
+
+    worst = error
+    for interval, bound in unproven(formulation.facts, given.intervals, formulation.facts.slowest_s, cutoff):
+        reference = cheapest(interval.low)
+        if math.isinf(reference):
+            return None
+        worst = max(worst, 1 - bound / reference)
+    return worst
