@@ -275,9 +275,9 @@ def schema(kind: Annotated[Kind, typer.Argument(help="Which document.")]) -> Non
     """Print the JSON Schema of a document."""
     import json
 
-    from ..instances.document import DOCUMENTS
     from pydantic import BaseModel
 
+    from ..instances.document import DOCUMENTS
     from ..solvers.frontier import Frontier
     from ..solvers.result import Result
 
