@@ -34,10 +34,13 @@ class Core:
     ----------
     run, fast
         Of each column: the run, and whether it is its fast side.
+    complete
+        Whether what is left out reaches the cutoff.
     """
 
     run: Ints
     fast: Ints
+    complete: bool = True
 
     def __len__(self) -> int:
         return len(self.run)
@@ -60,21 +63,33 @@ class CoreAnswer:
     limit: Limit = "none"
 
 
-def core_of(runs: Runs, cell: Cell, prices: Floats, cutoff: float) -> Core:
-    """Return the columns whose cheapest priced chain stays below the cutoff."""
+def core_of(runs: Runs, cell: Cell, prices: Floats, cutoff: float, most: int | None = None) -> Core:
+    """Return the columns whose cheapest priced chain stays below the cutoff.
+
+    Parameters
+    ----------
+    most
+        If there are more, only so many with the cheapest chains: enough to find a plan, but not to prove
+        that there is none.
+    """
     weight = runs.weight(cell, prices)[None]
     _, reach = runs.chain.forward(weight)
     beside = runs.chain.beside(weight, reach)[0] - float(prices @ runs.rows.limit)
     unit = prices @ runs.row_of
-    columns = []
+    columns, values = [], []
     for fast, side in enumerate((cell.slow, cell.fast)):
-        near = np.flatnonzero(beside + side.cost + unit * side.units < cutoff)
+        value = beside + side.cost + unit * side.units
+        near = np.flatnonzero(value < cutoff)
+        if fast:
+            # A fast side that saves nothing is none.
+            near = near[cell.fast.cost[near] < cell.slow.cost[near]]
         columns.append(np.column_stack([near, np.full(len(near), fast)]))
+        values.append(value[near])
     found = np.concatenate(columns)
-    # Where both sides are the same way, one is enough; and a fast side that saves nothing is none.
-    run = found[:, 0]
-    idle = (found[:, 1] == 1) & (cell.fast.cost[run] >= cell.slow.cost[run])
-    return Core(run[~idle], found[~idle, 1])
+    if most is not None and len(found) > most:
+        found = found[np.argpartition(np.concatenate(values), most)[:most]]
+        return Core(found[:, 0], found[:, 1], complete=False)
+    return Core(found[:, 0], found[:, 1])
 
 
 def solve_core(

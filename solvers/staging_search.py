@@ -37,10 +37,12 @@ SMALL_CORE = 400
 """Columns of a core that is worth solving in an interval of any width."""
 NARROW = 1.02
 """Ratio of the ends of an interval below which every core is solved."""
-FIRST_REACHES = (0.05, 0.5, math.inf)
-"""How far above the bound a first plan is looked for, relatively."""
-FIRST_GAP = 0.02
-"""Relative distance to its bound at which a first plan will do."""
+FIRST_COLUMNS = (1000, 4000, 16_000, None)
+"""Columns of the cores in which a first plan is looked for."""
+FIRST_S = 10.0
+"""Seconds for each of them but the last, which has all columns."""
+ROUGH = 0.02
+"""Relative distance to its bound at which a plan will do where any matters."""
 FEW_RUNS = 2000
 """So few runs are not worth sorting out."""
 
@@ -230,28 +232,30 @@ class Search:
         cell.splits = _breakpoints(runs, cell, dual.paths[-1])
         core = core_of(runs, priced, priced.prices, cutoff if priced is cell else SHORT)
         if len(core) <= (SMALL_CORE if cell.high > NARROW * cell.low else MOST_COLUMNS):
-            self._solve_core(runs, cell, core, priced.prices, cutoff)
+            self._solve_core(runs, cell, core, priced.prices, cutoff, self.clock)
             if math.isinf(cell.bound):
                 cell.prices, cell.counts_cost = priced.prices, priced.counts_cost
 
     def _solve_core(
-        self, runs: Runs, cell: Cell, core: Core, prices: Floats, cutoff: float, gap: float = 0.0
+        self, runs: Runs, cell: Cell, core: Core, prices: Floats, cutoff: float, clock: Clock
     ) -> bool:
         """Set the bound of a cell by its core; return whether a chain within the limits was found."""
-        answer = None
+        answer, whatever = None, math.isinf(cutoff)
         try:
-            if math.isfinite(cutoff) and not gap:
-                answer = search_labels(runs, cell, core, prices, cutoff, self.clock)
-            # Where any plan matters, the first that HiGHS comes across will do.
-            rough = gap if math.isfinite(cutoff) else FIRST_GAP
-            answer = answer or solve_core(runs, cell, core, cutoff, self.options, self.clock, rough)
+            if not whatever:
+                answer = search_labels(runs, cell, core, prices, cutoff, clock)
+            if answer is None:
+                # Where any plan matters, a rough one will do.
+                gap = ROUGH if whatever else 0.0
+                answer = solve_core(runs, cell, core, cutoff, self.options, clock, gap)
         except BackendError as error:
             log.warning("a core could not be solved, which costs time but no plan: %s", error)
             return False
         if answer.limit == "interrupt":
             self.limit = "interrupt"
-        # What the core leaves out reaches the cutoff.
-        cell.bound = max(cell.bound, min(answer.bound, cutoff))
+        if core.complete:
+            # What the core leaves out reaches the cutoff.
+            cell.bound = max(cell.bound, min(answer.bound, cutoff))
         if answer.path is None:
             return False
         cell.splits = _breakpoints(runs, cell, answer.path)
@@ -273,24 +277,30 @@ class Search:
         side = runs.side(slowest, units, slowest)
         cell = Cell(slowest, slowest, side, side, np.zeros(len(runs.rows)))
         priced = without_costs(cell)
-        priced.prices = best_prices(runs, priced, SHORT, self.clock).prices
-        self._take_up(runs, [cell])
-        self.groups.clear()
-        self.closed.clear()
-        none = math.isinf(cell.bound)
-        for reach in FIRST_REACHES:
-            if none or self.goal.found or self.clock.expired:
+        short = best_prices(runs, priced, SHORT, self.clock)
+        priced.prices = short.prices
+        nowhere = replace(priced, low=self.fastest_s, bound=math.inf)
+        if short.bound >= SHORT:
+            return nowhere
+        dual = best_prices(runs, cell, math.inf, self.clock)
+        cell.prices, cell.bound = dual.prices, dual.bound
+        for path in (*short.paths, *dual.paths):
+            self._try(runs, cell, path)
+        for most in FIRST_COLUMNS:
+            if self.goal.found or self.clock.expired:
                 break
-            above = cell.bound + reach * max(abs(cell.bound), 1e-9)
-            core = core_of(runs, cell, cell.prices, above)
+            core = core_of(runs, cell, cell.prices, math.inf, most)
             if len(core) > MOST_COLUMNS:
                 break
-            none = not self._solve_core(runs, cell, core, cell.prices, above, FIRST_GAP) and math.isinf(
-                cell.bound
+            clock = (
+                Clock(FIRST_S)
+                if self.clock.remaining_s is None
+                else Clock(min(FIRST_S, self.clock.remaining_s))
             )
-        if not none:
-            return None
-        return replace(priced, low=self.fastest_s, bound=math.inf)
+            found = self._solve_core(runs, cell, core, cell.prices, math.inf, clock if most else self.clock)
+            if core.complete:
+                return nowhere if not found and math.isinf(cell.bound) else None
+        return None
 
     def _narrowed(self, runs: Runs, cells: list[Cell]) -> Group:
         """Return a group of cells, without the runs that none of them can use."""
