@@ -12,19 +12,14 @@ Run with `make bench-allocation`. Writes to `benchmarks/results/`:
 from __future__ import annotations
 
 import argparse
-import csv
 import json
-import resource
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+from common import FIGURES, RESULTS, in_own_process, peak_gib, say, store
 
-RESULTS = Path(__file__).parent / "results"
 SIZES = (10, 100, 1_000, 10_000, 100_000, 1_000_000)
 LIMIT_S = 30.0
 """Of every method but those that scale; one that misses it is not tried at larger sizes."""
@@ -96,9 +91,7 @@ def run_one(case: dict[str, Any]) -> dict[str, Any]:
     except clusterplan.ClusterplanError as error:
         return {"method": case["method"], "status": "refused", "limit": str(error)[:60]}
     total = time.perf_counter() - started
-    figures = {
-        key: getattr(result, key) for key in ("status", "limit", "objective", "bound", "gap", "certified_gap")
-    }
+    figures = {key: getattr(result, key) for key in FIGURES}
     figures |= {"method": case["method"], "build_s": result.build_s, "solve_s": total - result.build_s}
     figures |= {"total_s": total, "tasks": sum(e.ps + e.workers for e in result.plan or ())}
     if case["kind"] == "tight":
@@ -106,22 +99,14 @@ def run_one(case: dict[str, Any]) -> dict[str, Any]:
         verification = clusterplan.verify(instance, result)
         figures |= {"verify_s": time.perf_counter() - checked, "verified": verification.ok}
         figures["claimed"] = "; ".join(verification.claimed)
-    figures["peak_gib"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    figures["peak_gib"] = peak_gib()
     return figures
 
 
-def in_own_process(case: dict[str, Any]) -> dict[str, Any]:
-    """Run a case in a process of its own; one that dies or hangs is a row, not the end."""
-    command = [sys.executable, __file__, "--case", json.dumps(case)]
+def figures_of(case: dict[str, Any]) -> dict[str, Any]:
+    """Run a case in a process of its own and return its row."""
     patience = 3600 if case["method"] in SCALING else 4 * LIMIT_S
-    try:
-        answer = subprocess.run(command, capture_output=True, text=True, timeout=patience, check=False)  # noqa: S603 - this script
-    except subprocess.TimeoutExpired:
-        return {"method": case["method"], "status": "killed", "limit": f"after {patience:g} s"}
-    if answer.returncode:
-        return {"method": case["method"], "status": "died", "limit": f"exit {answer.returncode}"}
-    figures: dict[str, Any] = json.loads(answer.stdout.splitlines()[-1])
-    return figures
+    return {"method": case["method"], **in_own_process(__file__, case, patience)[-1]}
 
 
 def sweep(sizes: tuple[int, ...]) -> Iterator[dict[str, Any]]:
@@ -133,7 +118,7 @@ def sweep(sizes: tuple[int, ...]) -> Iterator[dict[str, Any]]:
                 if (method, resources) in given_up:
                     continue
                 case = {"kind": "sweep", "arguments": [jobs, resources], "method": method}
-                row = {"jobs": jobs, "resources": resources, **in_own_process(case)}
+                row = {"jobs": jobs, "resources": resources, **figures_of(case)}
                 late = row["status"] in ("refused", "killed", "died") or row["total_s"] > 0.9 * LIMIT_S
                 if late and method not in SCALING:
                     given_up.add((method, resources))
@@ -145,30 +130,14 @@ def tight() -> Iterator[dict[str, Any]]:
     for resources in (3, 4):
         for seed in TIGHT_SEEDS:
             case = {"kind": "tight", "arguments": [200, resources, seed], "method": "exact"}
-            yield {"jobs": 200, "resources": resources, "seed": seed, **in_own_process(case)}
+            yield {"jobs": 200, "resources": resources, "seed": seed, **figures_of(case)}
 
 
 def paper() -> Iterator[dict[str, Any]]:
     """Yield a row for each heuristic on the paper's case, and for what is best."""
     for method in ("marginal-gain", "marginal-gain-joint", "exact"):
         case = {"kind": "paper", "arguments": [], "method": method}
-        yield {"jobs": 4_000, "resources": 3, **in_own_process(case)}
-
-
-def store(name: str, rows: Iterator[dict[str, Any]], columns: tuple[str, ...]) -> None:
-    """Write the rows as they come, and show them."""
-    RESULTS.mkdir(exist_ok=True)
-    with (RESULTS / f"{name}.csv").open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, columns, extrasaction="ignore", lineterminator="\n")
-        writer.writeheader()
-        for row in rows:
-            shown = {
-                k: f"{v:.6g}" if isinstance(v, float) and k.endswith(("_s", "gib", "gap")) else v
-                for k, v in row.items()
-            }
-            writer.writerow(shown)
-            file.flush()
-            print("  ".join(f"{column}={shown.get(column, '')}" for column in columns), flush=True)
+        yield {"jobs": 4_000, "resources": 3, **figures_of(case)}
 
 
 def main() -> None:
@@ -179,7 +148,7 @@ def main() -> None:
     parser.add_argument("--largest", type=int, default=SIZES[-1], help="most jobs of the sweep")
     given = parser.parse_args()
     if given.case:
-        print(json.dumps(run_one(json.loads(given.case))))
+        say(run_one(json.loads(given.case)))
         return
     parts = given.part or ["tight", "paper", "sweep", "report"]
     if "tight" in parts:
