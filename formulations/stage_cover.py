@@ -13,7 +13,7 @@ sums get a margin on the side that weakens the bound.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,7 +26,9 @@ MARGIN = 1e-12
 FEWER = 1e-9
 """Units are first underestimated by this part, then corrected by the very time that counts."""
 CHUNK = 1 << 15
-"""Runs worked on at a time."""
+"""Counts worked on at a time."""
+AT_ONCE = 200_000
+"""Runs times intervals that are evaluated together."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class _Ways:
-    """How the runs can be used in an interval at least; arrays of shape (n,)."""
+    """How the runs can be used in some intervals at least; arrays of shape (B, n)."""
 
     fast_units: Floats
     fast_cost: Floats
@@ -69,7 +71,7 @@ class _Ways:
 
 
 class Cover:
-    """Proves intervals one after another.
+    """Proves intervals.
 
     Parameters
     ----------
@@ -87,33 +89,42 @@ class Cover:
     def unproven(self, intervals: Sequence[Interval]) -> list[tuple[Interval, float]]:
         """Return the intervals that could not be shown, each with a bound on the cost of a plan in it.
 
-        Neighbouring intervals are first tried together: what is far from the cutoff needs no cutting up,
-        and what no plan below the cutoff can use there is not looked at again in the parts.
+        Where there is much to do, neighbouring intervals are first tried together: what is far from the
+        cutoff needs no cutting up, and what no plan below the cutoff can use there is not looked at again.
         """
-        found: list[tuple[Interval, float]] = []
-        able = np.flatnonzero(np.isfinite(self.table.serial))
-        pending: list[tuple[int, int, Ints]] = [(0, len(intervals), able)] if intervals else []
+        table, found = self.table, []
+        order = np.lexsort((table.first, table.kind, table.last))
+        pending = [(list(intervals), order[np.isfinite(table.serial[order])])] if intervals else []
         while pending:
-            start, end, runs = pending.pop()
-            whole = _joined(intervals[start:end])
-            bound, rest = self._bound(whole, runs)
-            if bound >= whole.cutoff:
+            group, runs = pending.pop()
+            if len(group) > 1 and len(group) * len(runs) > AT_ONCE:
+                whole = _joined(group)
+                bounds, weight, reach = self._bounds([whole], runs)
+                if bounds[0] < whole.cutoff:
+                    rest, middle = self._useful(whole, runs, weight[0], reach[0]), len(group) // 2
+                    pending += [(group[:middle], rest), (group[middle:], rest)]
                 continue
-            if end - start > 1:
-                middle = (start + end) // 2
-                pending += [(start, middle, rest), (middle, end, rest)]
-            elif not self._searched(whole, rest):
-                found.append((whole, bound if whole.counts_cost else -math.inf))
+            bounds, weight, reach = self._bounds(group, runs)
+            for i, interval in enumerate(group):
+                if bounds[i] < interval.cutoff:
+                    rest = self._useful(interval, runs, weight[i], reach[i])
+                    if not self._searched(interval, rest):
+                        found.append((interval, bounds[i]))
         return found
 
-    def _units(self, runs: Ints, time_s: float) -> Floats:
-        """Return a count that no faster use of a run falls below, infinite where there is none."""
-        table, result = self.table, np.empty(len(runs))
-        for start in range(0, len(runs), CHUNK):
-            own = runs[start : start + CHUNK]
+    def _units(self, runs: Ints, time_s: Floats) -> Floats:
+        """Return counts that no faster use of a run falls below, infinite where there is none.
+
+        Shape (B, n) for times of shape (B,).
+        """
+        table, result = self.table, np.empty((len(time_s), len(runs)))
+        time_s = time_s[:, None]
+        size = max(1, CHUNK // len(time_s))
+        for start in range(0, len(runs), size):
+            own = runs[start : start + size]
             serial, parallel = table.serial[own], table.parallel[own]
             comm_serial, comm_parallel = table.comm_serial[own], table.comm_parallel[own]
-            tiny = max(1e-15 * time_s, 1e-300)
+            tiny = np.maximum(1e-15 * time_s, 1e-300)
             least = np.maximum(
                 parallel / (np.maximum(time_s - serial, 0.0) + tiny),
                 comm_parallel / (np.maximum(time_s - comm_serial, 0.0) + tiny),
@@ -122,103 +133,126 @@ class Cover:
             for _ in range(2):
                 time = np.maximum(serial + parallel / units, comm_serial + comm_parallel / units)
                 units += time > time_s
-            never = (serial > time_s) | (comm_serial > time_s) | (units > table.limit[table.kind[own]])
-            units[never | (units > MOST_UNITS)] = np.inf
-            result[start : start + CHUNK] = units
+            most = np.minimum(table.limit[table.kind[own]], MOST_UNITS)
+            units[(serial > time_s) | (comm_serial > time_s) | (units > most)] = np.inf
+            result[:, start : start + size] = units
         return result
 
-    def _ways(self, interval: Interval, runs: Ints) -> _Ways:
-        table, low = self.table, interval.low
-        rate = self.rate[table.kind[runs]] * interval.counts_cost
+    def _ways(self, intervals: Sequence[Interval], runs: Ints) -> _Ways:
+        table = self.table
+        low = np.array([interval.low for interval in intervals])
+        high = np.array([interval.high for interval in intervals])
+        counts = np.array([[float(interval.counts_cost)] for interval in intervals])
+        rate = self.rate[table.kind[runs]] * counts
         sides = []
-        for end in (low, interval.high):
+        for end in (low, high):
             units = self._units(runs, end)
             able = np.isfinite(units)
             units[~able] = 1.0
             compute = table.serial[runs] + table.parallel[runs] / units
             time = np.maximum(compute, table.comm_serial[runs] + table.comm_parallel[runs] / units)
-            sides += [units, np.where(able, rate * units * np.maximum(time, low), np.inf)]
+            sides += [units, np.where(able, rate * units * np.maximum(time, low[:, None]), np.inf)]
         return _Ways(*sides)
 
-    def _bound(self, interval: Interval, runs: Ints) -> tuple[float, Ints]:
-        """Return the price bound, rounded down, and the runs that a plan below the cutoff may use."""
-        ways = self._ways(interval, runs)
-        unit = interval.prices @ self.limits.weight[:, self.table.kind[runs]]
-        weight = np.minimum(ways.fast_cost + unit * ways.fast_units, ways.slow_cost + unit * ways.slow_units)
-        used = np.isfinite(weight)
-        runs, weight = runs[used], weight[used]
-        reach, whole = self._forward(runs, weight)
-        if math.isinf(whole):
-            return math.inf, runs[:0]
+    def _weights(self, intervals: Sequence[Interval], runs: Ints) -> Floats:
+        """Return the least priced cost of each run in each interval, shape (B, n)."""
+        ways = self._ways(intervals, runs)
+        unit = np.array([interval.prices for interval in intervals]) @ self.limits.weight
+        unit = unit[:, self.table.kind[runs]]
+        return np.minimum(ways.fast_cost + unit * ways.fast_units, ways.slow_cost + unit * ways.slow_units)
+
+    def _bounds(self, intervals: Sequence[Interval], runs: Ints) -> tuple[list[float], Floats, Floats]:
+        """Return the price bounds, rounded down, with the weights of the runs and of the ways to each layer.
+
+        A bound is infinite if there is no plan, and −∞ if nothing is shown.
+        """
+        weight = self._weights(intervals, runs)
+        whole, reach = self._forward(runs, weight)
+        found = []
+        for interval, least in zip(intervals, whole.tolist(), strict=True):
+            spare = float(interval.prices @ self.limits.most)
+            bound = least - spare - MARGIN * (least + spare) if math.isfinite(least) else math.inf
+            if not interval.counts_cost:
+                bound = math.inf if bound > 0 else -math.inf
+            found.append(bound)
+        return found, weight, reach
+
+    def _useful(self, interval: Interval, runs: Ints, weight: Floats, reach: Floats) -> Ints:
+        """Return the runs that a plan below the cutoff may use in an interval."""
         spare = float(interval.prices @ self.limits.most)
-        bound = whole - spare - MARGIN * (whole + spare)
-        if not interval.counts_cost:
-            bound = math.inf if bound > 0 else -math.inf
         edge = (interval.cutoff if interval.counts_cost else 0.0) + spare
-        if bound >= interval.cutoff:
-            return bound, runs[:0]
         through = self._beside(runs, weight, reach) + weight
         near = through * (1 - MARGIN) - MARGIN * spare <= edge + MARGIN * abs(edge)
-        return bound, runs[near & np.isfinite(through)]
+        kept: Ints = runs[near & np.isfinite(through)]
+        return kept
 
-    def _forward(self, runs: Ints, weight: Floats) -> tuple[Floats, float]:
-        """Return the least weight of chains that end before each layer and may go on with each type."""
-        table, size = self.table, self.table.layers
-        reach = np.full((size + 1, self.kinds), np.inf)
-        reach[0] = 0.0
+    def _forward(self, runs: Ints, weight: Floats) -> tuple[Floats, Floats]:
+        """Return the least weight of whole chains, and of those that end before each layer.
+
+        Shapes (B,) and (B, L + 1, T): of chains that may go on with a type.
+        """
+        table, count = self.table, len(weight)
         last, first, kind = table.last[runs], table.first[runs], table.kind[runs]
-        layers, starts = np.unique(last, return_index=True)
-        arrive, whole = np.empty(self.kinds), math.inf
-        for layer, start, end in _slices(layers, starts, len(runs)):
-            own = slice(start, end)
-            arrive.fill(math.inf)
-            np.minimum.at(arrive, kind[own], weight[own] + reach[first[own], kind[own]])
-            if layer == size - 1:
-                whole = float(arrive.min())
-            self._spread(arrive, reach[layer + 1])
-        return reach, whole
+        reach = np.full((count, table.layers + 1, self.kinds), np.inf)
+        reach[:, 0] = 0.0
+        whole = np.full(count, np.inf)
+        # Runs of one type that end at one layer stand together.
+        begin = np.flatnonzero(np.diff(last * self.kinds + kind, prepend=-1))
+        group = kind[begin]
+        for layer, mine in _slices(last[begin]):
+            own = slice(begin[mine.start], begin[mine.stop] if mine.stop < len(begin) else len(runs))
+            ways = weight[:, own] + reach[:, first[own], kind[own]]
+            arrive = np.full((count, self.kinds), np.inf)
+            arrive[:, group[mine]] = np.minimum.reduceat(ways, begin[mine] - own.start, axis=1)
+            if layer == table.layers - 1:
+                whole = arrive.min(axis=1)
+            reach[:, layer + 1] = self._others(arrive)
+        return whole, reach
 
     def _beside(self, runs: Ints, weight: Floats, reach: Floats) -> Floats:
-        """Return the least weight of what goes before and after each run."""
-        table, size = self.table, self.table.layers
+        """Return the least weight of what goes before and after each run, shape (n,)."""
+        table = self.table
         first, last, kind = table.first[runs], table.last[runs], table.kind[runs]
+        rest = np.full((table.layers + 1, self.kinds), np.inf)
+        rest[table.layers] = 0.0
         order = np.argsort(first, kind="stable")
-        rest = np.full((size + 1, self.kinds), np.inf)
-        rest[size] = 0.0
-        layers, starts = np.unique(first[order], return_index=True)
-        for layer, start, end in reversed(_slices(layers, starts, len(runs))):
-            own = order[start:end]
-            leave = np.full(self.kinds, math.inf)
+        for layer, place in reversed(list(_slices(first[order]))):
+            own = order[place]
+            leave = np.full(self.kinds, np.inf)
             np.minimum.at(leave, kind[own], weight[own] + rest[last[own] + 1, kind[own]])
-            self._spread(leave, rest[layer])
+            rest[layer] = self._others(leave[None])[0]
         result: Floats = reach[first, kind] + rest[last + 1, kind]
         return result
 
-    def _spread(self, least: Floats, onward: Floats) -> None:
-        """Set for each type the least over the types that may be its neighbour."""
-        best = int(least.argmin())
-        onward.fill(least[best])
-        if self.apart:
-            least[best] = math.inf
-            onward[best] = least.min()
+    def _others(self, least: Floats) -> Floats:
+        """Return for each type the least over the types that may be its neighbour, shape (B, T)."""
+        if not self.apart:
+            return np.repeat(least.min(axis=1, keepdims=True), self.kinds, axis=1)
+        rows, best = np.arange(len(least)), least.argmin(axis=1)
+        result = np.repeat(least[rows, best][:, None], self.kinds, axis=1)
+        without = least.copy()
+        without[rows, best] = np.inf
+        result[rows, best] = without.min(axis=1)
+        return result
 
     def _searched(self, interval: Interval, runs: Ints) -> bool:
         """Look through all chains of the runs that are left; return whether none is below the cutoff."""
         if not len(self.limits.most):
             return False  # the shortest path has said all there is to say
-        ways = self._ways(interval, runs)
+        ways, table = self._ways([interval], runs), self.table
         both = np.concatenate([runs, runs])
-        cost = np.concatenate([ways.fast_cost, ways.slow_cost])
+        cost = np.concatenate([ways.fast_cost[0], ways.slow_cost[0]])
+        units = np.concatenate([ways.fast_units[0], ways.slow_units[0]])
         usable = np.isfinite(cost)
-        usable[: len(runs)] &= (ways.fast_cost < ways.slow_cost) | (ways.fast_units < ways.slow_units)
-        both, table = both[usable], self.table
+        better = (ways.fast_cost < ways.slow_cost) | (ways.fast_units < ways.slow_units)
+        usable[: len(runs)] &= better[0]
+        both = both[usable]
         options = Options(
             table.first[both],
             table.last[both] + 1,
             table.kind[both],
             cost[usable],
-            np.concatenate([ways.fast_units, ways.slow_units])[usable]
-            * self.limits.weight[:, table.kind[both]],
+            units[usable] * self.limits.weight[:, table.kind[both]],
         )
         chains = Chains(options, table.layers, self.kinds if self.apart else 0, self.limits.most)
         cutoff = interval.cutoff if interval.counts_cost else math.inf
@@ -232,7 +266,9 @@ def _joined(intervals: Sequence[Interval]) -> Interval:
     return Interval(intervals[0].low, intervals[-1].high, middle.prices, middle.counts_cost, cutoff)
 
 
-def _slices(layers: Ints, starts: Ints, count: int) -> list[tuple[int, int, int]]:
-    """Return for each layer where its runs begin and end."""
-    edges = [*starts.tolist(), count]
-    return list(zip(layers.tolist(), edges, edges[1:], strict=False))
+def _slices(sorted_layers: Ints) -> Iterator[tuple[int, slice]]:
+    """Yield each layer that occurs, and where."""
+    layers, starts = np.unique(sorted_layers, return_index=True)
+    edges = [*starts.tolist(), len(sorted_layers)]
+    for layer, start, end in zip(layers.tolist(), edges, edges[1:], strict=False):
+        yield layer, slice(start, end)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import platform
+from functools import cache
 from importlib import metadata
 from typing import Any
 
@@ -215,6 +216,7 @@ def objective_records(
     return tuple(records)
 
 
+@cache
 def library_versions() -> dict[str, str]:
     """Return the versions that a result depends on."""
     from .. import __version__

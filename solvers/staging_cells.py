@@ -199,6 +199,10 @@ class Runs:
         unit: Floats = prices @ self.row_of
         return np.minimum(fast.cost + unit * fast.units, slow.cost + unit * slow.units)
 
+    def fits(self, runs: Ints, units: Floats) -> bool:
+        """Return whether some runs keep all limits with these units."""
+        return not len(self.rows) or bool((self.taken(runs, units) <= self.rows.limit).all())
+
     def taken(self, runs: Ints, units: Floats) -> Floats:
         """Return what some runs take of each row with these units, shape (R,)."""
         result: Floats = self.row_of[:, runs] @ units

@@ -202,7 +202,8 @@ class Search:
                     path = runs.chain.cheapest(weight[i], reach[i])
                     cell.splits = _breakpoints(runs, cell, path)
                     self._try(runs, cell, path)
-                    if len(runs.rows):
+                    # Where the cheapest chain keeps the limits, no prices can raise the bound.
+                    if cell.prices.any() or not runs.fits(path, cell.slow.units[path]):
                         self._press(runs, cell)
             still = self._still_open(batch)
             if still and len(runs) < FEW_RUNS:
@@ -276,6 +277,12 @@ class Search:
         units = runs.times.fewest_units(np.array([slowest]))[0]
         side = runs.side(slowest, units, slowest)
         cell = Cell(slowest, slowest, side, side, np.zeros(len(runs.rows)))
+        weight = runs.weight(cell, cell.prices)
+        whole, reach = runs.chain.forward(weight[None])
+        if math.isfinite(whole[0]):
+            self._try(runs, cell, runs.chain.cheapest(weight, reach[0]))
+        if self.goal.found:
+            return None
         priced = without_costs(cell)
         short = best_prices(runs, priced, SHORT, self.clock)
         priced.prices = short.prices
@@ -322,8 +329,7 @@ class Search:
         taus = times.time_s(units).max(axis=1)
         costs = taus * (units @ runs.rate[path])
         for time, cost, count in zip(taus.tolist(), costs.tolist(), units, strict=True):
-            fits = (runs.taken(path, count) <= runs.rows.limit).all()
-            if fits and self.goal.offer(Candidate(time, cost, runs.place[path], count)):
+            if runs.fits(path, count) and self.goal.offer(Candidate(time, cost, runs.place[path], count)):
                 self._note(cost, time)
 
 
