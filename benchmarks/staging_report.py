@@ -91,7 +91,7 @@ def write_report(folder: Path) -> None:
             sweep[
                 [
                     *("layers", "types", "limits", "method", "status", "limit", "objective", "bound", "gap"),
-                    *("certified_gap", "build_s", "solve_s", "total_s", "peak_gib"),
+                    *("certified_gap", "build_s", "solve_s", "check_s", "total_s", "peak_gib"),
                 ]
             ].assign(limit=sweep["limit"].fillna("–"))
         ),
