@@ -1,10 +1,9 @@
 """The checker's own bound on every plan whose stage time lies in an interval, at given prices.
 
-A plan with stage time τ in [a, b] uses each of its runs of layers with k units, ET(k) ≤ τ. Let k(τ) be the
-fewest. Either k ≥ k(a), or k(b) ≤ k < k(a). Because k·ET(k) does not fall with k, a run with at least k units
-costs at least κ·π·k·max(a, ET(k)), so these are two ways, and every use of a run is one or dearer. With
-prices y ≥ 0 on what units take of the limits, a shortest path over the cheaper of both, less y·limit, is a
-bound on the plan's cost; leaving costs out, a positive one shows that there is no plan.
+A plan with stage time τ in [a, b] uses each of its runs of layers with k units, ET(k) ≤ τ, so with at least
+k(b), the fewest for b. It pays κ·π·k·τ for it, and because k·ET(k) does not fall with k that is at least
+κ·π·k(b)·max(a, ET(k(b))). With prices y ≥ 0 on what units take of the limits, a shortest path at these costs,
+less y·limit, is a bound on the plan's cost; leaving costs out, a positive one shows that there is no plan.
 
 Everything is evaluated here from the table of stage times alone. Fewest units are rounded down, never up;
 sums get a margin on the side that weakens the bound.
@@ -58,16 +57,6 @@ class Limits:
 
     weight: Floats
     most: Floats
-
-
-@dataclass(frozen=True)
-class _Ways:
-    """How the runs can be used in some intervals at least; arrays of shape (B, n)."""
-
-    fast_units: Floats
-    fast_cost: Floats
-    slow_units: Floats
-    slow_cost: Floats
 
 
 class Cover:
@@ -138,28 +127,25 @@ class Cover:
             result[:, start : start + size] = units
         return result
 
-    def _ways(self, intervals: Sequence[Interval], runs: Ints) -> _Ways:
+    def _least(self, intervals: Sequence[Interval], runs: Ints) -> tuple[Floats, Floats]:
+        """Return the fewest units and the least cost of each run in each interval, shapes (B, n)."""
         table = self.table
-        low = np.array([interval.low for interval in intervals])
-        high = np.array([interval.high for interval in intervals])
+        low = np.array([[interval.low] for interval in intervals])
         counts = np.array([[float(interval.counts_cost)] for interval in intervals])
-        rate = self.rate[table.kind[runs]] * counts
-        sides = []
-        for end in (low, high):
-            units = self._units(runs, end)
-            able = np.isfinite(units)
-            units[~able] = 1.0
-            compute = table.serial[runs] + table.parallel[runs] / units
-            time = np.maximum(compute, table.comm_serial[runs] + table.comm_parallel[runs] / units)
-            sides += [units, np.where(able, rate * units * np.maximum(time, low[:, None]), np.inf)]
-        return _Ways(*sides)
+        units = self._units(runs, np.array([interval.high for interval in intervals]))
+        able = np.isfinite(units)
+        units[~able] = 1.0
+        compute = table.serial[runs] + table.parallel[runs] / units
+        time = np.maximum(compute, table.comm_serial[runs] + table.comm_parallel[runs] / units)
+        cost = self.rate[table.kind[runs]] * counts * units * np.maximum(time, low)
+        return units, np.where(able, cost, np.inf)
 
     def _weights(self, intervals: Sequence[Interval], runs: Ints) -> Floats:
-        """Return the least priced cost of each run in each interval, shape (B, n)."""
-        ways = self._ways(intervals, runs)
+        """Return the priced cost of each run in each interval, shape (B, n)."""
+        units, cost = self._least(intervals, runs)
         unit = np.array([interval.prices for interval in intervals]) @ self.limits.weight
-        unit = unit[:, self.table.kind[runs]]
-        return np.minimum(ways.fast_cost + unit * ways.fast_units, ways.slow_cost + unit * ways.slow_units)
+        weight: Floats = cost + unit[:, self.table.kind[runs]] * units
+        return weight
 
     def _bounds(self, intervals: Sequence[Interval], runs: Ints) -> tuple[list[float], Floats, Floats]:
         """Return the price bounds, rounded down, with the weights of the runs and of the ways to each layer.
@@ -239,21 +225,11 @@ class Cover:
         """Look through all chains of the runs that are left; return whether none is below the cutoff."""
         if not len(self.limits.most):
             return False  # the shortest path has said all there is to say
-        ways, table = self._ways([interval], runs), self.table
-        both = np.concatenate([runs, runs])
-        cost = np.concatenate([ways.fast_cost[0], ways.slow_cost[0]])
-        units = np.concatenate([ways.fast_units[0], ways.slow_units[0]])
-        usable = np.isfinite(cost)
-        better = (ways.fast_cost < ways.slow_cost) | (ways.fast_units < ways.slow_units)
-        usable[: len(runs)] &= better[0]
-        both = both[usable]
-        options = Options(
-            table.first[both],
-            table.last[both] + 1,
-            table.kind[both],
-            cost[usable],
-            units[usable] * self.limits.weight[:, table.kind[both]],
-        )
+        units, cost = self._least([interval], runs)
+        table, usable = self.table, np.isfinite(cost[0])
+        kept = runs[usable]
+        taken = units[0][usable] * self.limits.weight[:, table.kind[kept]]
+        options = Options(table.first[kept], table.last[kept] + 1, table.kind[kept], cost[0][usable], taken)
         chains = Chains(options, table.layers, self.kinds if self.apart else 0, self.limits.most)
         cutoff = interval.cutoff if interval.counts_cost else math.inf
         return none_below(chains, interval.prices, cutoff) is True

@@ -1,20 +1,18 @@
 """Intervals of the stage time, and what a stage costs at least within one.
 
-For a stage time τ a run of layers needs k(τ) units, a falling step function, and costs κ·π·τ·k(τ). While k
-stays the same that rises with τ, and k·ET(k) does not fall with k. So on an interval [a, b] every plan uses
-a run in one of two ways, or in a dearer one:
+For a stage time τ a run of layers needs k(τ) units, a falling step function, and costs κ·π·τ·k(τ). In an
+interval [a, b] it has at least k(b) units, and because k·ET(k) does not fall with k it costs at least
 
-    slow side   k(b) units, from max(a, ET(k(b))) on: cost ≥ κ·π·k(b)·max(a, ET(k(b)))
-    fast side   k(a) units, from a on:                cost ≥ κ·π·k(a)·a
+    κ·π·k(b)·max(a, ET(k(b)))
 
-A chain of runs at these costs is a relaxation of all plans in the interval, and prices on units may be added
-to either way. It is exact where the interval is short enough that no k changes within.
+A chain of runs at these costs and units is a relaxation of all plans in the interval, and prices on units may
+be added. It is exact where the interval is short enough that no k changes within.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,26 +64,6 @@ class Rows:
 
 
 @dataclass
-class Side:
-    """One of the two ways in which runs are used in an interval; arrays of shape (n,).
-
-    Attributes
-    ----------
-    units
-        1 where a run cannot be used.
-    cost
-        Least cost [USD], infinite where a run cannot be used.
-    """
-
-    units: Floats
-    cost: Floats
-
-    def only(self, keep: NDArray[np.bool_] | Ints) -> Side:
-        """Return the side of some of the runs."""
-        return Side(self.units[keep], self.cost[keep])
-
-
-@dataclass
 class Cell:
     """One interval of the stage time.
 
@@ -93,6 +71,10 @@ class Cell:
     ----------
     low, high
         Both belong to it [s per probe batch].
+    units
+        Fewest units of every run, k(high), shape (n,); 1 where a run cannot be used.
+    cost
+        Least cost of every run [USD], shape (n,); infinite where a run cannot be used.
     prices
         Of each row [USD per unit], shape (R,).
     counts_cost
@@ -105,8 +87,8 @@ class Cell:
 
     low: float
     high: float
-    fast: Side
-    slow: Side
+    units: Floats
+    cost: Floats
     prices: Floats
     counts_cost: bool = True
     bound: float = -math.inf
@@ -114,7 +96,12 @@ class Cell:
 
     def keep_only(self, keep: NDArray[np.bool_]) -> None:
         """Forget the other runs."""
-        self.fast, self.slow = self.fast.only(keep), self.slow.only(keep)
+        self.units, self.cost = self.units[keep], self.cost[keep]
+
+    def without_costs(self) -> Cell:
+        """Return the cell in which runs only take units."""
+        free = np.where(np.isinf(self.cost), np.inf, 0.0)
+        return replace(self, cost=free, prices=np.zeros_like(self.prices), counts_cost=False)
 
 
 @dataclass
@@ -166,13 +153,13 @@ class Runs:
     def __len__(self) -> int:
         return len(self.place)
 
-    def side(self, time_s: float, units: Floats, low: float) -> Side:
-        """Return the way to use every run with the fewest units for τ = `time_s`, from τ = low on.
+    def cell(self, low: float, high: float, units: Floats, prices: Floats) -> Cell:
+        """Return a cell.
 
         Parameters
         ----------
         units
-            k(time_s), shape (n,), infinite where there is none; is overwritten.
+            k(high), shape (n,), infinite where there is none; is overwritten.
         """
         cost = np.empty(len(units))
         for start in range(0, len(units), CHUNK):
@@ -180,24 +167,27 @@ class Runs:
             able = np.isfinite(units[part])
             units[part][~able] = 1.0
             spent = self.rate[part] * units[part]
-            if time_s > low:
-                spent *= np.maximum(low, self.times.only(part).time_s(units[part]))
-            else:
-                spent *= low
+            spent *= np.maximum(low, self.times.only(part).time_s(units[part]))
             cost[part] = np.where(able, spent, np.inf)
-        return Side(units, cost)
+        return Cell(low, high, units, cost, prices)
 
-    def later(self, side: Side, low: float) -> Side:
-        """Return the slow side of an interval that begins later."""
-        return Side(side.units, np.maximum(side.cost, self.rate * low * side.units))
+    def later(self, cell: Cell, low: float) -> Cell:
+        """Return the part of a cell from a later stage time on."""
+        return Cell(
+            low, cell.high, cell.units, np.maximum(cell.cost, self.rate * low * cell.units), cell.prices
+        )
 
     def weight(self, cell: Cell, prices: Floats) -> Floats:
-        """Return the least priced cost of every run in a cell, shape (n,)."""
-        fast, slow = cell.fast, cell.slow
+        """Return the priced cost of every run in a cell, shape (n,)."""
         if not prices.any():
-            return np.minimum(fast.cost, slow.cost)
-        unit: Floats = prices @ self.row_of
-        return np.minimum(fast.cost + unit * fast.units, slow.cost + unit * slow.units)
+            return cell.cost
+        weight: Floats = cell.cost + (prices @ self.row_of) * cell.units
+        return weight
+
+    def breakpoints(self, cell: Cell, path: Ints) -> Floats:
+        """Return the stage times within a cell at which a run of the path begins to need fewer units."""
+        times = self.times.only(path).time_s(cell.units[path])
+        return np.unique(times[times > cell.low])
 
     def fits(self, runs: Ints, units: Floats) -> bool:
         """Return whether some runs keep all limits with these units."""

@@ -1,8 +1,8 @@
 """What prices leave open in one interval of the stage time, as a small flow problem on HiGHS.
 
-Columns are the two sides of the runs that may still be part of a plan below the cutoff. One unit flows from
-the first layer to the last; where neighbours have to differ in type, those of a type that end before a layer
-and those that begin at it are together no more than all that end there, which says the same for whole flows.
+Columns are the runs that may still be part of a plan below the cutoff. One unit flows from the first layer to
+the last; where neighbours have to differ in type, those of a type that end before a layer and those that
+begin at it are together no more than all that end there, which says the same for whole flows.
 """
 
 from __future__ import annotations
@@ -28,18 +28,17 @@ MOST_COLUMNS = 20_000
 
 @dataclass(frozen=True)
 class Core:
-    """The columns that are left.
+    """The runs that are left.
 
     Attributes
     ----------
-    run, fast
-        Of each column: the run, and whether it is its fast side.
+    run
+        Place of each.
     complete
         Whether what is left out reaches the cutoff.
     """
 
     run: Ints
-    fast: Ints
     complete: bool = True
 
     def __len__(self) -> int:
@@ -64,7 +63,7 @@ class CoreAnswer:
 
 
 def core_of(runs: Runs, cell: Cell, prices: Floats, cutoff: float, most: int | None = None) -> Core:
-    """Return the columns whose cheapest priced chain stays below the cutoff.
+    """Return the runs whose cheapest priced chain stays below the cutoff.
 
     Parameters
     ----------
@@ -74,22 +73,11 @@ def core_of(runs: Runs, cell: Cell, prices: Floats, cutoff: float, most: int | N
     """
     weight = runs.weight(cell, prices)[None]
     _, reach = runs.chain.forward(weight)
-    beside = runs.chain.beside(weight, reach)[0] - float(prices @ runs.rows.limit)
-    unit = prices @ runs.row_of
-    columns, values = [], []
-    for fast, side in enumerate((cell.slow, cell.fast)):
-        value = beside + side.cost + unit * side.units
-        near = np.flatnonzero(value < cutoff)
-        if fast:
-            # A fast side that saves nothing is none.
-            near = near[cell.fast.cost[near] < cell.slow.cost[near]]
-        columns.append(np.column_stack([near, np.full(len(near), fast)]))
-        values.append(value[near])
-    found = np.concatenate(columns)
-    if most is not None and len(found) > most:
-        found = found[np.argpartition(np.concatenate(values), most)[:most]]
-        return Core(found[:, 0], found[:, 1], complete=False)
-    return Core(found[:, 0], found[:, 1])
+    value = (runs.chain.beside(weight, reach) + weight)[0] - float(prices @ runs.rows.limit)
+    near = np.flatnonzero(value < cutoff)
+    if most is not None and len(near) > most:
+        return Core(near[np.argpartition(value[near], most)[:most]], complete=False)
+    return Core(near)
 
 
 def solve_core(
@@ -112,11 +100,10 @@ def solve_core(
     """
     if not len(core):
         return CoreAnswer(None, math.inf)
-    side_cost = np.where(core.fast, cell.fast.cost[core.run], cell.slow.cost[core.run])
-    units = np.where(core.fast, cell.fast.units[core.run], cell.slow.units[core.run])
-    reference = cutoff if math.isfinite(cutoff) else float(side_cost.sum())
+    cost, units = cell.cost[core.run], cell.units[core.run]
+    reference = cutoff if math.isfinite(cutoff) else float(cost.sum())
     unit = 2.0 ** math.ceil(math.log2(reference / 4096)) if reference > 0 else 1.0
-    model = _model(runs, core, side_cost / unit, units)
+    model = _model(runs, core, cost / unit, units)
     settings = {"mip_abs_gap": 1e-9, "mip_rel_gap": gap}
     if math.isfinite(cutoff):
         settings["objective_bound"] = cutoff / unit + 2 * BOUND_ERROR
@@ -156,7 +143,7 @@ def _model(runs: Runs, core: Core, cost: Floats, units: Floats) -> Any:
         blocks.append(together[useful])
         low.append(np.full(int(useful.sum()), -highspy.kHighsInf))
         high.append(np.zeros(int(useful.sum())))
-    scale = np.maximum(rows.limit, 1.0)
+    scale = np.where(rows.limit > 0, rows.limit, 1.0)
     blocks.append(sparse.csr_matrix(runs.row_of[:, core.run] * units / scale[:, None]))
     low.append(np.full(len(rows), -highspy.kHighsInf))
     high.append(rows.limit / scale)

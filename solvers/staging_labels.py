@@ -25,8 +25,8 @@ PAIRS_AT_ONCE = 200_000
 """Labels times columns that are worked on together."""
 MOST_WORK = 8_000_000
 """Labels times price vectors: about a second."""
-MARGIN = 1e-9
-"""Relative slack, on the side that keeps labels."""
+MARGIN = 1e-12
+"""Relative slack for rounding, on the side that keeps labels."""
 FACTORS = (0.0, 0.5, 0.8, 0.9, 1.1, 1.25, 2.0)
 """What all prices are multiplied by; single ones by the first, second and last."""
 
@@ -107,15 +107,12 @@ class _Search:
         chain = runs.chain
         self.clock, self.limit, self.layers = clock, runs.rows.limit, chain.layers
         self.apart, self.run = chain.apart, core.run
-        fast = core.fast == 1
-        self.cost = np.where(fast, cell.fast.cost[core.run], cell.slow.cost[core.run])
-        units = np.where(fast, cell.fast.units[core.run], cell.slow.units[core.run])
-        self.taken = (runs.row_of[:, core.run] * units).T
+        self.cost = cell.cost[core.run]
+        self.taken = (runs.row_of[:, core.run] * cell.units[core.run]).T
         self.first, self.after = chain.first[core.run], chain.last[core.run] + 1
         self.kind = chain.kind[core.run]
         self.order = np.argsort(self.first, kind="stable")
         self.edges = np.searchsorted(self.first[self.order], np.arange(self.layers + 1))
-        # As a chain whose runs are the columns: several may join the same layers on the same type.
         self.sorted = np.lexsort((self.first, self.kind, self.after))
         place = self.sorted
         self.chain = Chain(

@@ -9,14 +9,14 @@ left out, any y with D(y) > 0 proves that the units do not suffice at all.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from ..formulations.stage_times import Floats, Ints
 from .base import Clock
 from .envelope import Envelope
-from .staging_cells import Cell, Runs, Side
+from .staging_cells import Cell, Runs
 
 GROWTH = 8.0
 """How much the box of prices grows at whose edge the best ones lie."""
@@ -42,13 +42,6 @@ class Dual:
     prices: Floats
     bound: float
     paths: list[Ints]
-
-
-def without_costs(cell: Cell) -> Cell:
-    """Return the cell in which runs only take units."""
-    sides = (Side(side.units, np.where(np.isinf(side.cost), np.inf, 0.0)) for side in (cell.fast, cell.slow))
-    fast, slow = sides
-    return replace(cell, fast=fast, slow=slow, prices=np.zeros_like(cell.prices), counts_cost=False)
 
 
 def best_prices(runs: Runs, cell: Cell, target: float, clock: Clock) -> Dual:
@@ -95,11 +88,7 @@ class _Oracle:
         if math.isinf(whole[0]):
             return prices, math.inf
         path = runs.chain.cheapest(weight, reach[0])
-        unit = prices @ runs.row_of[:, path]
-        fast, slow = cell.fast.only(path), cell.slow.only(path)
-        quick = fast.cost + unit * fast.units < slow.cost + unit * slow.units
-        cost, units = np.where(quick, fast.cost, slow.cost), np.where(quick, fast.units, slow.units)
         self.paths.append(path)
-        self.envelope.constants.append(float(cost.sum()))
-        self.envelope.slopes.append(runs.taken(path, units) - runs.rows.limit)
+        self.envelope.constants.append(float(cell.cost[path].sum()))
+        self.envelope.slopes.append(runs.taken(path, cell.units[path]) - runs.rows.limit)
         return prices, float(whole[0]) - float(prices @ runs.rows.limit)

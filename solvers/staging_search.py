@@ -19,7 +19,7 @@ from .staging_cells import Cell, Runs
 from .staging_core import MOST_COLUMNS, Core, core_of, solve_core
 from .staging_goals import Candidate, Frontier, Goal
 from .staging_labels import search_labels
-from .staging_prices import best_prices, without_costs
+from .staging_prices import best_prices
 
 log = logging.getLogger("clusterplan")
 
@@ -152,24 +152,23 @@ class Search:
         ends = np.geomspace(low, self.slowest_s, count + 1)
         ends[0], ends[-1] = self.fastest_s, self.slowest_s
         starts = [float(ends[0]), *np.nextafter(ends[1:-1], np.inf).tolist()]
-        units = runs.times.fewest_units(np.concatenate([starts, ends[1:]]))
+        units = runs.times.fewest_units(ends[1:])
         none = np.zeros(len(runs.rows))
         return [
-            Cell(start, end, runs.side(start, fast, start), runs.side(end, slow, start), none)
-            for start, end, fast, slow in zip(starts, ends[1:].tolist(), units, units[count:], strict=False)
+            runs.cell(low, high, k, none)
+            for low, high, k in zip(starts, ends[1:].tolist(), units, strict=True)
         ]
 
     def _split(self, runs: Runs, cells: Sequence[Cell]) -> list[Cell]:
         """Return the two parts of each cell."""
         cuts = [self._cut(cell) for cell in cells]
         before = [math.nextafter(cut, 0.0) for cut in cuts]
-        units = runs.times.fewest_units(np.array(before + cuts))
         parts = []
-        for i, cell in enumerate(cells):
-            slow = runs.side(before[i], units[i], cell.low)
-            parts.append(Cell(cell.low, before[i], cell.fast, slow, cell.prices))
-            fast = runs.side(cuts[i], units[len(cells) + i], cuts[i])
-            parts.append(Cell(cuts[i], cell.high, fast, runs.later(cell.slow, cuts[i]), cell.prices))
+        for cell, cut, end, units in zip(
+            cells, cuts, before, runs.times.fewest_units(np.array(before)), strict=True
+        ):
+            parts.append(runs.cell(cell.low, end, units, cell.prices))
+            parts.append(runs.later(cell, cut))
         return parts
 
     def _note(self, cost: float, time: float) -> None:
@@ -200,10 +199,10 @@ class Search:
                 cell.bound = max(cell.bound, float(whole[i]) - float(cell.prices @ runs.rows.limit))
                 if cell.bound < self.goal.cutoff(cell.low):
                     path = runs.chain.cheapest(weight[i], reach[i])
-                    cell.splits = _breakpoints(runs, cell, path)
+                    cell.splits = runs.breakpoints(cell, path)
                     self._try(runs, cell, path)
                     # Where the cheapest chain keeps the limits, no prices can raise the bound.
-                    if cell.prices.any() or not runs.fits(path, cell.slow.units[path]):
+                    if cell.prices.any() or not runs.fits(path, cell.units[path]):
                         self._press(runs, cell)
             still = self._still_open(batch)
             if still and len(runs) < FEW_RUNS:
@@ -217,7 +216,7 @@ class Search:
         priced = cell
         if math.isinf(cutoff):
             # Whatever a plan costs it matters: all that can close the cell is that units do not suffice.
-            priced = without_costs(cell)
+            priced = cell.without_costs()
             short = best_prices(runs, priced, SHORT, self.clock)
             priced.prices = short.prices
             if short.bound >= SHORT:
@@ -230,7 +229,7 @@ class Search:
             self._try(runs, cell, path)
         if cell.bound >= self.goal.cutoff(cell.low) or self.clock.expired:
             return
-        cell.splits = _breakpoints(runs, cell, dual.paths[-1])
+        cell.splits = runs.breakpoints(cell, dual.paths[-1])
         core = core_of(runs, priced, priced.prices, cutoff if priced is cell else SHORT)
         if len(core) <= (SMALL_CORE if cell.high > NARROW * cell.low else MOST_COLUMNS):
             self._solve_core(runs, cell, core, priced.prices, cutoff, self.clock)
@@ -259,7 +258,7 @@ class Search:
             cell.bound = max(cell.bound, min(answer.bound, cutoff))
         if answer.path is None:
             return False
-        cell.splits = _breakpoints(runs, cell, answer.path)
+        cell.splits = runs.breakpoints(cell, answer.path)
         self._try(runs, cell, answer.path)
         return True
 
@@ -275,15 +274,14 @@ class Search:
         """
         slowest = self.slowest_s
         units = runs.times.fewest_units(np.array([slowest]))[0]
-        side = runs.side(slowest, units, slowest)
-        cell = Cell(slowest, slowest, side, side, np.zeros(len(runs.rows)))
+        cell = runs.cell(slowest, slowest, units, np.zeros(len(runs.rows)))
         weight = runs.weight(cell, cell.prices)
         whole, reach = runs.chain.forward(weight[None])
         if math.isfinite(whole[0]):
             self._try(runs, cell, runs.chain.cheapest(weight, reach[0]))
         if self.goal.found:
             return None
-        priced = without_costs(cell)
+        priced = cell.without_costs()
         short = best_prices(runs, priced, SHORT, self.clock)
         priced.prices = short.prices
         nowhere = replace(priced, low=self.fastest_s, bound=math.inf)
@@ -336,13 +334,6 @@ class Search:
 def _at_once(runs: Runs) -> int:
     """Return how many cells are worked on together."""
     return max(1, min(MOST_CELLS, CELLS_AT_ONCE // len(runs)))
-
-
-def _breakpoints(runs: Runs, cell: Cell, path: Ints) -> Floats:
-    """Return the stage times within the cell at which a run of the path begins to need fewer units."""
-    varying = path[cell.fast.units[path] != cell.slow.units[path]]
-    found = runs.times.only(varying).time_s(cell.slow.units[varying])
-    return np.unique(found[found > cell.low])
 
 
 def _slowest(formulation: StagingFormulation) -> float:
