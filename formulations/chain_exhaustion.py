@@ -10,7 +10,7 @@ keeps states.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -21,8 +21,10 @@ MOST_OPTIONS = 4000
 """Ways to use runs that the search is tried on."""
 MOST_STATES = 1_000_000
 """States that wait at one layer; the search gives up beyond."""
-MOST_WORK = 60_000_000
-"""Bounds evaluated in all, which takes a second or two."""
+MOST_WORK = 40_000_000
+"""Bounds evaluated for one interval, which takes a second or two."""
+STRONGEST = 48
+"""States of a type that are tried against all others: what takes no less and costs no less goes."""
 MARGIN = 1e-12
 """Relative to everything that is added up."""
 
@@ -66,8 +68,10 @@ class Chains:
     most: Floats
 
 
-def none_below(chains: Chains, prices: Floats, cutoff: float) -> bool | None:
-    """Return whether no chain within the limits costs less than the cutoff.
+def none_below(
+    chains: Chains, prices: Floats, cutoff: float, most_work: int = MOST_WORK
+) -> tuple[bool | None, int]:
+    """Return whether no chain within the limits costs less than the cutoff, and the work it took.
 
     Parameters
     ----------
@@ -78,11 +82,15 @@ def none_below(chains: Chains, prices: Floats, cutoff: float) -> bool | None:
 
     Returns
     -------
-    answer
+    answer, work
         True if it is proven, False if there is such a chain within rounding, None if the search gave up.
     """
     if len(chains.options.cost) > MOST_OPTIONS:
-        return None
+        return None, 0
+    if math.isinf(cutoff):
+        # Costs play no part, and without them more states are the same.
+        free = replace(chains.options, cost=np.zeros_like(chains.options.cost))
+        chains = replace(chains, options=free)
     bounds = _Bounds(chains, prices, cutoff)
     options, order = chains.options, np.argsort(chains.options.first, kind="stable")
     edges = np.searchsorted(options.first[order], np.arange(chains.layers + 1))
@@ -92,7 +100,7 @@ def none_below(chains: Chains, prices: Floats, cutoff: float) -> bool | None:
     for layer in range(chains.layers):
         if not waiting[layer]:
             continue
-        states = _merged(np.concatenate(waiting[layer]))
+        states = bounds.undominated(_merged(np.concatenate(waiting[layer])))
         waiting[layer] = []
         for option in order[edges[layer] : edges[layer + 1]].tolist():
             after, kind = int(options.after[option]), int(options.kind[option])
@@ -103,9 +111,9 @@ def none_below(chains: Chains, prices: Floats, cutoff: float) -> bool | None:
             moved = bounds.kept(moved, after, kind)
             if len(moved):
                 waiting[after].append(moved)
-            if sum(map(len, waiting[after])) > MOST_STATES or bounds.work > MOST_WORK:
-                return None
-    return not waiting[chains.layers]
+            if sum(map(len, waiting[after])) > MOST_STATES or bounds.work > min(MOST_WORK, most_work):
+                return None, bounds.work
+    return not waiting[chains.layers], bounds.work
 
 
 def _merged(states: Floats) -> Floats:
@@ -132,6 +140,23 @@ class _Bounds:
         self.most = chains.most * (1 + MARGIN)
         self.apart = bool(chains.kinds)
         self.work = 0
+
+    def undominated(self, states: Floats) -> Floats:
+        """Return the states without those that take and cost no less than a strong one of their type."""
+        if len(states) < 2:
+            return states
+        alive = np.ones(len(states), dtype=bool)
+        value = self.weights[0] * states[:, -1] + states[:, 1:-1] @ self.vectors[0]
+        for kind in np.unique(states[:, 0]).tolist():
+            own = np.flatnonzero(states[:, 0] == kind)
+            strongest = own[np.argsort(value[own], kind="stable")[:STRONGEST]]
+            self.work += len(own) * len(strongest)
+            for strong in strongest.tolist():
+                if alive[strong]:
+                    worse = (states[own, 1:] >= states[strong, 1:]).all(axis=1)
+                    alive[own[worse]] = False
+                    alive[strong] = True
+        return states[alive]
 
     def kept(self, states: Floats, layer: int, kind: int) -> Floats:
         """Return the states that may still end below the cutoff, having come to a layer on a type."""

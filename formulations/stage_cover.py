@@ -26,6 +26,8 @@ FEWER = 1e-9
 """Units are first underestimated by this part, then corrected by the very time that counts."""
 CHUNK = 1 << 15
 """Counts worked on at a time."""
+MOST_WORK = 150_000_000
+"""Bounds that the searches of all intervals may evaluate together, which takes some seconds."""
 AT_ONCE = 200_000
 """Runs times intervals that are evaluated together."""
 
@@ -74,6 +76,7 @@ class Cover:
         self.table, self.limits, self.apart = table, limits, apart
         self.kinds = len(table.price)
         self.rate = cost_factor * table.price
+        self.work_left = MOST_WORK
 
     def unproven(self, intervals: Sequence[Interval]) -> list[tuple[Interval, float]]:
         """Return the intervals that could not be shown, each with a bound on the cost of a plan in it.
@@ -232,7 +235,9 @@ class Cover:
         options = Options(table.first[kept], table.last[kept] + 1, table.kind[kept], cost[0][usable], taken)
         chains = Chains(options, table.layers, self.kinds if self.apart else 0, self.limits.most)
         cutoff = interval.cutoff if interval.counts_cost else math.inf
-        return none_below(chains, interval.prices, cutoff) is True
+        answer, work = none_below(chains, interval.prices, cutoff, self.work_left)
+        self.work_left -= work
+        return answer is True
 
 
 def _joined(intervals: Sequence[Interval]) -> Interval:

@@ -35,10 +35,11 @@ from ..instances.base import Kind
 from ..instances.errors import TooLargeError
 from ..instances.fields import Count, Model, Name, PositiveCount
 from ..instances.staging import StagingInstance
-from .base import TOLERANCE, Diagnosis, Formulation, Objective, Violation, within
+from .base import TOLERANCE, Diagnosis, Formulation, Objective, Violation, loosened, within
 from .stage_times import StageTable, layer_parts, stage_table, stage_time_s
 from .staging_certificate import (
     BUDGET,
+    ROUNDING,
     Facts,
     certified_cost,
     certified_stage_time,
@@ -102,6 +103,11 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
         """τ_max = B0/TL, infinite without a floor."""
         floor = self.instance.throughput_floor_samples_per_s
         return math.inf if floor is None else self.instance.probe_batch / floor
+
+    @property
+    def latest_s(self) -> float:
+        """The longest stage time that the floor still accepts."""
+        return loosened(self.slowest_allowed_s)
 
     def cost_usd(self, time_s: float, rate_usd_per_hour: float) -> float:
         """Return the cost of the training at stage time τ."""
@@ -230,14 +236,14 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
     @property
     def facts(self) -> Facts:
         """What the check of certificates takes from the instance."""
-        slowest = self.slowest_allowed_s * (1 + 2 * TOLERANCE)
-        return Facts(self.instance, self.table, self.cost_factor, slowest)
+        return Facts(self.instance, self.table, self.cost_factor, self.latest_s * (1 + ROUNDING))
 
     def _certified_speed(self, certificate: Any) -> float | None:
         """Return the bound on throughput or time; infinite where there is proven to be no plan."""
-        cutoff = certificate.get("cutoff") if isinstance(certificate, dict) else None
-        if not isinstance(cutoff, (int, float)) or cutoff <= 0:
-            cutoff = None
+        given = read_certificate(self.facts, certificate)
+        if isinstance(given, str):
+            return None
+        cutoff = given.cutoff if given.cutoff is not None and given.cutoff > 0 else None
         claimed = None if cutoff is None else self.to_stage_time(cutoff)
         time = certified_stage_time(self.facts, claimed, certificate)
         if time is None or time <= 0:
@@ -377,11 +383,7 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
             before = None
             for units in range(1, highest + 1):
                 time = self.table.time_s(units)[own]
-                useful = (
-                    time <= self.slowest_allowed_s * (1 + TOLERANCE)
-                    if math.isfinite(self.slowest_allowed_s)
-                    else np.isfinite(time)
-                )
+                useful = time <= self.latest_s if math.isfinite(self.latest_s) else np.isfinite(time)
                 if before is not None:
                     useful &= (time < before) & (before > self.fastest_s)
                 if before is not None and not (time < before).any():

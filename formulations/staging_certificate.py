@@ -19,12 +19,16 @@ from pydantic import Field, ValidationError
 
 from ..instances.fields import Model, Name
 from ..instances.staging import StagingInstance
-from .base import TOLERANCE, loosened
+from .base import loosened
 from .stage_cover import Cover, Interval, Limits
 from .stage_times import Floats, StageTable
 
 CLOSE = 5e-10
 """A cutoff lies this much below the value, relatively, so that the plan itself does not count as better."""
+ROUNDING = 1e-12
+"""Limits are this much wider here, relatively, than in the check of a plan: sums may round otherwise."""
+SMALLEST = 1e-100
+"""A price below this counts as 0, so that no product underflows on its way into a sum."""
 LARGEST = 1e100
 """No price or cutoff may exceed this, so that no product or sum overflows."""
 BUDGET = "hourly_budget_usd"
@@ -73,7 +77,7 @@ def scarce(instance: StagingInstance) -> Limits:
     most = [float(kind.limit) for kind in kinds if kind.limit is not None]
     if instance.hourly_budget_usd is not None:
         rows.append(np.array([kind.price_usd_per_hour for kind in kinds]))
-        most.append(loosened(instance.hourly_budget_usd) * (1 + TOLERANCE))
+        most.append(loosened(instance.hourly_budget_usd) * (1 + ROUNDING))
     return Limits(np.array(rows).reshape(-1, len(kinds)), np.array(most))
 
 
@@ -98,7 +102,7 @@ class Facts:
     def most_usd(self) -> float:
         """A cost above which no plan keeps the cost limit."""
         limit = self.instance.cost_limit_usd
-        return math.inf if limit is None else loosened(limit) * (1 + TOLERANCE)
+        return math.inf if limit is None else loosened(limit) * (1 + ROUNDING)
 
     @property
     def limited(self) -> list[str]:
@@ -184,8 +188,9 @@ def unproven(
         prices = [interval.prices.get(name, 0.0) for name in facts.limited]
         if instance.hourly_budget_usd is not None:
             prices.append(interval.budget_price)
-        high = min(interval.until_s, last_s)
-        found.append(Interval(low, high, np.array(prices), interval.counts_cost, cutoff(low)))
+        known = np.array(prices)
+        known[known < SMALLEST] = 0.0
+        found.append(Interval(low, min(interval.until_s, last_s), known, interval.counts_cost, cutoff(low)))
         low = math.nextafter(interval.until_s, math.inf)
     if low <= last_s:
         found.append(Interval(low, last_s, np.zeros(len(limits.most)), True, cutoff(low)))

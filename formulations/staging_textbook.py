@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from .base import TOLERANCE
 from .textbook import ModelObjective, TextbookModel, at_most, new_problem
 
 if TYPE_CHECKING:
@@ -27,7 +26,7 @@ def build(formulation: StagingFormulation) -> TextbookModel[Stage]:
 
     instance, columns = formulation.instance, formulation.columns
     longest = max((column.time_s for column in columns), default=1.0)
-    slowest = min(formulation.slowest_allowed_s * (1 + TOLERANCE), longest)
+    slowest = min(formulation.latest_s, longest)
     problem = new_problem(instance.name)
     tau = problem.add_variable("tau", lowBound=min(1.0, formulation.fastest_s / slowest), upBound=1)
     z = [problem.add_variable(f"z_{i}", cat=pulp.LpBinary) for i in range(len(columns))]

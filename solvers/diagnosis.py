@@ -18,13 +18,17 @@ PATIENCE_S = 20.0
 """Seconds that a diagnosis may take."""
 
 
-def diagnose(formulation: Formulation[Any, Any], known: Diagnosis | None = None) -> Diagnosis:
+def diagnose(
+    formulation: Formulation[Any, Any], known: Diagnosis | None = None, patience_s: float | None = None
+) -> Diagnosis:
     """Return what is in the way, from a relaxed model; a plain sentence where that finds nothing.
 
     Parameters
     ----------
     known
         What counting alone has found; only staging adds to it what could be reached.
+    patience_s
+        Seconds that are left; at most twenty are taken.
     """
     if known is not None and not isinstance(formulation, StagingFormulation):
         return known
@@ -33,7 +37,8 @@ def diagnose(formulation: Formulation[Any, Any], known: Diagnosis | None = None)
         if isinstance(formulation, AllocationFormulation):
             return _missing_capacity(formulation) or plain
         if isinstance(formulation, StagingFormulation):
-            return _both(known, diagnose_staging(formulation, PATIENCE_S)) or plain
+            left = PATIENCE_S if patience_s is None else min(PATIENCE_S, patience_s)
+            return _both(known, diagnose_staging(formulation, left)) or plain
         if isinstance(formulation, ConsolidationFormulation):
             return _most_placed(formulation) or plain
     except TooLargeError:

@@ -145,7 +145,7 @@ def find_frontier(
         runtime_s=clock.elapsed_s,
         options=options,
         versions=library_versions(),
-        diagnosis=diagnose(formulation, known) if status == "infeasible" else None,
+        diagnosis=diagnose(formulation, known, clock.remaining_s) if status == "infeasible" else None,
     )
 
 

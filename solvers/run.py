@@ -52,7 +52,7 @@ def solve_with(instance: Instance, solver: Solver, options: SolveOptions) -> Res
         if solver.proves:
             certify(formulation, outcome, clock)
     if outcome.infeasible:
-        diagnosis = diagnose(formulation, diagnosis)
+        diagnosis = diagnose(formulation, diagnosis, clock.remaining_s)
     return conclude(formulation, solver.name, options, outcome, clock.elapsed_s, diagnosis)
 
 

@@ -83,6 +83,9 @@ class Cell:
         No plan in the interval costs less [USD]; infinite if there is none.
     splits
         Stage times at which the cheapest chain changes within the interval.
+    halve
+        Whether to split in the middle. Every second time, or the search might walk from breakpoint to
+        breakpoint.
     """
 
     low: float
@@ -93,6 +96,7 @@ class Cell:
     counts_cost: bool = True
     bound: float = -math.inf
     splits: Floats = field(default_factory=lambda: np.empty(0))
+    halve: bool = False
 
     def keep_only(self, keep: NDArray[np.bool_]) -> None:
         """Forget the other runs."""

@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
-from ..formulations.staging import StagingFormulation
+from ..formulations.staging import Stage, StagingFormulation
 from .base import Clock, Outcome
 from .options import SolveOptions
 from .staging_exact import certificate, goal_of
-from .staging_search import Search, candidate_of
+from .staging_search import Search, candidate_of, plan_of
 
+WRONG = 1e-6
+"""By how much a bound may be beyond a plan's value, relatively: a solver's tolerance."""
 PATIENCE_S = 5.0
 """Seconds that the search for a certificate may take."""
+
+
+def _refuted(formulation: StagingFormulation, plan: Sequence[Stage], bound: float | None) -> bool:
+    """Return whether a plan is better than a bound, or there where none is said to be."""
+    if formulation.violations(plan):
+        return False
+    value = formulation.evaluate(plan)[0]
+    return bound is None or (
+        formulation.objectives[0].better(value, bound) and abs(value - bound) > WRONG * abs(value)
+    )
 
 
 def certify(formulation: StagingFormulation, outcome: Outcome, clock: Clock) -> None:
@@ -24,6 +37,10 @@ def certify(formulation: StagingFormulation, outcome: Outcome, clock: Clock) -> 
     search = Search(formulation, goal, options, Clock(left))
     found = search.run()
     bound = None if outcome.infeasible else outcome.bounds[0]
+    if goal.best is not None and _refuted(formulation, plan_of(formulation, goal.best), bound):
+        outcome.infeasible, outcome.bounds = False, ()
+        outcome.message = "its bound, which a better plan refutes, is left out"
+        return
     if bound is None or math.isfinite(bound):
         outcome.certificate = certificate(formulation, found.cells, bound, search.slowest_s)
         if outcome.plan is not None and outcome.prices is None:

@@ -78,7 +78,7 @@ def too_slow(formulation: StagingFormulation) -> list[str]:
         for layer in instance.layers:
             serial, parallel, comm_serial, comm_parallel = layer_parts(layer, kind.name)
             time = max(serial + parallel / units, comm_serial + comm_parallel / units)
-            if time > formulation.slowest_allowed_s * (1 + 1e-9):
+            if time > formulation.latest_s:
                 slow.append(repr(layer.name))
         if slow:
             more = f" and {len(slow) - MOST_NAMED} more" if len(slow) > MOST_NAMED else ""

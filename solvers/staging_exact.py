@@ -74,8 +74,13 @@ def _bound(formulation: StagingFormulation, goal: Cheapest | Fastest, found: Fou
 
 def certificate(
     formulation: StagingFormulation, cells: Sequence[Cell], bound: float | None, slowest_s: float
-) -> dict[str, Any]:
-    """Return the certificate of a bound; None stands for the claim that there is no plan."""
+) -> dict[str, Any] | None:
+    """Return the certificate of a bound; None stands for the claim that there is no plan.
+
+    There is no certificate of figures beyond what it may hold.
+    """
+    if bound is not None and not abs(bound) < LARGEST:
+        return None
     sign = 1 if formulation.objectives[0].sense == "min" else -1
     cutoff = None if bound is None else bound - sign * CLOSE * abs(bound)
     return {"cutoff": cutoff, "intervals": intervals_of(formulation, cells, slowest_s)}
@@ -91,7 +96,7 @@ def intervals_of(
     for cell in cells:
         named, budget = row_prices(formulation.instance, cell.prices)
         # At the slowest stage time every run has one unit; from there on nothing changes.
-        until = LARGEST if cell.high >= slowest_s else cell.high
+        until = LARGEST if cell.high >= slowest_s else min(cell.high, LARGEST)
         intervals.append(
             CertifiedInterval(until_s=until, prices=named, budget_price=budget, counts_cost=cell.counts_cost)
         )

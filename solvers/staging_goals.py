@@ -11,7 +11,7 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
-from ..formulations.base import TOLERANCE, loosened
+from ..formulations.base import loosened
 from ..formulations.stage_times import Floats, Ints
 
 SLACK = 2e-10
@@ -51,7 +51,7 @@ class Goal(ABC):
 
     def __init__(self, cost_limit_usd: float, gap: float) -> None:
         self.cost_limit_usd = loosened(cost_limit_usd) if math.isfinite(cost_limit_usd) else math.inf
-        self.most_usd = self.cost_limit_usd * (1 + TOLERANCE)
+        self.most_usd = math.nextafter(self.cost_limit_usd, math.inf)
         self.close_enough = 1 - max(gap / 2, SLACK)
 
     @abstractmethod

@@ -88,10 +88,15 @@ def search_labels(
     prices
         y ≥ 0; any are right, good ones make it fast.
     cutoff
-        Finite.
+        Infinite: any chain within the limits is of interest.
     """
     search = _Search(runs, cell, core, prices, clock)
     answer: CoreAnswer | None = None
+    if math.isinf(cutoff):
+        answer = search.below(2 * float(search.cost.sum()) + 1.0)  # no chain costs so much
+        if answer is not None and answer.path is None:
+            answer = CoreAnswer(None, math.inf)
+        return answer
     for step in STEPS:
         reach = cell.bound + step * (cutoff - cell.bound) if math.isfinite(cell.bound) else cutoff
         answer = search.below(reach)

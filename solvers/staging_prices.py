@@ -20,6 +20,8 @@ from .staging_cells import Cell, Runs
 
 GROWTH = 8.0
 """How much the box of prices grows at whose edge the best ones lie."""
+ROUNDING = 1e-13
+"""Relative to what is added up."""
 MOST_ROUNDS = 300
 TIGHT = 1e-7
 """Relative distance to the best possible bound at which prices count as best."""
@@ -91,4 +93,5 @@ class _Oracle:
         self.paths.append(path)
         self.envelope.constants.append(float(cell.cost[path].sum()))
         self.envelope.slopes.append(runs.taken(path, cell.units[path]) - runs.rows.limit)
-        return prices, float(whole[0]) - float(prices @ runs.rows.limit)
+        spare = float(prices @ runs.rows.limit)
+        return prices, float(whole[0]) - spare - ROUNDING * (abs(float(whole[0])) + spare)

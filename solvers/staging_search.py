@@ -33,8 +33,12 @@ MOST_KEPT = 0.7
 """Runs are only sorted out where no more than this part remains."""
 SHORT = 1e-6
 """A chain's units, each priced, exceed all limits by at least this where they do not suffice."""
+FEW_COLUMNS = 100
+"""Columns of a core that labels are tried on where costs do not narrow them."""
 SMALL_CORE = 400
 """Columns of a core that is worth solving in an interval of any width."""
+NARROWEST = 1 + 1e-13
+"""Ratio of the ends below which an interval is not split."""
 NARROW = 1.02
 """Ratio of the ends of an interval below which every core is solved."""
 FIRST_COLUMNS = (1000, 4000, 16_000, None)
@@ -123,9 +127,9 @@ class Search:
             chosen, others = (still[:1], still[1:]) if self.goal.leftmost_first else (still, [])
             if others:
                 self.groups.append(Group(group.runs, others))
-            # What cannot be split any further keeps the bound that it has.
-            self.closed += [cell for cell in chosen if cell.low >= cell.high]
-            parts = self._split(group.runs, [cell for cell in chosen if cell.low < cell.high])
+            # What is hardly wider than rounding keeps the bound that it has.
+            self.closed += [cell for cell in chosen if cell.high <= cell.low * NARROWEST]
+            parts = self._split(group.runs, [cell for cell in chosen if cell.high > cell.low * NARROWEST])
             self._take_up(group.runs, parts)
         except KeyboardInterrupt:
             self.groups, self.closed = before
@@ -167,8 +171,8 @@ class Search:
         for cell, cut, end, units in zip(
             cells, cuts, before, runs.times.fewest_units(np.array(before)), strict=True
         ):
-            parts.append(runs.cell(cell.low, end, units, cell.prices))
-            parts.append(runs.later(cell, cut))
+            parts += [runs.cell(cell.low, end, units, cell.prices), runs.later(cell, cut)]
+            parts[-2].halve = not cell.halve
         return parts
 
     def _note(self, cost: float, time: float) -> None:
@@ -180,13 +184,16 @@ class Search:
 
     def _cut(self, cell: Cell) -> float:
         """Return where to split a cell; the stage time belongs to the slower part."""
+        middle = math.sqrt(max(cell.low, cell.high * 1e-12) * cell.high)
+        middle = max(middle, math.nextafter(cell.low, math.inf))
         at = self.goal.split_at
+        if cell.halve:
+            return middle
         if cell.low < at <= cell.high:
             return at
-        middle = math.sqrt(max(cell.low, cell.high * 1e-12) * cell.high)
         if cell.high < WIDE * cell.low and len(cell.splits):
             return float(cell.splits[np.abs(cell.splits - middle).argmin()])
-        return max(middle, math.nextafter(cell.low, math.inf))
+        return middle
 
     def _take_up(self, runs: Runs, cells: Sequence[Cell]) -> None:
         """Examine cells of a group; those that stay open make new groups."""
@@ -242,7 +249,7 @@ class Search:
         """Set the bound of a cell by its core; return whether a chain within the limits was found."""
         answer, whatever = None, math.isinf(cutoff)
         try:
-            if not whatever:
+            if not whatever or len(core) <= FEW_COLUMNS:
                 answer = search_labels(runs, cell, core, prices, cutoff, clock)
             if answer is None:
                 # Where any plan matters, a rough one will do.
@@ -338,7 +345,7 @@ def _at_once(runs: Runs) -> int:
 
 def _slowest(formulation: StagingFormulation) -> float:
     """Return the slowest stage time worth looking at: of the floor, or of one unit each."""
-    slowest = formulation.slowest_allowed_s * (1 + 1e-9)
+    slowest = formulation.latest_s
     single = formulation.table.time_s(1)
     finite = single[np.isfinite(single)]
     return min(slowest, float(finite.max())) if len(finite) else 0.0
