@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -101,8 +101,15 @@ class Cover:
                 if bounds[i] < interval.cutoff:
                     rest = self._useful(interval, runs, weight[i], reach[i])
                     if not self._searched(interval, rest):
-                        found.append((interval, bounds[i]))
+                        found.append((interval, self._fallback(interval, bounds[i], runs)))
         return found
+
+    def _fallback(self, interval: Interval, bound: float, runs: Ints) -> float:
+        """Return the bound of an interval that was not shown; where only units counted, without prices."""
+        if interval.counts_cost:
+            return bound
+        free = replace(interval, prices=np.zeros_like(interval.prices), counts_cost=True)
+        return self._bounds([free], runs)[0][0]
 
     def _units(self, runs: Ints, time_s: Floats) -> Floats:
         """Return counts that no faster use of a run falls below, infinite where there is none.

@@ -37,7 +37,7 @@ class Genetic(Solver):
     kinds = ("staging",)
     method_options = {
         "provisioning": PROVISIONING,
-        "evaluations": MethodOption(5000, "how many choices of types are judged", least=1),
+        "evaluations": MethodOption(50_000, "how many choices of types are judged", least=1),
         "population": MethodOption(100, "how many choices of types make a generation", least=2),
     }
     what = "a genetic algorithm over a type for each layer (HeterPS's baseline)"

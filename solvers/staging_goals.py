@@ -48,6 +48,8 @@ class Goal(ABC):
 
     leftmost_first = False
     """Whether only the fastest open interval is worth looking at."""
+    any_cost = True
+    """Whether there may be intervals in which a plan matters whatever it costs, to the very end."""
 
     def __init__(self, cost_limit_usd: float, gap: float) -> None:
         self.cost_limit_usd = loosened(cost_limit_usd) if math.isfinite(cost_limit_usd) else math.inf
@@ -75,6 +77,8 @@ class Goal(ABC):
 
 class Cheapest(Goal):
     """The least cost."""
+
+    any_cost = False
 
     def __init__(self, cost_limit_usd: float, gap: float) -> None:
         super().__init__(cost_limit_usd, gap)

@@ -240,7 +240,7 @@ class Search:
         core = core_of(runs, priced, priced.prices, cutoff if priced is cell else SHORT)
         if len(core) <= (SMALL_CORE if cell.high > NARROW * cell.low else MOST_COLUMNS):
             self._solve_core(runs, cell, core, priced.prices, cutoff, self.clock)
-            if math.isinf(cell.bound):
+            if math.isinf(cell.bound) and self.goal.any_cost:
                 cell.prices, cell.counts_cost = priced.prices, priced.counts_cost
 
     def _solve_core(
