@@ -21,7 +21,7 @@ STYLE = {
     "milp:cbc": ("#5b8db8", "X"),
     "milp:scip": ("#9ecae1", "d"),
     "cp-sat": ("#7f7f7f", "*"),
-    "brute-force": ("#111111", "+"),
+    "brute-force": ("#111111", "p"),
     "single-type": ("#d9b44a", "<"),
     "greedy": ("#e9a15b", "v"),
     "genetic": ("#c1440e", "^"),
@@ -56,8 +56,7 @@ def write_report(folder: Path) -> None:
     parts = [
         "# Staging: measured results",
         f"On {platform.machine()} with 2 cores, which other work shared; each table is one run. **All "
-        "instances are synthetic.** Every method has one thread (with PyTorch's own choice of threads the "
-        "learned methods are many times slower where cores are shared). Times are whole library calls: "
+        "instances are synthetic.** Every method has one thread. Times are whole library calls: "
         "build, solve, verification of the plan and check of the certificate. In the sweep every row is a "
         "process of its own, and its time includes loading the method's libraries; in the tables of quality "
         "and of ratios all methods of an instance share a process and were called before.",
@@ -91,7 +90,7 @@ def write_report(folder: Path) -> None:
             sweep[
                 [
                     *("layers", "types", "limits", "method", "status", "limit", "objective", "bound", "gap"),
-                    *("certified_gap", "build_s", "solve_s", "check_s", "total_s", "peak_gib"),
+                    *("certified_gap", "build_s", "solve_s", "total_s", "peak_gib"),
                 ]
             ].assign(limit=sweep["limit"].fillna("–"))
         ),
@@ -151,7 +150,8 @@ def proven_line(compared: pd.DataFrame) -> str:
 def faster(ratio: pd.DataFrame) -> pd.DataFrame:
     """Return the median seconds of `exact` and the ratio of each other method, by instance."""
     medians = ratio.groupby(["limits", "seed", "method"])["total_s"].median().unstack()
-    lines = medians.drop(columns="exact").div(medians["exact"], axis=0)
+    others = [method for method in STYLE if method in medians and method != "exact"]
+    lines = medians[others].div(medians["exact"], axis=0)
     lines.insert(0, "exact_s", medians["exact"])
     lines = lines.reset_index()
     names = lines["limits"] + ", seed " + lines["seed"].astype(str)
@@ -230,7 +230,7 @@ def plot(sweep: pd.DataFrame, compared: pd.DataFrame, target: Path) -> None:
     """Draw seconds against size without and with limits, and what the paper's methods pay."""
     plt.rcParams.update({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False})
     drawing = plt.figure(figsize=(11, 8.6))
-    grid = drawing.add_gridspec(2, 2, height_ratios=(1.15, 1), hspace=0.36, wspace=0.14)
+    grid = drawing.add_gridspec(2, 2, height_ratios=(1.15, 1), hspace=0.5, wspace=0.16)
     top = [drawing.add_subplot(grid[0, 0])]
     top.append(drawing.add_subplot(grid[0, 1], sharey=top[0]))
     bottom = [drawing.add_subplot(grid[1, 0])]
@@ -245,8 +245,8 @@ def plot(sweep: pd.DataFrame, compared: pd.DataFrame, target: Path) -> None:
         boxes(axes, compared[compared["group"] == group])
         count = compared.loc[compared["group"] == group, "seed"].nunique()
         name = {"ctr": "click-through-rate models", "generic": "generic chains"}[group]
-        axes.set_title(f"Dearer than the optimum: {count} {name}", loc="left", fontweight="bold")
-    bottom[0].set_ylabel("percent above the optimum")
+        axes.set_title(f"Plans of {count} {name}", loc="left", fontweight="bold", pad=18)
+    bottom[0].set_ylabel("percent dearer than the optimum")
     handles, labels = [], []
     for axes in top:
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
@@ -266,7 +266,7 @@ def plot(sweep: pd.DataFrame, compared: pd.DataFrame, target: Path) -> None:
         plt.Line2D([], [], marker="o", linestyle="", markersize=4.5, color=colour, label=way)
         for way, colour in zip(("load balance", "exact units"), WAY_COLOURS, strict=True)
     ]
-    drawing.legend(handles=ways, loc="upper left", bbox_to_anchor=(0.868, 0.44), frameon=False)
+    drawing.legend(handles=ways, loc="upper left", bbox_to_anchor=(0.868, 0.42), frameon=False)
     drawing.text(
         0.99, 0.012, "synthetic instances, two shared cores", ha="right", color="#777777", fontsize=8
     )
@@ -307,14 +307,25 @@ def lines(axes: Any, solved: pd.DataFrame) -> None:
             zorder=6 if front else 3,
         )
     axes.axhline(LIMIT_S, color="#999999", linewidth=0.8, linestyle="--", zorder=1)
-    axes.set_xlabel("layers × types (hollow: stopped by the time limit)")
+    shown = solved.drop_duplicates(["layers", "types"])
+    axes.set_xticks(
+        shown["layers"] * shown["types"],
+        [f"{layers}×{types}" for layers, types in zip(shown["layers"], shown["types"], strict=True)],
+        rotation=45,
+        ha="right",
+        rotation_mode="anchor",
+        fontsize=7.5,
+    )
+    axes.minorticks_off()
+    axes.set_xlabel("layers × types; hollow: stopped by the time limit")
     axes.grid(True, which="major", color="#e5e5e5", linewidth=0.6)
     axes.set_axisbelow(True)
 
 
 def boxes(axes: Any, rows: pd.DataFrame) -> None:
-    """Draw a box and dots for each method and way of giving units; below, how many found no plan."""
+    """Draw a box and dots for each method and way of giving units; above, how many found no plan."""
     rng = np.random.default_rng(0)
+    above: dict[str, Any] = {"xycoords": ("data", "axes fraction"), "fontsize": 8, "annotation_clip": False}
     for place, method in enumerate(PAPER):
         for way, colour, shift in zip(PROVISIONING, WAY_COLOURS, (-0.2, 0.2), strict=True):
             mine = rows[(rows["method"] == method) & (rows["provisioning"] == way)]["percent"]
@@ -342,18 +353,8 @@ def boxes(axes: Any, rows: pd.DataFrame) -> None:
                     zorder=3,
                 )
             if missing := int(mine.isna().sum()):
-                axes.annotate(
-                    f"{missing}",
-                    (place + shift, 1.0),
-                    xycoords=("data", "axes fraction"),
-                    ha="center",
-                    va="top",
-                    fontsize=7.5,
-                    color=colour,
-                )
-    axes.annotate(
-        "without a plan:", (-0.62, 1.0), xycoords=("data", "axes fraction"), va="bottom", fontsize=7.5
-    )
+                axes.annotate(f"{missing}", (place + shift, 1.025), color=colour, ha="center", **above)
+    axes.annotate("no plan:", (-0.72, 1.025), color="#555555", ha="right", **above)
     axes.set_yscale("log")
     axes.set_ylim(LEAST_PERCENT / 1.4, MOST_PERCENT * 3)
     axes.set_yticks([0.01, 0.1, 1, 10, 100], ["0", "0.1", "1", "10", "100"])
