@@ -26,8 +26,8 @@ FEWER = 1e-9
 """Units are first underestimated by this part, then corrected by the very time that counts."""
 CHUNK = 1 << 15
 """Counts worked on at a time."""
-MOST_WORK = 150_000_000
-"""Bounds that the searches of all intervals may evaluate together, which takes some seconds."""
+MOST_WORK = 300_000_000
+"""Bounds that the searches of all intervals may evaluate together, which takes half a minute at most."""
 AT_ONCE = 200_000
 """Runs times intervals that are evaluated together."""
 
@@ -70,13 +70,22 @@ class Cover:
         κ: USD per second of stage time and USD/h.
     apart
         Whether neighbouring stages have to differ in type.
+    most_work
+        Bounds that the searches of all intervals may evaluate together.
     """
 
-    def __init__(self, table: StageTable, cost_factor: float, limits: Limits, apart: bool) -> None:
+    def __init__(
+        self,
+        table: StageTable,
+        cost_factor: float,
+        limits: Limits,
+        apart: bool,
+        most_work: int = MOST_WORK,
+    ) -> None:
         self.table, self.limits, self.apart = table, limits, apart
         self.kinds = len(table.price)
         self.rate = cost_factor * table.price
-        self.work_left = MOST_WORK
+        self.work_left = most_work
 
     def unproven(self, intervals: Sequence[Interval]) -> list[tuple[Interval, float]]:
         """Return the intervals that could not be shown, each with a bound on the cost of a plan in it.

@@ -20,7 +20,7 @@ from pydantic import Field, ValidationError
 from ..instances.fields import Model, Name
 from ..instances.staging import StagingInstance
 from .base import loosened
-from .stage_cover import Cover, Interval, Limits
+from .stage_cover import MOST_WORK, Cover, Interval, Limits
 from .stage_times import Floats, StageTable
 
 CLOSE = 5e-10
@@ -169,6 +169,7 @@ def unproven(
     given: Sequence[CertifiedInterval],
     last_s: float,
     cutoff: Callable[[float], float],
+    most_work: int = MOST_WORK,
 ) -> list[tuple[Interval, float]]:
     """Return the intervals that could not be shown, each with a bound on the cost of a plan in it.
 
@@ -178,6 +179,8 @@ def unproven(
         The slowest stage time to be shown. What the intervals leave over is one more, without prices.
     cutoff
         Of the fast end of an interval: a plan in it that costs less would refute the claim.
+    most_work
+        Bounds that the searches of all intervals may evaluate together.
     """
     instance, limits = facts.instance, scarce(facts.instance)
     found: list[Interval] = []
@@ -194,9 +197,8 @@ def unproven(
         low = math.nextafter(interval.until_s, math.inf)
     if low <= last_s:
         found.append(Interval(low, last_s, np.zeros(len(limits.most)), True, cutoff(low)))
-    return Cover(facts.table, facts.cost_factor, limits, instance.stage_rule == "maximal_runs").unproven(
-        found
-    )
+    apart = instance.stage_rule == "maximal_runs"
+    return Cover(facts.table, facts.cost_factor, limits, apart, most_work).unproven(found)
 
 
 def row_prices(instance: StagingInstance, prices: Floats) -> tuple[dict[str, float], float]:

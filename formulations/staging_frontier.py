@@ -17,6 +17,9 @@ from .base import loosened
 from .staging import StagingFormulation
 from .staging_certificate import CLOSE, read_certificate, unproven
 
+MOST_WORK = 3_000_000_000
+"""Of the check: a frontier is as much as dozens of single plans."""
+
 
 @dataclass(frozen=True)
 class Corner:
@@ -32,6 +35,7 @@ def certified_error(
     error: float,
     most_usd: float | None,
     data: Any,
+    most_work: int = MOST_WORK,
 ) -> float | None:
     """Return the part by which no plan within the most that is looked for beats the corners.
 
@@ -45,6 +49,8 @@ def certified_error(
         Dearer plans do not matter; None: all do.
     data
         The intervals of the certificate, plain data.
+    most_work
+        Bounds that the search for what prices leave open may evaluate.
 
     Returns
     -------
@@ -69,7 +75,8 @@ def certified_error(
         return min(cheapest(low) * (1 - error - CLOSE), most)
 
     worst = error
-    for interval, bound in unproven(formulation.facts, given.intervals, formulation.facts.slowest_s, cutoff):
+    facts = formulation.facts
+    for interval, bound in unproven(facts, given.intervals, facts.slowest_s, cutoff, most_work):
         reference = cheapest(interval.low)
         if math.isinf(reference):
             return None

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from ..formulations.base import Diagnosis
 from ..formulations.staging import Stage, StagingFormulation
-from ..formulations.staging_frontier import Corner, certified_error
+from ..formulations.staging_frontier import MOST_WORK, Corner, certified_error
 from ..instances.fields import Model
 from ..instances.staging import StagingInstance
 from .base import Clock
@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 
 SPAN = 10.0
 """Where units are unlimited, plans that cost more than so many times the cheapest are left out."""
+
+
+WORK_PER_S = 12_000_000
+"""Bounds that the check evaluates in a second, roughly."""
 
 
 class FrontierPoint(Model):
@@ -138,7 +142,7 @@ def find_frontier(
         status=status,
         limit=stopped,
         error=error,
-        certified_error=_certified(formulation, goal.points, error, most, certificate),
+        certified_error=_certified(formulation, goal.points, error, most, certificate, options),
         most_usd=most,
         points=tuple(_point(formulation, candidate) for candidate in goal.points),
         certificate=certificate,
@@ -160,9 +164,16 @@ def _certified(
     error: float,
     most_usd: float | None,
     certificate: list[dict[str, Any]],
+    options: SolveOptions,
 ) -> float | None:
+    """Return the error that the check derives, in about half as long again as the search may take."""
+    if not points:
+        return None
+    work = MOST_WORK
+    if options.time_limit_s is not None:
+        work = min(work, int(WORK_PER_S * max(2.0, options.time_limit_s / 2)))
     corners = [Corner(point.time_s, point.cost_usd) for point in points]
-    return certified_error(formulation, corners, error, most_usd, certificate) if corners else None
+    return certified_error(formulation, corners, error, most_usd, certificate, work)
 
 
 def _point(formulation: StagingFormulation, candidate: Candidate) -> FrontierPoint:

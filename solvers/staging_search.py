@@ -94,7 +94,7 @@ class Search:
     ) -> None:
         self.formulation, self.goal, self.options, self.clock = formulation, goal, options, clock
         self.slowest_s = _slowest(formulation)
-        self.fastest_s = formulation.fastest_s * (1 - 1e-12)
+        self.fastest_s = formulation.fastest_s
         self.groups: list[Group] = []
         self.closed: list[Cell] = []
         self.trace: list[tuple[float, float | None, float | None]] = []

@@ -1,0 +1,264 @@
+"""The frontier of cost against throughput: against enumeration, against other methods, and its check."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import random
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from random_instances import random_staging
+
+import clusterplan
+from clusterplan.formulations.staging import Stage, StagingFormulation
+from clusterplan.instances.errors import OptionError
+from clusterplan.instances.generators.staging import generate_staging
+from clusterplan.instances.importers.sailor import import_sailor
+from clusterplan.instances.staging import StagingInstance
+from clusterplan.planner.pareto import verify_frontier
+from clusterplan.solvers.options import SolveOptions
+from clusterplan.solvers.registry import solvers_for
+
+Point = tuple[float, float]
+"""Stage time and cost."""
+
+
+def every_plan(formulation: StagingFormulation) -> list[Point]:
+    """Return stage time and cost of every feasible plan of a tiny instance, in which types have limits."""
+    instance, found = formulation.instance, []
+    plan: list[Stage] = []
+
+    def extend(layer: int) -> None:
+        if layer == len(instance.layers):
+            if not formulation.violations(plan):
+                time = formulation.stage_time_s(plan)
+                found.append((time, formulation.cost_usd(time, formulation.rate_usd_per_hour(plan))))
+            return
+        for last in range(layer, len(instance.layers)):
+            for kind in instance.types:
+                for units in range(1, (kind.limit or 0) + 1):
+                    plan.append(Stage(first_layer=layer, last_layer=last, type=kind.name, units=units))
+                    extend(last + 1)
+                    plan.pop()
+
+    extend(0)
+    return found
+
+
+def behind(time: float, cost: float, points: list[Point], error: float = 0.0) -> bool:
+    """Return whether some point is at least as fast and, up to the error, at most as dear."""
+    least = min((c for t, c in points if t <= time * (1 + 1e-12)), default=math.inf)
+    return least * (1 - error) <= cost * (1 + 1e-9)
+
+
+def points_of(frontier: clusterplan.Frontier) -> list[Point]:
+    return [(point.stage_time_s, point.cost_usd) for point in frontier.points]
+
+
+def test_every_breakpoint_is_there_and_nothing_else() -> None:
+    """On 120 tiny instances the frontier is that of all plans, and its check agrees."""
+    sizes = set()
+    for seed in range(120):
+        instance = random_staging(seed)
+        assert isinstance(instance, StagingInstance)
+        plans = every_plan(StagingFormulation(instance))
+        frontier = clusterplan.pareto(instance, error=0.0)
+        points = points_of(frontier)
+        assert (frontier.status == "infeasible") == (not plans), seed
+        assert all(behind(*plan, points) for plan in plans), seed
+        assert all(behind(*point, plans) for point in points), seed
+        assert verify_frontier(instance, frontier).ok, (seed, verify_frontier(instance, frontier).faults)
+        if plans:
+            assert frontier.certified_error == 0.0, seed
+        sizes.add(len(points))
+    assert max(sizes) > 3
+
+
+def test_the_frontier_holds_the_optima_of_both_objectives() -> None:
+    """Its ends are the cheapest and the fastest plan of the exact search."""
+    instance = generate_staging(12, 3, "tight", seed=4)
+    frontier = clusterplan.pareto(instance, error=1e-6)
+    cheapest = clusterplan.solve(instance, "exact")
+    fastest = clusterplan.solve(instance.model_copy(update={"objective": "throughput"}), "exact")
+    assert frontier.status == "complete"
+    assert frontier.points[-1].cost_usd == pytest.approx(cheapest.objective, rel=2e-6)
+    assert frontier.points[0].throughput_samples_per_s == pytest.approx(fastest.objective, rel=2e-6)
+
+
+def test_unlimited_types_end_where_plans_get_ten_times_as_dear() -> None:
+    """Ever faster and dearer plans are cut off, which the frontier says."""
+    instance = generate_staging(6, 3, "none", seed=1)
+    frontier = clusterplan.pareto(instance, error=0.01)
+    assert frontier.status == "complete"
+    assert frontier.most_usd == pytest.approx(10 * frontier.points[-1].cost_usd, rel=0.02)
+    assert frontier.points[0].cost_usd <= frontier.most_usd
+    assert frontier.certified_error == 0.01
+    capped = clusterplan.pareto(instance, error=0.01, most_usd=2 * frontier.points[-1].cost_usd)
+    assert len(capped.points) < len(frontier.points)
+
+
+def forged(frontier: clusterplan.Frontier, **changes: Any) -> clusterplan.Frontier:
+    return frontier.model_copy(update=changes)
+
+
+def test_altered_frontiers_are_rejected() -> None:
+    """A point left out, a figure changed, a plan changed or a smaller error is found."""
+    instance = generate_staging(8, 3, "loose", seed=5)
+    frontier = clusterplan.pareto(instance)
+    assert verify_frontier(instance, frontier).ok
+    points = frontier.points
+    assert len(points) > 2
+    cheaper = points[1].model_copy(update={"cost_usd": points[1].cost_usd * 0.99})
+    stage = points[0].plan[0]
+    other = points[0].model_copy(
+        update={"plan": (stage.model_copy(update={"units": stage.units + 50}), *points[0].plan[1:])}
+    )
+    for wrong in (
+        forged(frontier, points=(points[0], *points[2:])),
+        forged(frontier, points=points[1:]),
+        forged(frontier, points=points[:-1]),
+        forged(frontier, points=(points[0], cheaper, *points[2:])),
+        forged(frontier, points=(other, *points[1:])),
+        forged(frontier, points=points[::-1]),
+        forged(frontier, certificate=[]),
+        forged(frontier, instance_sha256="0" * 64),
+    ):
+        assert not verify_frontier(instance, wrong).ok
+
+
+def test_what_a_frontier_needs() -> None:
+    """Other kinds, impossible errors and options without a meaning are refused in one line."""
+    instance = generate_staging(4, 2, "loose", seed=0)
+    with pytest.raises(OptionError, match="staging instances"):
+        clusterplan.pareto(clusterplan.load("example:optimus-testbed"))
+    with pytest.raises(OptionError, match="below 1"):
+        clusterplan.pareto(instance, error=1.5)
+    with pytest.raises(OptionError, match="above 0"):
+        clusterplan.pareto(instance, most_usd=-1.0)
+    with pytest.raises(OptionError, match="memory_limit_gib"):
+        clusterplan.pareto(instance, SolveOptions(memory_limit_gib=1.0))
+
+
+def test_a_time_limit_leaves_a_partial_frontier_with_its_error() -> None:
+    """What was found in time is there, and the error that is certified is what is proven."""
+    instance = generate_staging(20, 5, "tight", seed=1).model_copy(
+        update={"throughput_floor_samples_per_s": None}
+    )
+    frontier = clusterplan.pareto(instance, SolveOptions(time_limit_s=1.5))
+    assert frontier.status == "partial"
+    assert frontier.limit == "time"
+    assert frontier.certified_error is None or frontier.certified_error > frontier.error
+    assert verify_frontier(instance, frontier).ok
+
+
+def clusterplan_command(*arguments: str) -> subprocess.CompletedProcess[str]:
+    code = "import sys; from clusterplan.planner.cli import main; sys.argv[0] = 'clusterplan'; main()"
+    command = [sys.executable, "-c", code, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+
+
+def test_the_command_writes_tables_that_verify(tmp_path: Path) -> None:
+    """CSV and JSON are written, agree with each other, and `verify` accepts the JSON."""
+    done = clusterplan_command(
+        "pareto", "example:opt-350-three-gpus", "--output", str(tmp_path / "new" / "dir")
+    )
+    assert done.returncode == 0, done.stderr
+    assert "certified" in done.stdout
+    folder = tmp_path / "new" / "dir"
+    stored = json.loads((folder / "frontier.json").read_text())
+    with (folder / "frontier.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [float(row["cost_usd"]) for row in rows] == [point["cost_usd"] for point in stored["points"]]
+    assert rows[0]["plan"].count(":") == len(stored["points"][0]["plan"])
+    checked = clusterplan_command("verify", "example:opt-350-three-gpus", str(folder / "frontier.json"))
+    assert checked.returncode == 0, checked.stdout
+    assert "no plan beats the points" in checked.stdout
+    stored["points"][0]["cost_usd"] *= 0.9
+    (folder / "frontier.json").write_text(json.dumps(stored))
+    assert (
+        clusterplan_command("verify", "example:opt-350-three-gpus", str(folder / "frontier.json")).returncode
+        == 7
+    )
+
+
+def test_the_command_says_why_there_is_nothing(tmp_path: Path) -> None:
+    """An infeasible floor ends with the highest throughput; another kind with a line."""
+    text = clusterplan.load("example:opt-350-three-gpus").model_dump_json()
+    document = json.loads(text) | {"throughput_floor_samples_per_s": 500.0}
+    path = tmp_path / "fast.json"
+    path.write_text(json.dumps(document))
+    done = clusterplan_command("pareto", str(path))
+    assert done.returncode == 4
+    assert "highest throughput within the limits is 101.508" in done.stdout
+    assert clusterplan_command("pareto", "example:optimus-testbed").returncode == 2
+    as_json = clusterplan_command("pareto", "example:opt-350-three-gpus", "--format", "json", "-q")
+    assert json.loads(as_json.stdout)["status"] == "complete"
+    as_csv = clusterplan_command("pareto", "example:opt-350-three-gpus", "--format", "csv")
+    assert as_csv.stdout.startswith("throughput_samples_per_s,cost_usd")
+
+
+LIMITS = {
+    "A100-40": 4,
+    "A100-80": 2,
+    "GH-96": 2,
+    "RTX-2080": 8,
+    "RTX-3090": 4,
+    "Titan-RTX": 4,
+    "V100-16": 8,
+}
+ASSUMED_USD = {"A100-80": 5.0, "RTX-2080": 0.35, "RTX-3090": 0.6, "Titan-RTX": 0.8}
+"""Of no source: assumptions, as the imported instance says."""
+
+
+def random_plan(formulation: StagingFormulation, rng: random.Random) -> tuple[Stage, ...] | None:
+    """Return a random chain of stages with random units, if it is feasible."""
+    instance, plan, layer = formulation.instance, [], 0
+    while layer < len(instance.layers):
+        kind = rng.choice([t for t in instance.types if not plan or t.name != plan[-1].type])
+        last = min(len(instance.layers) - 1, layer + int(rng.expovariate(1 / 6)))
+        units = rng.randint(1, max(1, (kind.limit or 8) // rng.randint(1, 3)))
+        plan.append(Stage(first_layer=layer, last_layer=last, type=kind.name, units=units))
+        layer = last + 1
+    return None if formulation.violations(plan) else tuple(plan)
+
+
+def test_opt_350_on_seven_gpu_types_is_complete(shared_data: Path) -> None:
+    """1,000 random feasible plans, and the plans of all other solvers, lie on or behind the frontier."""
+    profiles = shared_data / "sailor" / "profiles" / "OPT-350"
+    instance = import_sailor(profiles, sorted(LIMITS), 2, LIMITS, 20, prices=ASSUMED_USD)
+    assert any("A100-80" in line and "not from the source" in line for line in instance.assumptions)
+    formulation = StagingFormulation(instance)
+    frontier = clusterplan.pareto(instance, SolveOptions(time_limit_s=300), error=1e-3)
+    assert frontier.status == "complete"
+    assert frontier.certified_error == frontier.error
+    points = points_of(frontier)
+    rng, found = random.Random(0), 0
+    while found < 1000:
+        plan = random_plan(formulation, rng)
+        if plan is not None:
+            found += 1
+            time = formulation.stage_time_s(plan)
+            cost = formulation.cost_usd(time, formulation.rate_usd_per_hour(plan))
+            assert behind(time, cost, points, frontier.error)
+    small = {"genetic": {"evaluations": 2000}, "bayesian": {"evaluations": 60}}
+    small |= {f"reinforce-{cell}": {"episodes": 400} for cell in ("lstm", "rnn")}
+    plans = 0
+    for solver in solvers_for("staging", available=True):
+        if solver.name == "brute-force":
+            continue
+        options = SolveOptions(time_limit_s=3, seed=1, method_options=small.get(solver.name, {}))
+        for objective in ("cost", "throughput"):
+            result = clusterplan.solve(
+                instance.model_copy(update={"objective": objective}), solver.name, options
+            )
+            if result.plan is not None:
+                plans += 1
+                time = formulation.stage_time_s(result.plan)
+                cost = formulation.cost_usd(time, formulation.rate_usd_per_hour(result.plan))
+                assert behind(time, cost, points, frontier.error), solver.name
+    assert plans >= 8

@@ -1,0 +1,272 @@
+"""Exact staging: its parts against simple yardsticks, the whole against brute force and other solvers."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from random_instances import random_staging
+
+import clusterplan
+from clusterplan.formulations.stage_times import stage_table
+from clusterplan.formulations.staging import StagingFormulation
+from clusterplan.instances.generators.ctr import generate_ctr
+from clusterplan.instances.generators.staging import generate_staging
+from clusterplan.instances.staging import StagingInstance
+from clusterplan.solvers import staging_search
+from clusterplan.solvers.base import Clock
+from clusterplan.solvers.options import SolveOptions
+from clusterplan.solvers.stage_chain import Chain
+from clusterplan.solvers.stage_units import RunTimes
+from clusterplan.solvers.staging_cells import Runs
+from clusterplan.solvers.staging_core import core_of, solve_core
+from clusterplan.solvers.staging_labels import search_labels
+from clusterplan.solvers.staging_prices import best_prices
+
+
+def tiny(seed: int) -> StagingInstance:
+    made = random_staging(seed)
+    assert isinstance(made, StagingInstance)
+    return made
+
+
+def one_layer(**fields: Any) -> StagingInstance:
+    """Return a layer of one second, all of it parallel, on one type."""
+    kind = {"name": "t", "price_usd_per_hour": 1.0, **fields.pop("type", {})}
+    layer = {"name": "a", "compute_s": {"t": 1.0}, "compute_parallel": 1.0, **fields.pop("layer", {})}
+    made = clusterplan.parse_instance(
+        {
+            "schema_version": 1,
+            "kind": "staging",
+            "name": "one",
+            "training": {"samples": 3600},
+            "probe_batch": 1,
+            "types": [kind],
+            "layers": [layer],
+            **fields,
+        }
+    )
+    assert isinstance(made, StagingInstance)
+    return made
+
+
+@pytest.mark.parametrize("first", range(0, 500, 100))
+def test_exact_is_brute_force_and_certified(first: int) -> None:
+    """Same status and value on 500 instances of all features, and nothing is left to the solver's word."""
+    for seed in range(first, first + 100):
+        instance = tiny(seed)
+        expected = clusterplan.solve(instance, "brute-force")
+        result = clusterplan.solve(instance, "exact")
+        assert result.status == expected.status, seed
+        verification = clusterplan.verify(instance, result)
+        assert verification.ok, (seed, verification.faults)
+        assert not verification.claimed, (seed, verification.claimed)
+        if expected.objective is not None:
+            assert result.objective == pytest.approx(expected.objective, rel=1e-6), seed
+            assert result.certified_gap is not None
+            assert result.certified_gap <= 1e-6, seed
+
+
+@pytest.mark.parametrize("limits", ["none", "loose", "tight"])
+@pytest.mark.parametrize("seed", range(4))
+def test_exact_is_never_beaten(limits: str, seed: int) -> None:
+    """On chains of six layers no mixed-integer model and no heuristic finds a better plan."""
+    instance = generate_staging(6, 3, limits, seed % 2 == 0, seed > 1, seed)  # type: ignore[arg-type]
+    best = clusterplan.solve(instance, "exact")
+    assert best.status == "optimal"
+    assert best.objective is not None
+    for name in ("milp:highs", "single-type", "greedy"):
+        if name == "milp:highs" and limits == "none":
+            continue  # an explicit model needs limits to be small
+        other = clusterplan.solve(instance, name, SolveOptions(time_limit_s=20))
+        if other.objective is not None:
+            assert other.objective >= best.objective * (1 - 1e-6)
+        if other.status == "optimal":
+            assert other.objective == pytest.approx(best.objective, rel=1e-6)
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 10**6), data=st.data())
+def test_fewest_units_of_all_runs_at_once(seed: int, data: st.DataObject) -> None:
+    """Units keep the stage time to the last bit, and one fewer does not, at and around exact breakpoints."""
+    table = stage_table(tiny(seed))
+    times = RunTimes.of(table, np.arange(len(table.serial)))
+    run = data.draw(st.integers(0, len(table.serial) - 1))
+    at = table.time_s(data.draw(st.integers(1, 50)))[run]
+    if not 0 < at < math.inf:
+        return
+    taus = np.array([math.nextafter(at, 0), at, math.nextafter(at, math.inf)])
+    units = times.fewest_units(taus)
+    able = np.isfinite(units)
+    few = np.where(able, units, 1.0)
+    assert (times.time_s(few) <= taus[:, None])[able].all()
+    less = np.maximum(few - 1, 1.0)
+    assert (times.time_s(less) > taus[:, None])[able & (few > 1)].all()
+    assert (times.time_s(times.limit) > taus[:, None])[~able].all()
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 10**6), layers=st.integers(1, 4), kinds=st.integers(1, 3), apart=st.booleans())
+def test_cheapest_chains_are_those_of_enumeration(seed: int, layers: int, kinds: int, apart: bool) -> None:
+    """Forward, backward and the path itself agree with the least over all chains."""
+    rng = np.random.default_rng(seed)
+    runs = [(a, b, t) for b in range(layers) for t in range(kinds) for a in range(b + 1)]
+    runs = [run for run in runs if rng.random() < 0.8] or runs
+    first, last, kind = np.array(runs).T
+    weight = rng.uniform(0, 1, (2, len(runs)))
+    chain = Chain(layers, kinds, first, last, kind, apart)
+    whole, reach = chain.forward(weight)
+    through = chain.beside(weight, reach) + weight
+
+    def chains(layer: int, before: int) -> list[list[int]]:
+        if layer == layers:
+            return [[]]
+        return [
+            [i, *rest]
+            for i, (a, b, t) in enumerate(runs)
+            if a == layer and not (apart and t == before)
+            for rest in chains(b + 1, t)
+        ]
+
+    every = chains(0, -1)
+    for row in range(2):
+        values = [float(weight[row, own].sum()) for own in every]
+        assert whole[row] == pytest.approx(min(values, default=math.inf))
+        for i in range(len(runs)):
+            least = min((v for v, own in zip(values, every, strict=True) if i in own), default=math.inf)
+            assert through[row, i] == pytest.approx(least)
+        if every:
+            path = chain.cheapest(weight[row], reach[row])
+            assert float(weight[row, path].sum()) == pytest.approx(min(values))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_labels_and_cores_agree(seed: int) -> None:
+    """The cheapest chain within the limits is the same by labels and by HiGHS, at any prices."""
+    instance = generate_staging(8, 3, "tight", seed=seed)
+    formulation = StagingFormulation(instance)
+    slowest = formulation.latest_s
+    runs = Runs.of(formulation, slowest)
+    units = runs.times.fewest_units(np.array([slowest]))[0]
+    cell = runs.cell(slowest * 0.8, slowest, units, np.zeros(len(runs.rows)))
+    dual = best_prices(runs, cell, math.inf, Clock())
+    cell.bound = dual.bound
+    for prices in (dual.prices, 0 * dual.prices, 3 * dual.prices):
+        cutoff = 1.2 * abs(dual.bound)
+        core = core_of(runs, cell, prices, cutoff)
+        labels = search_labels(runs, cell, core, prices, cutoff, Clock())
+        milp = solve_core(runs, cell, core, cutoff, SolveOptions(), Clock())
+        assert labels is not None
+        assert (labels.path is None) == (milp.path is None)
+        assert labels.bound == pytest.approx(milp.bound, rel=1e-6)
+        if labels.path is not None:
+            assert runs.fits(labels.path, cell.units[labels.path])
+            assert float(cell.cost[labels.path].sum()) == pytest.approx(labels.bound, rel=1e-6)
+
+
+def test_a_chain_of_fifty_layers_with_all_limits_binding_is_certified() -> None:
+    """Prices, labels and cores close what a mixed-integer model of the whole does not."""
+    instance = generate_staging(50, 8, "tight", seed=2)
+    result = clusterplan.solve(instance, "exact")
+    assert result.status == "optimal"
+    assert not clusterplan.verify(instance, result).claimed
+
+
+@pytest.mark.parametrize("objective", ["throughput", "time"])
+@pytest.mark.parametrize("limit", [1000, 100_000, None])
+def test_the_fastest_plan_is_not_approached_unit_by_unit(objective: str, limit: int | None) -> None:
+    """With hundreds of thousands of units the search halves, and does not walk along breakpoints."""
+    layers = [
+        {"name": n, "compute_s": {"t": s}, "compute_parallel": 0.99} for n, s in (("a", 1.0), ("b", 1.4))
+    ]
+    kind = {"name": "t", "price_usd_per_hour": 1, "limit": limit}
+    instance = one_layer(objective=objective).model_copy(deep=True)
+    document = instance.model_dump(mode="json") | {"layers": layers, "types": [kind]}
+    result = clusterplan.solve(clusterplan.parse_instance(document), "exact")
+    assert result.status == "optimal"
+    assert result.certificate is not None
+    assert len(result.certificate["intervals"]) < 200
+
+
+@pytest.mark.parametrize(
+    ("price", "budget"), [(1e-6, 2.9999e-6), (0.1, 0.2999999991), (1e6, 2999999.9955), (0.1, 0.3)]
+)
+def test_a_budget_at_a_knife_edge_ends(price: float, budget: float) -> None:
+    """Where limits are within rounding of a plan the search still ends, with brute force's answer."""
+    instance = one_layer(
+        objective="time", hourly_budget_usd=budget, type={"price_usd_per_hour": price, "limit": 9}
+    )
+    result = clusterplan.solve(instance, "exact", SolveOptions(time_limit_s=20))
+    assert result.status == "optimal"
+    assert result.objective == pytest.approx(clusterplan.solve(instance, "brute-force").objective, rel=1e-6)
+
+
+def test_a_floor_of_tiny_stage_times_is_as_loose_as_the_check() -> None:
+    """Search, certificate and check of a plan accept the same stage times, however small."""
+    instance = one_layer(
+        throughput_floor_samples_per_s=1.0000005e12,
+        layer={"compute_s": {"t": 1e-12}},
+        type={"limit": 1},
+    )
+    result = clusterplan.solve(instance, "exact")
+    assert result.status == "optimal"
+    assert result.plan == clusterplan.solve(instance, "brute-force").plan
+
+
+@pytest.mark.parametrize("objective", ["cost", "throughput"])
+def test_a_time_limit_is_kept_honestly(objective: str) -> None:
+    """A search that is stopped returns what it has, with the bound of what it has not looked at."""
+    instance = generate_staging(60, 8, "tight", seed=1).model_copy(update={"objective": objective})
+    result = clusterplan.solve(instance, "exact", SolveOptions(time_limit_s=0.3))
+    assert result.status in ("feasible", "unknown")
+    assert result.limit == "time"
+    assert clusterplan.verify(instance, result).ok
+
+
+def test_an_interrupt_loses_no_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C in the middle of a step ends the search with the plan and bounds from before it."""
+    original, calls = staging_search.Search._split, itertools.count()
+
+    def interrupted(*arguments: Any) -> Any:
+        if next(calls) == 3:
+            raise KeyboardInterrupt
+        return original(*arguments)
+
+    monkeypatch.setattr(staging_search.Search, "_split", interrupted)
+    instance = generate_ctr(16, 0)
+    result = clusterplan.solve(instance, "exact")
+    assert result.limit == "interrupt"
+    assert result.plan is not None
+    assert clusterplan.verify(instance, result).ok
+
+
+def test_a_warm_start_bounds_the_search() -> None:
+    """Started from the optimum the search returns it, or one as good."""
+    instance = generate_staging(10, 3, "tight", seed=3)
+    first = clusterplan.solve(instance, "exact")
+    assert first.plan is not None
+    start = tuple(stage.model_dump() for stage in first.plan)
+    again = clusterplan.solve(instance, "exact", SolveOptions(warm_start=start))
+    assert again.objective == pytest.approx(first.objective, rel=1e-6)
+
+
+def test_types_without_limit_need_no_bound_on_units() -> None:
+    """A free type, all parallel and without a limit: the cheapest plan costs nothing."""
+    instance = one_layer(throughput_floor_samples_per_s=100, type={"price_usd_per_hour": 0})
+    result = clusterplan.solve(instance, "exact")
+    assert result.objective == 0
+    assert result.status == "optimal"
+
+
+def test_a_large_instance_with_limits_gets_a_plan_and_a_certified_gap() -> None:
+    """Where the optimum is out of reach there is a plan, and a bound that the check derives."""
+    instance = generate_staging(80, 16, "tight", seed=0)
+    result = clusterplan.solve(instance, "exact", SolveOptions(time_limit_s=6))
+    assert result.plan is not None
+    assert result.certified_gap is not None
+    assert result.certified_gap < 0.5
