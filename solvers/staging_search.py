@@ -151,7 +151,8 @@ class Search:
         return still
 
     def _first_cells(self, runs: Runs) -> list[Cell]:
-        count = _at_once(runs)
+        # Stage times that hardly differ make one interval.
+        count = _at_once(runs) if self.slowest_s > 1.001 * self.fastest_s else 1
         low = max(self.fastest_s, self.slowest_s * 1e-12)
         ends = np.geomspace(low, self.slowest_s, count + 1)
         ends[0], ends[-1] = self.fastest_s, self.slowest_s
