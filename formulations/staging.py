@@ -265,13 +265,13 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
         return prices_at(self.instance, certificate, self.stage_time_s(plan))
 
     def advice(self, prices: Mapping[str, float], value: float) -> str | None:
-        """Return which type is worth most, per unit at its price."""
+        """Return which type is scarcest. What more units of it save, prices say only as a first estimate."""
         del value
         worth = {name: price for name, price in prices.items() if price > 0 and name != BUDGET}
-        if not worth or self.instance.objective != "cost":
+        if not worth:
             return None
         best = max(worth, key=lambda name: worth[name])
-        return f"scarcest: {best}; one more is worth about {worth[best]:.4g} USD at this stage time"
+        return f"scarcest type: {best}"
 
     @staticmethod
     def _unit_seconds(parts: tuple[float, float, float, float]) -> float:

@@ -7,18 +7,19 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..formulations.base import Formulation
-from ..formulations.staging import StagingFormulation
+from ..formulations.staging import Stage, StagingFormulation
 from ..formulations.staging_certificate import (
     CLOSE,
     LARGEST,
     CertifiedInterval,
     row_prices,
 )
-from .base import Clock, Outcome, Solver
+from .base import Clock, MethodOption, Outcome, Solver
 from .options import SolveOptions
 from .staging_cells import Cell
 from .staging_goals import Cheapest, Fastest
 from .staging_search import Found, Search, candidate_of, plan_of
+from .staging_what_if import what_if
 
 
 class StagingExact(Solver):
@@ -28,6 +29,9 @@ class StagingExact(Solver):
     kinds = ("staging",)
     proves = True
     features = frozenset({"warm_start"})
+    method_options = {
+        "what_if": MethodOption(False, "also compute what more units of each used-up type would save")
+    }
     what = "search over stage times: shortest paths, prices on scarce units, small cores; certified"
 
     def solve(self, formulation: Formulation[Any, Any], options: SolveOptions, clock: Clock) -> Outcome:
@@ -48,7 +52,19 @@ class StagingExact(Solver):
         outcome.certificate = certificate(formulation, found.cells, bound, search.slowest_s)
         if outcome.plan is not None:
             outcome.prices = formulation.prices(outcome.certificate, outcome.plan)
+            if self.setting(options, "what_if"):
+                outcome.message = what_if(
+                    formulation, outcome.plan, lambda other: self._best(other, options, clock)
+                )
         return outcome
+
+    def _best(
+        self, formulation: StagingFormulation, options: SolveOptions, clock: Clock
+    ) -> Sequence[Stage] | None:
+        """Return the best plan of a changed instance, None if the time does not suffice."""
+        plain = options.model_copy(update={"method_options": {}, "warm_start": None})
+        outcome = self.solve(formulation, plain, Clock(clock.remaining_s))
+        return outcome.plan if outcome.limit == "none" else None
 
 
 def goal_of(formulation: StagingFormulation, options: SolveOptions) -> Cheapest | Fastest:

@@ -270,3 +270,19 @@ def test_a_large_instance_with_limits_gets_a_plan_and_a_certified_gap() -> None:
     assert result.plan is not None
     assert result.certified_gap is not None
     assert result.certified_gap < 0.5
+
+
+def test_what_more_units_would_save() -> None:
+    """The what-if names the types that are used up, with the saving of the optimum without their limit."""
+    instance = clusterplan.load("example:opt-350-three-gpus")
+    assert isinstance(instance, StagingInstance)
+    options = SolveOptions(method_options={"what_if": True})
+    result = clusterplan.solve(instance, "exact", options)
+    types = tuple(
+        kind.model_copy(update={"limit": None}) if kind.name == "A100-40" else kind for kind in instance.types
+    )
+    free = clusterplan.solve(instance.model_copy(update={"types": types}), "exact")
+    assert result.objective is not None
+    assert free.objective is not None
+    assert f"{result.objective - free.objective:.6g} USD less" in (result.message or "")
+    assert "V100" not in (result.message or "")
