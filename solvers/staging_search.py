@@ -107,12 +107,17 @@ class Search:
         self.build_s = self.clock.elapsed_s
         if self.fastest_s > self.slowest_s or not len(runs):
             return Found([])
-        if len(runs.rows):
-            nowhere = self._first_plan(runs)
+        try:
+            nowhere = self._first_plan(runs) if len(runs.rows) else None
             if nowhere is not None:
                 return Found([nowhere])
-        self._take_up(runs, self._first_cells(runs))
+            self._take_up(runs, self._first_cells(runs))
+        except KeyboardInterrupt:
+            self.limit, self.closed, self.groups = "interrupt", [self._unexamined(runs)], []
         while self.groups and self.limit == "none":
+            if self.clock.expired:
+                self.limit = "time"
+                break
             self._step()
         cells = self.closed + [cell for group in self.groups for cell in group.cells]
         return Found(sorted(cells, key=lambda cell: cell.low), self.limit)
@@ -134,8 +139,11 @@ class Search:
         except KeyboardInterrupt:
             self.groups, self.closed = before
             self.limit = "interrupt"
-        if self.groups and self.clock.expired and self.limit == "none":
-            self.limit = "time"
+
+    def _unexamined(self, runs: Runs) -> Cell:
+        """Return one cell of all stage times, of which nothing is known."""
+        nothing = np.zeros(len(runs))
+        return Cell(self.fastest_s, self.slowest_s, nothing, nothing, np.zeros(len(runs.rows)))
 
     def _next(self) -> Group:
         if self.goal.leftmost_first:
@@ -172,8 +180,9 @@ class Search:
         for cell, cut, end, units in zip(
             cells, cuts, before, runs.times.fewest_units(np.array(before)), strict=True
         ):
-            parts += [runs.cell(cell.low, end, units, cell.prices), runs.later(cell, cut)]
-            parts[-2].halve = not cell.halve
+            faster, slower = runs.cell(cell.low, end, units, cell.prices), runs.later(cell, cut)
+            faster.halve, faster.bound, slower.bound = not cell.halve, cell.bound, cell.bound
+            parts += [faster, slower]
         return parts
 
     def _note(self, cost: float, time: float) -> None:
@@ -305,22 +314,21 @@ class Search:
             core = core_of(runs, cell, cell.prices, math.inf, most)
             if len(core) > MOST_COLUMNS:
                 break
-            clock = (
-                Clock(FIRST_S)
-                if self.clock.remaining_s is None
-                else Clock(min(FIRST_S, self.clock.remaining_s))
-            )
-            found = self._solve_core(runs, cell, core, cell.prices, math.inf, clock if most else self.clock)
+            left = self.clock.remaining_s
+            clock = Clock(FIRST_S if left is None else min(FIRST_S, left)) if most else self.clock
+            found = self._solve_core(runs, cell, core, cell.prices, math.inf, clock)
             if core.complete:
                 return nowhere if not found and math.isinf(cell.bound) else None
         return None
 
     def _narrowed(self, runs: Runs, cells: list[Cell]) -> Group:
-        """Return a group of cells, without the runs that none of them can use."""
+        """Return a group of cells, without the runs that no better plan in any of them can use."""
         weight = np.array([runs.weight(cell, cell.prices) for cell in cells])
         through = weight + runs.chain.beside(weight, runs.chain.forward(weight)[1])
-        reach = [self.goal.cutoff(cell.low) + float(cell.prices @ runs.rows.limit) for cell in cells]
-        alive = np.asarray((through < np.array(reach)[:, None]).any(axis=0))
+        # Up to the best cost itself, not only the cutoff, so that bounds without the others still hold.
+        most = np.array([self.goal.cutoff(cell.low) for cell in cells]) / self.goal.close_enough
+        reach = most + np.array([cell.prices for cell in cells]) @ runs.rows.limit
+        alive = np.asarray((through < reach[:, None]).any(axis=0))
         if alive.mean() > MOST_KEPT:
             return Group(runs, cells)
         for cell in cells:
