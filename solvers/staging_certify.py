@@ -29,6 +29,9 @@ def _refuted(formulation: StagingFormulation, plan: Sequence[Stage], bound: floa
 
 def certify(formulation: StagingFormulation, outcome: Outcome, clock: Clock) -> None:
     """Add a certificate of the outcome's bound, or of infeasibility."""
+    bound = None if outcome.infeasible else outcome.bounds[0]
+    if outcome.plan is not None and _refuted(formulation, outcome.plan, bound):
+        return  # the answer contradicts itself, which whoever runs the method will say
     left = PATIENCE_S if clock.remaining_s is None else min(PATIENCE_S, clock.remaining_s)
     options = SolveOptions()
     goal = goal_of(formulation, options)
@@ -36,7 +39,6 @@ def certify(formulation: StagingFormulation, outcome: Outcome, clock: Clock) -> 
         goal.offer(candidate_of(formulation, outcome.plan))
     search = Search(formulation, goal, options, Clock(left))
     found = search.run()
-    bound = None if outcome.infeasible else outcome.bounds[0]
     if goal.best is not None and _refuted(formulation, plan_of(formulation, goal.best), bound):
         outcome.infeasible, outcome.bounds = False, ()
         outcome.message = "its bound, which a better plan refutes, is left out"
