@@ -10,7 +10,7 @@ import matplotlib as mpl
 import numpy as np
 import pandas as pd
 from allocation_report import table
-from staging import EXACT_LIMIT_S, LIMIT_S, PAPER, PROVISIONING, SIZE, shortcomings
+from staging import EXACT_LIMIT_S, LIMIT_S, PAPER, PROVISIONING, SIZE, TIMED, shortcomings
 
 mpl.use("Agg")
 import matplotlib.pyplot as plt
@@ -52,7 +52,7 @@ def write_report(folder: Path) -> None:
     )
     compared = against_exact(quality)
     plot(sweep, compared, folder / "staging.png")
-    short = [*shortcomings(quality), *shortcomings(sweep), *shortcomings(claims)]
+    short = [*shortcomings(quality), *shortcomings(sweep), *shortcomings(claims), *shortcomings(ratio)]
     parts = [
         "# Staging: measured results",
         f"On {platform.machine()} with 2 cores, which other work shared; each table is one run. **All "
@@ -75,8 +75,10 @@ def write_report(folder: Path) -> None:
         proven_line(compared),
         "## How many times faster `exact` is than the methods that search",
         "16 layers, 2 types; median of interleaved repetitions in one process, libraries loaded, default "
-        "budgets of the methods. Under each method: its seconds over those of `exact`.",
+        "budgets of the methods unless said otherwise. Under each method: its seconds over those of `exact`.",
         table(faster(ratio)),
+        "How much dearer the plans of these calls are, in percent of the plan of `exact`:",
+        table(dearer(ratio)),
         "## What is claimed of `exact`",
         table(claimed(claims)),
         "## `exact` beside the best of all other methods, by size",
@@ -150,7 +152,7 @@ def proven_line(compared: pd.DataFrame) -> str:
 def faster(ratio: pd.DataFrame) -> pd.DataFrame:
     """Return the median seconds of `exact` and the ratio of each other method, by instance."""
     medians = ratio.groupby(["limits", "seed", "method"])["total_s"].median().unstack()
-    others = [method for method in STYLE if method in medians and method != "exact"]
+    others = [method for method in TIMED if method in medians and method != "exact"]
     lines = medians[others].div(medians["exact"], axis=0)
     lines.insert(0, "exact_s", medians["exact"])
     lines = lines.reset_index()
@@ -160,6 +162,16 @@ def faster(ratio: pd.DataFrame) -> pd.DataFrame:
     summary = {"instance": "**median**", **lines.drop(columns="instance").median().to_dict()}
     least = {"instance": "**least**", **lines.drop(columns="instance").min().to_dict()}
     return pd.concat([lines, pd.DataFrame([summary, least])], ignore_index=True)
+
+
+def dearer(ratio: pd.DataFrame) -> pd.DataFrame:
+    """Return by how many percent each method's plan is dearer than that of `exact`, by instance."""
+    found = ratio.groupby(["limits", "seed", "method"])["objective"].median().unstack()
+    others = [method for method in TIMED if method in found and method != "exact"]
+    lines = 100 * (found[others].div(found["exact"], axis=0) - 1)
+    lines = lines.where((abs(lines) > 100 * SAME) | lines.isna(), 0.0).reset_index()
+    lines.insert(0, "instance", lines["limits"] + ", seed " + lines["seed"].astype(str))
+    return lines.drop(columns=["limits", "seed"])
 
 
 def claimed(claims: pd.DataFrame) -> pd.DataFrame:
