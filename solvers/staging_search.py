@@ -212,6 +212,7 @@ class Search:
             batch = cells[start : start + size]
             weight = np.array([runs.weight(cell, cell.prices) for cell in batch])
             whole, reach = runs.chain.forward(weight)
+            scarce = []
             for i, cell in enumerate(batch):
                 cell.bound = max(cell.bound, float(whole[i]) - float(cell.prices @ runs.rows.limit))
                 if cell.bound < self.goal.cutoff(cell.low):
@@ -220,7 +221,10 @@ class Search:
                     self._try(runs, cell, path)
                     # Where the cheapest chain keeps the limits, no prices can raise the bound.
                     if cell.prices.any() or not runs.fits(path, cell.units[path]):
-                        self._press(runs, cell)
+                        scarce.append(cell)
+            for cell in sorted(scarce, key=lambda cell: cell.bound):
+                if cell.bound < self.goal.cutoff(cell.low):  # plans found since may have settled it
+                    self._press(runs, cell)
             still = self._still_open(batch)
             if still and len(runs) < FEW_RUNS:
                 self.groups.append(Group(runs, still))
