@@ -244,8 +244,7 @@ class Search:
                 cell.prices, cell.counts_cost, cell.bound = short.prices, False, math.inf
                 return
         dual = best_prices(runs, cell, cutoff, self.clock)
-        if dual.bound > cell.bound:
-            cell.prices, cell.bound = dual.prices, dual.bound
+        cell.prices, cell.bound = dual.prices, max(cell.bound, dual.bound)
         for path in dual.paths:
             self._try(runs, cell, path)
         if cell.bound >= self.goal.cutoff(cell.low) or self.clock.expired:
