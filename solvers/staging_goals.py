@@ -75,14 +75,28 @@ class Goal(ABC):
         """A stage time at which intervals had better be split; NaN if there is none."""
 
 
-class Cheapest(Goal):
-    """The least cost."""
-
-    any_cost = False
+class BestOne(Goal):
+    """Keeps a single best plan."""
 
     def __init__(self, cost_limit_usd: float, gap: float) -> None:
         super().__init__(cost_limit_usd, gap)
         self.best: Candidate | None = None
+
+    @property
+    def found(self) -> bool:
+        """Whether there is a best plan."""
+        return self.best is not None
+
+    @property
+    def split_at(self) -> float:
+        """The stage time of the best plan."""
+        return math.nan if self.best is None else self.best.time_s
+
+
+class Cheapest(BestOne):
+    """The least cost."""
+
+    any_cost = False
 
     def offer(self, candidate: Candidate) -> bool:
         """Keep the plan if it is the cheapest so far."""
@@ -99,25 +113,11 @@ class Cheapest(Goal):
             return self.most_usd
         return self.best.cost_usd * self.close_enough
 
-    @property
-    def found(self) -> bool:
-        """Whether there is a best plan."""
-        return self.best is not None
 
-    @property
-    def split_at(self) -> float:
-        """The stage time of the best plan."""
-        return math.nan if self.best is None else self.best.time_s
-
-
-class Fastest(Goal):
+class Fastest(BestOne):
     """The least stage time, among plans that keep the cost limit."""
 
     leftmost_first = True
-
-    def __init__(self, cost_limit_usd: float, gap: float) -> None:
-        super().__init__(cost_limit_usd, gap)
-        self.best: Candidate | None = None
 
     def offer(self, candidate: Candidate) -> bool:
         """Keep the plan if it is the fastest so far, and of equally fast ones the cheapest."""
@@ -135,16 +135,6 @@ class Fastest(Goal):
             return -math.inf
         return self.most_usd
 
-    @property
-    def found(self) -> bool:
-        """Whether there is a best plan."""
-        return self.best is not None
-
-    @property
-    def split_at(self) -> float:
-        """The stage time of the best plan."""
-        return math.nan if self.best is None else self.best.time_s
-
 
 class Frontier(Goal):
     """Every plan that no other plan beats in both cost and stage time, up to a relative error in cost.
@@ -153,8 +143,6 @@ class Frontier(Goal):
     ----------
     error
         Plans whose cost is lower by no more than this part than that of a plan as fast are left out.
-    most_usd
-        Dearer plans are of no interest.
     """
 
     def __init__(self, cost_limit_usd: float, error: float) -> None:
