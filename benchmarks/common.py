@@ -46,7 +46,7 @@ def in_own_process(script: str, case: dict[str, Any], patience_s: float) -> list
         with suppress(ProcessLookupError):
             os.killpg(child.pid, signal.SIGKILL)
         out, _ = child.communicate(timeout=_PATIENCE_AT_END_S)
-    except BaseException:
+    except BaseException:  # whatever ends the wait, the case must not go on; it is raised again
         with suppress(ProcessLookupError):
             os.killpg(child.pid, signal.SIGKILL)
         raise

@@ -112,8 +112,8 @@ class StageTable:
     def parts(self, first: int, last: int, kind: int) -> tuple[float, float, float, float]:
         """Return S, A, S' and A' of one run."""
         at = self.index(first, last, kind)
-        columns = self.serial, self.parallel, self.comm_serial, self.comm_parallel
-        return tuple(float(column[at]) for column in columns)  # type: ignore[return-value]
+        compute = float(self.serial[at]), float(self.parallel[at])
+        return *compute, float(self.comm_serial[at]), float(self.comm_parallel[at])
 
     def time_s(self, units: Floats | Ints | int) -> Floats:
         """Return ET of every run, with this number of units or one for each, shape (n,)."""

@@ -70,14 +70,20 @@ class StagingCertificate(Model):
     intervals: Annotated[tuple[CertifiedInterval, ...], Field(max_length=MOST_INTERVALS)]
 
 
-def scarce(instance: StagingInstance) -> Limits:
-    """Return what bounds units: one row for each type with a limit, and one for an hourly budget."""
+def scarce(instance: StagingInstance, slack: float = 0.0) -> Limits:
+    """Return what bounds units: one row for each type with a limit, and one for an hourly budget.
+
+    Parameters
+    ----------
+    slack
+        Relative, of the budget alone: its sum is not of whole numbers.
+    """
     kinds = instance.types
     rows = [row for row, kind in zip(np.eye(len(kinds)), kinds, strict=True) if kind.limit is not None]
     most = [float(kind.limit) for kind in kinds if kind.limit is not None]
     if instance.hourly_budget_usd is not None:
         rows.append(np.array([kind.price_usd_per_hour for kind in kinds]))
-        most.append(loosened(instance.hourly_budget_usd) * (1 + ROUNDING))
+        most.append(loosened(instance.hourly_budget_usd) * (1 + slack))
     return Limits(np.array(rows).reshape(-1, len(kinds)), np.array(most))
 
 
@@ -182,7 +188,7 @@ def unproven(
     most_work
         Bounds that the searches of all intervals may evaluate together.
     """
-    instance, limits = facts.instance, scarce(facts.instance)
+    instance, limits = facts.instance, scarce(facts.instance, ROUNDING)
     found: list[Interval] = []
     low = 0.0
     for interval in given:

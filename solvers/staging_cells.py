@@ -17,9 +17,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ..formulations.base import loosened
 from ..formulations.stage_times import Floats, Ints
 from ..formulations.staging import StagingFormulation
+from ..formulations.staging_certificate import scarce
 from .stage_chain import Chain
 from .stage_units import CHUNK, RunTimes
 
@@ -30,37 +30,23 @@ class Rows:
 
     Attributes
     ----------
-    names
-        Type of each row; `hourly_budget` for the budget.
     weight
         What one unit of each type takes, shape (R, T).
     limit
         What there is, shape (R,).
     """
 
-    names: tuple[str, ...]
     weight: Floats
     limit: Floats
 
     @staticmethod
     def of(formulation: StagingFormulation) -> Rows:
         """Return the rows of an instance."""
-        instance = formulation.instance
-        kinds = len(instance.types)
-        names, weights, limits = [], [], []
-        for t, kind in enumerate(instance.types):
-            if kind.limit is not None:
-                names.append(kind.name)
-                weights.append(np.eye(kinds)[t])
-                limits.append(float(kind.limit))
-        if instance.hourly_budget_usd is not None:
-            names.append("hourly_budget")
-            weights.append(np.array([kind.price_usd_per_hour for kind in instance.types]))
-            limits.append(loosened(instance.hourly_budget_usd))
-        return Rows(tuple(names), np.array(weights).reshape(-1, kinds), np.array(limits))
+        limits = scarce(formulation.instance)
+        return Rows(limits.weight, limits.most)
 
     def __len__(self) -> int:
-        return len(self.names)
+        return len(self.limit)
 
 
 @dataclass

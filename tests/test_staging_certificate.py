@@ -7,13 +7,14 @@ import math
 from functools import cache
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_instances import random_staging
 
 import clusterplan
-from clusterplan.formulations.stage_cover import Cover
+from clusterplan.formulations.stage_cover import Cover, Limits
 from clusterplan.formulations.staging import StagingFormulation
 from clusterplan.formulations.staging_certificate import Facts, read_certificate
 from clusterplan.instances.generators.staging import generate_staging
@@ -124,9 +125,7 @@ def test_fewest_units_are_never_overestimated(seed: int) -> None:
     facts: Facts = formulation.facts
     assert not isinstance(read_certificate(facts, {"intervals": []}), str)
     table = formulation.table
-    import numpy as np
-
-    limits = type("Limits", (), {"weight": np.zeros((0, len(table.price))), "most": np.zeros(0)})()
+    limits = Limits(np.zeros((0, len(table.price))), np.zeros(0))
     cover = Cover(table, 1.0, limits, apart=True)
     runs = np.flatnonzero(np.isfinite(table.serial))
     for units in (1, 2, 3, 17):

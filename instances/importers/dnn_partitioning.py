@@ -12,7 +12,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-import networkx as nx  # type: ignore[import-untyped]
+import networkx as nx
 from pydantic import BeforeValidator, ConfigDict, Field
 
 from ..errors import Fault, InstanceError
