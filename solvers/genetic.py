@@ -5,8 +5,8 @@ survive, and mutation moves a boundary between two runs or paints a run or a ran
 
 With 5,000 evaluations, over 20 synthetic instances of 16 layers on 2 types and `heterps-ctr`, its plans cost
 0 % more than the optimum in the median and 3 % at most with exact units; 3 % and 12 % with load balance,
-which found no plan for one. The default is larger for larger instances: on 30 layers and 4 types, and on 50 and 8,
-ten times as many evaluations halve the distance and more.
+which found no plan for one. The default is larger for larger instances: on 30 layers and 4 types, and on 50
+and 8, ten times as many evaluations halve the distance and more.
 """
 
 from __future__ import annotations
