@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from .dnn_partitioning import import_dnn_partitioning
 from .gavel import import_gavel
+from .philly import import_philly
 from .pipedream import import_pipedream
 from .pollux import import_pollux
 from .sailor import import_sailor
@@ -16,6 +17,7 @@ from .tiresias import import_tiresias
 __all__ = [
     "import_dnn_partitioning",
     "import_gavel",
+    "import_philly",
     "import_pipedream",
     "import_pollux",
     "import_sailor",

@@ -1,0 +1,223 @@
+"""Philly: the jobs that ran at one instant on a production cluster (Microsoft, ATC'19; as Pollux has them).
+
+The file is CSV with the columns timestamp (when the job started), duration in seconds, num_gpus and cluster,
+the job's virtual cluster. Other columns are not used. A job runs from its timestamp on and before its end.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator
+from pydantic_core import PydanticCustomError
+
+from ..consolidation import ConsolidationInstance
+from ..errors import Fault, InstanceError
+from ..fields import LARGEST, NUMBER, WHOLE_NUMBER, Cell, Model, Name, NonNegative, PositiveCount, ServerCount
+from ..reading import fail, numbered_rows, read_text
+from ..validation import validated
+
+SOURCE = "petuum/adaptdl (branch osdi21-artifact, commit c793c70, Apache-2.0)"
+SpreadRule = Literal["one-server", "required", "preferred", "free"]
+MOST_FAULTS = 20
+MOST_GPUS = 1_000_000
+LONGEST_PLAIN = 100
+"""Characters of a cluster's name that need no closer look."""
+
+_INSTANT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}([ T][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?)?")
+_Cells = Mapping[str, Cell]
+
+
+def _as_instant(value: Any) -> Any:
+    try:
+        if isinstance(value, str) and _INSTANT.fullmatch(value):
+            return datetime.fromisoformat(value)
+    except ValueError:  # such as the 31st of February
+        pass
+    if isinstance(value, datetime) and value.tzinfo is None:
+        return value
+    raise PydanticCustomError("instant", "is not a date and time; write 2017-11-01 12:00:00")
+
+
+_Instant = Annotated[datetime, BeforeValidator(_as_instant)]
+
+
+class _Options(Model):
+    at: _Instant
+    servers: ServerCount
+    gpus_per_server: PositiveCount
+    spread: SpreadRule
+    virtual_cluster: Name | None
+
+
+class _Row(Model):
+    timestamp: _Instant
+    duration: NonNegative
+    num_gpus: ServerCount
+    cluster: Name
+
+    def runs_at(self, instant: datetime) -> bool:
+        return 0 <= (instant - self.timestamp).total_seconds() < self.duration
+
+
+def import_philly(
+    jobs: Path,
+    at: str | datetime,
+    servers: int,
+    gpus_per_server: int,
+    spread: SpreadRule = "one-server",
+    virtual_cluster: str | None = None,
+) -> ConsolidationInstance:
+    """Return the consolidation instance of the jobs that ran at one instant.
+
+    Parameters
+    ----------
+    jobs
+        ``philly.csv``.
+    at
+        The instant, such as ``2017-11-01 12:00``.
+    servers, gpus_per_server
+        The cluster that the jobs are to be placed on.
+    spread
+        `one-server`: a job that fits one server must have one, a larger one had better use few, as production
+        schedulers do; `required`, `preferred` or `free`: the same rule for every job.
+    virtual_cluster
+        Take only the jobs of this one; all by default.
+
+    Raises
+    ------
+    InstanceError
+        If the file or an option is wrong; one fault a line.
+    """
+    given = {
+        "at": at,
+        "servers": servers,
+        "gpus_per_server": gpus_per_server,
+        "spread": spread,
+        "virtual_cluster": virtual_cluster,
+    }
+    options = validated(_Options, given, "options")
+    running, total = _running(jobs, options)
+    document = {
+        "schema_version": 1,
+        "kind": "consolidation",
+        "name": f"philly-{options.at:%Y-%m-%dT%H-%M-%S}",
+        "source": f"{jobs.name}, in the layout of {SOURCE}",
+        "assumptions": list(_assumptions(running, total, options)),
+        "servers": [{"name": "server", "count": servers, "capacity": {"gpu": gpus_per_server}}],
+        "jobs": [
+            {
+                "name": f"job-{number:0{len(str(total))}d} {row.cluster}",
+                "tasks": row.num_gpus,
+                "task_demand": {"gpu": 1},
+                "spread": _spread(row.num_gpus, options),
+            }
+            for number, row in running.items()
+        ],
+    }
+    return validated(ConsolidationInstance, document, str(jobs))
+
+
+def _spread(gpus: int, options: _Options) -> str:
+    if options.spread != "one-server":
+        return options.spread
+    return "required" if gpus <= options.gpus_per_server else "preferred"
+
+
+def _running(path: Path, options: _Options) -> tuple[dict[int, _Row], int]:
+    """Return the jobs of the file that run at the instant, by number from 1, and how many jobs it has."""
+    source = str(path)
+    header, table = numbered_rows(read_text(path), source)
+    missing = [name for name in _Row.model_fields if name not in header]
+    if missing:
+        needed = ", ".join(_Row.model_fields)
+        raise fail(source, f"has no column {', '.join(missing)}; needed: {needed}", "line 1")
+    faults: list[Fault] = []
+    running: dict[int, _Row] = {}
+    for number, (line, cells) in enumerate(table, 1):
+        if _surely_does_not_run(cells, options.at):
+            continue
+        used = {name: cells[name] for name in _Row.model_fields if name in cells}
+        try:
+            row = validated(_Row, used, f"{source}: line {line}")
+        except InstanceError as error:
+            faults += error.faults
+        else:
+            if row.runs_at(options.at) and options.virtual_cluster in (None, row.cluster):
+                running[number] = row
+    if len(faults) > MOST_FAULTS:
+        more = Fault(source, "", f"has {len(faults) - MOST_FAULTS:,} more faults, which are not listed")
+        faults = [*faults[:MOST_FAULTS], more]
+    if faults:
+        raise InstanceError(faults)
+    if not running:
+        raise _nothing_runs([cells for _, cells in table], options)
+    return running, len(table)
+
+
+def _surely_does_not_run(cells: _Cells, instant: datetime) -> bool:
+    """Return whether a row has no fault and does not run then; where it is doubtful, False.
+
+    Most of the many rows are done with here, without an object for each.
+    """
+    try:
+        started, duration = datetime.fromisoformat(cells["timestamp"]), float(cells["duration"])
+        seconds = (instant - started).total_seconds()
+        return (
+            not 0 <= seconds < duration
+            and 0 <= duration <= LARGEST
+            and 1 <= int(cells["num_gpus"]) <= MOST_GPUS
+            and len(cells["cluster"]) <= LONGEST_PLAIN
+            and cells["cluster"].isprintable()
+            and _INSTANT.fullmatch(cells["timestamp"]) is not None
+            and NUMBER.fullmatch(cells["duration"]) is not None
+            and WHOLE_NUMBER.fullmatch(cells["num_gpus"]) is not None
+        )
+    except (KeyError, ValueError, TypeError):
+        return False
+
+
+def _nothing_runs(table: list[dict[str, Cell]], options: _Options) -> InstanceError:
+    """Return the error that says where to look instead; every row has been found to be right."""
+    clusters = sorted({str(cells["cluster"]) for cells in table})
+    if options.virtual_cluster is not None and options.virtual_cluster not in clusters:
+        listed = ", ".join(clusters[:20]) + (", …" if len(clusters) > 20 else "")
+        what = f"there is no virtual cluster {options.virtual_cluster!r}; there are: {listed}"
+        return fail("options", what, "virtual_cluster")
+    starts = [datetime.fromisoformat(cells["timestamp"]) for cells in table]
+    where = f" of virtual cluster {options.virtual_cluster}" if options.virtual_cluster is not None else ""
+    what = (
+        f"no job{where} runs at {options.at}; the jobs of the file start from {min(starts)} to {max(starts)}"
+    )
+    return fail("options", what, "at")
+
+
+def _assumptions(running: Mapping[int, _Row], total: int, options: _Options) -> Iterable[str]:
+    asked = sum(row.num_gpus for row in running.values())
+    largest = max(row.num_gpus for row in running.values())
+    where = "" if options.virtual_cluster is None else f" in virtual cluster {options.virtual_cluster}"
+    yield (
+        f"The jobs are the {len(running)} of {total} that run{where} at {options.at} by the file's clock: "
+        f"they ask {asked} GPUs, the largest {largest}."
+    )
+    yield (
+        f"The cluster is chosen, not the source's: {options.servers} servers of {options.gpus_per_server} "
+        "GPUs, all free. Where the jobs ran is not in the source."
+    )
+    if asked > options.servers * options.gpus_per_server:
+        yield f"They ask more GPUs than the {options.servers * options.gpus_per_server} that there are."
+    yield "A job is one task for each GPU that it asks for, is worth that many, and may be left out."
+    yield "CPU and memory of a task are not in the source and not asked for."
+    yield {
+        "one-server": (
+            "A job that fits one server must have one, a larger one had better use few servers: an "
+            "assumption, as the source does not say how the jobs tolerate being spread."
+        ),
+        "required": "Every job must be on the fewest servers it could use: an assumption.",
+        "preferred": "Every job had better use few servers: an assumption.",
+        "free": "Every job may spread freely: an assumption.",
+    }[options.spread]
