@@ -44,14 +44,41 @@ def pairs(text: str, option: str, kind: type) -> dict[str, Any]:
 def gavel(
     throughputs: Annotated[Path, typer.Option(help="simulation_throughputs.json")],
     trace: Annotated[Path, typer.Option(help="A .trace file.")],
-    capacity: Annotated[str, typer.Option(help="GPUs of each type, such as v100=64,p100=64,k80=64.")],
+    kind: Annotated[
+        Literal["allocation", "consolidation"], typer.Option(help="What to plan.")
+    ] = "allocation",
+    capacity: Annotated[
+        str | None, typer.Option(help="Allocation: GPUs of each type, such as v100=64,p100=64,k80=64.")
+    ] = None,
+    gpu_type: Annotated[str | None, typer.Option(help="Consolidation: GPUs of the servers, as v100.")] = None,
+    servers: Annotated[int | None, typer.Option(help="Consolidation: how many servers.", min=1)] = None,
+    gpus_per_server: Annotated[
+        int | None, typer.Option(help="Consolidation: GPUs of each server.", min=1)
+    ] = None,
     first: Annotated[int | None, typer.Option(help="Only the first N jobs of the trace.", min=1)] = None,
     output: Output = None,
 ) -> None:
-    """Jobs with measured speeds on three GPU types (Gavel, OSDI'20): an allocation instance."""
-    from ..instances.importers.gavel import import_gavel
+    """Jobs with measured speeds on three GPU types (Gavel, OSDI'20): allocation or consolidation."""
+    from ..instances.importers import import_gavel, import_gavel_consolidation
 
-    emit(import_gavel(throughputs, trace, pairs(capacity, "--capacity", int), first), output)
+    cluster = {"--gpu-type": gpu_type, "--servers": servers, "--gpus-per-server": gpus_per_server}
+    _check_options("allocation", kind, {"--capacity": capacity})
+    _check_options("consolidation", kind, cluster)
+    if capacity is not None:
+        emit(import_gavel(throughputs, trace, pairs(capacity, "--capacity", int), first), output)
+    elif gpu_type is not None and servers is not None and gpus_per_server is not None:
+        emit(
+            import_gavel_consolidation(throughputs, trace, gpu_type, servers, gpus_per_server, first), output
+        )
+
+
+def _check_options(needed_by: str, kind: str, given: dict[str, Any]) -> None:
+    """Make sure that options are given with the kind of instance that needs them, and only there."""
+    for name, value in given.items():
+        if kind == needed_by and value is None:
+            raise OptionError(f"{name} is missing; --kind {kind} needs {', '.join(given)}")
+        if kind != needed_by and value is not None:
+            raise OptionError(f"{name} goes with --kind {needed_by} only")
 
 
 @importers.command()

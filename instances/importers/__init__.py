@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from .dnn_partitioning import import_dnn_partitioning
 from .gavel import import_gavel
+from .gavel_consolidation import import_gavel_consolidation
 from .philly import import_philly
 from .pipedream import import_pipedream
 from .pollux import import_pollux
@@ -17,6 +18,7 @@ from .tiresias import import_tiresias
 __all__ = [
     "import_dnn_partitioning",
     "import_gavel",
+    "import_gavel_consolidation",
     "import_philly",
     "import_pipedream",
     "import_pollux",
