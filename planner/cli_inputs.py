@@ -112,17 +112,42 @@ def ctr(
 
 @generators.command()
 def consolidation(
-    servers: Annotated[int, typer.Option(help="How many servers.", min=1)],
+    servers: Annotated[int, typer.Option(help="How many servers, up to 100,000.", min=1)],
     jobs: Annotated[int, typer.Option(help="How many jobs.", min=1)],
-    gpus_per_server: Annotated[int, typer.Option(help="GPUs of each server.", min=1)] = 8,
-    load: Annotated[float | None, typer.Option(help="GPUs asked over GPUs free.")] = None,
+    gpus_per_server: Annotated[
+        int | None,
+        typer.Option(
+            help="GPUs of each server, where all have one shape. [default: 8]", min=1, show_default=False
+        ),
+    ] = None,
+    load: Annotated[
+        float | None, typer.Option(help="GPUs asked over GPUs free; if not given, two fifths are free.")
+    ] = None,
+    resources: Annotated[int, typer.Option(help="1: GPUs; 3: CPUs and memory too.", min=1, max=3)] = 1,
+    shapes: Annotated[int, typer.Option(help="How many shapes of servers.", min=1)] = 1,
     required_share: Annotated[float, typer.Option(help="Share of jobs that must be consolidated.")] = 0.3,
     preferred_share: Annotated[float, typer.Option(help="Share of jobs that had better be.")] = 0.3,
+    must_place_share: Annotated[
+        float, typer.Option(help="Share of jobs that must be placed.", min=0, max=1)
+    ] = 0.0,
+    rack_size: Annotated[int, typer.Option(help="Servers of a rack; 0: no racks.", min=0)] = 32,
     seed: Seed = 0,
     output: Output = None,
 ) -> None:
-    """Jobs of 1 to 32 GPUs on partly filled servers."""
+    """Jobs of 1 to 32 GPUs on servers that are partly filled with running tasks."""
     from ..instances.generators.consolidation import generate_consolidation
 
-    made = generate_consolidation(servers, jobs, gpus_per_server, load, required_share, preferred_share, seed)
+    made = generate_consolidation(
+        servers,
+        jobs,
+        gpus_per_server,
+        load,
+        required_share,
+        preferred_share,
+        seed,
+        resources=resources,
+        shapes=shapes,
+        rack_size=rack_size,
+        must_place_share=must_place_share,
+    )
     emit(made, output)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -28,6 +30,9 @@ MAKERS: list[Callable[[int], Instance]] = [
     lambda seed: generate_staging(8, 3, "tight", True, True, seed),
     lambda seed: generate_ctr(6, seed),
     lambda seed: generate_consolidation(16, 30, 8, 1.2, seed=seed),
+    lambda seed: generate_consolidation(
+        16, 30, load=1.2, seed=seed, resources=3, shapes=4, must_place_share=0.1
+    ),
 ]
 
 
@@ -49,12 +54,69 @@ def test_generated_instances_have_plans(make: Callable[[int], Instance]) -> None
         assert result.plan is not None, (seed, result.message, result.diagnosis)
 
 
-def test_load_is_met() -> None:
-    """GPUs asked over GPUs free is what was asked for."""
-    instance = generate_consolidation(64, 80, 8, load=1.4, seed=3)
-    free = sum(server.available["gpu"] for server in instance.expanded_servers)
-    asked = sum(job.worth for job in instance.jobs)
-    assert asked / free == pytest.approx(max(1.4, asked / (64 * 8)), rel=0.02)
+@pytest.mark.parametrize("load", [0.95, 1.4])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"servers": 64, "jobs": 80},
+        {"servers": 10_000, "jobs": 15_000},
+        {"servers": 1_000, "jobs": 2_000, "resources": 3, "shapes": 4},
+        {"servers": 400, "jobs": 2_000},
+        {"servers": 400, "jobs": 100, "resources": 3},
+        {"servers": 50, "jobs": 60, "gpus_per_server": 4, "resources": 3},
+    ],
+)
+def test_load_is_met(load: float, options: dict[str, Any]) -> None:
+    """GPUs asked over GPUs free is what was asked for, whether that takes more room or smaller jobs."""
+    instance = generate_consolidation(**options, load=load, seed=3)
+    free = sum(server.available["gpu"] for server in instance.servers)
+    assert sum(job.worth for job in instance.jobs) / free == pytest.approx(load, rel=0.01)
+    total = sum(server.capacity["gpu"] for server in instance.servers)
+    assert 0 < free <= total
+    assert (len(instance.servers), len(instance.jobs)) == (options["servers"], options["jobs"])
+
+
+def test_a_busy_cluster_is_partly_filled() -> None:
+    """Servers with none and with all GPUs free stand beside all that lie between; most jobs have one GPU."""
+    instance = generate_consolidation(1_000, 1_500, load=1.2, seed=1)
+    room = np.bincount([int(server.available["gpu"]) for server in instance.servers], minlength=9)
+    assert (room >= 10).all(), room
+    sizes = [job.worth for job in instance.jobs]
+    assert set(sizes) == {1, 2, 4, 8, 16, 32}
+    assert 0.6 < sizes.count(1) / len(sizes) < 0.7
+    assert all(job.tasks == job.worth for job in instance.jobs)
+
+
+def test_requests_and_shapes_are_few() -> None:
+    """With three resources there are few shapes and requests, and free room is what they leave."""
+    instance = generate_consolidation(500, 1_000, load=1.1, seed=2, resources=3, shapes=4, rack_size=20)
+    assert len({tuple(server.capacity.items()) for server in instance.servers}) == 4
+    assert len({server.gpu_model for server in instance.servers}) == 4
+    assert len({server.rack for server in instance.servers}) == 25
+    assert 6 <= len({tuple((job.task_demand or {}).items()) for job in instance.jobs}) <= 12
+    for job in instance.jobs:
+        demand = (job.task_demand or {}).items()
+        assert any(all(s.capacity[r] >= need for r, need in demand) for s in instance.servers)
+    untouched = [server.free == server.capacity for server in instance.servers]
+    assert 0 < sum(untouched) < 500
+
+
+def test_shares_of_rules_are_met() -> None:
+    """Spread rules and jobs that must be placed are as common as asked."""
+    instance = generate_consolidation(
+        100, 5_000, required_share=0.2, preferred_share=0.5, must_place_share=0.1, rack_size=0, load=10
+    )
+    rules = Counter(job.spread for job in instance.jobs)
+    assert rules["required"] / 5_000 == pytest.approx(0.2, abs=0.02)
+    assert rules["preferred"] / 5_000 == pytest.approx(0.5, abs=0.02)
+    assert sum(job.must_place for job in instance.jobs) / 5_000 == pytest.approx(0.1, abs=0.02)
+    assert {server.rack for server in instance.servers} == {None}
+
+
+def test_the_queue_does_not_depend_on_the_cluster() -> None:
+    """The same seed gives the same jobs for another number of servers."""
+    small, large = (generate_consolidation(servers, 50, seed=4) for servers in (20, 30))
+    assert small.jobs == large.jobs
 
 
 @pytest.mark.parametrize(
@@ -68,6 +130,13 @@ def test_load_is_met() -> None:
         lambda: generate_ctr(16, floor=-1),
         lambda: generate_ctr(16, floor=math.nan),
         lambda: generate_consolidation(1, 1, load=-1),
+        lambda: generate_consolidation(0, 1),
+        lambda: generate_consolidation(1, 10_000, load=0.5),
+        lambda: generate_consolidation(1, 1, resources=2),
+        lambda: generate_consolidation(1, 1, shapes=99),
+        lambda: generate_consolidation(1, 1, 8, shapes=2),
+        lambda: generate_consolidation(1, 1, rack_size=-1),
+        lambda: generate_consolidation(1, 1, must_place_share=1.5),
         lambda: generate_consolidation(1, 1, required_share=0.8, preferred_share=0.8),
     ],
 )
