@@ -136,8 +136,11 @@ class AllocationFormulation(Formulation[AllocationInstance, JobAllocation]):
             return (float(np.minimum.reduceat(menu.time_s, menu.start[:-1]).max()),)
         return (math.fsum(np.minimum.reduceat(menu.cost, menu.start[:-1])),)
 
-    def certified_bounds(self, certificate: Any) -> tuple[float | None, ...]:
+    def certified_bounds(
+        self, certificate: Any, values: Sequence[float] | None = None
+    ) -> tuple[float | None, ...]:
         """Return the bound that the certificate's prices and cutoff prove, or the elementary one."""
+        del values
         elementary = self.elementary_bounds()[0]
         if certificate is None or elementary is None:
             return (elementary,)

@@ -138,20 +138,25 @@ class Formulation(ABC, Generic[InstanceT, EntryT]):
         The checker re-derives it, so it is the least that is certified about any plan.
         """
 
-    def certified_bounds(self, certificate: Any) -> tuple[float | None, ...]:
+    def certified_bounds(
+        self, certificate: Any, values: Sequence[float] | None = None
+    ) -> tuple[float | None, ...]:
         """Return for each objective the bound that is derived here, without trusting any solver.
 
         Parameters
         ----------
         certificate
             Plain data from a solver, None if there is none; what it claims is checked, never believed.
+        values
+            Objectives of the feasible plan that it came with, if there is one: a bound on a later objective
+            is one on plans whose earlier objectives are no worse than these.
 
         Returns
         -------
         bounds
             At least the elementary ones; infinite if the certificate proves that there is no plan.
         """
-        del certificate
+        del certificate, values
         return self.elementary_bounds()
 
     def certificate_fault(self, certificate: Any) -> str | None:

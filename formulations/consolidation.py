@@ -27,13 +27,16 @@ import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from ..instances.base import Kind
 from ..instances.consolidation import ONLY_GROUP, ConsolidationInstance, PlacementJob, Server
+from ..instances.errors import TooLargeError
 from ..instances.fields import Flag, Model, Name, PositiveCount, Text
 from .base import Diagnosis, Formulation, Objective, Sense, Violation, within
-from .fewest_servers import fewest_servers, tasks_that_fit
+from .consolidation_certificate import MUST_PLACE, price_bounds, read_certificate
+from .consolidation_classes import Classes, classes_of
+from .fewest_servers import Shapes, fewest_servers, shapes_of, tasks_that_fit
 from .textbook import TextbookModel
 
 Placed = dict[Name, PositiveCount]
@@ -93,6 +96,7 @@ class ConsolidationFormulation(Formulation[ConsolidationInstance, JobPlacement])
         self.jobs = {job.name: job for job in instance.jobs}
         self._fewest: dict[object, int | None] = {}
         self._eligible: dict[str | None, list[Server]] = {}
+        self._shapes: dict[str | None, Shapes] = {}
 
     @cached_property
     def objectives(self) -> tuple[Objective, ...]:
@@ -111,8 +115,31 @@ class ConsolidationFormulation(Formulation[ConsolidationInstance, JobPlacement])
         """Return m_j, the fewest servers that the job could ever use; None if it can never run."""
         key = (job.gpu_model, tuple((g.tasks, tuple(sorted(g.demand.items()))) for g in job.task_groups))
         if key not in self._fewest:
-            self._fewest[key] = fewest_servers(job.task_groups, self.eligible(job))
+            if job.gpu_model not in self._shapes:
+                self._shapes[job.gpu_model] = shapes_of(self.eligible(job))
+            self._fewest[key] = fewest_servers(job.task_groups, self._shapes[job.gpu_model])
         return self._fewest[key]
+
+    @cached_property
+    def distinct_jobs(self) -> list[tuple[PlacementJob, list[int]]]:
+        """One of the jobs that differ in name, current placement and traffic only, and positions of all."""
+        found: dict[object, tuple[PlacementJob, list[int]]] = {}
+        for position, job in enumerate(self.instance.jobs):
+            key = (
+                tuple((group.tasks, tuple(sorted(group.demand.items()))) for group in job.task_groups),
+                job.worth,
+                job.must_place,
+                self.instance.spread_of(job),
+                job.gpu_model,
+                tuple(sorted(job.speed_by_servers.items())),
+            )
+            found.setdefault(key, (job, []))[1].append(position)
+        return list(found.values())
+
+    @cached_property
+    def classes(self) -> Classes:
+        """Servers and jobs in classes; raises TooLargeError where they are too diverse."""
+        return classes_of(self)
 
     def rack_of(self, server: str) -> str:
         """Return the rack of a server; one without a rack is a rack of its own."""
@@ -276,6 +303,29 @@ class ConsolidationFormulation(Formulation[ConsolidationInstance, JobPlacement])
             "value": self._most_value(),
         }
         return tuple(always[objective.name] for objective in self.objectives)
+
+    def certified_bounds(
+        self, certificate: Any, values: Sequence[float] | None = None
+    ) -> tuple[float | None, ...]:
+        """Return the bounds that the certificate's prices prove, or the elementary ones."""
+        elementary = self.elementary_bounds()
+        if certificate is None:
+            return elementary
+        proven = price_bounds(self, certificate, values)
+        if proven.get(MUST_PLACE, 0) > 0:
+            return tuple(math.inf if o.sense == "min" else -math.inf for o in self.objectives)
+        return tuple(
+            objective.tighter(bound, proven.get(objective.name))
+            for objective, bound in zip(self.objectives, elementary, strict=True)
+        )
+
+    def certificate_fault(self, certificate: Any) -> str | None:
+        """Return what is wrong with the form of a certificate."""
+        try:
+            found = read_certificate(self.classes, certificate)
+        except TooLargeError as error:
+            return str(error)
+        return found if isinstance(found, str) else None
 
     def _least_slowdown(self) -> float:
         return math.fsum(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ..instances.consolidation import PlacementJob
-from .fewest_servers import fewest_servers, tasks_that_fit
+from .fewest_servers import fewest_servers, shapes_of, tasks_that_fit
 
 if TYPE_CHECKING:
     from .consolidation import ConsolidationFormulation, JobPlacement
@@ -56,7 +56,7 @@ def why_unplaced(
         room = sum(max(0, tasks_that_fit(server.capacity, group.demand, group.tasks)) for server in after)
         if room < group.tasks:
             return f"waits: beside the placed jobs only {room} of its {group.tasks} {group.name} fit"
-    needed = fewest_servers(job.task_groups, after)
+    needed = fewest_servers(job.task_groups, shapes_of(after))
     fewest = formulation.fewest(job)
     if formulation.instance.spread_of(job) == "required" and (needed is None or needed > (fewest or 0)):
         few = "a single server" if fewest == 1 else f"at most {fewest} servers"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,13 +26,21 @@ def tasks_that_fit(amounts: Mapping[str, float], demand: Mapping[str, float], mo
     return int(fit)
 
 
-def fewest_servers(groups: Sequence[Group], servers: Sequence[Server]) -> int | None:
-    """Return how many of these servers hold all tasks of the job at least, None if all together do not.
+Shapes = Mapping[tuple[tuple[str, float], ...], int]
+"""How many servers there are of each capacity."""
+
+
+def shapes_of(servers: Iterable[Server]) -> Shapes:
+    """Return how many of these servers there are of each capacity."""
+    return Counter(tuple(sorted(server.capacity.items())) for server in servers)
+
+
+def fewest_servers(groups: Sequence[Group], shapes: Shapes) -> int | None:
+    """Return how many servers hold all tasks of the job at least, None if all together do not.
 
     Servers of one capacity are interchangeable. One group: take the servers that hold most. Several
     groups: dynamic programming over the tasks of each group still without a server.
     """
-    shapes = Counter(tuple(sorted(server.capacity.items())) for server in servers)
     if len(groups) == 1:
         group = groups[0]
         holds = {shape: tasks_that_fit(dict(shape), group.demand, group.tasks) for shape in shapes}
@@ -67,9 +75,7 @@ def _loads(capacity: Mapping[str, float], groups: Sequence[Group]) -> list[tuple
     ]
 
 
-def _fewest_for_groups(
-    groups: Sequence[Group], shapes: Mapping[tuple[tuple[str, float], ...], int]
-) -> int | None:
+def _fewest_for_groups(groups: Sequence[Group], shapes: Shapes) -> int | None:
     size = tuple(group.tasks + 1 for group in groups)
     if math.prod(size) > MOST_STATES:
         raise TooLargeError(

@@ -222,8 +222,11 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
         ]
         return (self.cost_factor * math.fsum(work),)
 
-    def certified_bounds(self, certificate: Any) -> tuple[float | None, ...]:
+    def certified_bounds(
+        self, certificate: Any, values: Sequence[float] | None = None
+    ) -> tuple[float | None, ...]:
         """Return the bound that the certificate's intervals prove, or the elementary one."""
+        del values
         elementary = self.elementary_bounds()[0]
         if certificate is None:
             return (elementary,)

@@ -95,7 +95,7 @@ def _plan_faults(formulation: Formulation[Any, Any], result: Result) -> Iterator
     if not broken:
         values = formulation.evaluate(result.plan)
         bounds = [record.bound for record in result.objectives]
-        certified = formulation.certified_bounds(result.certificate)
+        certified = formulation.certified_bounds(result.certificate, values)
         if refuted := contradiction(formulation, certified, values):
             yield f"certificate: it would prove {refuted}"
             certified = formulation.elementary_bounds()

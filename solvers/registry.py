@@ -23,6 +23,7 @@ def all_solvers() -> tuple[Solver, ...]:
     from .best_fit import BestFit
     from .consolidation_brute_force import ConsolidationBruteForce
     from .consolidation_cp_sat import ConsolidationCpSat
+    from .consolidation_exact import ConsolidationExact
     from .genetic import Genetic
     from .greedy import Greedy
     from .marginal_gain import MarginalGain
@@ -38,6 +39,7 @@ def all_solvers() -> tuple[Solver, ...]:
         AllocationExact(),
         AllocationExact(cores=False),
         StagingExact(),
+        ConsolidationExact(),
         *(Milp(backend) for backend in BACKENDS.values()),
         AllocationCpSat(),
         AllocationMinlp(),

@@ -79,17 +79,17 @@ def conclude(
 ) -> Result:
     """Turn a solver's outcome into a result, after verifying its plan."""
     plan = None if outcome.plan is None else tuple(outcome.plan)
-    certified = () if outcome.infeasible else formulation.certified_bounds(outcome.certificate)
+    broken: list[Violation] = formulation.violations(plan) if plan is not None else []
+    values = formulation.evaluate(plan) if plan is not None and not broken else None
+    certified = () if outcome.infeasible else formulation.certified_bounds(outcome.certificate, values)
     if plan is None and any(bound is not None and math.isinf(bound) for bound in certified):
         outcome.infeasible = True
-    broken: list[Violation] = formulation.violations(plan) if plan is not None else []
     message, status = outcome.message, None
     records: tuple[ObjectiveRecord, ...] = ()
     if broken:
         plan, status = None, "error"
         message = f"{solver} returned a plan that fails verification: " + "; ".join(map(str, broken[:5]))
     elif not outcome.infeasible:
-        values = formulation.evaluate(plan) if plan is not None else None
         wrong = contradiction(formulation, outcome.bounds, values)
         if not wrong and (refuted := contradiction(formulation, certified, values)):
             wrong, certified = f"a certificate that proves {refuted}", formulation.elementary_bounds()

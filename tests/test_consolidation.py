@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import clusterplan
 from clusterplan.formulations.consolidation import ConsolidationFormulation, JobPlacement
-from clusterplan.formulations.fewest_servers import fewest_servers
+from clusterplan.formulations.fewest_servers import fewest_servers, shapes_of
 from clusterplan.instances.consolidation import ConsolidationInstance, Group, Server
 
 AMOUNTS = st.fixed_dictionaries({"gpu": st.integers(0, 4), "cpu": st.integers(0, 4)})
@@ -41,7 +41,7 @@ def test_fewest_servers_is_the_smallest_set_that_holds_the_job(
         return False
 
     sizes = [n for n in range(1, len(servers) + 1) if any(map(holds, itertools.combinations(servers, n)))]
-    assert fewest_servers(made, servers) == (sizes[0] if sizes else None)
+    assert fewest_servers(made, shapes_of(servers)) == (sizes[0] if sizes else None)
 
 
 def instance(jobs: list[dict[str, Any]], objectives: list[str], **fields: Any) -> ConsolidationInstance:

@@ -1,0 +1,259 @@
+"""The class model: how many servers carry which load, and how many jobs are cut in which way.
+
+Rows
+    supply  of each piece of each kind: what loads hold covers what cuts ask for
+    servers of each class carry one load each at most; jobs of each class are cut once, or left out
+    earlier objectives keep their values
+Columns
+    load    a class of servers and the tasks of each kind on one of them
+    cut     a class of jobs and the pieces of one of them; `missing` for a job that must be placed
+    split   room for a large piece becomes room for two smaller ones
+    host    room for a kind becomes room for another that asks no more
+    apart   a preferred job's piece becomes two, at the price of one more server
+
+Split, host and apart stand for the many loads and cuts that differ only in that, so few columns are needed,
+and the whole-number model over them is rich.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, Literal
+
+import numpy as np
+
+from ..formulations.consolidation_certificate import MUST_PLACE, PRICED, quantum
+from ..formulations.consolidation_classes import Classes, JobClass
+from ..instances.errors import TooLargeError
+from .consolidation_pricing import Cut, Floats, Load, LoadPricing, best_cut, listed_cuts
+
+GOALS = (MUST_PLACE, *PRICED)
+MOST_SPLITS = 60_000
+EPSILON = 1e-7
+"""A column must improve on the prices by more than this, in steps of the objective."""
+
+ColumnKind = Literal["load", "cut", "missing", "split", "host", "apart", "ask"]
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column: what it stands for, its rows and coefficients, and what it counts in each goal.
+
+    Attributes
+    ----------
+    what
+        `load`: class, load · `cut`: class, pieces · `missing`: class · `split`, `apart`: kind, piece, two
+        pieces · `host`: kind, piece, other kind, piece · `ask`: kind, piece that preferred jobs get.
+    """
+
+    kind: ColumnKind
+    what: tuple[Any, ...]
+    rows: tuple[int, ...]
+    coefficients: tuple[float, ...]
+    counts: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Prices:
+    """Duals of the linear relaxation: of pieces by kind, of classes of servers and jobs, of earlier goals."""
+
+    pieces: tuple[Floats, ...]
+    servers: Floats
+    jobs: Floats
+    earlier: dict[str, float]
+
+
+class Master:
+    """Rows and columns of the class model; whoever optimises it adds the columns that prices ask for."""
+
+    def __init__(self, classes: Classes) -> None:
+        self.classes = classes
+        self.steps = {goal: quantum(classes, goal) or Fraction(1) for goal in GOALS}
+        sizes = [len(pieces) for pieces in classes.pieces]
+        self.supply = np.concatenate([[0], np.cumsum(sizes)]).astype(int)
+        count = int(self.supply[-1])
+        self.asked: dict[int, int] = {}
+        for job in classes.jobs:
+            if self.preferred(job) and job.parts[0].kind not in self.asked:
+                self.asked[job.parts[0].kind] = count
+                count += sizes[job.parts[0].kind]
+        self.server_row = count
+        self.job_row = count + len(classes.servers)
+        self.rows = self.job_row + len(classes.jobs)
+        self.columns: list[Column] = []
+        self._known: set[tuple[Any, ...]] = set()
+        self.pricing = [LoadPricing(classes, pool) for pool in classes.loads]
+        self._exchanges()
+        self._first_columns()
+
+    @staticmethod
+    def preferred(job: JobClass) -> bool:
+        """Return whether each server more costs the same, so that pieces of the job may be parted freely."""
+        return not job.loose and job.fewest is not None and not job.lost
+
+    def limits(self) -> tuple[Floats, Floats]:
+        """Return the least and most of each row."""
+        low, high = np.zeros(self.rows), np.full(self.rows, np.inf)
+        low[self.server_row : self.job_row] = -np.inf
+        high[self.server_row : self.job_row] = [len(s.members) for s in self.classes.servers]
+        counts = np.array([len(job.members) for job in self.classes.jobs], dtype=float)
+        high[self.job_row :] = counts
+        must = np.array([job.must_place for job in self.classes.jobs], dtype=bool)
+        low[self.job_row :] = np.where(must, counts, -np.inf)
+        return low, high
+
+    def add(
+        self,
+        kind: ColumnKind,
+        what: tuple[Any, ...],
+        entries: Sequence[tuple[int, float]],
+        counts: dict[str, float],
+    ) -> bool:
+        """Add a column unless it is there; return whether it is new."""
+        key = (kind, *what)
+        if key in self._known:
+            return False
+        self._known.add(key)
+        total: dict[int, float] = {}
+        for row, coefficient in entries:
+            total[row] = total.get(row, 0.0) + coefficient
+        filled = {row: c for row, c in total.items() if c}
+        self.columns.append(Column(kind, what, tuple(filled), tuple(filled.values()), counts))
+        return True
+
+    def _exchanges(self) -> None:
+        splits = 0
+        for k, pieces in enumerate(self.classes.pieces):
+            place = {tuple(row): i for i, row in enumerate(pieces.tolist())}
+            for i, a, b in _parted(place):
+                splits += 1
+                if splits > MOST_SPLITS:
+                    raise TooLargeError("there are too many different pieces for exact classes")
+                self._exchange("split", k, self.supply[k], (i, a, b), 0.0)
+                if k in self.asked:
+                    self._exchange("apart", k, self.asked[k], (i, a, b), 1.0)
+            if k in self.asked:
+                for i in place.values():
+                    entries = [(int(self.supply[k]) + i, -1.0), (self.asked[k] + i, 1.0)]
+                    self.add("ask", (k, i), entries, {})
+        for k, other in itertools.permutations(range(len(self.classes.kinds)), 2):
+            self._host(k, other)
+
+    def _exchange(
+        self, kind: ColumnKind, k: int, first: int, parts: tuple[int, int, int], spread: float
+    ) -> None:
+        i, a, b = parts
+        sign = 1.0 if kind == "split" else -1.0
+        entries = [(int(first) + i, -sign), (int(first) + a, sign), (int(first) + b, sign)]
+        self.add(kind, (k, i, a, b), entries, {"spread": spread} if spread else {})
+
+    def _host(self, k: int, other: int) -> None:
+        """Let room for one kind hold another that asks no more of any resource."""
+        here, there = self.classes.kinds[k], self.classes.kinds[other]
+        if len(here.demands) != len(there.demands) or there.gpu_model not in (None, here.gpu_model):
+            return
+        if not (np.array(there.demands) <= np.array(here.demands)).all():
+            return
+        if there.demands == here.demands and there.gpu_model == here.gpu_model:
+            return
+        places = {tuple(row): i for i, row in enumerate(self.classes.pieces[other].tolist())}
+        for i, row in enumerate(self.classes.pieces[k].tolist()):
+            j = places.get(tuple(row))
+            if j is not None:
+                entries = [(int(self.supply[k]) + i, -1.0), (int(self.supply[other]) + j, 1.0)]
+                self.add("host", (k, i, other, j), entries, {})
+
+    def _first_columns(self) -> None:
+        for c, job in enumerate(self.classes.jobs):
+            if job.must_place:
+                self.add("missing", (c,), [(self.job_row + c, 1.0)], {MUST_PLACE: 1.0})
+            if job.loose:
+                self.add_cut(c, ())
+            else:
+                pieces = self.classes.pieces[job.parts[0].kind]
+                for cut in listed_cuts(job, pieces, whole=self.preferred(job)):
+                    self.add_cut(c, cut)
+        for pricing in self.pricing:
+            for k in pricing.kinds:
+                alone = [np.zeros(len(slots)) for slots in self.classes.slots]
+                alone[k] = self.classes.slots[k].sum(axis=1).astype(float)
+                for number, _, load in pricing.best(alone):
+                    self.add_load(number, load)
+
+    def add_load(self, number: int, load: Load) -> bool:
+        """Add a load of a class of servers."""
+        if not load:
+            return False
+        entries = [(self.server_row + number, 1.0)]
+        for k, slot in load:
+            single = len(self.classes.pieces[k]) < len(self.classes.slots[k])
+            count = float(self.classes.slots[k][slot, 0]) if single else 1.0
+            entries.append((int(self.supply[k]) + (0 if single else slot), count))
+        return self.add("load", (number, load), entries, {"servers": 1.0})
+
+    def add_cut(self, number: int, cut: Cut) -> bool:
+        """Add a cut of a class of jobs; that of loose jobs, into single tasks, is empty."""
+        job = self.classes.jobs[number]
+        entries = [(self.job_row + number, 1.0)]
+        if job.loose:
+            if any(not len(self.classes.pieces[part.kind]) for part in job.parts):
+                return False
+            entries += [(int(self.supply[part.kind]), -float(part.tasks[0])) for part in job.parts]
+        else:
+            kind = job.parts[0].kind
+            first = self.asked[kind] if self.preferred(job) else int(self.supply[kind])
+            entries += [(first + i, -1.0) for i in cut]
+        counts = {"value": -float(job.value / self.steps["value"])}
+        if job.fewest is not None:
+            counts["spread"] = float(len(cut) - job.fewest)
+        if job.lost:
+            lost = job.lost[min(len(cut), len(job.lost)) - 1]
+            counts["slowdown"] = float(lost / self.steps["slowdown"])
+        return self.add("cut", (number, cut), entries, {goal: c for goal, c in counts.items() if c})
+
+    def improve(self, goal: str, prices: Prices) -> int:
+        """Add every load and cut that these prices ask for, one for each class; return how many."""
+        paid = []
+        for k, slots in enumerate(self.classes.slots):
+            single = len(self.classes.pieces[k]) < len(slots)
+            paid.append(slots[:, 0] * prices.pieces[k][0] if single else prices.pieces[k])
+        weight = {goal: 1.0, **prices.earlier}
+        added = 0
+        for pricing in self.pricing:
+            for number, most, load in pricing.best(paid):
+                if most > weight.get("servers", 0.0) + prices.servers[number] + EPSILON:
+                    added += self.add_load(number, load)
+        for c, job in enumerate(self.classes.jobs):
+            if not job.loose:
+                added += self._improve_cut(c, job, weight, prices)
+        return added
+
+    def _improve_cut(self, c: int, job: JobClass, weight: dict[str, float], prices: Prices) -> bool:
+        servers = np.arange(1, job.most + 1)
+        by_servers = np.zeros(job.most)
+        if job.fewest is not None:
+            by_servers += weight.get("spread", 0.0) * (servers - job.fewest)
+        if job.lost:
+            lost = np.array([float(x / self.steps["slowdown"]) for x in job.lost])
+            by_servers += weight.get("slowdown", 0.0) * lost[np.minimum(servers, len(lost)) - 1]
+        kind = job.parts[0].kind
+        found = best_cut(job, self.classes.pieces[kind], prices.pieces[kind], by_servers)
+        if found is None:
+            return False
+        worth = weight.get("value", 0.0) * float(job.value / self.steps["value"])
+        return found.cost - worth < prices.jobs[c] - EPSILON and self.add_cut(c, found.cut)
+
+
+def _parted(place: dict[tuple[int, ...], int]) -> list[tuple[int, int, int]]:
+    """Return all ways to part a piece in two."""
+    found = []
+    for counts, i in place.items():
+        for first, a in place.items():
+            rest = tuple(c - f for c, f in zip(counts, first, strict=True))
+            b = place.get(rest)
+            if b is not None and a >= b:
+                found.append((i, a, b))
+    return found

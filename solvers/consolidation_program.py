@@ -1,0 +1,162 @@
+"""The class model on HiGHS: its linear relaxation with column generation, and its whole-number solution."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .backends import BackendError
+from .base import Clock
+from .consolidation_master import Column, Master, Prices
+from .consolidation_pricing import Floats
+from .highs import branch_and_bound
+from .options import SolveOptions
+from .result import Limit
+
+Whole = NDArray[np.int64]
+MOST_ROUNDS = 500
+
+
+@dataclass(frozen=True)
+class Relaxed:
+    """The linear relaxation of one goal.
+
+    Attributes
+    ----------
+    value
+        In steps of the goal; infinite if there is no solution.
+    complete
+        Whether no column would improve it, so that the value is a bound.
+    """
+
+    value: float
+    prices: Prices | None
+    complete: bool
+
+
+class Program:
+    """The class model for one goal after the other.
+
+    Attributes
+    ----------
+    levels
+        Values of the goals that are settled, in steps, to be kept.
+    """
+
+    def __init__(self, master: Master, options: SolveOptions, clock: Clock) -> None:
+        self.master, self.options, self.clock = master, options, clock
+        self.levels: dict[str, float] = {}
+
+    def relax(self, goal: str) -> Relaxed:
+        """Solve the linear relaxation, adding the columns that its prices ask for."""
+        import highspy
+
+        highs = highspy.Highs()
+        settings = {"output_flag": False, "threads": self.options.threads or 1, "solver": "simplex"}
+        for key, value in settings.items():
+            highs.setOptionValue(key, value)
+        master = self.master
+        low, high = master.limits()
+        settled = list(self.levels)
+        low = np.concatenate([low, np.full(len(settled), -np.inf)])
+        high = np.concatenate([high, [self.levels[name] for name in settled]])
+        nothing = np.zeros(0, dtype=np.int32)
+        highs.addRows(len(low), low, high, 0, nothing, nothing, np.zeros(0))
+        given = 0
+        result = Relaxed(math.inf, None, complete=False)
+        for _ in range(MOST_ROUNDS):
+            self._pass_columns(highs, master.columns[given:], goal, settled)
+            given = len(master.columns)
+            if self.clock.remaining_s is not None:
+                highs.setOptionValue("time_limit", highs.getRunTime() + self.clock.remaining_s)
+            highs.run()
+            status, kinds = highs.getModelStatus(), highspy.HighsModelStatus
+            if status != kinds.kOptimal:
+                if status in (kinds.kTimeLimit, kinds.kInterrupt):
+                    return Relaxed(result.value, result.prices, complete=False)
+                if status in (kinds.kInfeasible, kinds.kUnboundedOrInfeasible):
+                    return Relaxed(math.inf, None, complete=False)
+                raise BackendError(f"HiGHS stopped with status {highs.modelStatusToString(status)!r}")
+            prices = self._prices(highs, settled)
+            result = Relaxed(highs.getInfo().objective_function_value, prices, complete=False)
+            if self.clock.expired:
+                return result
+            if not master.improve(goal, prices):
+                return Relaxed(result.value, prices, complete=True)
+        return result
+
+    def _pass_columns(self, highs: object, columns: list[Column], goal: str, settled: list[str]) -> None:
+        count = len(columns)
+        if not count:
+            return
+        starts, rows, values = self._entries(columns, settled)
+        costs = np.array([column.counts.get(goal, 0.0) for column in columns])
+        most = self._most(columns)
+        highs.addCols(count, costs, np.zeros(count), most, len(rows), starts[:-1], rows, values)  # type: ignore[attr-defined]
+
+    def _entries(
+        self, columns: list[Column], settled: list[str]
+    ) -> tuple[NDArray[np.int32], NDArray[np.int32], Floats]:
+        """Return the columns in compressed form, with rows of the settled goals below the others."""
+        starts, rows, values = [0], [], []
+        for column in columns:
+            rows += column.rows
+            values += column.coefficients
+            for index, name in enumerate(settled):
+                if column.counts.get(name):
+                    rows.append(self.master.rows + index)
+                    values.append(column.counts[name])
+            starts.append(len(rows))
+        return np.array(starts, dtype=np.int32), np.array(rows, dtype=np.int32), np.array(values, dtype=float)
+
+    def _most(self, columns: list[Column]) -> Floats:
+        """Jobs that must be placed may only be missing until that goal is settled."""
+        settled = "must_place" in self.levels
+        return np.array([0.0 if settled and c.kind == "missing" else np.inf for c in columns])
+
+    def _prices(self, highs: object, settled: list[str]) -> Prices:
+        duals = np.array(highs.getSolution().row_dual)  # type: ignore[attr-defined]
+        master = self.master
+        count = len(master.classes.pieces)
+        return Prices(
+            tuple(np.maximum(duals[master.supply[k] : master.supply[k + 1]], 0.0) for k in range(count)),
+            np.maximum(-duals[master.server_row : master.job_row], 0.0),
+            duals[master.job_row : master.rows],
+            {name: max(0.0, -float(duals[master.rows + i])) for i, name in enumerate(settled)},
+        )
+
+    def whole(self, goal: str, target: float, start: Whole | None) -> tuple[Whole | None, float, Limit]:
+        """Return a whole-number solution, the bound for the columns that there are, and what stopped HiGHS.
+
+        Parameters
+        ----------
+        target
+            A value at which to stop, because nothing can be better.
+        start
+            Values of the first columns, the others being 0.
+        """
+        import highspy
+
+        master, settled = self.master, list(self.levels)
+        low, high = master.limits()
+        model = highspy.HighsLp()
+        model.num_col_, model.num_row_ = len(master.columns), len(low) + len(settled)
+        model.col_cost_ = np.array([column.counts.get(goal, 0.0) for column in master.columns])
+        model.col_lower_ = np.zeros(len(master.columns))
+        model.col_upper_ = self._most(master.columns)
+        model.row_lower_ = np.concatenate([low, np.full(len(settled), -np.inf)])
+        model.row_upper_ = np.concatenate([high, [self.levels[name] for name in settled]])
+        starts, rows, values = self._entries(master.columns, settled)
+        model.a_matrix_.format_ = highspy.MatrixFormat.kColwise
+        model.a_matrix_.start_, model.a_matrix_.index_, model.a_matrix_.value_ = starts, rows, values
+        model.integrality_ = [highspy.HighsVarType.kInteger] * len(master.columns)
+        settings = {"objective_target": target + 1e-6}
+        first = None
+        if start is not None:
+            first = np.zeros(len(master.columns))
+            first[: len(start)] = start
+        found, bound, limit = branch_and_bound(model, settings, self.clock, self.options, first)
+        return None if found is None else np.round(found).astype(np.int64), bound, limit

@@ -1,0 +1,133 @@
+"""From counts of loads and cuts to named servers and jobs, always in the same way."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..formulations.consolidation import ConsolidationFormulation, JobPlacement
+from ..formulations.consolidation_classes import Classes
+from .consolidation_master import Column
+
+Whole = NDArray[np.int64]
+Node = tuple[int, int]
+"""A kind and one of its pieces."""
+Tasks = dict[int, dict[int, int]]
+"""Group → position of a server → tasks."""
+
+
+class WriteBack:
+    """Names the servers and jobs of a solution of the class model.
+
+    Servers and jobs of a class are taken in the order of the instance. Rooms and pieces that are the same
+    to the model are matched in that order too, so that what is neighboured stays together.
+    """
+
+    def __init__(self, classes: Classes, columns: Sequence[Column], values: Whole) -> None:
+        self.classes = classes
+        self.used = [(c, int(n)) for c, n in zip(columns, values.tolist(), strict=False) if n > 0]
+        self.room: dict[Node, list[int]] = defaultdict(list)
+        self.asked: dict[Node, list[int]] = defaultdict(list)
+        self.apart: dict[Node, list[int]] = defaultdict(list)
+        self.tasks: dict[int, Tasks] = {}
+
+    def plan(self, formulation: ConsolidationFormulation) -> list[JobPlacement]:
+        """Return the plan of a solution."""
+        self._servers()
+        loose = self._jobs()
+        self._exchange(self.room, ("split", "host"))
+        self._exchange(self.apart, ("apart",))
+        for node, jobs in [*self.asked.items(), *self.apart.items()]:
+            counts = self.classes.pieces[node[0]][node[1]].tolist()
+            room = self.room[node]
+            for job in jobs:
+                self._put(job, enumerate(counts), room.pop())
+        self._loose(loose)
+        names = list(formulation.servers)
+        plan = []
+        for position, job in enumerate(formulation.instance.jobs):
+            groups = job.task_groups
+            tasks = self.tasks.get(position, {})
+            named = {
+                groups[g].name: {names[n]: count for n, count in sorted(placed.items())}
+                for g, placed in sorted(tasks.items())
+            }
+            plan.append(formulation.placement(job, named))
+        return plan
+
+    def _put(self, job: int, tasks: Any, server: int) -> None:
+        groups = self.tasks.setdefault(job, {})
+        for g, count in tasks:
+            if count:
+                placed = groups.setdefault(g, {})
+                placed[server] = placed.get(server, 0) + count
+
+    def _servers(self) -> None:
+        """Give each load that is used to the next server of its class."""
+        following: dict[int, int] = defaultdict(int)
+        for column, times in self.used:
+            if column.kind != "load":
+                continue
+            number, load = column.what
+            first = following[number]
+            following[number] += times
+            members = self.classes.servers[number].members[first : first + times]
+            for k, slot in load:
+                slots = self.classes.slots[k]
+                single = len(self.classes.pieces[k]) < len(slots)
+                copies = int(slots[slot, 0]) if single else 1
+                self.room[k, 0 if single else slot] += [n for n in members for _ in range(copies)]
+
+    def _jobs(self) -> list[tuple[int, int]]:
+        """Give each cut that is used to the next job of its class; return loose jobs and their class."""
+        following: dict[int, int] = defaultdict(int)
+        loose = []
+        for column, times in self.used:
+            if column.kind not in ("cut", "missing"):
+                continue
+            number, job = column.what[0], self.classes.jobs[column.what[0]]
+            first = following[number]
+            following[number] += times
+            members = job.members[first : first + times] if column.kind == "cut" else ()
+            if job.loose:
+                loose += [(member, number) for member in members]
+                continue
+            parts = self.apart if job.fewest is not None and not job.lost else self.asked
+            for i in column.what[1] if column.kind == "cut" else ():
+                parts[job.parts[0].kind, i] += members
+        return loose
+
+    def _exchange(self, lists: dict[Node, list[int]], kinds: tuple[str, ...]) -> None:
+        """Turn rooms, or pieces that are asked for, into smaller ones, the largest first."""
+        steps = [(column, times) for column, times in self.used if column.kind in kinds]
+        for column, times in sorted(steps, key=lambda step: self._size(step[0]), reverse=True):
+            node = (column.what[0], column.what[1])
+            first = len(lists[node]) - times
+            moved = lists[node][first:]
+            del lists[node][first:]
+            if column.kind == "host":
+                lists[column.what[2], column.what[3]] += moved
+            else:
+                for i in column.what[2:]:
+                    lists[column.what[0], i] += moved
+
+    def _size(self, column: Column) -> tuple[int, int, bool, int]:
+        """Return a figure that only falls along exchanges."""
+        k, i = column.what[0], column.what[1]
+        counts = self.classes.pieces[k][i]
+        taken = self.classes.weights(k, counts[None])[0]
+        return int(taken.sum()), int(counts.sum()), self.classes.kinds[k].gpu_model is not None, k
+
+    def _loose(self, jobs: Sequence[tuple[int, int]]) -> None:
+        """Put the single tasks of loose jobs, job after job, on the room that is left for their kind."""
+        for room in self.room.values():
+            room.sort(reverse=True)
+        for member, number in jobs:
+            for part in self.classes.jobs[number].parts:
+                room = self.room[part.kind, 0]
+                for _ in range(part.tasks[0]):
+                    self._put(member, ((part.groups[0], 1),), room.pop())
