@@ -15,7 +15,7 @@ import typer
 
 from ..instances.errors import ClusterplanError, InstanceError, OptionError
 from .cli_fit import fits
-from .cli_imports import importers
+from .cli_import_clusters import importers
 from .cli_inputs import generators
 from .cli_pareto import pareto
 from .exit_codes import (

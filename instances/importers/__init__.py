@@ -1,4 +1,4 @@
-"""Importers: published measurements and traces of others, turned into planning instances.
+"""Importers: published measurements and traces, and clusters as they are, turned into planning instances.
 
 Each importer is one function that reads untrusted files and returns a validated instance. Whatever the
 source lacks and the importer assumes stands in the instance's `assumptions`, in plain sentences.
@@ -9,6 +9,7 @@ from __future__ import annotations
 from .dnn_partitioning import import_dnn_partitioning
 from .gavel import import_gavel
 from .gavel_consolidation import import_gavel_consolidation
+from .kubernetes import import_kubernetes
 from .philly import import_philly
 from .pipedream import import_pipedream
 from .pollux import import_pollux
@@ -19,6 +20,7 @@ __all__ = [
     "import_dnn_partitioning",
     "import_gavel",
     "import_gavel_consolidation",
+    "import_kubernetes",
     "import_philly",
     "import_pipedream",
     "import_pollux",

@@ -1,0 +1,380 @@
+"""Kubernetes: the nodes and pods of a cluster as it is, for consolidation.
+
+The two files are what ``kubectl get nodes -o json`` and ``kubectl get pods --all-namespaces -o json`` print.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from ..consolidation import ConsolidationInstance
+from ..errors import Fault, InstanceError
+from ..fields import Model, Name, repeated
+from ..reading import fail, parse_document, read_text
+from ..validation import validated
+from .kubernetes_jobs import PodJob, is_unplanned, jobs_of
+from .kubernetes_nodes import HARD, allowed_nodes, constraint_of
+from .kubernetes_objects import Node, NodeList, Pod, PodList, Requests, total
+
+Choice = Literal["gpu", "all"]
+Running = Literal["move", "stay"]
+SpreadRule = Literal["required", "preferred", "free"]
+GIB = 2**30
+GPU = re.compile(r"(.*/)?(gpu|gpu\.shared|mig-.+)|gpu\.intel\.com/.+")
+"""Resources that count as GPUs unless an option names them."""
+SHOWN = 10
+MOST_FAULTS = 20
+
+
+class _Options(Model):
+    pods: Choice
+    running: Running
+    namespaces: tuple[Name, ...]
+    spread: SpreadRule
+    rack_label: str
+    gpu_label: str
+    gpu_resources: tuple[Name, ...]
+
+
+ListT = TypeVar("ListT", bound=Model)
+
+
+def import_kubernetes(
+    nodes: Path,
+    pods: Path,
+    choice: Choice = "gpu",
+    running: Running = "move",
+    namespaces: Sequence[str] = (),
+    spread: SpreadRule = "preferred",
+    rack_label: str = "topology.kubernetes.io/zone",
+    gpu_label: str = "nvidia.com/gpu.product",
+    gpu_resources: Sequence[str] = (),
+) -> ConsolidationInstance:
+    """Return the consolidation instance of a Kubernetes cluster.
+
+    Parameters
+    ----------
+    nodes, pods
+        What ``kubectl get nodes -o json`` and ``kubectl get pods --all-namespaces -o json`` print.
+    choice
+        `gpu`: plan jobs that ask for a GPU; `all`: every job outside the system's namespaces.
+    running
+        `move`: jobs that run are planned too, and must stay placed; `stay`: they keep what they have.
+    namespaces
+        Plan only pods of these; of all if it is empty.
+    spread
+        The rule for every job of several pods.
+    rack_label, gpu_label
+        Labels of a node with its rack and its GPU model.
+    gpu_resources
+        Extended resources that are GPUs; by default those that are called so.
+
+    Raises
+    ------
+    InstanceError
+        If a file or an option is wrong, or there is nothing to plan; one fault a line.
+    """
+    given = {
+        "pods": choice,
+        "running": running,
+        "namespaces": tuple(namespaces),
+        "spread": spread,
+        "rack_label": rack_label,
+        "gpu_label": gpu_label,
+        "gpu_resources": tuple(gpu_resources),
+    }
+    options = validated(_Options, given, "options")
+    listed = _read(nodes, NodeList)
+    present = _read(pods, PodList)
+    _refuse_repeated(nodes, [node.name for node in listed.items])
+    _refuse_repeated(pods, [(pod.metadata.namespace, pod.metadata.name) for pod in present.items])
+    cluster = _Cluster(listed.items, present.items, options)
+    if not cluster.nodes:
+        raise fail(str(nodes), f"has no node that takes pods; {len(cluster.out)} are cordoned or not ready")
+    if not cluster.jobs:
+        raise fail(str(pods), "has no pod to plan: no " + _what_was_asked(options))
+    document = {
+        "schema_version": 1,
+        "kind": "consolidation",
+        "name": f"kubernetes-{pods.stem}",
+        "source": f"{nodes.name} and {pods.name}, as kubectl prints them",
+        "assumptions": [*_assumptions(cluster, options), *_what_is_ignored(cluster)],
+        "objectives": ["value", "migrations", "spread", "servers"]
+        if cluster.moving
+        else ["value", "spread", "servers"],
+        "servers": [cluster.server(node) for node in cluster.nodes],
+        "jobs": [cluster.job(job) for job in cluster.jobs],
+    }
+    return validated(ConsolidationInstance, document, str(pods))
+
+
+def _read(path: Path, model: type[ListT]) -> ListT:
+    source = str(path)
+    data = parse_document(read_text(path), source, ".json")
+    try:
+        return validated(model, data, source)
+    except InstanceError as error:
+        left = len(error.faults) - MOST_FAULTS
+        if left <= 0:
+            raise
+        more = Fault(source, "", f"has {left:,} more faults, which are not listed")
+        raise InstanceError([*error.faults[:MOST_FAULTS], more]) from None
+
+
+def _refuse_repeated(path: Path, names: Sequence[Any]) -> None:
+    twice = repeated(names, "items", "metadata.name")
+    if twice:
+        raise InstanceError(Fault(str(path), where, what) for where, what in twice)
+
+
+def _what_was_asked(options: _Options) -> str:
+    which = "pod that waits" if options.running == "stay" else "pod that waits or runs"
+    gpu = " and whose job asks for a GPU" if options.pods == "gpu" else ""
+    where = f" in {', '.join(options.namespaces)}" if options.namespaces else " outside kube-*"
+    return which + gpu + where
+
+
+@dataclass(frozen=True)
+class _Cluster:
+    """The nodes and pods, and what is made of them."""
+
+    listed: tuple[Node, ...]
+    present: tuple[Pod, ...]
+    options: _Options
+
+    @cached_property
+    def nodes(self) -> list[Node]:
+        """The nodes that take pods."""
+        return [node for node in self.listed if node.ready and not node.spec.unschedulable]
+
+    @cached_property
+    def out(self) -> list[str]:
+        """The names of the others."""
+        return [node.name for node in self.listed if not node.ready or node.spec.unschedulable]
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        return frozenset(node.name for node in self.nodes)
+
+    def is_gpu(self, resource: str) -> bool:
+        listed = self.options.gpu_resources
+        return resource in listed if listed else GPU.fullmatch(resource) is not None
+
+    @cached_property
+    def jobs(self) -> list[PodJob]:
+        """The jobs that are planned."""
+        cache: dict[tuple[str, str | None], frozenset[str]] = {}
+
+        def allowed(pod: Pod, without: str | None) -> frozenset[str]:
+            key = (constraint_of(pod), without)
+            if key not in cache:
+                cache[key] = allowed_nodes(pod, self.nodes, without)
+            return cache[key]
+
+        candidates = [pod for pod in self.present if not is_unplanned(pod) and self._is_chosen(pod)]
+        jobs = jobs_of(candidates, self.options.gpu_label, self._gpu_models, allowed)
+        if self.options.pods == "gpu":
+            jobs = [job for job in jobs if self.gpus(job)]
+        return jobs
+
+    @property
+    def _gpu_models(self) -> dict[str, str]:
+        return {node.name: node.labels.get(self.options.gpu_label, "") for node in self.listed}
+
+    def _is_chosen(self, pod: Pod) -> bool:
+        if self.options.namespaces and pod.metadata.namespace not in self.options.namespaces:
+            return False
+        return pod.waits or (self.options.running == "move" and pod.node is not None)
+
+    def gpus(self, job: PodJob) -> Fraction:
+        """Return the GPUs that a job asks for."""
+        return sum(
+            (
+                amount * len(group.pods)
+                for group in job.groups
+                for resource, amount in group.requests.items()
+                if self.is_gpu(resource)
+            ),
+            Fraction(),
+        )
+
+    @cached_property
+    def resources(self) -> dict[str, str]:
+        """Resource as Kubernetes names it → as the instance does, for all that a planned pod asks for."""
+        asked = dict.fromkeys(
+            name for job in self.jobs for group in job.groups for name, a in group.requests.items() if a
+        )
+        names = {name: f"{name}_gib" if _is_bytes(name) else name for name in ("cpu", "memory", *asked)}
+        if all("pods" in node.status.allocatable for node in self.nodes):
+            names["pods"] = "pods"
+        gpus = [name for name in asked if self.is_gpu(name)]
+        return names | ({gpus[0]: "gpu"} if len(gpus) == 1 else {})
+
+    def _amounts(self, requests: Requests) -> dict[str, float]:
+        return {
+            own: float(requests[name] / (GIB if _is_bytes(name) else 1))
+            for name, own in self.resources.items()
+            if requests.get(name)
+        }
+
+    def _held(self, planned: bool) -> dict[str, Requests]:
+        """Return what the pods that are planned, or those that are not, hold of each node."""
+        own = {id(pod) for job in self.jobs for pod in job.pods}
+        holders: dict[str, list[Requests]] = defaultdict(list)
+        for pod in self.present:
+            if pod.node is not None and (id(pod) in own) == planned:
+                holders[pod.node].append({**pod.requests(), "pods": Fraction(1)})
+        return {node: total(requests) for node, requests in holders.items()}
+
+    @cached_property
+    def held(self) -> tuple[dict[str, Requests], dict[str, Requests]]:
+        """What planned pods hold of each node, and what the others do."""
+        return self._held(planned=True), self._held(planned=False)
+
+    def overcommitted(self) -> list[str]:
+        """Return the nodes of which more is held than there is."""
+        return [
+            node.name
+            for node in self.nodes
+            if any(
+                amount > node.status.allocatable.get(name, 0)
+                for name, amount in total(held.get(node.name, {}) for held in self.held).items()
+                if name in self.resources
+            )
+        ]
+
+    @cached_property
+    def restrictions(self) -> dict[frozenset[str], tuple[str, Counter[str | None]]]:
+        """Set of nodes, where it is not all → the resource that stands for it, and the pods by their node."""
+        pods: dict[frozenset[str], Counter[str | None]] = defaultdict(Counter)
+        for job in self.jobs:
+            for group in job.groups:
+                pods[group.nodes].update(pod.node for pod in group.pods)
+        restricted = [nodes for nodes in pods if nodes != self.names]
+        return {nodes: (f"allowed-{k}", pods[nodes]) for k, nodes in enumerate(restricted, 1)}
+
+    def server(self, node: Node) -> dict[str, Any]:
+        """Return a node as a server."""
+        planned, others = (held.get(node.name, {}) for held in self.held)
+        there = {name: Fraction(amount) for name, amount in node.status.allocatable.items()}
+        left = {
+            name: min(amount, max(amount - others.get(name, Fraction()), planned.get(name, Fraction())))
+            for name, amount in there.items()
+        }
+        # A pod may stay on a node that it could not be given today.
+        permits = {
+            name: float(pods.total() if node.name in nodes else pods[node.name])
+            for nodes, (name, pods) in self.restrictions.items()
+        }
+        nothing = dict.fromkeys(self.resources.values(), 0.0)
+        return {
+            "name": node.name,
+            "capacity": nothing | self._amounts(there) | permits,
+            "free": nothing | self._amounts(left) | permits,
+            "rack": node.labels.get(self.options.rack_label) or None,
+            "gpu_model": node.labels.get(self.options.gpu_label) or None,
+        }
+
+    def job(self, job: PodJob) -> dict[str, Any]:
+        """Return a job of pods as a job of tasks."""
+        groups = [
+            {
+                "name": group.role,
+                "tasks": len(group.pods),
+                "demand": self._amounts({**group.requests, "pods": Fraction(1)})
+                | ({self.restrictions[group.nodes][0]: 1.0} if group.nodes in self.restrictions else {}),
+                "current": group.current(self.names),
+            }
+            for group in job.groups
+        ]
+        spread = self.options.spread if len(job.pods) > 1 else "free"
+        common = {
+            "name": job.name,
+            "value": float(self.gpus(job)) or 1.0,
+            "must_place": self.all_run(job),
+            "spread": spread,
+            "gpu_model": job.gpu_model,
+        }
+        if len(groups) > 1:
+            return {**common, "groups": groups}
+        only = groups[0]
+        return {
+            **common,
+            "tasks": only["tasks"],
+            "task_demand": only["demand"],
+            "current": only["current"],
+        }
+
+    def all_run(self, job: PodJob) -> bool:
+        """Return whether every pod of a job is on a node that takes pods."""
+        return all(pod.node in self.names for pod in job.pods)
+
+    @cached_property
+    def moving(self) -> list[Pod]:
+        """The planned pods that have a node."""
+        return [pod for job in self.jobs for pod in job.pods if pod.node is not None]
+
+
+def _is_bytes(resource: str) -> bool:
+    return resource in ("memory", "ephemeral-storage") or resource.startswith("hugepages-")
+
+
+def _some(names: Iterable[str]) -> str:
+    """List the first few names."""
+    listed = list(names)
+    return ", ".join(listed[:SHOWN]) + (", …" if len(listed) > SHOWN else "")
+
+
+def _assumptions(cluster: _Cluster, options: _Options) -> Iterator[str]:
+    planned = "jobs that ask for a GPU" if options.pods == "gpu" else "all jobs"
+    where = _some(options.namespaces) if options.namespaces else "all namespaces but kube-*"
+    yield (
+        f"Planned are {planned} in {where}: {len(cluster.jobs)} jobs of "
+        f"{sum(len(job.pods) for job in cluster.jobs)} pods, of which {len(cluster.moving)} have a node. "
+        "Pods of DaemonSets, static pods and pods that are being deleted are not."
+    )
+    if options.running == "move":
+        yield "A job that runs as a whole must stay placed, but its pods may be moved."
+    yield "What pods hold that are not planned is not free; a pod holds what it requests, whatever it uses."
+    yield (
+        "The pods of one owner, or of one job by the labels of the training operators, are placed together "
+        "or not at all; the pods of a ReplicaSet and pods without an owner are jobs of their own."
+    )
+    yield "A job is worth the GPUs that it asks for, one that asks for none is worth 1."
+    yield f"Spread is not in the source: {options.spread} for every job of several pods."
+    if cluster.out:
+        yield f"{len(cluster.out)} nodes are cordoned or not ready and left out: {_some(cluster.out)}."
+    stranded = [pod for pod in cluster.moving if pod.node not in cluster.names]
+    if stranded:
+        yield f"{len(stranded)} planned pods are on nodes left out or not listed; they are to be placed anew."
+    overcommitted = cluster.overcommitted()
+    if overcommitted:
+        yield f"More is requested than there is on {len(overcommitted)} nodes: {_some(overcommitted)}."
+    for nodes, (name, pods) in cluster.restrictions.items():
+        yield (
+            f"The resource {name} stands for a choice of nodes (node selector, affinity, taints): "
+            f"{pods.total()} pods need it and {len(nodes)} of {len(cluster.nodes)} nodes have it."
+        )
+
+
+def _what_is_ignored(cluster: _Cluster) -> Iterator[str]:
+    pods = [pod for job in cluster.jobs for pod in job.pods]
+    ignored = {
+        "pod affinity": sum(bool(p.spec.affinity and p.spec.affinity.podAffinity) for p in pods),
+        "pod anti-affinity": sum(bool(p.spec.affinity and p.spec.affinity.podAntiAffinity) for p in pods),
+        "topology spread constraints": sum(bool(p.spec.topologySpreadConstraints) for p in pods),
+        "resource claims": sum(bool(p.spec.resourceClaims) for p in pods),
+    }
+    for what, count in ignored.items():
+        if count:
+            yield f"{count} planned pods have {what}, which the plan does not look at."
+    soft = sum(taint.effect not in HARD for node in cluster.nodes for taint in node.spec.taints or ())
+    if soft:
+        yield f"{soft} taints are only preferences, which the plan does not look at."
