@@ -24,7 +24,7 @@ Objectives, lexicographic in the order that the instance lists
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any, ClassVar
@@ -36,7 +36,7 @@ from ..instances.fields import Flag, Model, Name, PositiveCount, Text
 from .base import Diagnosis, Formulation, Objective, Sense, Violation, within
 from .consolidation_certificate import MUST_PLACE, price_bounds, read_certificate
 from .consolidation_classes import Classes, classes_of
-from .fewest_servers import Shapes, fewest_servers, shapes_of, tasks_that_fit
+from .fewest_servers import Shapes, fewest_servers, shape_of
 from .textbook import TextbookModel
 
 Placed = dict[Name, PositiveCount]
@@ -96,7 +96,7 @@ class ConsolidationFormulation(Formulation[ConsolidationInstance, JobPlacement])
         self.jobs = {job.name: job for job in instance.jobs}
         self._fewest: dict[object, int | None] = {}
         self._eligible: dict[str | None, list[Server]] = {}
-        self._shapes: dict[str | None, Shapes] = {}
+        self._shapes: dict[tuple[str | None, bool], Shapes] = {}
 
     @cached_property
     def objectives(self) -> tuple[Objective, ...]:
@@ -115,10 +115,19 @@ class ConsolidationFormulation(Formulation[ConsolidationInstance, JobPlacement])
         """Return m_j, the fewest servers that the job could ever use; None if it can never run."""
         key = (job.gpu_model, tuple((g.tasks, tuple(sorted(g.demand.items()))) for g in job.task_groups))
         if key not in self._fewest:
-            if job.gpu_model not in self._shapes:
-                self._shapes[job.gpu_model] = shapes_of(self.eligible(job))
-            self._fewest[key] = fewest_servers(job.task_groups, self._shapes[job.gpu_model])
+            self._fewest[key] = fewest_servers(job.task_groups, self.shapes(job.gpu_model))
         return self._fewest[key]
+
+    def shapes(self, gpu_model: str | None, free: bool = False) -> Shapes:
+        """Return how many servers that a GPU model allows have which capacity, or are free of what."""
+        key = gpu_model, free
+        if key not in self._shapes:
+            self._shapes[key] = Counter(
+                shape_of(server.available if free else server.capacity)
+                for server in self.servers.values()
+                if gpu_model is None or server.gpu_model == gpu_model
+            )
+        return self._shapes[key]
 
     @cached_property
     def distinct_jobs(self) -> list[tuple[PlacementJob, list[int]]]:
@@ -195,11 +204,10 @@ class ConsolidationFormulation(Formulation[ConsolidationInstance, JobPlacement])
             placed = sum(entry.tasks.get(group, {}).values())
             if placed != count:
                 yield Violation("all or nothing", f"job {name!r} has {placed} of {count} {group} on servers")
-        eligible = {server.name for server in self.eligible(job)}
         for server in sorted(entry.used_servers):
             if server not in self.servers:
                 yield Violation("server", f"job {name!r}: there is no server {server!r}")
-            elif server not in eligible:
+            elif job.gpu_model is not None and self.servers[server].gpu_model != job.gpu_model:
                 yield Violation(
                     "gpu_model", f"job {name!r} needs {job.gpu_model}; {server!r} has another model"
                 )
@@ -280,14 +288,15 @@ class ConsolidationFormulation(Formulation[ConsolidationInstance, JobPlacement])
 
     def finish(self, plan: Sequence[JobPlacement]) -> tuple[JobPlacement, ...]:
         """Return the plan in the order of the jobs, with a reason for each job that is left out."""
-        from .consolidation_reasons import why_unplaced
+        from .consolidation_reasons import Reasons
 
         entries = {entry.job: entry for entry in plan}
+        reasons = Reasons(self, plan)
         finished = []
-        for job in self.instance.jobs:
+        for position, job in enumerate(self.instance.jobs):
             entry = entries[job.name]
             if not entry.placed:
-                entry = JobPlacement(job=job.name, placed=False, reason=why_unplaced(self, plan, job))
+                entry = JobPlacement(job=job.name, placed=False, reason=reasons.why(position))
             finished.append(entry)
         return tuple(finished)
 
@@ -362,7 +371,12 @@ class ConsolidationFormulation(Formulation[ConsolidationInstance, JobPlacement])
         from .consolidation_reasons import why_never
 
         must = [job for job in self.instance.jobs if job.must_place]
-        never = [f"job {job.name!r}: {why_never(self, job)}" for job in must if not self._could_start(job)]
+        never = []
+        for job, positions in self.distinct_jobs:
+            reason = why_never(self, job) if job.must_place else None
+            if reason is not None:
+                more = f" and {len(positions) - 1} jobs like it" if len(positions) > 1 else ""
+                never.append(f"job {job.name!r}{more} must be placed, but {reason}")
         if never:
             return Diagnosis(
                 reasons=tuple(never), remedies=("set must_place: false, or change what is short",)
@@ -375,17 +389,6 @@ class ConsolidationFormulation(Formulation[ConsolidationInstance, JobPlacement])
                 reasons.append(f"{resource}: jobs that must be placed need {need:g}; only {room:g} is free")
                 remedies.append(f"free {need - room:g} {resource}, or set must_place: false on some jobs")
         return Diagnosis(reasons=tuple(reasons), remedies=tuple(remedies)) if reasons else None
-
-    def room_for(self, job: PlacementJob) -> list[int]:
-        """Return for each group how many of its tasks fit in what is free, were the job alone."""
-        return [
-            sum(tasks_that_fit(server.available, group.demand, group.tasks) for server in self.eligible(job))
-            for group in job.task_groups
-        ]
-
-    def _could_start(self, job: PlacementJob) -> bool:
-        fits = zip(self.room_for(job), job.task_groups, strict=True)
-        return self.fewest(job) is not None and all(room >= group.tasks for room, group in fits)
 
     def textbook(self) -> TextbookModel[JobPlacement]:
         """Return the model of the module's docstring."""

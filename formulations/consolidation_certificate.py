@@ -92,7 +92,9 @@ class PriceBound:
         tasks = max((int(counts.sum(axis=1).max(initial=1)) for counts in classes.slots), default=1)
         jobs = max((sum(part.tasks) for job in classes.jobs for part in job.parts), default=1)
         self.scale = 2 ** min(40, 58 - math.frexp(max(1.0, largest) * max(tasks, jobs) * 4)[1])
-        self.prices = [np.array([math.floor(p * self.scale) for p in kind], dtype=np.int64) for kind in goal.prices]
+        self.prices = [
+            np.array([math.floor(p * self.scale) for p in kind], dtype=np.int64) for kind in goal.prices
+        ]
 
     def value(self) -> Fraction | None:
         """Return what jobs and servers cost together at least; None if some job has no way to be placed."""

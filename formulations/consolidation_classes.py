@@ -283,9 +283,7 @@ def _holdable(kind: Kind, tasks: Sequence[int], largest: Ints) -> Ints:
     ranges = []
     for demand, count in zip(kind.demands, tasks, strict=True):
         need = np.array(demand)
-        fits = [
-            min([count, *(limit[need > 0] // need[need > 0]).tolist()]) for limit in largest
-        ]
+        fits = [min([count, *(limit[need > 0] // need[need > 0]).tolist()]) for limit in largest]
         ranges.append(range(max([0, *fits]) + 1))
     if math.prod(map(len, ranges)) > 20 * MOST_PIECES:
         raise _too_many("pieces of a job")
@@ -332,9 +330,7 @@ def classes_of(formulation: ConsolidationFormulation) -> Classes:
         able = [s.free for s in servers if kind.gpu_model in (None, s.pool)]
         largest = _maximal(np.array(able or [(0,) * len(builder.resources)], dtype=np.int64), 10**6)
         slots.append(_holdable(kind, count, largest))
-    pieces = tuple(
-        held if k in cut else held[:1] for k, held in enumerate(slots)
-    )
+    pieces = tuple(held if k in cut else held[:1] for k, held in enumerate(slots))
     return Classes(kinds, pieces, tuple(slots), jobs, tuple(servers), loads)
 
 

@@ -1,64 +1,148 @@
-"""Why a job is not placed, in words."""
+"""Why a job is not placed, in words: which resource of which servers is short, or what contradicts what."""
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ..instances.consolidation import PlacementJob
-from .fewest_servers import fewest_servers, shapes_of, tasks_that_fit
+from ..instances.consolidation import Group, PlacementJob
+from .fewest_servers import Shapes, fewest_servers, shape_of, tasks_that_fit
 
 if TYPE_CHECKING:
     from .consolidation import ConsolidationFormulation, JobPlacement
 
-
-def why_never(formulation: ConsolidationFormulation, job: PlacementJob) -> str:
-    """Say why a job cannot run even if no other job did, or cannot start in what is free now."""
-    eligible = formulation.eligible(job)
-    if not eligible:
-        return f"never fits: no server has the GPU model {job.gpu_model!r}"
-    for group in job.task_groups:
-        for resource, need in group.demand.items():
-            largest = max(server.capacity.get(resource, 0.0) for server in eligible)
-            if need > largest:
-                what = f"never fits: a task of {group.name!r} needs {need:g} {resource}"
-                return f"{what}; the largest eligible server has {largest:g}"
-    for group in job.task_groups:
-        capacity = sum(tasks_that_fit(server.capacity, group.demand, group.tasks) for server in eligible)
-        if capacity < group.tasks:
-            what = f"never fits: all eligible servers together hold {capacity}"
-            return f"{what} of its {group.tasks} {group.name}"
-    if formulation.fewest(job) is None:
-        return "never fits: its groups of tasks do not fit beside each other on all eligible servers"
-    for group, room in zip(job.task_groups, formulation.room_for(job), strict=True):
-        if room < group.tasks:
-            return f"waits: only {room} of its {group.tasks} {group.name} fit in what is free now"
-    return "waits: what is free now is too scattered for it"
+MOST_SHAPES = 4
+"""Shapes of servers that a sentence lists."""
 
 
-def why_unplaced(
-    formulation: ConsolidationFormulation, plan: Sequence[JobPlacement], job: PlacementJob
-) -> str:
-    """Say why the plan leaves a job out."""
-    alone = why_never(formulation, job)
-    fits_alone = all(r >= g.tasks for r, g in zip(formulation.room_for(job), job.task_groups, strict=True))
-    if formulation.fewest(job) is None or not fits_alone:
-        return alone
-    left = {name: dict(server.available) for name, server in formulation.servers.items()}
-    for entry in plan:
-        for group in formulation.jobs[entry.job].task_groups:
-            for server, count in entry.tasks.get(group.name, {}).items():
-                for resource, amount in group.demand.items():
-                    left[server][resource] = left[server].get(resource, 0.0) - count * amount
-    eligible = formulation.eligible(job)
-    after = [server.model_copy(update={"capacity": left[server.name]}) for server in eligible]
+def why_never(formulation: ConsolidationFormulation, job: PlacementJob) -> str | None:
+    """Say why a job cannot run even if no other job did, or cannot start in what is free now; else None."""
+    capacity = formulation.shapes(job.gpu_model)
+    if not capacity:
+        models = sorted({s.gpu_model for s in formulation.servers.values() if s.gpu_model is not None})
+        there = f"there are: {', '.join(map(repr, models))}" if models else "no server says its model"
+        return f"never fits: no server has the GPU model {job.gpu_model!r}; {there}"
+    kind = "" if job.gpu_model is None else f" with GPU model {job.gpu_model!r}"
     for group in job.task_groups:
-        room = sum(max(0, tasks_that_fit(server.capacity, group.demand, group.tasks)) for server in after)
-        if room < group.tasks:
-            return f"waits: beside the placed jobs only {room} of its {group.tasks} {group.name} fit"
-    needed = fewest_servers(job.task_groups, shapes_of(after))
+        if not room(capacity, group):
+            return f"never fits: {_short(group, capacity, kind)}"
+    for group in job.task_groups:
+        holds = room(capacity, group)
+        if holds < group.tasks:
+            return f"never fits: all servers{kind} together hold {holds} of its {group.tasks} {group.name}"
     fewest = formulation.fewest(job)
-    if formulation.instance.spread_of(job) == "required" and (needed is None or needed > (fewest or 0)):
-        few = "a single server" if fewest == 1 else f"at most {fewest} servers"
-        return f"waits: must run on {few}; what is left is more scattered"
-    return "left out: placing it would make an earlier objective worse, or the method did not find a place"
+    if fewest is None:
+        return f"never fits: its groups of tasks do not fit beside each other on all servers{kind}"
+    free = formulation.shapes(job.gpu_model, free=True)
+    for group in job.task_groups:
+        now = room(free, group)
+        if now < group.tasks:
+            return f"waits: only {now} of its {group.tasks} {group.name} fit in what is free now"
+    needed = fewest_servers(job.task_groups, free)
+    if needed is None:
+        return "waits: its groups of tasks do not fit beside each other in what is free now"
+    if formulation.instance.spread_of(job) == "required" and needed > fewest:
+        return (
+            f"waits: it must run on {_servers(fewest)}, the fewest that could ever hold it; "
+            f"with what is free now it would take {needed}"
+        )
+    return None
+
+
+def _servers(count: int) -> str:
+    return "a single server" if count == 1 else f"at most {count} servers"
+
+
+def room(shapes: Shapes, group: Group) -> int:
+    """Return how many of a group's tasks servers of these shapes hold, were it alone."""
+    return sum(
+        count * tasks_that_fit(dict(shape), group.demand, group.tasks) for shape, count in shapes.items()
+    )
+
+
+def _short(group: Group, shapes: Shapes, kind: str) -> str:
+    """Say for each shape of server of which resource a task needs more than there is."""
+    what = f"a task of {group.name!r} needs"
+    for resource, need in group.demand.items():
+        largest = max(dict(shape).get(resource, 0.0) for shape in shapes)
+        if need > largest:
+            of = max(shapes, key=lambda shape, r=resource: dict(shape).get(r, 0.0))  # type: ignore[misc]
+            if not largest:
+                return f"{what} {need:g} {resource}; no server{kind} has any"
+            return f"{what} {need:g} {resource}; the largest server{kind} has {largest:g} ({_described(of)})"
+    lacks = []
+    for shape in list(shapes)[:MOST_SHAPES]:
+        amounts = dict(shape)
+        short = [f"{r} ({need:g} needed)" for r, need in group.demand.items() if need > amounts.get(r, 0.0)]
+        lacks.append(f"servers of {_described(shape)} lack {' and '.join(short)}")
+    more = len(shapes) - MOST_SHAPES
+    rest = f"; {more} more shapes lack something too" if more > 0 else ""
+    asked = ", ".join(f"{need:g} {r}" for r, need in group.demand.items() if need)
+    return f"{what} {asked} on one server{kind}; {'; '.join(lacks)}{rest}"
+
+
+def _described(shape: tuple[tuple[str, float], ...]) -> str:
+    return ", ".join(f"{amount:g} {name}" for name, amount in shape)
+
+
+class Reasons:
+    """Says of each job that a plan leaves out why; jobs that ask the same have the same reason."""
+
+    def __init__(self, formulation: ConsolidationFormulation, plan: Sequence[JobPlacement]) -> None:
+        self.formulation, self.plan = formulation, plan
+        self._left: dict[str | None, Shapes] | None = None
+        self._known: dict[int, str] = {}
+        self._alike = {p: number for number, (_, ps) in enumerate(formulation.distinct_jobs) for p in ps}
+
+    def why(self, position: int) -> str:
+        """Return the reason of the job at this place of the instance."""
+        number = self._alike[position]
+        if number not in self._known:
+            job = self.formulation.distinct_jobs[number][0]
+            self._known[number] = why_never(self.formulation, job) or self._beside(job)
+        return self._known[number]
+
+    def _beside(self, job: PlacementJob) -> str:
+        """Say why a job that could run alone does not run beside those that are placed."""
+        left = self.left(job.gpu_model)
+        for group in job.task_groups:
+            now = room(left, group)
+            if now < group.tasks:
+                return f"waits: beside the placed jobs only {now} of its {group.tasks} {group.name} fit"
+        needed, fewest = fewest_servers(job.task_groups, left), self.formulation.fewest(job)
+        if needed is None:
+            return "waits: its groups of tasks do not fit beside each other in what the placed jobs leave"
+        if self.formulation.instance.spread_of(job) == "required" and needed > (fewest or 0):
+            return f"waits: it must run on {_servers(fewest or 0)}; beside the placed jobs it would take {needed}"
+        return (
+            "left out: placing it would make an earlier objective worse, or the method did not find a place"
+        )
+
+    def left(self, gpu_model: str | None) -> Shapes:
+        """Return what the plan leaves free on the servers that a GPU model allows."""
+        if self._left is None:
+            self._left = self._counted()
+        return self._left.get(gpu_model, {})
+
+    def _counted(self) -> dict[str | None, Shapes]:
+        formulation = self.formulation
+        taken: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
+        for entry in self.plan:
+            for group in formulation.jobs[entry.job].task_groups:
+                for server, count in entry.tasks.get(group.name, {}).items():
+                    for resource, amount in group.demand.items():
+                        taken[server][resource] += count * amount
+        found: dict[str | None, Counter[tuple[tuple[str, float], ...]]] = defaultdict(Counter)
+        for name, server in formulation.servers.items():
+            less = taken.get(name)
+            amounts = server.available
+            if less is not None:
+                # Rounding may leave a little less than nothing, or than what would just fit.
+                slack = {r: 1e-9 * amount for r, amount in amounts.items()}
+                amounts = {r: max(0.0, a - less.get(r, 0.0) + slack[r]) for r, a in amounts.items()}
+            shape = shape_of(amounts)
+            found[None][shape] += 1
+            if server.gpu_model is not None:
+                found[server.gpu_model][shape] += 1
+        return dict(found)

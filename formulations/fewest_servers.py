@@ -30,9 +30,14 @@ Shapes = Mapping[tuple[tuple[str, float], ...], int]
 """How many servers there are of each capacity."""
 
 
+def shape_of(amounts: Mapping[str, float]) -> tuple[tuple[str, float], ...]:
+    """Return amounts in a form that can be counted."""
+    return tuple(sorted(amounts.items()))
+
+
 def shapes_of(servers: Iterable[Server]) -> Shapes:
     """Return how many of these servers there are of each capacity."""
-    return Counter(tuple(sorted(server.capacity.items())) for server in servers)
+    return Counter(shape_of(server.capacity) for server in servers)
 
 
 def fewest_servers(groups: Sequence[Group], shapes: Shapes) -> int | None:

@@ -31,7 +31,12 @@ class ConsolidationCpSat(Solver):
     def solve(self, formulation: Formulation[Any, Any], options: SolveOptions, clock: Clock) -> Outcome:
         """Solve with CP-SAT."""
         assert isinstance(formulation, ConsolidationFormulation)
-        return cp_sat.solve_in_order(formulation, _Model(formulation).built(), options, clock)
+        return cp_sat.solve_in_order(formulation, build(formulation), options, clock)
+
+
+def build(formulation: ConsolidationFormulation) -> cp_sat.CpModel:
+    """Return the model of an instance with named servers."""
+    return _Model(formulation).built()
 
 
 class _Model:

@@ -1,22 +1,25 @@
-"""`exact` for consolidation: classes, prices and whole numbers, then named servers where an objective asks.
+"""`exact` for consolidation: classes, prices and whole numbers; named servers only where an objective asks.
 
-Objective after objective: the linear relaxation of the class model, with every column that its prices ask
-for, bounds the goal; whole numbers over the columns that were found reach that bound nearly always. The plan
-is written back to named servers at the end and judged by the formulation, like any other.
+Objective after objective, as far as they depend on classes alone: the linear relaxation of the class model,
+with every column that its prices ask for, bounds the goal, and whole numbers over the columns found so far
+reach that bound nearly always. The plan is written back to named servers. Racks, migrations and traffic name
+servers, so from the first of them on the model with named servers goes on from that plan, with what is
+settled kept. At the end every objective that has prices gets them, for the check to derive its bound again.
 """
 
 from __future__ import annotations
 
 import logging
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
-
-import numpy as np
 
 from ..formulations.base import Formulation
 from ..formulations.consolidation import ConsolidationFormulation, JobPlacement
 from ..formulations.consolidation_certificate import LARGEST, MUST_PLACE, PRICED
+from ..instances.errors import TooLargeError
+from . import consolidation_named
 from .base import Clock, Outcome, Solver
 from .consolidation_master import Master, Prices
 from .consolidation_program import Program, Whole
@@ -37,16 +40,17 @@ class _Progress:
     Attributes
     ----------
     bounds
-        By goal, in steps.
+        Of each objective that was looked at, in its own terms.
     goals
         Prices of each goal, for the certificate.
     """
 
-    whole: Whole | None = None
-    bounds: dict[str, float] = field(default_factory=dict)
+    plan: Sequence[JobPlacement] | None = None
+    bounds: list[float | None] = field(default_factory=list)
     goals: list[dict[str, Any]] = field(default_factory=list)
     infeasible: bool = False
     limit: Limit = "none"
+    notes: list[str] = field(default_factory=list)
 
 
 class ConsolidationExact(Solver):
@@ -59,66 +63,165 @@ class ConsolidationExact(Solver):
     what = "classes of interchangeable servers and jobs, prices and whole numbers; certified"
 
     def solve(self, formulation: Formulation[Any, Any], options: SolveOptions, clock: Clock) -> Outcome:
-        """Settle one objective after the other."""
+        """Settle one objective after the other, then find prices for the certificate."""
         assert isinstance(formulation, ConsolidationFormulation)
-        master = Master(formulation.classes)
-        outcome = Outcome(build_s=clock.elapsed_s)
-        program = Program(master, options, clock)
         progress = _Progress()
-        for goal in self._goals(formulation):
-            if not self._settle(program, goal, progress):
-                break
-        outcome.limit = progress.limit
-        outcome.infeasible = progress.infeasible
-        outcome.certificate = {"goals": progress.goals} if progress.goals else None
-        if progress.whole is not None and not progress.infeasible:
-            outcome.plan = WriteBack(master.classes, master.columns, progress.whole).plan(formulation)
-        outcome.bounds = self._bounds(formulation, master, progress)
+        if options.warm_start is not None:
+            progress.plan = formulation.parse_plan(options.warm_start)
+        run = _Run(formulation, options, clock, progress)
+        build_s = run.by_classes()
+        if not progress.infeasible:
+            run.by_names()
+            run.certify()
+        outcome = Outcome(
+            None if progress.infeasible else progress.plan,
+            progress.bounds,
+            limit=progress.limit,
+            infeasible=progress.infeasible,
+            build_s=build_s,
+            message="; ".join(progress.notes) or None,
+            certificate={"goals": progress.goals} if progress.goals else None,
+        )
+        if outcome.plan is not None:
+            outcome.prices = formulation.prices(outcome.certificate, outcome.plan)
         return outcome
 
-    @staticmethod
-    def _goals(formulation: ConsolidationFormulation) -> list[str]:
-        """Return the goals that depend on classes alone, up to the first objective that names servers."""
-        goals = [MUST_PLACE] if any(job.must_place for job in formulation.classes.jobs) else []
-        for name in formulation.instance.objectives:
-            if name not in PRICED:
-                break
-            goals.append(name)
-        return goals
 
-    def _settle(self, program: Program, goal: str, progress: _Progress) -> bool:
-        """Bound a goal and reach the bound; return whether later goals may follow."""
-        master, clock = program.master, program.clock
+class _Run:
+    """One solve; the phases leave what they find in the progress."""
+
+    def __init__(
+        self,
+        formulation: ConsolidationFormulation,
+        options: SolveOptions,
+        clock: Clock,
+        progress: _Progress,
+    ) -> None:
+        self.formulation, self.options, self.clock, self.progress = formulation, options, clock, progress
+        self.master: Master | None = None
+        self.levels: dict[str, float] = {}
+
+    def by_classes(self) -> float:
+        """Settle the first objectives, those that depend on classes alone; return the seconds of building."""
+        progress, formulation = self.progress, self.formulation
+        try:
+            master = self.master = Master(formulation.classes)
+        except TooLargeError as error:
+            progress.notes.append(f"without classes: {error}")
+            return self.clock.elapsed_s
+        build_s = self.clock.elapsed_s
+        program = Program(master, self.options, self.clock)
+        goals = [name for name in formulation.instance.objectives]
+        named = next((i for i, name in enumerate(goals) if name not in PRICED), len(goals))
+        goals = goals[:named]
+        if any(job.must_place for job in formulation.classes.jobs):
+            goals.insert(0, MUST_PLACE)
+        elif not goals:
+            goals = [MUST_PLACE]  # nothing to settle, but a first plan
+        whole: Whole | None = None
+        for goal in goals:
+            whole = self._settle(program, goal, whole)
+            if whole is None or progress.infeasible:
+                break
+        if whole is not None and not progress.infeasible:
+            self._offer(WriteBack(master.classes, master.columns, whole).plan(formulation))
+        return build_s
+
+    def _settle(self, program: Program, goal: str, start: Whole | None) -> Whole | None:
+        """Bound a goal and reach the bound; return the solution, or None where there is no time for one."""
+        master, progress = program.master, self.progress
         relaxed = program.relax(goal)
-        if relaxed.prices is not None:
-            progress.goals.append(_certified(master, goal, relaxed.prices))
-        log.info("%s: relaxed %.6f with %d columns, %.2f s", goal, relaxed.value, len(master.columns), clock.elapsed_s)
         bound = math.ceil(relaxed.value - ROUNDING) if relaxed.complete else -math.inf
-        progress.bounds[goal] = bound
-        if goal == MUST_PLACE and bound > 0:
-            progress.infeasible = True
-            return False
-        whole, found_bound, limit = program.whole(goal, bound, progress.whole)
-        log.info("%s: bound %s, whole bound %s, %s, %.2f s", goal, bound, found_bound, limit, clock.elapsed_s)
-        progress.limit = limit
+        if goal == MUST_PLACE:
+            if relaxed.prices is not None and bound > 0:
+                progress.goals = [_certified(master, goal, relaxed.prices)]
+                progress.infeasible = True
+                return None
+        elif math.isfinite(bound):
+            known = float(bound * master.steps[goal])
+            progress.bounds.append(-known if goal == "value" else known)
+        else:
+            progress.bounds.append(None)
+        whole, _, limit = program.whole(goal, bound, start)
+        progress.limit = limit if limit != "none" else progress.limit
         if whole is None:
-            return False
-        progress.whole = whole
+            return None
         value = sum(c.counts.get(goal, 0.0) * n for c, n in zip(master.columns, whole.tolist(), strict=True))
-        program.levels[goal] = round(value) if value == round(value) else value
-        return True
+        log.info("%s: bound %g, reached %g with %d columns", goal, bound, value, len(master.columns))
+        program.levels[goal] = value
+        return whole
 
-    @staticmethod
-    def _bounds(
-        formulation: ConsolidationFormulation, master: Master, progress: _Progress
-    ) -> list[float | None]:
-        bounds: list[float | None] = []
-        for objective in formulation.objectives:
-            if objective.name not in progress.bounds or not math.isfinite(progress.bounds[objective.name]):
+    def _offer(self, plan: Sequence[JobPlacement]) -> None:
+        """Keep a plan if it is feasible and better than the one there is."""
+        if self.formulation.violations(plan):
+            self.progress.notes.append("a plan of the class model could not be written back")
+            return
+        best = self.progress.plan
+        if best is None or _precedes(self.formulation, plan, best):
+            self.progress.plan = plan
+
+    def by_names(self) -> None:
+        """Go on with named servers from the first objective that is not proven, if the model is not too large."""
+        progress, formulation = self.progress, self.formulation
+        settled = self._proven()
+        if len(settled) == len(formulation.objectives) or self.clock.expired:
+            return
+        name = formulation.objectives[len(settled)].name
+        try:
+            found = consolidation_named.solve(formulation, progress.plan, settled, self.options, self.clock)
+        except TooLargeError as error:
+            progress.notes.append(f"{name} and what follows are not proven: {error}")
+            return
+        progress.notes.append(f"{name} and what follows by the model with named servers")
+        progress.limit = found.limit
+        progress.infeasible = found.infeasible
+        if found.plan is not None and not formulation.violations(found.plan):
+            self._offer(found.plan)
+            progress.bounds = [*progress.bounds[: len(settled)], *list(found.bounds)[len(settled) :]]
+
+    def _proven(self) -> list[float]:
+        """Return the values of the first objectives of the plan, as far as bounds prove them."""
+        plan, formulation = self.progress.plan, self.formulation
+        if plan is None:
+            return []
+        proven = []
+        for objective, value, bound in zip(
+            formulation.objectives, formulation.evaluate(plan), self.progress.bounds, strict=False
+        ):
+            gap = objective.gap(value, bound)
+            if value != bound and (gap is None or gap > self.options.gap):
                 break
-            bound = float(progress.bounds[objective.name] * master.steps[objective.name])
-            bounds.append(-bound if objective.sense == "max" else bound)
-        return bounds
+            proven.append(value)
+        return proven
+
+    def certify(self) -> None:
+        """Find prices for every objective that has any, with what the plan reaches in the earlier ones kept."""
+        progress, master = self.progress, self.master
+        if master is None or progress.plan is None:
+            return
+        program = Program(master, self.options, self.clock)
+        program.levels[MUST_PLACE] = 0.0
+        values = self.formulation.evaluate(progress.plan)
+        for objective, value in zip(self.formulation.objectives, values, strict=True):
+            if objective.name not in PRICED:
+                continue
+            relaxed = program.relax(objective.name)
+            if relaxed.prices is not None:
+                progress.goals.append(_certified(master, objective.name, relaxed.prices))
+            least = -value if objective.sense == "max" else value
+            program.levels[objective.name] = least / float(master.steps[objective.name])
+
+
+def _precedes(
+    formulation: ConsolidationFormulation, a: Sequence[JobPlacement], b: Sequence[JobPlacement]
+) -> bool:
+    """Return whether plan `a` comes before `b` in the lexicographic order of the objectives."""
+    for objective, x, y in zip(
+        formulation.objectives, formulation.evaluate(a), formulation.evaluate(b), strict=True
+    ):
+        if objective.better(x, y) or objective.better(y, x):
+            return objective.better(x, y)
+    return False
 
 
 def _certified(master: Master, goal: str, prices: Prices) -> dict[str, Any]:

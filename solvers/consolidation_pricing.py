@@ -165,9 +165,7 @@ def listed_cuts(job: JobClass, pieces: Ints, whole: bool) -> list[Cut]:
     tasks, rows = job.parts[0].tasks, pieces.tolist()
     known = {tuple(row) for row in rows}
     found: list[Cut] = []
-    every = (
-        cut for servers in range(1, job.most + 1) for cut in _cuts(tasks, rows, len(rows) - 1, servers)
-    )
+    every = (cut for servers in range(1, job.most + 1) for cut in _cuts(tasks, rows, len(rows) - 1, servers))
     for cut in itertools.islice(every, MOST_LOOKED_AT):
         pairs = itertools.combinations(cut, 2) if whole else ()
         if not any(tuple(map(sum, zip(rows[a], rows[b], strict=True))) in known for a, b in pairs):

@@ -59,6 +59,8 @@ class Program:
         for key, value in settings.items():
             highs.setOptionValue(key, value)
         master = self.master
+        if not master.columns:  # nothing fits anywhere, and nothing must
+            return Relaxed(0.0, _no_prices(master), complete=True)
         low, high = master.limits()
         settled = list(self.levels)
         low = np.concatenate([low, np.full(len(settled), -np.inf)])
@@ -141,6 +143,8 @@ class Program:
         import highspy
 
         master, settled = self.master, list(self.levels)
+        if not master.columns:
+            return np.zeros(0, dtype=np.int64), 0.0, "none"
         low, high = master.limits()
         model = highspy.HighsLp()
         model.num_col_, model.num_row_ = len(master.columns), len(low) + len(settled)
@@ -160,3 +164,13 @@ class Program:
             first[: len(start)] = start
         found, bound, limit = branch_and_bound(model, settings, self.clock, self.options, first)
         return None if found is None else np.round(found).astype(np.int64), bound, limit
+
+
+def _no_prices(master: Master) -> Prices:
+    classes = master.classes
+    return Prices(
+        tuple(np.zeros(len(pieces)) for pieces in classes.pieces),
+        np.zeros(len(classes.servers)),
+        np.zeros(len(classes.jobs)),
+        {},
+    )

@@ -117,9 +117,19 @@ def _configured(options: SolveOptions, clock: Clock) -> cp_model.CpSolver:
 
 
 def solve_in_order(
-    formulation: Formulation[Any, Any], built: CpModel, options: SolveOptions, clock: Clock
+    formulation: Formulation[Any, Any],
+    built: CpModel,
+    options: SolveOptions,
+    clock: Clock,
+    settled: Sequence[float] = (),
 ) -> Outcome:
-    """Optimise the objectives in their order, each fixed at its optimum before the next."""
+    """Optimise the objectives in their order, each fixed at its optimum before the next.
+
+    Parameters
+    ----------
+    settled
+        Values of the first objectives, to be kept; their bounds are left to whoever knows them.
+    """
     from ortools.sat.python import cp_model
 
     model = built.model
@@ -127,7 +137,10 @@ def solve_in_order(
     bounds: list[float | None] = []
     if options.warm_start is not None:
         outcome.plan = formulation.parse_plan(options.warm_start)
-    for index, target in enumerate(built.objectives):
+    for target, kept in zip(built.objectives, settled, strict=False):
+        _keep(model, target, kept / target.to_plan(1.0))
+        bounds.append(kept)
+    for index, target in list(enumerate(built.objectives))[len(settled) :]:
         if clock.expired:
             outcome.limit = "time"
             break
@@ -160,10 +173,17 @@ def solve_in_order(
         gap = target.objective.gap(value, bounds[-1])
         if status != cp_model.OPTIMAL and (gap is None or gap > options.gap):
             break
-        reached = solver.value(target.expression)
-        model.add(target.expression <= reached if target.sense == "min" else target.expression >= reached)
+        _keep(model, target, solver.value(target.expression))
     outcome.bounds = bounds
     return outcome
+
+
+def _keep(model: cp_model.CpModel, target: CpObjective, reached: float) -> None:
+    """Keep an objective at a value; one that is whole but for rounding counts as whole."""
+    if target.sense == "min":
+        model.add(target.expression <= math.floor(reached + 1e-6))
+    else:
+        model.add(target.expression >= math.ceil(reached - 1e-6))
 
 
 EARLY = 0.5
