@@ -386,7 +386,7 @@ class ConsolidationFormulation(Formulation[ConsolidationInstance, JobPlacement])
             need = math.fsum(g.tasks * g.demand.get(resource, 0.0) for job in must for g in job.task_groups)
             room = math.fsum(server.available.get(resource, 0.0) for server in self.servers.values())
             if not within(need, room):
-                reasons.append(f"{resource}: jobs that must be placed need {need:g}; only {room:g} is free")
+                reasons.append(f"{resource}: jobs that must be placed need {need:g}; {room:g} are free")
                 remedies.append(f"free {need - room:g} {resource}, or set must_place: false on some jobs")
         return Diagnosis(reasons=tuple(reasons), remedies=tuple(remedies)) if reasons else None
 

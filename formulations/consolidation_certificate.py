@@ -4,7 +4,7 @@ A piece is what one job has on one server; a price π for each kind of piece cut
 pay for the pieces they are cut into, and servers, which are paid for the pieces they hold. For an objective
 fᵢ to be minimised, with multipliers μ ≥ 0 for the earlier ones and the plan's own values F of these,
 
-    fᵢ ≥ Σ_j min(0, min over cuts of [e·job + π·cut]) + Σ_n min(0, min over loads of [e·server − π·load]) − μ·F
+    fᵢ ≥ Σ_j min(0, min over cuts of e·job + π·cut) + Σ_n min(0, min over loads of e·server − π·load) − μ·F
 
 where e is what fᵢ + μ·f counts for a job or server; a job that must be placed has no 0 to choose. This holds
 for every plan whose earlier objectives are no worse than F, whatever the prices. Cuts are priced by dynamic
@@ -133,11 +133,13 @@ class PriceBound:
         shape = tuple(count + 1 for count in part.tasks)
         left = np.full(shape, unreachable, dtype=np.int64)
         left[(0,) * len(shape)] = 0
-        pieces = [
-            (tuple(slice(c, None) for c in counts), tuple(slice(0, n - c) for c, n in zip(counts, shape, strict=True)), price)
-            for counts, price in zip(self.classes.pieces[part.kind].tolist(), self.prices[part.kind].tolist(), strict=True)
-            if all(c < n for c, n in zip(counts, shape, strict=True))
-        ]  # fmt: skip
+        pieces = []
+        kind = self.classes.pieces[part.kind], self.prices[part.kind]
+        for counts, price in zip(kind[0].tolist(), kind[1].tolist(), strict=True):
+            if all(c < n for c, n in zip(counts, shape, strict=True)):
+                to = tuple(slice(c, None) for c in counts)
+                origin = tuple(slice(0, n - c) for c, n in zip(counts, shape, strict=True))
+                pieces.append((to, origin, price))
         best: Fraction | None = None
         for servers in range(1, job.most + 1):
             more = np.full(shape, unreachable, dtype=np.int64)
@@ -172,7 +174,7 @@ class PriceBound:
         return [paid[server.pool, server.free] for server in self.classes.servers]
 
     def _priced_loads(self, pool: str | None, servers: Sequence[ServerClass]) -> tuple[Ints, Ints]:
-        """Return amounts that tasks may take together, kind after kind, and the most that is paid for each."""
+        """Return amounts that tasks may take together, kind by kind, and the most that is paid for each."""
         free = np.array([server.free for server in servers], dtype=np.int64)
         limit = free.max(axis=0)
         radix = np.array([math.prod((limit[r + 1 :] + 1).tolist()) for r in range(len(limit))], dtype=object)

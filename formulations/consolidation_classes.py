@@ -337,7 +337,7 @@ def classes_of(formulation: ConsolidationFormulation) -> Classes:
 def _server_classes(
     pool: str | None, by_free: dict[tuple[int, ...], list[int]], loads: Ints, zero_demand: bool
 ) -> list[ServerClass]:
-    """Put servers together that hold the same loads; those that hold none only count for tasks of no demand."""
+    """Put servers together that hold the same loads; those of none only count for tasks of no demand."""
     members: dict[tuple[int, ...], list[int]] = defaultdict(list)
     for free, servers in by_free.items():
         held = loads[(loads <= np.array(free)).all(axis=1)]

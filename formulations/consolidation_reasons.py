@@ -114,7 +114,8 @@ class Reasons:
         if needed is None:
             return "waits: its groups of tasks do not fit beside each other in what the placed jobs leave"
         if self.formulation.instance.spread_of(job) == "required" and needed > (fewest or 0):
-            return f"waits: it must run on {_servers(fewest or 0)}; beside the placed jobs it would take {needed}"
+            must = f"it must run on {_servers(fewest or 0)}"
+            return f"waits: {must}; beside the placed jobs it would take {needed}"
         return (
             "left out: placing it would make an earlier objective worse, or the method did not find a place"
         )

@@ -11,11 +11,13 @@ from typing import Any
 from ..formulations.base import Formulation
 from .allocation_certify import certify as certify_allocation
 from .base import Clock, Outcome
+from .consolidation_certify import certify as certify_consolidation
 from .staging_certify import certify as certify_staging
 
 CERTIFIERS: dict[str, Callable[[Any, Outcome, Clock], None]] = {
     "allocation": certify_allocation,
     "staging": certify_staging,
+    "consolidation": certify_consolidation,
 }
 
 

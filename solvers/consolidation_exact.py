@@ -21,6 +21,7 @@ from ..formulations.consolidation_certificate import LARGEST, MUST_PLACE, PRICED
 from ..instances.errors import TooLargeError
 from . import consolidation_named
 from .base import Clock, Outcome, Solver
+from .best_fit import BestFit
 from .consolidation_master import Master, Prices
 from .consolidation_program import Program, Whole
 from .consolidation_write_back import WriteBack
@@ -29,6 +30,8 @@ from .result import Limit
 
 log = logging.getLogger("clusterplan")
 
+PATIENCE_S = 10.0
+"""Seconds for a first plan one job after the other."""
 ROUNDING = 1e-5
 """How far the linear relaxation may be off, in steps of the goal."""
 
@@ -70,6 +73,7 @@ class ConsolidationExact(Solver):
             progress.plan = formulation.parse_plan(options.warm_start)
         run = _Run(formulation, options, clock, progress)
         build_s = run.by_classes()
+        run.by_size()
         if not progress.infeasible:
             run.by_names()
             run.certify()
@@ -111,7 +115,7 @@ class _Run:
             return self.clock.elapsed_s
         build_s = self.clock.elapsed_s
         program = Program(master, self.options, self.clock)
-        goals = [name for name in formulation.instance.objectives]
+        goals: list[str] = list(formulation.instance.objectives)
         named = next((i for i, name in enumerate(goals) if name not in PRICED), len(goals))
         goals = goals[:named]
         if any(job.must_place for job in formulation.classes.jobs):
@@ -126,6 +130,17 @@ class _Run:
         if whole is not None and not progress.infeasible:
             self._offer(WriteBack(master.classes, master.columns, whole).plan(formulation))
         return build_s
+
+    def by_size(self) -> None:
+        """Place the jobs one after the other, where the class model has no plan."""
+        if self.progress.plan is None and not self.progress.infeasible:
+            patience = Clock(
+                PATIENCE_S if self.clock.remaining_s is None else max(1.0, self.clock.remaining_s)
+            )
+            plan = BestFit().solve(self.formulation, SolveOptions(), patience).plan
+            if plan is not None:
+                self._offer(plan)
+                self.progress.notes.append("a first plan by best-fit")
 
     def _settle(self, program: Program, goal: str, start: Whole | None) -> Whole | None:
         """Bound a goal and reach the bound; return the solution, or None where there is no time for one."""
@@ -161,7 +176,7 @@ class _Run:
             self.progress.plan = plan
 
     def by_names(self) -> None:
-        """Go on with named servers from the first objective that is not proven, if the model is not too large."""
+        """Go on with named servers from the first objective that is not proven."""
         progress, formulation = self.progress, self.formulation
         settled = self._proven()
         if len(settled) == len(formulation.objectives) or self.clock.expired:
@@ -195,21 +210,42 @@ class _Run:
         return proven
 
     def certify(self) -> None:
-        """Find prices for every objective that has any, with what the plan reaches in the earlier ones kept."""
-        progress, master = self.progress, self.master
-        if master is None or progress.plan is None:
-            return
-        program = Program(master, self.options, self.clock)
-        program.levels[MUST_PLACE] = 0.0
-        values = self.formulation.evaluate(progress.plan)
-        for objective, value in zip(self.formulation.objectives, values, strict=True):
-            if objective.name not in PRICED:
-                continue
-            relaxed = program.relax(objective.name)
-            if relaxed.prices is not None:
-                progress.goals.append(_certified(master, objective.name, relaxed.prices))
-            least = -value if objective.sense == "max" else value
-            program.levels[objective.name] = least / float(master.steps[objective.name])
+        """Find prices for every objective that has any."""
+        if self.master is not None and self.progress.plan is not None:
+            values = self.formulation.evaluate(self.progress.plan)
+            self.progress.goals = certified_goals(
+                self.formulation, self.master, values, self.options, self.clock
+            )
+
+
+def certified_goals(
+    formulation: ConsolidationFormulation,
+    master: Master,
+    values: Sequence[float],
+    options: SolveOptions,
+    clock: Clock,
+) -> list[dict[str, Any]]:
+    """Return prices for every objective that has any, with what a plan reaches in the earlier ones kept."""
+    goals: list[dict[str, Any]] = []
+    program = Program(master, options, clock)
+    program.levels[MUST_PLACE] = 0.0
+    for objective, value in zip(formulation.objectives, values, strict=True):
+        if objective.name not in PRICED:
+            continue
+        relaxed = program.relax(objective.name)
+        if relaxed.prices is not None:
+            goals.append(_certified(master, objective.name, relaxed.prices))
+        least = -value if objective.sense == "max" else value
+        program.levels[objective.name] = least / float(master.steps[objective.name])
+    return goals
+
+
+def infeasibility(master: Master, options: SolveOptions, clock: Clock) -> list[dict[str, Any]]:
+    """Return prices that prove that not all jobs that must be placed can be; nothing if there are none."""
+    relaxed = Program(master, options, clock).relax(MUST_PLACE)
+    if relaxed.prices is None or relaxed.value < ROUNDING:
+        return []
+    return [_certified(master, MUST_PLACE, relaxed.prices)]
 
 
 def _precedes(

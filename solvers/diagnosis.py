@@ -12,8 +12,13 @@ from ..formulations.staging import StagingFormulation
 from ..formulations.textbook import new_problem
 from ..instances.errors import TooLargeError
 from .backends import BACKENDS, Request
+from .base import Clock
+from .consolidation_exact import ConsolidationExact
+from .options import SolveOptions
 from .staging_diagnosis import diagnose as diagnose_staging
 
+MOST_NAMED = 8
+"""Jobs that are named; the others are counted."""
 PATIENCE_S = 20.0
 """Seconds that a diagnosis may take."""
 
@@ -94,23 +99,20 @@ def _missing_capacity(formulation: AllocationFormulation) -> Diagnosis | None:
 def _most_placed(formulation: ConsolidationFormulation) -> Diagnosis | None:
     """Find how many of the jobs that must be placed go together, and which are then left out."""
     instance = formulation.instance
-    must = {job.name for job in instance.jobs if job.must_place}
-    jobs = tuple(
-        job.model_copy(update={"must_place": False, "value": 1.0})
-        for job in instance.jobs
-        if job.name in must
-    )
+    must = [job for job in instance.jobs if job.must_place]
+    jobs = tuple(job.model_copy(update={"must_place": False, "value": 1.0}) for job in must)
     relaxed = ConsolidationFormulation(instance.model_copy(update={"jobs": jobs, "objectives": ("value",)}))
-    model = relaxed.textbook()
-    model.minimise(0, scale=-1.0)
-    values = _solve(model.problem)
-    if values is None:
+    plan = ConsolidationExact().solve(relaxed, SolveOptions(), Clock(PATIENCE_S)).plan
+    if plan is None:
         return None
-    plan = model.decode(lambda variable: values[variable.name])
-    out = [entry.job for entry in plan if not entry.placed]
+    out = [entry for entry in relaxed.finish(plan) if not entry.placed]
     if not out:
         return None
-    reason = f"{len(must) - len(out)} of the {len(must)} jobs that must be placed were found to fit together"
-    return Diagnosis(
-        reasons=(reason,), remedies=(f"set must_place: false on {', '.join(out[:8])}, or free room for it",)
-    )
+    reasons = [
+        f"{len(must) - len(out)} of the {len(must)} jobs that must be placed were found to fit together"
+    ]
+    reasons += [f"with these, job {entry.job!r} {entry.reason}" for entry in out[:MOST_NAMED]]
+    more = f" and {len(out) - MOST_NAMED} more" if len(out) > MOST_NAMED else ""
+    names = ", ".join(repr(entry.job) for entry in out[:MOST_NAMED])
+    remedy = f"set must_place: false on {names}{more}, or free room for them"
+    return Diagnosis(reasons=tuple(reasons), remedies=(remedy,))
