@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
-from collections.abc import Iterator
-from functools import cached_property
+from collections.abc import Iterator, Mapping
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, model_validator
@@ -129,7 +130,9 @@ class PlacementJob(Model):
 
     @model_validator(mode="after")
     def _check(self) -> PlacementJob:
-        refuse(self._complaints())
+        plain = self.groups is None and self.tasks is not None and self.task_demand is not None
+        if not plain or self.spread == "from_skew":
+            refuse(self._complaints())
         return self
 
     def _complaints(self) -> Iterator[Complaint]:
@@ -154,14 +157,9 @@ class PlacementJob(Model):
         if self.groups is not None:
             return self.groups
         assert self.tasks is not None
-        return (
-            Group(
-                tasks=self.tasks,
-                demand=self.task_demand or {},
-                traffic_gbit_per_s=self.traffic_gbit_per_s or 0.0,
-                current=self.current or {},
-            ),
-        )
+        demand, current = self.task_demand or {}, self.current or {}
+        traffic = self.traffic_gbit_per_s or 0.0
+        return _only_group(self.tasks, tuple(demand.items()), traffic, tuple(current.items()))
 
     @property
     def worth(self) -> float:
@@ -177,6 +175,15 @@ class PlacementJob(Model):
         listed = sorted(self.speed_by_servers)
         below = [count for count in listed if count <= servers]
         return self.speed_by_servers[below[-1] if below else listed[0]]
+
+
+@lru_cache(maxsize=10_000)
+def _only_group(
+    tasks: int, demand: tuple[tuple[str, float], ...], traffic: float, current: tuple[tuple[str, int], ...]
+) -> tuple[Group]:
+    """Return the groups of a job that has only one; jobs that ask for the same share it."""
+    made = Group(tasks=tasks, demand=dict(demand), traffic_gbit_per_s=traffic, current=dict(current))
+    return (made,)
 
 
 class ConsolidationInstance(Instance):
@@ -216,20 +223,26 @@ class ConsolidationInstance(Instance):
         if sum(server.count or 1 for server in self.servers) > 1_000_000:
             yield "servers", "more than 1,000,000 servers; at most that many are allowed"
             return
-        servers = [server.name for server in self.expanded_servers]
-        twice = {name for name, count in Counter(servers).items() if count > 1}
-        if twice and len({server.name for server in self.servers}) == len(self.servers):
-            yield "servers", f"a count gives the name {min(twice)!r}, which another server has; rename one"
-        names = dict.fromkeys(name for server in self.servers for name in server.capacity)
+        servers = Counter(server.name for server in self.expanded_servers)
+        if len(servers) < len(self.expanded_servers):
+            twice = min(name for name, count in servers.items() if count > 1)
+            if len({server.name for server in self.servers}) == len(self.servers):
+                yield "servers", f"a count gives the name {twice!r}, which another server has; rename one"
+        yield from self._job_complaints(servers)
+
+    def _job_complaints(self, servers: Mapping[str, int]) -> Iterator[Complaint]:
+        names = dict.fromkeys(self.resource_names)
         for index, job in enumerate(self.jobs):
-            path = f"jobs[{index}]"
             for g, group in enumerate(job.task_groups):
+                if group.demand.keys() <= names.keys() and not group.current:
+                    continue
                 single = job.groups is None
-                where = f"{path}.task_demand" if single else f"{path}.groups[{g}].demand"
+                path = f"jobs[{index}]" if single else f"jobs[{index}].groups[{g}]"
+                where = f"{path}.task_demand" if single else f"{path}.demand"
                 yield from unknown_names(group.demand, names, where, "resource", "resources")
-                where = f"{path}.current" if single else f"{path}.groups[{g}].current"
-                if group.current:
-                    yield from unknown_names(group.current, servers, where, "server", "servers")
+                where = f"{path}.current"
+                unknown = [name for name in group.current if name not in servers]
+                yield from unknown_names(unknown, itertools.islice(servers, 13), where, "server", "servers")
                 if sum(group.current.values()) > group.tasks:
                     total = sum(group.current.values())
                     yield where, f"holds {total} tasks, but the group has only {group.tasks}"
@@ -237,6 +250,8 @@ class ConsolidationInstance(Instance):
     @cached_property
     def expanded_servers(self) -> tuple[Server, ...]:
         """Every single server, with the rows that have a `count` written out."""
+        if all(server.count is None for server in self.servers):
+            return self.servers
         return tuple(
             server
             if server.count is None

@@ -15,6 +15,7 @@ from . import tables
 from .allocation import AllocationInstance
 from .base import Instance
 from .consolidation import ConsolidationInstance
+from .consolidation_tables import wants_tables, with_tables, write_tables
 from .errors import Fault, InstanceError, OptionError
 from .hardware import HardwareCatalogue
 from .job_table_reading import read_allocation
@@ -123,7 +124,7 @@ def parse_instance(data: Any, source: str = "document", folder: Path | None = No
                 if key == "catalogue":
                     resolved[key] = _read_catalogue(folder, reference, source)
                 else:
-                    resolved[key] = _read_list(folder, reference, key, source, kind == "allocation")
+                    resolved[key] = _read_list(folder, reference, key, source, kind != "staging")
             except InstanceError as error:
                 faults += error.faults
     if faults:
@@ -136,6 +137,8 @@ def parse_instance(data: Any, source: str = "document", folder: Path | None = No
                 return instance
             resolved["jobs"] = jobs.rows()
         resolved = with_fits(resolved, source, folder)
+    elif kind == "consolidation":
+        resolved = with_tables(resolved)
     return validated(KINDS[kind], resolved, source)
 
 
@@ -182,7 +185,7 @@ class _BlockDumper(yaml.SafeDumper):
 add_resolvers(_BlockDumper)
 
 
-def to_text(instance: Instance, suffix: str = ".yaml", jobs: str | None = None) -> str:
+def to_text(instance: Instance, suffix: str = ".yaml", references: Mapping[str, str] | None = None) -> str:
     """Return the document of an instance as YAML or JSON text; fields with default values are left out.
 
     Parameters
@@ -191,14 +194,12 @@ def to_text(instance: Instance, suffix: str = ".yaml", jobs: str | None = None) 
         What to write.
     suffix
         ``.json`` for JSON; anything else is YAML.
-    jobs
-        Path of the table that holds the jobs; by default they stand in the text.
+    references
+        Paths of the tables that hold lists of the document; by default these stand in the text.
     """
-    left_out = set() if jobs is None else {"jobs"}
-    data = instance.model_dump(mode="json", exclude_none=True, exclude_defaults=True, exclude=left_out)
-    data = {"schema_version": instance.schema_version, "kind": instance.kind, **data}
-    if jobs is not None:
-        data["jobs"] = jobs
+    paths = dict(references or {})
+    data = instance.model_dump(mode="json", exclude_none=True, exclude_defaults=True, exclude=set(paths))
+    data = {"schema_version": instance.schema_version, "kind": instance.kind, **data, **paths}
     if suffix == ".json":
         return json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
     return yaml.dump(
@@ -207,11 +208,13 @@ def to_text(instance: Instance, suffix: str = ".yaml", jobs: str | None = None) 
 
 
 def has_many_jobs(instance: Instance) -> bool:
-    """Return whether the jobs of an instance are saved in a table beside its document."""
+    """Return whether the jobs of an instance, and its servers, are saved in tables beside its document."""
+    if isinstance(instance, ConsolidationInstance):
+        return wants_tables(instance)
     return (
         isinstance(instance, AllocationInstance)
         and len(instance.jobs) >= tables.MANY_ROWS
-        and can_be_columns(tuple(instance.resources))
+        and can_be_columns(instance.resources)
     )
 
 
@@ -226,36 +229,43 @@ def save(instance: Instance, path: str | Path, table: Literal["parquet", "csv"] 
         Where to; an existing file is replaced.
     table
         Write the jobs of an allocation instance to the table NAME-jobs.parquet or NAME-jobs.csv beside
-        NAME.yaml; by default a Parquet table from 5,000 jobs on, none for fewer.
+        NAME.yaml, or the servers and jobs of a consolidation instance to two tables; by default Parquet
+        tables from 5,000 jobs or servers on, none for fewer.
 
     Raises
     ------
     InstanceError
         If a file cannot be written or has another ending.
     OptionError
-        If a table is asked for that cannot hold the jobs.
+        If a table is asked for that cannot hold the jobs or servers.
     """
     path = Path(path)
     if path.suffix.lower() not in DOCUMENT_SUFFIXES:
         raise fail(str(path), f"has the ending {path.suffix!r}; allowed: {', '.join(DOCUMENT_SUFFIXES)}")
     if table is None and has_many_jobs(instance):
         table = "parquet"
-    reference = None
-    if table is not None:
-        reference = f"{path.stem}-jobs.{table}"
-        _save_jobs(instance, path.with_name(reference))
+    references = {} if table is None else _save_tables(instance, path, table)
     try:
-        path.write_text(to_text(instance, path.suffix.lower(), reference), encoding="utf-8")
+        path.write_text(to_text(instance, path.suffix.lower(), references), encoding="utf-8")
     except OSError as error:
         raise fail(str(path), f"cannot be written: {error.strerror or error}") from None
 
 
-def _save_jobs(instance: Instance, path: Path) -> None:
+def _save_tables(instance: Instance, path: Path, ending: str) -> dict[str, str]:
+    """Write tables beside the document at `path`; return the key of each in the document, and its name."""
+    if isinstance(instance, ConsolidationInstance):
+        return write_tables(instance, path, ending)
+    reference = f"{path.stem}-jobs.{ending}"
+    file = path.with_name(reference)
     if not isinstance(instance, AllocationInstance):
-        raise OptionError(f"{path}: only the jobs of an allocation instance are written to a table")
-    if not can_be_columns(tuple(instance.resources)):
         raise OptionError(
-            f"{path}: a resource has a name with a dot, a number for a name, or a blank at its ends, which "
+            f"{file}: only the jobs of an allocation instance, and the servers and jobs of a consolidation "
+            "instance, are written to a table"
+        )
+    if not can_be_columns(instance.resources):
+        raise OptionError(
+            f"{file}: a resource has a name with a dot, a number for a name, or a blank at its ends, which "
             "no column can be called; rename it, or ask for no table"
         )
-    write_jobs(instance.table(), path)
+    write_jobs(instance.table(), file)
+    return {"jobs": reference}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,7 @@ _FORMULA = r"\A('*[=+@-])"
 """How text begins that a spreadsheet would take for a formula; `fields.ESCAPED` is what reading undoes."""
 
 
-def can_be_columns(resources: tuple[str, ...]) -> bool:
+def can_be_columns(resources: Iterable[str]) -> bool:
     """Return whether every resource can stand in the name of a column, where dots and numbers lead down."""
     return not any("." in name or name.isdigit() or name != name.strip() for name in resources)
 
@@ -37,14 +37,26 @@ def write_jobs(table: JobTable, path: Path) -> None:
     """
     import pyarrow as pa
 
-    made = pa.table(dict(_columns(table)))
+    write_table(pa.table(dict(_columns(table))), path)
+
+
+def write_table(table: pa.Table, path: Path) -> None:
+    """Write a table to a Parquet or CSV file, as its ending says.
+
+    Raises
+    ------
+    InstanceError
+        If the file cannot be written.
+    OptionError
+        If a text would not survive CSV.
+    """
     try:
         if path.suffix == ".csv":
-            _write_csv(made, path)
+            _write_csv(table, path)
         else:
             from pyarrow import parquet
 
-            parquet.write_table(made, path, compression="zstd")
+            parquet.write_table(table, path, compression="zstd")
     except OSError as error:
         raise fail(str(path), f"cannot be written: {error.strerror or error}") from None
 

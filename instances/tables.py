@@ -124,6 +124,17 @@ class Columns:
         words = column.dictionary.to_pylist()
         return codes, words if self._typed else [Cell(word) for word in words]
 
+    def distinct(self, name: str) -> tuple[Ints, list[Any]]:
+        """Return a column as indices into a list of cells, which are as in `rows`; −1 where there is none."""
+        import pyarrow as pa
+
+        column = self._column(name)
+        if not pa.types.is_dictionary(column.type):
+            column = column.dictionary_encode()
+        codes: Ints = column.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
+        cells = column.dictionary.to_pylist()
+        return codes, cells if self._typed else [Cell(cell) for cell in cells]
+
     def rows(self, indices: Ints | None = None) -> list[dict[str, Any]]:
         """Return rows as `reading.parse_table` would, all of them or some.
 
@@ -132,8 +143,7 @@ class Columns:
         InstanceError
             If two columns clash, or all rows are asked for and they are too many.
         """
-        cells = sum(self._table.num_rows - column.null_count for column in self._table.columns)
-        if indices is None and cells > MOST_NODES:
+        if indices is None and self.cells > MOST_NODES:
             raise fail(self.source, f"holds more than {MOST_NODES:,} values; split it")
         chosen = self._table if indices is None else self._table.take(indices)
         paths = [(name, name.split(".")) for name in self.names]
@@ -147,6 +157,11 @@ class Columns:
             ]
             found.append(nested_row(given, self.source, "" if self._typed else "line 1"))
         return found
+
+    @property
+    def cells(self) -> int:
+        """How many cells are filled."""
+        return sum(len(self) - int(column.null_count) for column in self._table.columns)
 
     @cached_property
     def _positions(self) -> dict[str, int]:

@@ -133,6 +133,13 @@ def consolidation(
     rack_size: Annotated[int, typer.Option(help="Servers of a rack; 0: no racks.", min=0)] = 32,
     seed: Seed = 0,
     output: Output = None,
+    table: Annotated[
+        Literal["parquet", "csv"] | None,
+        typer.Option(
+            help="Write servers and jobs to tables beside the document. [default: parquet from 5000 on]",
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
     """Jobs of 1 to 32 GPUs on servers that are partly filled with running tasks."""
     from ..instances.generators.consolidation import generate_consolidation
@@ -150,4 +157,4 @@ def consolidation(
         rack_size=rack_size,
         must_place_share=must_place_share,
     )
-    emit(made, output)
+    emit(made, output, table)
