@@ -10,6 +10,8 @@ import typer
 from .cli_imports import importers
 from .cli_inputs import Output, emit
 
+__all__ = ["importers"]
+
 Spread = Annotated[
     Literal["required", "preferred", "free"],
     typer.Option(help="How jobs of several tasks or pods may spread over servers."),
@@ -60,3 +62,25 @@ def kubernetes(
         gpu_resource or (),
     )
     emit(instance, output)
+
+
+@importers.command()
+def slurm(
+    nodes: Annotated[
+        Path, typer.Argument(help="What 'scontrol show nodes --json' or 'sinfo --json' prints.")
+    ],
+    queue: Annotated[Path, typer.Argument(help="What 'squeue --json' prints.")],
+    choice: Annotated[
+        Literal["gpu", "all"], typer.Option("--jobs", help="gpu: jobs that ask for a GPU; all: every job.")
+    ] = "gpu",
+    running: Running = "move",
+    partition: Annotated[
+        list[str] | None, typer.Option(help="Only nodes and jobs of this partition; repeatable.")
+    ] = None,
+    spread: Spread = "preferred",
+    output: Output = None,
+) -> None:
+    """Nodes and queue of a Slurm cluster: a consolidation instance."""
+    from ..instances.importers.slurm import import_slurm
+
+    emit(import_slurm(nodes, queue, choice, running, partition or (), spread), output)

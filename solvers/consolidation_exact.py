@@ -9,6 +9,7 @@ settled kept. At the end every objective that has prices gets them, for the chec
 
 from __future__ import annotations
 
+import itertools
 import logging
 import math
 from collections.abc import Sequence
@@ -23,7 +24,7 @@ from . import consolidation_named
 from .base import Clock, Outcome, Solver
 from .best_fit import BestFit
 from .consolidation_master import Master, Prices
-from .consolidation_program import Program, Whole
+from .consolidation_program import Program, Relaxed, Whole
 from .consolidation_write_back import WriteBack
 from .options import SolveOptions
 from .result import Limit
@@ -147,24 +148,42 @@ class _Run:
         master, progress = program.master, self.progress
         relaxed = program.relax(goal)
         bound = math.ceil(relaxed.value - ROUNDING) if relaxed.complete else -math.inf
-        if goal == MUST_PLACE:
-            if relaxed.prices is not None and bound > 0:
-                progress.goals = [_certified(master, goal, relaxed.prices)]
-                progress.infeasible = True
-                return None
-        elif math.isfinite(bound):
-            known = float(bound * master.steps[goal])
-            progress.bounds.append(-known if goal == "value" else known)
-        else:
-            progress.bounds.append(None)
-        whole, _, limit = program.whole(goal, bound, start)
+        if goal == MUST_PLACE and relaxed.prices is not None and bound > 0:
+            progress.goals = [_certified(master, goal, relaxed.prices)]
+            progress.infeasible = True
+            return None
+        whole, limit = program.whole(goal, bound, start)
+        if whole is not None and relaxed.prices is not None and limit == "none":
+            whole, bound, limit = self._close(program, goal, relaxed, bound, whole)
         progress.limit = limit if limit != "none" else progress.limit
+        if goal != MUST_PLACE:
+            known = float(bound * master.steps[goal])
+            progress.bounds.append((-known if goal == "value" else known) if math.isfinite(bound) else None)
         if whole is None:
             return None
-        value = sum(c.counts.get(goal, 0.0) * n for c, n in zip(master.columns, whole.tolist(), strict=True))
+        value = master.counted(goal, whole)
         log.info("%s: bound %g, reached %g with %d columns", goal, bound, value, len(master.columns))
         program.levels[goal] = value
         return whole
+
+    def _close(
+        self, program: Program, goal: str, relaxed: Relaxed, bound: float, whole: Whole
+    ) -> tuple[Whole, float, Limit]:
+        """Where whole numbers did not reach the bound, add every column that a better solution may use."""
+        master = program.master
+        value = master.counted(goal, whole)
+        while value > bound and not self.clock.expired:
+            assert relaxed.prices is not None
+            step = 1.0 if math.isfinite(bound) and float(value).is_integer() else 0.0
+            if not master.complete(goal, relaxed.prices, value - step - relaxed.value):
+                break
+            better, limit = program.whole(goal, bound, None, most=value - step)
+            if limit != "none":
+                return whole if better is None else better, bound, limit
+            if better is None or master.counted(goal, better) >= value:
+                return whole, value, "none"
+            whole, value = better, master.counted(goal, better)
+        return whole, bound, "none"
 
     def _offer(self, plan: Sequence[JobPlacement]) -> None:
         """Keep a plan if it is feasible and better than the one there is."""
@@ -192,7 +211,11 @@ class _Run:
         progress.infeasible = found.infeasible
         if found.plan is not None and not formulation.violations(found.plan):
             self._offer(found.plan)
-            progress.bounds = [*progress.bounds[: len(settled)], *list(found.bounds)[len(settled) :]]
+            both = itertools.zip_longest(progress.bounds, found.bounds)
+            progress.bounds = [
+                objective.tighter(known, more)
+                for objective, (known, more) in zip(formulation.objectives, both, strict=False)
+            ]
 
     def _proven(self) -> list[float]:
         """Return the values of the first objectives of the plan, as far as bounds prove them."""

@@ -24,6 +24,7 @@ from fractions import Fraction
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..formulations.consolidation_certificate import MUST_PLACE, PRICED, quantum
 from ..formulations.consolidation_classes import Classes, JobClass
@@ -32,6 +33,8 @@ from .consolidation_pricing import Cut, Floats, Load, LoadPricing, best_cut, lis
 
 GOALS = (MUST_PLACE, *PRICED)
 MOST_SPLITS = 60_000
+MOST_LOADS = 20_000
+"""Loads to look at for a complete model."""
 EPSILON = 1e-7
 """A column must improve on the prices by more than this, in steps of the objective."""
 
@@ -84,6 +87,7 @@ class Master:
         self.job_row = count + len(classes.servers)
         self.rows = self.job_row + len(classes.jobs)
         self.columns: list[Column] = []
+        self.all_cuts = True
         self._known: set[tuple[Any, ...]] = set()
         self.pricing = [LoadPricing(classes, pool) for pool in classes.loads]
         self._exchanges()
@@ -174,7 +178,9 @@ class Master:
                 self.add_cut(c, ())
             else:
                 pieces = self.classes.pieces[job.parts[0].kind]
-                for cut in listed_cuts(job, pieces, whole=self.preferred(job)):
+                cuts, every = listed_cuts(job, pieces, whole=self.preferred(job))
+                self.all_cuts = self.all_cuts and every
+                for cut in cuts:
                     self.add_cut(c, cut)
         for pricing in self.pricing:
             for k in pricing.kinds:
@@ -214,13 +220,13 @@ class Master:
             counts["slowdown"] = float(lost / self.steps["slowdown"])
         return self.add("cut", (number, cut), entries, {goal: c for goal, c in counts.items() if c})
 
+    def counted(self, goal: str, values: NDArray[np.int64]) -> float:
+        """Return what a solution counts in a goal, in steps."""
+        return sum(c.counts.get(goal, 0.0) * n for c, n in zip(self.columns, values.tolist(), strict=False))
+
     def improve(self, goal: str, prices: Prices) -> int:
         """Add every load and cut that these prices ask for, one for each class; return how many."""
-        paid = []
-        for k, slots in enumerate(self.classes.slots):
-            single = len(self.classes.pieces[k]) < len(slots)
-            paid.append(slots[:, 0] * prices.pieces[k][0] if single else prices.pieces[k])
-        weight = {goal: 1.0, **prices.earlier}
+        paid, weight = self._paid(prices), {goal: 1.0, **prices.earlier}
         added = 0
         for pricing in self.pricing:
             for number, most, load in pricing.best(paid):
@@ -230,6 +236,34 @@ class Master:
             if not job.loose:
                 added += self._improve_cut(c, job, weight, prices)
         return added
+
+    def complete(self, goal: str, prices: Prices, slack: float) -> bool:
+        """Add every column that a solution may use whose value is at most `slack` above the relaxation.
+
+        Returns
+        -------
+        complete
+            False if there are too many.
+        """
+        if not self.all_cuts:
+            return False
+        paid, weight = self._paid(prices), {goal: 1.0, **prices.earlier}
+        least = weight.get("servers", 0.0) + prices.servers - slack - EPSILON
+        for pricing in self.pricing:
+            found = pricing.within(paid, least, MOST_LOADS)
+            if found is None:
+                return False
+            for number, load in found:
+                self.add_load(number, load)
+        return True
+
+    def _paid(self, prices: Prices) -> list[Floats]:
+        """Return what each slot of each kind is paid."""
+        paid = []
+        for k, slots in enumerate(self.classes.slots):
+            single = len(self.classes.pieces[k]) < len(slots)
+            paid.append(slots[:, 0] * prices.pieces[k][0] if single else prices.pieces[k])
+        return paid
 
     def _improve_cut(self, c: int, job: JobClass, weight: dict[str, float], prices: Prices) -> bool:
         servers = np.arange(1, job.most + 1)

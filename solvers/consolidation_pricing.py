@@ -24,7 +24,8 @@ MOST_CELLS = 150_000_000
 MOST_CUTS = 400
 """Cuts of a job class that are listed from the start; more come as prices ask for them."""
 
-MOST_LOOKED_AT = 5_000
+MOST_STEPS = 50_000
+"""Steps of the search for cuts of one job class."""
 
 Load = tuple[tuple[int, int], ...]
 """For each kind on a server, the row of its tasks in the kind's slots."""
@@ -76,24 +77,84 @@ class LoadPricing:
         """
         if not self.numbers:
             return []
-        value = np.where((self.loads == 0).all(axis=1), 0.0, -np.inf)
-        choices = []
-        for k, places in zip(self.kinds, self.before, strict=True):
-            best, choice = value.copy(), np.full(len(value), -1, dtype=np.int32)
-            for slot, place in enumerate(places):
-                gain = paid[k][slot]
-                if gain <= 0:
-                    continue
-                candidate = np.where(place >= 0, value[place] + gain, -np.inf)
-                better = candidate > best + 1e-12
-                best[better], choice[better] = candidate[better], slot
-            value = best
-            choices.append(choice)
+        values, choices = self._values(paid)
         found = []
         for number, holds in zip(self.numbers, self.holds, strict=True):
-            end = int(np.argmax(np.where(holds, value, -np.inf)))
-            found.append((number, float(value[end]), self._trace(end, choices)))
+            end = int(np.argmax(np.where(holds, values[-1], -np.inf)))
+            found.append((number, float(values[-1][end]), self._trace(end, choices)))
         return found
+
+    def _values(
+        self, paid: Sequence[Floats], useless: bool = False
+    ) -> tuple[list[Floats], list[NDArray[np.int32]]]:
+        """Return the most that is paid for each sum of the first 0, 1, … kinds, and the last slot chosen."""
+        values = [np.where((self.loads == 0).all(axis=1), 0.0, -np.inf)]
+        choices = []
+        for k, places in zip(self.kinds, self.before, strict=True):
+            best, choice = values[-1].copy(), np.full(len(self.loads), -1, dtype=np.int32)
+            for slot, place in enumerate(places):
+                gain = paid[k][slot]
+                if gain <= 0 and not useless:
+                    continue
+                candidate = np.where(place >= 0, values[-1][place] + gain, -np.inf)
+                better = candidate > best + 1e-12
+                best[better], choice[better] = candidate[better], slot
+            values.append(best)
+            choices.append(choice)
+        return values, choices
+
+    def within(self, paid: Sequence[Floats], least: Floats, most: int) -> list[tuple[int, Load]] | None:
+        """Return every load that nothing can be added to and that is paid at least so much.
+
+        Parameters
+        ----------
+        least
+            For each class of servers of the instance.
+        most
+            Loads to look at; None is returned beyond.
+        """
+        values, _ = self._values(paid, useless=True)
+        found: list[tuple[int, Load]] = []
+        looked = 0
+        for number, holds in zip(self.numbers, self.holds, strict=True):
+            free = np.array(self.classes.servers[number].free)
+            for end in np.flatnonzero(holds & (values[-1] >= least[number])).tolist():
+                for load in self._paths(end, len(self.kinds), float(least[number]), paid, values):
+                    looked += 1
+                    if looked > most:
+                        return None
+                    if not self._extendable(load, free - self.loads[end]):
+                        found.append((number, load))
+        return found
+
+    def _paths(
+        self, place: int, stage: int, least: float, paid: Sequence[Floats], values: Sequence[Floats]
+    ) -> Iterator[Load]:
+        """Yield the loads of the first kinds that take one sum and are paid at least so much."""
+        if stage == 0:
+            yield ()
+            return
+        k = self.kinds[stage - 1]
+        if values[stage - 1][place] >= least:
+            yield from self._paths(place, stage - 1, least, paid, values)
+        for slot, places in enumerate(self.before[stage - 1]):
+            origin, rest = int(places[place]), least - float(paid[k][slot])
+            if origin >= 0 and values[stage - 1][origin] >= rest:
+                for load in self._paths(origin, stage - 1, rest, paid, values):
+                    yield (*load, (k, slot))
+
+    def _extendable(self, load: Load, free: Ints) -> bool:
+        """Return whether a task could be added to a load."""
+        counts = dict(load)
+        for k in self.kinds:
+            slots, demands = self.classes.slots[k], self.classes.kinds[k].demands
+            now = slots[counts[k]] if k in counts else np.zeros(len(demands), dtype=np.int64)
+            for g, demand in enumerate(demands):
+                more = now.copy()
+                more[g] += 1
+                if (np.array(demand) <= free).all() and (slots == more).all(axis=1).any():
+                    return True
+        return False
 
     def _trace(self, end: int, choices: Sequence[NDArray[np.int32]]) -> Load:
         load = []
@@ -154,38 +215,52 @@ def best_cut(job: JobClass, pieces: Ints, prices: Floats, by_servers: Floats) ->
     return PricedCut(tuple(sorted(cut, reverse=True)), best[0])
 
 
-def listed_cuts(job: JobClass, pieces: Ints, whole: bool) -> list[Cut]:
-    """Return up to `MOST_CUTS` cuts of a job, with few pieces first.
+def listed_cuts(job: JobClass, pieces: Ints, whole: bool) -> tuple[list[Cut], bool]:
+    """Return up to `MOST_CUTS` cuts of a job, with few pieces first, and whether these are all.
 
     Parameters
     ----------
     whole
         Leave out cuts two of whose pieces could be one.
     """
-    tasks, rows = job.parts[0].tasks, pieces.tolist()
-    known = {tuple(row) for row in rows}
-    found: list[Cut] = []
-    every = (cut for servers in range(1, job.most + 1) for cut in _cuts(tasks, rows, len(rows) - 1, servers))
-    for cut in itertools.islice(every, MOST_LOOKED_AT):
-        pairs = itertools.combinations(cut, 2) if whole else ()
-        if not any(tuple(map(sum, zip(rows[a], rows[b], strict=True))) in known for a, b in pairs):
-            found.append(cut)
-            if len(found) >= MOST_CUTS:
-                break
-    return found
+    lister = _Cuts(pieces, whole)
+    every = (cut for servers in range(1, job.most + 1) for cut in lister.of(job.parts[0].tasks, servers))
+    found = list(itertools.islice(every, MOST_CUTS + 1))
+    if lister.steps > MOST_STEPS or len(found) > MOST_CUTS:
+        return found[:MOST_CUTS], False
+    return found, True
 
 
-def _cuts(tasks: tuple[int, ...], rows: list[list[int]], top: int, servers: int) -> Iterator[Cut]:
-    """Yield the ways to write tasks as a sum of so many pieces in falling order."""
-    if servers == 1:
+class _Cuts:
+    """Lists the ways to write tasks as a sum of pieces in falling order."""
+
+    def __init__(self, pieces: Ints, whole: bool) -> None:
+        self.rows = [tuple(row) for row in pieces.tolist()]
+        self.whole = set(self.rows) if whole else set()
+        self.largest = max(map(sum, self.rows), default=0)
+        self.steps = 0
+
+    def of(self, tasks: tuple[int, ...], servers: int, chosen: Cut = ()) -> Iterator[Cut]:
+        """Yield the cuts into so many more pieces; none once there were too many steps."""
+        if servers == 0:
+            if not any(tasks):
+                yield chosen
+            return
+        if sum(tasks) > servers * self.largest:
+            return
+        top = chosen[-1] if chosen else len(self.rows) - 1
         for i in range(top, -1, -1):
-            if tuple(rows[i]) == tasks:
-                yield (i,)
-        return
-    for i in range(top, -1, -1):
-        if len(tasks) == 1 and rows[i][0] * servers < tasks[0]:
-            break  # even if all were as large as this one
-        rest = tuple(t - c for t, c in zip(tasks, rows[i], strict=True))
-        if all(r >= 0 for r in rest):
-            for tail in _cuts(rest, rows, i, servers - 1):
-                yield (i, *tail)
+            self.steps += 1
+            if self.steps > MOST_STEPS:
+                return
+            if len(tasks) == 1 and self.rows[i][0] * servers < tasks[0]:
+                return  # even if all were as large as this one
+            rest = tuple(t - c for t, c in zip(tasks, self.rows[i], strict=True))
+            if min(rest) >= 0 and not any(self._meet(i, j) for j in chosen):
+                yield from self.of(rest, servers - 1, (*chosen, i))
+
+    def _meet(self, i: int, j: int) -> bool:
+        """Return whether two pieces could be one."""
+        return (
+            bool(self.whole) and tuple(map(sum, zip(self.rows[i], self.rows[j], strict=True))) in self.whole
+        )

@@ -130,8 +130,10 @@ class Program:
             {name: max(0.0, -float(duals[master.rows + i])) for i, name in enumerate(settled)},
         )
 
-    def whole(self, goal: str, target: float, start: Whole | None) -> tuple[Whole | None, float, Limit]:
-        """Return a whole-number solution, the bound for the columns that there are, and what stopped HiGHS.
+    def whole(
+        self, goal: str, target: float, start: Whole | None, most: float = math.inf
+    ) -> tuple[Whole | None, Limit]:
+        """Return the best whole-number solution over the columns that there are, and what stopped HiGHS.
 
         Parameters
         ----------
@@ -139,21 +141,24 @@ class Program:
             A value at which to stop, because nothing can be better.
         start
             Values of the first columns, the others being 0.
+        most
+            Only solutions of at most this value count.
         """
         import highspy
 
-        master, settled = self.master, list(self.levels)
+        master = self.master
+        limits = {**self.levels, goal: most} if math.isfinite(most) else self.levels
         if not master.columns:
-            return np.zeros(0, dtype=np.int64), 0.0, "none"
+            return np.zeros(0, dtype=np.int64), "none"
         low, high = master.limits()
         model = highspy.HighsLp()
-        model.num_col_, model.num_row_ = len(master.columns), len(low) + len(settled)
+        model.num_col_, model.num_row_ = len(master.columns), len(low) + len(limits)
         model.col_cost_ = np.array([column.counts.get(goal, 0.0) for column in master.columns])
         model.col_lower_ = np.zeros(len(master.columns))
         model.col_upper_ = self._most(master.columns)
-        model.row_lower_ = np.concatenate([low, np.full(len(settled), -np.inf)])
-        model.row_upper_ = np.concatenate([high, [self.levels[name] for name in settled]])
-        starts, rows, values = self._entries(master.columns, settled)
+        model.row_lower_ = np.concatenate([low, np.full(len(limits), -np.inf)])
+        model.row_upper_ = np.concatenate([high, list(limits.values())])
+        starts, rows, values = self._entries(master.columns, list(limits))
         model.a_matrix_.format_ = highspy.MatrixFormat.kColwise
         model.a_matrix_.start_, model.a_matrix_.index_, model.a_matrix_.value_ = starts, rows, values
         model.integrality_ = [highspy.HighsVarType.kInteger] * len(master.columns)
@@ -162,8 +167,8 @@ class Program:
         if start is not None:
             first = np.zeros(len(master.columns))
             first[: len(start)] = start
-        found, bound, limit = branch_and_bound(model, settings, self.clock, self.options, first)
-        return None if found is None else np.round(found).astype(np.int64), bound, limit
+        found, _, limit = branch_and_bound(model, settings, self.clock, self.options, first)
+        return None if found is None else np.round(found).astype(np.int64), limit
 
 
 def _no_prices(master: Master) -> Prices:

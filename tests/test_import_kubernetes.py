@@ -252,7 +252,7 @@ def test_running_jobs_may_be_left_alone(tmp_path: Path) -> None:
 
 
 def test_what_is_not_planned_is_not_free(tmp_path: Path) -> None:
-    """What DaemonSets, static pods, kube-system, pods being deleted and jobs without a GPU request is held."""
+    """DaemonSets, static pods, kube-system, pods being deleted and jobs without a GPU hold their requests."""
     deleted = pod("gone", 1, on="n1")
     deleted["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     done = pod("done", 4, on="n1")

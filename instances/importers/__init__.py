@@ -14,6 +14,7 @@ from .philly import import_philly
 from .pipedream import import_pipedream
 from .pollux import import_pollux
 from .sailor import import_sailor
+from .slurm import import_slurm
 from .tiresias import import_tiresias
 
 __all__ = [
@@ -25,5 +26,6 @@ __all__ = [
     "import_pipedream",
     "import_pollux",
     "import_sailor",
+    "import_slurm",
     "import_tiresias",
 ]

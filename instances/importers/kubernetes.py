@@ -22,6 +22,7 @@ from ..validation import validated
 from .kubernetes_jobs import PodJob, is_unplanned, jobs_of
 from .kubernetes_nodes import HARD, allowed_nodes, constraint_of
 from .kubernetes_objects import Node, NodeList, Pod, PodList, Requests, total
+from .restrictions import Restrictions
 
 Choice = Literal["gpu", "all"]
 Running = Literal["move", "stay"]
@@ -251,14 +252,16 @@ class _Cluster:
         ]
 
     @cached_property
-    def restrictions(self) -> dict[frozenset[str], tuple[str, Counter[str | None]]]:
-        """Set of nodes, where it is not all → the resource that stands for it, and the pods by their node."""
-        pods: dict[frozenset[str], Counter[str | None]] = defaultdict(Counter)
-        for job in self.jobs:
-            for group in job.groups:
-                pods[group.nodes].update(pod.node for pod in group.pods)
-        restricted = [nodes for nodes in pods if nodes != self.names]
-        return {nodes: (f"allowed-{k}", pods[nodes]) for k, nodes in enumerate(restricted, 1)}
+    def restrictions(self) -> Restrictions:
+        """The choices of nodes that pods are limited to."""
+        return Restrictions(
+            self.names,
+            (
+                (group.nodes, Counter(pod.node for pod in group.pods))
+                for job in self.jobs
+                for group in job.groups
+            ),
+        )
 
     def server(self, node: Node) -> dict[str, Any]:
         """Return a node as a server."""
@@ -268,11 +271,7 @@ class _Cluster:
             name: min(amount, max(amount - others.get(name, Fraction()), planned.get(name, Fraction())))
             for name, amount in there.items()
         }
-        # A pod may stay on a node that it could not be given today.
-        permits = {
-            name: float(pods.total() if node.name in nodes else pods[node.name])
-            for nodes, (name, pods) in self.restrictions.items()
-        }
+        permits = self.restrictions.permits(node.name)
         nothing = dict.fromkeys(self.resources.values(), 0.0)
         return {
             "name": node.name,
@@ -289,7 +288,7 @@ class _Cluster:
                 "name": group.role,
                 "tasks": len(group.pods),
                 "demand": self._amounts({**group.requests, "pods": Fraction(1)})
-                | ({self.restrictions[group.nodes][0]: 1.0} if group.nodes in self.restrictions else {}),
+                | self.restrictions.demand(group.nodes),
                 "current": group.current(self.names),
             }
             for group in job.groups
@@ -357,11 +356,7 @@ def _assumptions(cluster: _Cluster, options: _Options) -> Iterator[str]:
     overcommitted = cluster.overcommitted()
     if overcommitted:
         yield f"More is requested than there is on {len(overcommitted)} nodes: {_some(overcommitted)}."
-    for nodes, (name, pods) in cluster.restrictions.items():
-        yield (
-            f"The resource {name} stands for a choice of nodes (node selector, affinity, taints): "
-            f"{pods.total()} pods need it and {len(nodes)} of {len(cluster.nodes)} nodes have it."
-        )
+    yield from cluster.restrictions.sentences("node selector, affinity, taints", "pods", "nodes")
 
 
 def _what_is_ignored(cluster: _Cluster) -> Iterator[str]:
