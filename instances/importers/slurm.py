@@ -1,0 +1,352 @@
+"""Slurm: the nodes and the queue of a cluster as it is, for consolidation.
+
+The nodes are what ``scontrol show nodes --json`` or ``sinfo --json`` prints, the jobs what ``squeue --json``
+does; data_parser versions from Slurm 21.08 to 26.05 are read.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+from ..consolidation import ConsolidationInstance
+from ..errors import Fault, InstanceError
+from ..fields import Model, Name
+from ..reading import fail, parse_document, read_text
+from ..validation import validated
+from .restrictions import Restrictions
+from .slurm_jobs import (
+    MOST_ARRAY_TASKS,
+    SlurmJob,
+    array_tasks,
+    is_running,
+    jobs_of,
+    waits,
+    waits_for_resources,
+)
+from .slurm_nodes import MOST_FAULTS, SlurmNode, read_nodes
+from .slurm_objects import JobRecord, JobRecords
+
+Choice = Literal["gpu", "all"]
+Running = Literal["move", "stay"]
+SpreadRule = Literal["required", "preferred", "free"]
+MIB_PER_GIB = 1024
+SHOWN = 10
+
+
+class _Options(Model):
+    jobs: Choice
+    running: Running
+    partitions: tuple[Name, ...]
+    spread: SpreadRule
+
+
+def import_slurm(
+    nodes: Path,
+    queue: Path,
+    choice: Choice = "gpu",
+    running: Running = "move",
+    partitions: Sequence[str] = (),
+    spread: SpreadRule = "preferred",
+) -> ConsolidationInstance:
+    """Return the consolidation instance of a Slurm cluster.
+
+    Parameters
+    ----------
+    nodes
+        What ``scontrol show nodes --json`` or ``sinfo --json`` prints; the first says more.
+    queue
+        What ``squeue --json`` prints.
+    choice
+        `gpu`: plan jobs that ask for a GPU; `all`: every job.
+    running
+        `move`: jobs that run are planned too, and must stay placed; `stay`: they keep what they have.
+    partitions
+        Only nodes and jobs of these; of all if it is empty.
+    spread
+        The rule for every job of several tasks.
+
+    Raises
+    ------
+    InstanceError
+        If a file or an option is wrong, or there is nothing to plan; one fault a line.
+    """
+    given = {"jobs": choice, "running": running, "partitions": tuple(partitions), "spread": spread}
+    options = validated(_Options, given, "options")
+    cluster = _Cluster(tuple(read_nodes(nodes)), _read_queue(queue), options)
+    if not cluster.nodes:
+        left_out = f"{len(cluster.out)} are left out for their state"
+        raise fail(str(nodes), f"has no node that takes jobs{_where(options)}; {left_out}")
+    if not cluster.jobs:
+        gpu = " and asks for a GPU" if options.jobs == "gpu" else ""
+        state = "waits for resources" + (" or runs" if options.running == "move" else "")
+        raise fail(str(queue), f"has no job that {state}{gpu}{_where(options)}")
+    moving = any(job.current for job in cluster.jobs)
+    document = {
+        "schema_version": 1,
+        "kind": "consolidation",
+        "name": f"slurm-{queue.stem}",
+        "source": f"{nodes.name} and {queue.name}, as Slurm's commands print them",
+        "assumptions": [*_assumptions(cluster, options), *_left_out(cluster), *_ignored(cluster)],
+        "objectives": ["value", *(["migrations"] if moving else []), "spread", "servers"],
+        "servers": [cluster.server(node) for node in cluster.nodes],
+        "jobs": [cluster.document_of(job) for job in cluster.jobs],
+    }
+    return validated(ConsolidationInstance, document, str(queue))
+
+
+def _where(options: _Options) -> str:
+    return f" in partition {', '.join(options.partitions)}" if options.partitions else ""
+
+
+def _read_queue(path: Path) -> tuple[JobRecord, ...]:
+    source = str(path)
+    data = parse_document(read_text(path), source, ".json")
+    if not isinstance(data, dict) or "jobs" not in data:
+        raise fail(source, "has no 'jobs'; give what squeue --json prints")
+    try:
+        return validated(JobRecords, {"jobs": data["jobs"]}, source).jobs
+    except InstanceError as error:
+        left = len(error.faults) - MOST_FAULTS
+        if left <= 0:
+            raise
+        more = Fault(source, "", f"has {left:,} more faults, which are not listed")
+        raise InstanceError([*error.faults[:MOST_FAULTS], more]) from None
+
+
+@dataclass(frozen=True)
+class _Cluster:
+    """The nodes and jobs, and what is made of them."""
+
+    listed: tuple[SlurmNode, ...]
+    records: tuple[JobRecord, ...]
+    options: _Options
+
+    def _in_partition(self, partitions: Iterable[str]) -> bool:
+        return not self.options.partitions or not set(self.options.partitions).isdisjoint(partitions)
+
+    @cached_property
+    def nodes(self) -> list[SlurmNode]:
+        """The nodes that take jobs."""
+        return [node for node in self.listed if node.usable and self._in_partition(node.partitions)]
+
+    @cached_property
+    def out(self) -> list[str]:
+        """The names of those that do not for their state."""
+        return [node.name for node in self.listed if not node.usable]
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        return frozenset(node.name for node in self.nodes)
+
+    @cached_property
+    def chosen(self) -> list[JobRecord]:
+        """The jobs that wait or run, in the right partition."""
+        return [
+            record
+            for record in self.records
+            if (waits(record) or is_running(record)) and self._in_partition(record.partition)
+        ]
+
+    @cached_property
+    def stranded(self) -> list[JobRecord]:
+        """Running jobs that hold a node which is not planned; they stay where they are."""
+        return [r for r in self.chosen if is_running(r) and not self.names.issuperset(r.nodes)]
+
+    @cached_property
+    def unready(self) -> list[JobRecord]:
+        """Waiting jobs that wait for something else than resources."""
+        return [r for r in self.chosen if waits(r) and not waits_for_resources(r)]
+
+    @cached_property
+    def jobs(self) -> list[SlurmJob]:
+        """The jobs that are planned."""
+        out = {id(record) for record in (*self.stranded, *self.unready)}
+        return [
+            job
+            for record in self.chosen
+            if id(record) not in out and (waits(record) or self.options.running == "move")
+            for job in jobs_of(record)
+            if job.gpus or self.options.jobs == "all"
+        ]
+
+    def allowed(self, job: SlurmJob) -> frozenset[str]:
+        """Return the nodes that a job may use: those of its partitions that it does not exclude."""
+        partitions, excluded = set(job.record.partition), set(job.record.excluded_nodes)
+        return frozenset(
+            node.name
+            for node in self.nodes
+            if node.name not in excluded
+            and not (partitions and node.partitions and partitions.isdisjoint(node.partitions))
+        )
+
+    @cached_property
+    def _choices(self) -> dict[int, frozenset[str]]:
+        """Job, by its place in the list → the nodes that it may use."""
+        cache: dict[tuple[tuple[str, ...], tuple[str, ...]], frozenset[str]] = {}
+        found = {}
+        for index, job in enumerate(self.jobs):
+            key = (job.record.partition, job.record.excluded_nodes)
+            if key not in cache:
+                cache[key] = self.allowed(job)
+            found[index] = cache[key]
+        return found
+
+    @cached_property
+    def restrictions(self) -> Restrictions:
+        """The choices of nodes that jobs are limited to."""
+        waiting = (
+            (self._choices[k], {**job.current, **({} if job.current else {None: job.tasks})})
+            for k, job in enumerate(self.jobs)
+        )
+        return Restrictions(self.names, waiting)
+
+    @cached_property
+    def held(self) -> tuple[dict[str, Counter[str]], dict[str, Counter[str]]]:
+        """What planned jobs hold of each node, and what the other running ones do by their own account."""
+        planned = {id(job.record) for job in self.jobs}
+        both: tuple[dict[str, Counter[str]], dict[str, Counter[str]]] = ({}, {})
+        for record in self.records:
+            if is_running(record):
+                held = both[0 if id(record) in planned else 1]
+                for job in jobs_of(record):
+                    for node, tasks in job.current.items():
+                        amounts = {name: amount * tasks for name, amount in _demand(job).items()}
+                        held.setdefault(node, Counter()).update(amounts)
+        return both
+
+    def server(self, node: SlurmNode) -> dict[str, Any]:
+        """Return a node as a server."""
+        planned, others = (held.get(node.name, Counter[str]()) for held in self.held)
+        capacity = _amounts(node.cpus, node.memory_mib / MIB_PER_GIB, sum(node.gpus.values()))
+        used = {
+            "cpu": node.used_cpus,
+            "memory_gib": None if node.used_memory_mib is None else node.used_memory_mib / MIB_PER_GIB,
+            "gpu": node.used_gpus,
+        }
+        permits = self.restrictions.permits(node.name)
+        free = {}
+        for name, amount in capacity.items():
+            taken = used[name]
+            foreign = float(others[name]) if taken is None else taken - planned[name]
+            free[name] = min(amount, max(amount - max(foreign, 0.0), float(planned[name])))
+        return {
+            "name": node.name,
+            "capacity": capacity | permits,
+            "free": free | permits,
+            "gpu_model": node.gpu_model,
+        }
+
+    def document_of(self, job: SlurmJob) -> dict[str, Any]:
+        """Return a job as the document has it."""
+        index = self._index[id(job)]
+        return {
+            "name": self._names[index],
+            "tasks": job.tasks,
+            "task_demand": _demand(job) | self.restrictions.demand(self._choices[index]),
+            "value": job.gpus * job.tasks or 1.0,
+            "must_place": bool(job.current),
+            "spread": self.options.spread if job.tasks > 1 else "free",
+            "gpu_model": job.gpu_model if self._fits_model(job) else None,
+            "current": job.current,
+        }
+
+    def _fits_model(self, job: SlurmJob) -> bool:
+        """Return whether a job runs only where all GPUs are of its model; one that waits does."""
+        return all(node.gpu_model == job.gpu_model for node in self.nodes if node.name in job.current)
+
+    @cached_property
+    def _index(self) -> dict[int, int]:
+        return {id(job): index for index, job in enumerate(self.jobs)}
+
+    @cached_property
+    def _names(self) -> list[str]:
+        """The jobs' names, each once."""
+        taken = Counter[str]()
+        names = []
+        for job in self.jobs:
+            taken[job.name] += 1
+            names.append(job.name if taken[job.name] == 1 else f"{job.name} ({taken[job.name]})")
+        return names
+
+
+def _amounts(cpus: float, memory_gib: float, gpus: float) -> dict[str, float]:
+    return {"cpu": cpus, "memory_gib": memory_gib, "gpu": gpus}
+
+
+def _demand(job: SlurmJob) -> dict[str, float]:
+    return {name: amount for name, amount in _amounts(job.cpus, job.memory_gib, job.gpus).items() if amount}
+
+
+def _some(names: Iterable[str]) -> str:
+    """List the first few names."""
+    listed = list(names)
+    return ", ".join(listed[:SHOWN]) + (", …" if len(listed) > SHOWN else "")
+
+
+def _assumptions(cluster: _Cluster, options: _Options) -> Iterator[str]:
+    running = sum(bool(job.current) for job in cluster.jobs)
+    which = "jobs that ask for a GPU" if options.jobs == "gpu" else "all jobs"
+    yield f"Planned are {which}{_where(options)}: {len(cluster.jobs)} jobs, of which {running} run."
+    if running:
+        yield "A job that runs must stay placed, but may be moved, which in Slurm means to requeue it."
+    yield "What jobs hold that are not planned is not free."
+    yield (
+        "A job is placed in equal shares: one for each task or node where it asks for GPUs by task or node, "
+        "else one for each GPU, and one for each task where it asks for none. Several shares may be on one "
+        "server, also where the job asks for more nodes."
+    )
+    yield "A job is worth the GPUs that it asks for, one that asks for none is worth 1."
+    yield f"Spread is not in the source: {options.spread} for every job of several shares."
+    grouped = [node for node in cluster.nodes if node.used_cpus is None or node.used_memory_mib is None]
+    if grouped:
+        yield (
+            f"What is held of CPUs or memory is not listed for {len(grouped)} nodes and added up from the "
+            "queue, each job evenly over its nodes; nodes that sinfo lists together count with the least "
+            "CPUs and memory of any. scontrol show nodes --json says it node by node."
+        )
+    yield from cluster.restrictions.sentences("partition, excluded nodes", "shares", "nodes")
+
+
+def _left_out(cluster: _Cluster) -> Iterator[str]:
+    if cluster.out:
+        yield f"{len(cluster.out)} nodes take no jobs in their state and are left out: {_some(cluster.out)}."
+    if cluster.stranded:
+        yield f"{len(cluster.stranded)} running jobs hold a node that is left out; they stay where they are."
+    if cluster.unready:
+        reasons = Counter((record.state_reason or "").split(",")[0] for record in cluster.unready)
+        listed = _some(f"{reason} {count}" for reason, count in reasons.most_common())
+        yield f"{len(cluster.unready)} jobs are left out that wait for other things than resources: {listed}."
+    long = sum(len(array_tasks(record)) > MOST_ARRAY_TASKS for record in cluster.chosen)
+    if long:
+        yield f"Of {long} job arrays only the first {MOST_ARRAY_TASKS:,} tasks are planned."
+    cut = sum("..." in (record.array_task_string or "") for record in cluster.chosen)
+    if cut:
+        yield f"Of {cut} job arrays Slurm lists only some tasks; the others are left out."
+
+
+def _ignored(cluster: _Cluster) -> Iterator[str]:
+    records = list({id(job.record): job.record for job in cluster.jobs}.values())
+    ignored = {
+        "ask to be close by switches": sum(bool(r.required_switches) for r in records),
+        "ask for a node of their own": sum(_is_exclusive(r) for r in records),
+        "ask for certain nodes": sum(bool(r.required_nodes) for r in records),
+        "ask for features of nodes": sum(bool(r.features) for r in records),
+        "are parts of heterogeneous jobs": sum(bool(r.het_job_id) for r in records),
+    }
+    for what, count in ignored.items():
+        if count:
+            yield f"{count} jobs {what}, which the plan does not look at."
+    mixed = [node.name for node in cluster.nodes if sum(count > 0 for count in node.gpus.values()) > 1]
+    if mixed:
+        yield f"Types of GPU are not told apart on {len(mixed)} nodes that have several: {_some(mixed)}."
+
+
+def _is_exclusive(record: JobRecord) -> bool:
+    """Return whether a job asks for whole nodes; older versions say so by sharing with none."""
+    flags = [value if isinstance(value, list) else [value] for value in (record.exclusive, record.shared)]
+    return any(flag is True or flag == "true" for flag in flags[0]) or "none" in flags[1]

@@ -1,0 +1,97 @@
+"""Slurm's lists of node names, such as ``n[001-004,7],login``: written out, and put together again."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+
+MOST_HOSTS = 65_536
+"""As many as Slurm itself takes."""
+LONGEST = 1_000_000
+
+_PART = re.compile(r"[^\[\],\s]+|\[[^\[\]\s]*\]")
+_RANGE = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
+_NUMBERED = re.compile(r"(.*?)([0-9]{1,9})")
+
+
+def expand_hostlist(text: str) -> list[str]:
+    """Return the names that a list stands for, in its order.
+
+    Raises
+    ------
+    ValueError
+        If it is no list of names, or stands for more than 65,536.
+    """
+    if len(text) > LONGEST:
+        raise ValueError("is a list of nodes with more than a million characters; split it")
+    names: list[str] = []
+    for item in _items(text):
+        names += _expanded(item, MOST_HOSTS - len(names))
+    return names
+
+
+def _items(text: str) -> Iterator[str]:
+    """Return the parts between commas that stand outside brackets."""
+    start = depth = 0
+    for position, character in enumerate(text):
+        depth += (character == "[") - (character == "]")
+        if character == "," and depth == 0:
+            yield text[start:position].strip()
+            start = position + 1
+    if text.strip():
+        yield text[start:].strip()
+
+
+def _expanded(item: str, most: int) -> list[str]:
+    parts = _PART.findall(item)
+    if not parts or "".join(parts) != item:
+        raise ValueError(f"is not a list of nodes at {item[:40]!r}; write names such as n[001-004,7]")
+    names = [""]
+    for part in parts:
+        values = _numbers(part, most) if part.startswith("[") else [part]
+        if len(names) * len(values) > most:
+            raise ValueError(f"stands for more than {MOST_HOSTS:,} nodes; split it")
+        names = [name + value for name in names for value in values]
+    return names
+
+
+def _numbers(part: str, most: int) -> list[str]:
+    """Return the numbers of a bracket, each as wide as the lower end of its range."""
+    found: list[str] = []
+    for item in part[1:-1].split(","):
+        match = _RANGE.fullmatch(item.strip())
+        low, high = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
+        if match is None or high < low:
+            raise ValueError(f"has {part[:40]!r}, which is no list of numbers and ranges such as [001-004,7]")
+        if len(found) + high - low >= most:
+            raise ValueError(f"stands for more than {MOST_HOSTS:,} nodes; split it")
+        found += [f"{number:0{len(match[1])}d}" for number in range(low, high + 1)]
+    return found
+
+
+def compress_hostlist(names: Iterable[str]) -> str:
+    """Return a list of names as short as ranges of their last number make it, each name once."""
+    plain: list[str] = []
+    numbered: dict[tuple[str, int], set[int]] = defaultdict(set)
+    for name in dict.fromkeys(names):
+        match = _NUMBERED.fullmatch(name)
+        if match is None:
+            plain.append(name)
+        else:
+            numbered[match[1], len(match[2])].add(int(match[2]))
+    ranges = [_ranges(prefix, width, sorted(found)) for (prefix, width), found in sorted(numbered.items())]
+    return ",".join([*sorted(plain), *ranges])
+
+
+def _ranges(prefix: str, width: int, numbers: list[int]) -> str:
+    if len(numbers) == 1:
+        return f"{prefix}{numbers[0]:0{width}d}"
+    starts = [numbers[0], *(b for a, b in pairwise(numbers) if b != a + 1)]
+    ends = [*(a for a, b in pairwise(numbers) if b != a + 1), numbers[-1]]
+    parts = [
+        f"{low:0{width}d}" if low == high else f"{low:0{width}d}-{high:0{width}d}"
+        for low, high in zip(starts, ends, strict=True)
+    ]
+    return f"{prefix}[{','.join(parts)}]"
