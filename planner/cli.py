@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..instances.errors import ClusterplanError, InstanceError, OptionError
+from .cli_export import export_plan
 from .cli_fit import fits
 from .cli_import_clusters import importers
 from .cli_inputs import generators
@@ -78,6 +79,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.command()(pareto)
+app.command("export-plan")(export_plan)
 app.add_typer(importers, name="import")
 app.add_typer(generators, name="generate")
 app.add_typer(fits, name="fit")

@@ -1,0 +1,55 @@
+"""The command `export-plan`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from ..instances.errors import OptionError
+
+
+def export_plan(
+    instance_file: Annotated[str, typer.Argument(metavar="INSTANCE", help="The instance that was solved.")],
+    result_file: Annotated[
+        Path, typer.Argument(metavar="RESULT", help="What 'solve --format json' printed.")
+    ],
+    format: Annotated[
+        Literal["json", "slurm", "kubernetes"],
+        typer.Option(
+            help="json: of every kind; slurm: a line of sbatch options a job; kubernetes: node affinity."
+        ),
+    ] = "json",
+    output: Annotated[Path | None, typer.Option(help="Where to write it; stdout if not given.")] = None,
+) -> None:
+    """Write a plan, once it is verified, for those who carry it out."""
+    from ..instances.document import load
+    from .exit_codes import NOT_VERIFIED, code_of_result
+    from .export_plan import export_plan as export
+    from .export_plan import unplaced, verified_result
+
+    instance = load(instance_file)
+    result, faults = verified_result(instance, result_file)
+    if result is None:
+        typer.echo(f"{result_file}: verification failed, so the plan is not exported", err=True)
+        for fault in faults:
+            typer.echo(f"  wrong: {fault}", err=True)
+        raise typer.Exit(NOT_VERIFIED)
+    if result.plan is None:
+        typer.echo(f"{result_file}: holds no plan: {result.status}", err=True)
+        raise typer.Exit(code_of_result(result))
+    _write(output, export(instance, result, format))
+    for job, reason in unplaced(result):
+        typer.echo(f"not placed: {job}: {reason}", err=True)
+
+
+def _write(path: Path | None, text: str) -> None:
+    if path is None:
+        sys.stdout.write(text)
+        return
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise OptionError(f"{path}: cannot be written: {error.strerror or error}") from None

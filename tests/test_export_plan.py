@@ -1,0 +1,304 @@
+"""Exported plans: that they say what the plan says, in valid syntax, and that unverified ones are refused."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import sys
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sample_documents import ALLOCATION, CONSOLIDATION, DOCUMENT, STAGING
+
+from clusterplan.formulations.consolidation import JobPlacement
+from clusterplan.instances.document import parse_instance
+from clusterplan.instances.errors import InstanceError
+from clusterplan.instances.importers.slurm_hostlist import expand_hostlist
+from clusterplan.planner import cli
+from clusterplan.planner.api import solve
+from clusterplan.planner.export_plan import export_plan, unplaced
+from clusterplan.solvers.result import Result
+
+Command = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Command:
+    """Return a function that runs the command in this process, inside an empty folder."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(*arguments: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["clusterplan", *map(str, arguments)])
+        with pytest.raises(SystemExit) as stop:
+            cli.main()
+        seen = capsys.readouterr()
+        assert "Traceback" not in seen.out + seen.err
+        assert "internal error" not in seen.err, seen.err
+        return int(stop.value.code or 0), seen.out, seen.err
+
+    return call
+
+
+def solved(document: dict[str, Any], **over: Any) -> tuple[str, str]:
+    """Write a document and its result into the current folder; return their names."""
+    Path("d.yaml").write_text(yaml.safe_dump(document, allow_unicode=True), encoding="utf-8")
+    result = solve(parse_instance(document)).model_copy(update=over)
+    Path("r.json").write_text(result.to_json() + "\n", encoding="utf-8")
+    return "d.yaml", "r.json"
+
+
+def jobs(*listed: dict[str, Any], gpus: int = 4, count: int = 2, name: str = "n") -> dict[str, Any]:
+    servers = [{"name": name, "count": count, "capacity": {"gpu": gpus}}]
+    return {**CONSOLIDATION, "servers": servers, "jobs": list(listed)}
+
+
+INSTANCE = parse_instance(CONSOLIDATION)
+RESULT = solve(INSTANCE)
+
+
+def planned(*placements: JobPlacement) -> Result:
+    """Return a result with these placements; `export_plan` looks at nothing else."""
+    return RESULT.model_copy(update={"plan": placements})
+
+
+def exported(format: Any, *placements: JobPlacement) -> str:
+    return export_plan(INSTANCE, planned(*placements), format)
+
+
+# JSON
+
+
+def test_consolidation_as_json(run: Command) -> None:
+    """Job, servers and tasks; groups apart; jobs left out with the reason."""
+    document = jobs(
+        {"name": "a", "tasks": 3, "task_demand": {"gpu": 1}},
+        {"name": "p", "groups": [{"name": "w", "tasks": 2, "demand": {"gpu": 2}}]},
+        {"name": "big", "tasks": 1, "task_demand": {"gpu": 9}},
+    )
+    code, out, err = run("export-plan", *solved(document))
+    assert code == 0
+    data = json.loads(out)
+    assert sum(data["jobs"]["a"].values()) == 3
+    assert sum(data["jobs"]["p"].values()) == 2
+    assert data["groups"]["p"] == {"w": data["jobs"]["p"]}
+    assert list(data["unplaced"]) == ["big"]
+    assert data["plan_sha256"] == json.loads(Path("r.json").read_text())["plan_sha256"]
+    assert err == f"not placed: big: {data['unplaced']['big']}\n"
+
+
+def test_other_kinds_as_json(run: Command) -> None:
+    """Variants and tasks of each job; layers by name and units of each stage."""
+    _, out, _ = run("export-plan", *solved(ALLOCATION))
+    data = json.loads(out)
+    assert set(data["jobs"]) == {"j", "k"}
+    assert data["jobs"]["k"]["workers"] in (1, 2)
+    _, out, _ = run("export-plan", *solved(STAGING))
+    assert [name for stage in json.loads(out)["stages"] for name in stage["layers"]] == ["l0", "l1"]
+
+
+@pytest.mark.parametrize("kind", ["allocation", "staging"])
+@pytest.mark.parametrize("format", ["slurm", "kubernetes"])
+def test_other_kinds_are_only_json(run: Command, kind: str, format: str) -> None:
+    """A plan without servers has no nodes to name."""
+    code, out, err = run("export-plan", *solved(DOCUMENT[kind]), "--format", format)
+    assert (code, out) == (2, "")
+    assert f"--format {format} is for plans of consolidation; a plan of {kind} is exported as json" in err
+
+
+# Slurm
+
+
+def test_slurm_lines(run: Command) -> None:
+    """Even numbers of tasks have a range of nodes, uneven ones each node once for each task."""
+    document = jobs({"name": "even", "tasks": 8, "task_demand": {"gpu": 1}})
+    code, out, err = run("export-plan", *solved(document), "--format", "slurm", "--output", "plan.txt")
+    assert (code, out, err) == (0, "", "")
+    text = Path("plan.txt").read_text()
+    assert text == "even '--nodelist=n-[0-1]' --nodes=2 --ntasks=8 --ntasks-per-node=4\n"
+    uneven = exported("slurm", JobPlacement(job="u", servers={"n-0": 3, "n-1": 1}))
+    assert uneven == "u --nodelist=n-0,n-0,n-0,n-1 --ntasks=4 --distribution=arbitrary\n"
+
+
+def test_slurm_groups_are_parts_of_a_heterogeneous_job() -> None:
+    """A colon stands between the groups of tasks."""
+    text = exported("slurm", JobPlacement(job="p", groups={"ps": {"n-0": 1}, "w": {"n-0": 2, "n-1": 2}}))
+    parts = shlex.split(text)
+    assert parts[0] == "p"
+    assert parts[parts.index(":") + 1] == "--nodelist=n-[0-1]"
+
+
+names = st.text(min_size=1, max_size=30).filter(lambda text: text.isprintable() and bool(text.strip()))
+hosts = st.from_regex(r"[a-z][a-z0-9.-]{0,5}[0-9]{0,3}[a-z0-9]", fullmatch=True)
+placed = st.dictionaries(hosts, st.integers(1, 3), min_size=1, max_size=6)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.dictionaries(names, placed, min_size=1, max_size=4))
+def test_slurm_words_say_what_the_plan_says(plan: dict[str, dict[str, int]]) -> None:
+    """Whatever the names, a line is the job's name and options that give back servers and tasks."""
+    lines = exported("slurm", *(JobPlacement(job=job, servers=servers) for job, servers in plan.items()))
+    assert lines.count("\n") == len(plan)
+    for line, (job, servers) in zip(lines.split("\n"), plan.items(), strict=False):
+        first, *options = shlex.split(line)
+        given = dict(option.removeprefix("--").split("=", 1) for option in options)
+        listed = expand_hostlist(given["nodelist"])
+        each = int(given.get("ntasks-per-node", 1))
+        assert first == job
+        assert Counter({name: count * each for name, count in Counter(listed).items()}) == Counter(servers)
+        assert int(given["ntasks"]) == sum(servers.values())
+
+
+@pytest.mark.parametrize("name", ["n 1", "-n", "n;rm", "n[1-2]", "a,b", "a/b", "ä", "$(x)", "n*2"])
+def test_names_that_slurm_cannot_have(name: str) -> None:
+    """A server whose name is no node's is refused, not quoted."""
+    with pytest.raises(InstanceError, match=r"plan: job 'j': the server .* cannot be a Slurm node"):
+        exported("slurm", JobPlacement(job="j", servers={name: 1}))
+
+
+# Kubernetes
+
+
+def documents(text: str) -> list[dict[str, Any]]:
+    return list(yaml.safe_load_all(text))
+
+
+def terms(document: dict[str, Any]) -> list[dict[str, Any]]:
+    affinity = document["spec"]["template"]["spec"]["affinity"]["nodeAffinity"]
+    found: list[dict[str, Any]] = affinity["requiredDuringSchedulingIgnoredDuringExecution"][
+        "nodeSelectorTerms"
+    ]
+    return found
+
+
+def test_kubernetes_documents(run: Command) -> None:
+    """A document for each job with the nodes of its pods, and their numbers in a comment."""
+    document = jobs({"name": "Team/A", "tasks": 8, "task_demand": {"gpu": 1}})
+    code, out, _ = run("export-plan", *solved(document), "--format", "kubernetes")
+    assert code == 0
+    assert "# Pods per node: n-0 4, n-1 4. Affinity alone does not hold them to these numbers.\n" in out
+    (only,) = documents(out)
+    assert only["metadata"] == {"name": "team-a", "annotations": {"clusterplan/job": "Team/A"}}
+    assert terms(only) == [
+        {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": ["n-0", "n-1"]}]}
+    ]
+
+
+def test_kubernetes_groups() -> None:
+    """Each group of pods has a document of its own."""
+    text = exported("kubernetes", JobPlacement(job="p", groups={"ps": {"n-0": 1}, "w": {"n-1": 2}}))
+    assert [document["metadata"]["name"] for document in documents(text)] == ["p-ps", "p-w"]
+    assert documents(text)[1]["metadata"]["annotations"] == {"clusterplan/job": "p", "clusterplan/group": "w"}
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.dictionaries(names, placed, min_size=1, max_size=4))
+def test_kubernetes_documents_say_what_the_plan_says(plan: dict[str, dict[str, int]]) -> None:
+    """Whatever the names, each document is valid YAML with a DNS label of its own."""
+    text = exported("kubernetes", *(JobPlacement(job=job, servers=servers) for job, servers in plan.items()))
+    found = documents(text)
+    assert [document["metadata"]["annotations"]["clusterplan/job"] for document in found] == list(plan)
+    labels = [document["metadata"]["name"] for document in found]
+    assert len(set(labels)) == len(labels)
+    assert all(re.fullmatch(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", label) for label in labels)
+    for document, servers in zip(found, plan.values(), strict=True):
+        assert terms(document)[0]["matchExpressions"][0]["values"] == list(servers)
+
+
+def test_names_that_yaml_could_take_for_something_else() -> None:
+    """Numbers, truth values and nothing stay text."""
+    text = exported("kubernetes", JobPlacement(job="on", servers={"1e3": 1, "null": 1, "0x1f": 2, "no": 1}))
+    (only,) = documents(text)
+    assert only["metadata"]["name"] == "on"
+    assert terms(only)[0]["matchExpressions"][0]["values"] == ["1e3", "null", "0x1f", "no"]
+    assert '"1e3", "null"' in text
+
+
+def test_clashing_and_impossible_object_names() -> None:
+    """Names that become the same label, or none, get a digest; a job and a group never share a label."""
+    text = exported(
+        "kubernetes",
+        JobPlacement(job="A b", servers={"n": 1}),
+        JobPlacement(job="a-b", servers={"n": 1}),
+        JobPlacement(job="日本", servers={"n": 1}),
+        JobPlacement(job="a", groups={"b": {"n": 1}}),
+        JobPlacement(job="x" * 100, servers={"n": 1}),
+    )
+    labels = [document["metadata"]["name"] for document in documents(text)]
+    assert len(set(labels)) == 5
+    assert labels[0] == "a-b"
+    assert labels[2].startswith("job-")
+    assert len(labels[4]) == 63
+
+
+@pytest.mark.parametrize("name", ["n 1", "n:1", 'n"1', "n#", "-n", "n" * 64, "ä", "n."])
+def test_names_that_no_label_can_have(name: str) -> None:
+    """A server that cannot be the value of a label is refused instead of breaking the YAML."""
+    with pytest.raises(InstanceError, match=r"plan: job 'j': the server .* cannot be a Kubernetes label"):
+        exported("kubernetes", JobPlacement(job="j", servers={name: 1}))
+
+
+# What is refused
+
+
+def test_a_plan_that_fails_verification_is_not_exported(run: Command) -> None:
+    """An altered plan is refused with what is wrong, and nothing is written."""
+    instance, result = solved(CONSOLIDATION)
+    data = json.loads(Path(result).read_text())
+    data["plan"][0]["servers"] = {"n-0": 5}
+    Path(result).write_text(json.dumps(data))
+    code, out, err = run("export-plan", instance, result, "--output", "plan.json")
+    assert (code, out) == (7, "")
+    assert "r.json: verification failed, so the plan is not exported\n" in err
+    assert "  wrong: " in err
+    assert not Path("plan.json").exists()
+
+
+def test_a_result_of_another_instance_is_not_exported(run: Command) -> None:
+    """The hash of the instance does not agree."""
+    solved(CONSOLIDATION)
+    other = jobs({"name": "j", "tasks": 1, "task_demand": {"gpu": 1}})
+    Path("other.yaml").write_text(yaml.safe_dump(other))
+    assert run("export-plan", "other.yaml", "r.json")[0] == 7
+
+
+def test_a_result_without_a_plan(run: Command) -> None:
+    """An infeasible result has nothing to export, and says so with the code of its status."""
+    document = jobs({"name": "j", "tasks": 9, "task_demand": {"gpu": 1}, "must_place": True})
+    code, out, err = run("export-plan", *solved(document))
+    assert (code, out) == (4, "")
+    assert err == "r.json: holds no plan: infeasible\n"
+
+
+def test_files_that_do_not_hold_one_result(run: Command) -> None:
+    """Several results, none, a frontier, or something else are faults of the file."""
+    instance, result = solved(CONSOLIDATION)
+    text = Path(result).read_text()
+    Path("two.json").write_text(text + text)
+    code, _, err = run("export-plan", instance, "two.json")
+    assert (code, err) == (3, "two.json: has 2 results of the instance; give a file with one\n")
+    Path("no.json").write_text('{"a": 1}')
+    assert run("export-plan", instance, "no.json")[0] == 3
+    assert run("export-plan", instance, "missing.json")[0] == 3
+    assert run("export-plan", instance, result, "--output", "no/folder.txt")[0] == 2
+    assert run("export-plan", instance, result, "--format", "xml")[0] == 2
+
+
+def test_frontiers_are_not_exported(run: Command) -> None:
+    """A frontier has many plans."""
+    Path("s.yaml").write_text(yaml.safe_dump(STAGING))
+    assert run("pareto", "s.yaml", "--output", "f")[0] == 0
+    code, _, err = run("export-plan", "s.yaml", "f/frontier.json")
+    assert code == 3
+    assert "is a frontier, which has many plans" in err
+
+
+def test_unplaced_jobs_have_a_reason() -> None:
+    """A placement without a reason says that there is none."""
+    assert unplaced(planned(JobPlacement(job="j", placed=False))) == [("j", "no reason is given")]
