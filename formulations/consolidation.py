@@ -131,8 +131,13 @@ class ConsolidationFormulation(Formulation[ConsolidationInstance, JobPlacement])
 
     @cached_property
     def distinct_jobs(self) -> list[tuple[PlacementJob, list[int]]]:
-        """One of the jobs that differ in name, current placement and traffic only, and positions of all."""
+        """One of the jobs that are alike but for name, traffic and where they are now, and positions of all.
+
+        Where migrations count, jobs that are on one server now, with as many tasks, are alike as well; those
+        that are on several, or have several groups, are only like themselves.
+        """
         found: dict[object, tuple[PlacementJob, list[int]]] = {}
+        moving = "migrations" in self.instance.objectives
         for position, job in enumerate(self.instance.jobs):
             key = (
                 tuple((group.tasks, tuple(sorted(group.demand.items()))) for group in job.task_groups),
@@ -141,9 +146,25 @@ class ConsolidationFormulation(Formulation[ConsolidationInstance, JobPlacement])
                 self.instance.spread_of(job),
                 job.gpu_model,
                 tuple(sorted(job.speed_by_servers.items())),
+                self._now_alike(position, job) if moving else None,
             )
             found.setdefault(key, (job, []))[1].append(position)
         return list(found.values())
+
+    def now(self, job: PlacementJob) -> dict[str, list[int]]:
+        """Return the tasks of each group by server that the job has now; only servers that it may use."""
+        found: dict[str, list[int]] = {}
+        for g, group in enumerate(job.task_groups):
+            for server, count in group.current.items():
+                if job.gpu_model in (None, self.servers[server].gpu_model):
+                    found.setdefault(server, [0] * len(job.task_groups))[g] = count
+        return found
+
+    def _now_alike(self, position: int, job: PlacementJob) -> object:
+        now = self.now(job)
+        if len(now) > 1 or (now and len(job.task_groups) > 1):
+            return position
+        return tuple(map(tuple, now.values()))
 
     @cached_property
     def classes(self) -> Classes:

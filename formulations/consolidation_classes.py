@@ -7,6 +7,10 @@ resource's unit, the largest of which all demands are multiples, so that sums ar
 
 A job is *loose* if nothing depends on how many servers it uses; then its tasks are pieces of their own, each
 group by itself, because it does not matter which of them meet.
+
+Where migrations count, tasks of a job on a server that holds some of it now are of a kind of their own, its
+*home* kind, and servers of one class have residents of the same kinds. Jobs that are on one server now, as
+many tasks of each group, may share a home kind; a job that is on several is a class by itself.
 """
 
 from __future__ import annotations
@@ -49,10 +53,13 @@ class Kind:
         Units of each resource that a task takes, for each group.
     gpu_model
         Model that a server must have; any if None.
+    home
+        Number of a home kind, of which only servers with such residents hold pieces; None for other kinds.
     """
 
     demands: tuple[tuple[int, ...], ...]
     gpu_model: str | None
+    home: int | None = None
 
 
 @dataclass(frozen=True)
@@ -62,6 +69,19 @@ class Part:
     kind: int
     groups: tuple[int, ...]
     tasks: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Home:
+    """Tasks of one of a job's parts that are on one server now, by group."""
+
+    kind: int
+    part: int
+    kept: tuple[int, ...]
+
+    def stay(self, counts: Sequence[int]) -> int:
+        """Return how many tasks stay where they are if these are there."""
+        return sum(map(min, self.kept, counts))
 
 
 @dataclass(frozen=True)
@@ -80,6 +100,8 @@ class JobClass:
         m_j of preferred jobs: each server more counts in `spread`; None for other jobs.
     lost
         What using 1, 2, … servers adds to `slowdown`; the last figure holds beyond, and 0 if there is none.
+    homes
+        Where tasks of each of the jobs are now, if migrations count.
     """
 
     members: tuple[int, ...]
@@ -90,6 +112,7 @@ class JobClass:
     most: int
     fewest: int | None
     lost: tuple[Fraction, ...]
+    homes: tuple[Home, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -104,11 +127,14 @@ class ServerClass:
         The GPU model as far as a job asks for it.
     free
         Units of each resource that some load takes; shape (R,).
+    residents
+        Home kinds of what is there now, each as often as jobs have it there.
     """
 
     members: tuple[int, ...]
     pool: str | None
     free: tuple[int, ...]
+    residents: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -124,6 +150,10 @@ class Classes:
         For each kind the tasks of each group that a server may hold; shape (S, G).
     loads
         For each pool the amounts that tasks may take together on some server of it; shape (N, R), sorted.
+    at_home
+        For each home kind the jobs that are on a server now: positions of servers and of jobs.
+    running
+        Tasks of all jobs that are somewhere now.
     """
 
     kinds: tuple[Kind, ...]
@@ -132,10 +162,18 @@ class Classes:
     jobs: tuple[JobClass, ...]
     servers: tuple[ServerClass, ...]
     loads: dict[str | None, Ints]
+    at_home: dict[int, dict[int, list[int]]]
+    running: int
 
     def kinds_of(self, pool: str | None) -> list[int]:
-        """Return the kinds that servers of a pool may hold."""
-        return [k for k, kind in enumerate(self.kinds) if kind.gpu_model is None or kind.gpu_model == pool]
+        """Return the kinds, but for home kinds, that servers of a pool may hold."""
+        return [
+            k for k, kind in enumerate(self.kinds) if kind.home is None and kind.gpu_model in (None, pool)
+        ]
+
+    def offset(self, objective: str) -> int:
+        """Return an objective's value where no job is placed."""
+        return self.running if objective == "migrations" else 0
 
     def weights(self, kind: int, counts: Ints) -> Ints:
         """Return what rows of tasks by group take of each resource."""
@@ -158,6 +196,10 @@ def _units(amounts: Iterable[float]) -> Fraction:
     return max(unit, max(fractions) / LARGEST_UNIT)
 
 
+Alike = tuple[tuple[int, ...], tuple[int, ...]]
+"""What is free on servers, and the home kinds of their residents."""
+
+
 class _Builder:
     """Collects the classes of an instance."""
 
@@ -172,6 +214,9 @@ class _Builder:
                     asked[name].add(amount)
         self.units = [_units(asked[name]) for name in self.resources]
         self.kinds: dict[Kind, int] = {}
+        self.at_home: dict[int, dict[int, list[int]]] = {}
+        self.residents: dict[int, list[int]] = defaultdict(list)
+        self.positions = {name: n for n, name in enumerate(formulation.servers)}
 
     def _demand(self, demand: dict[str, float]) -> tuple[int, ...]:
         return tuple(
@@ -204,20 +249,42 @@ class _Builder:
         else:
             parts = (Part(self._kind(demands, job.gpu_model), tuple(range(len(tasks))), tasks),)
         most = fewest if rule == "required" else sum(tasks)
+        homes = self._homes(parts, members) if "migrations" in self.f.instance.objectives else ()
         return JobClass(
             tuple(members), parts, exact(job.worth), job.must_place, loose, most,
-            fewest if preferred else None, lost,
+            fewest if preferred else None, lost, homes,
         )  # fmt: skip
+
+    def _homes(self, parts: tuple[Part, ...], members: Sequence[int]) -> tuple[Home, ...]:
+        """Return the homes of jobs of one class; where there are several jobs, each is on one server."""
+        homes: dict[tuple[int, int], Home] = {}
+        kinds = list(self.kinds)
+        for member in members:
+            now = self.f.now(self.f.instance.jobs[member])
+            for place, (server, counts) in enumerate(now.items()):
+                for p, part in enumerate(parts):
+                    kept = tuple(counts[g] for g in part.groups)
+                    if not any(kept):
+                        continue
+                    if (place, p) not in homes:
+                        alike, number = kinds[part.kind], len(self.kinds)
+                        self.kinds[Kind(alike.demands, alike.gpu_model, number)] = number
+                        homes[place, p] = Home(number, p, kept)
+                        self.at_home[number] = defaultdict(list)
+                    kind, position = homes[place, p].kind, self.positions[server]
+                    self.at_home[kind][position].append(member)
+                    self.residents[position].append(kind)
+        return tuple(homes.values())
 
     def jobs(self) -> tuple[JobClass, ...]:
         made = (self._job_class(job, members) for job, members in self.f.distinct_jobs)
         return tuple(job for job in made if job is not None)
 
-    def raw_servers(self) -> dict[str | None, dict[tuple[int, ...], list[int]]]:
-        """Return for each pool the servers by what is free on them in units."""
+    def raw_servers(self) -> dict[str | None, dict[Alike, list[int]]]:
+        """Return for each pool the servers by what is free on them in units and who is there now."""
         asked = {kind.gpu_model for kind in self.kinds}
         known: dict[tuple[float, ...], tuple[int, ...]] = {}
-        found: dict[str | None, dict[tuple[int, ...], list[int]]] = defaultdict(lambda: defaultdict(list))
+        found: dict[str | None, dict[Alike, list[int]]] = defaultdict(lambda: defaultdict(list))
         names = self.resources
         for n, server in enumerate(self.f.servers.values()):
             amounts = server.available
@@ -228,7 +295,8 @@ class _Builder:
                     math.floor(exact(loosened(amount)) / unit)
                     for amount, unit in zip(key, self.units, strict=True)
                 )
-            found[server.gpu_model if server.gpu_model in asked else None][units].append(n)
+            pool = server.gpu_model if server.gpu_model in asked else None
+            found[pool][units, tuple(sorted(self.residents.get(n, ())))].append(n)
         return found
 
 
@@ -310,6 +378,7 @@ def classes_of(formulation: ConsolidationFormulation) -> Classes:
     raw = builder.raw_servers()
     kinds = tuple(builder.kinds)
     cut = {part.kind for job in jobs if not job.loose for part in job.parts}
+    cut |= {home.kind for job in jobs for home in job.homes}
     tasks: list[list[int]] = [[0] * len(kind.demands) for kind in kinds]
     by_demand: dict[tuple[int, ...], int] = defaultdict(int)
     for job in jobs:
@@ -317,12 +386,14 @@ def classes_of(formulation: ConsolidationFormulation) -> Classes:
             for g, count in enumerate(part.tasks):
                 tasks[part.kind][g] += count * len(job.members)
                 by_demand[kinds[part.kind].demands[g]] += count * len(job.members)
+        for home in job.homes:
+            tasks[home.kind] = list(home.kept if job.loose else job.parts[home.part].tasks)
     loads: dict[str | None, Ints] = {}
     servers: list[ServerClass] = []
     for pool, by_free in sorted(raw.items(), key=lambda item: item[0] or ""):
         here = [kind for kind in kinds if kind.gpu_model is None or kind.gpu_model == pool]
         demands = dict.fromkeys(demand for kind in here for demand in kind.demands)
-        free = np.array(list(by_free), dtype=np.int64).reshape(len(by_free), -1)
+        free = np.array([units for units, _ in by_free], dtype=np.int64).reshape(len(by_free), -1)
         loads[pool] = _loads(demands, by_demand, free)
         servers += _server_classes(pool, by_free, loads[pool], not all(map(any, demands)))
     slots = []
@@ -331,19 +402,23 @@ def classes_of(formulation: ConsolidationFormulation) -> Classes:
         largest = _maximal(np.array(able or [(0,) * len(builder.resources)], dtype=np.int64), 10**6)
         slots.append(_holdable(kind, count, largest))
     pieces = tuple(held if k in cut else held[:1] for k, held in enumerate(slots))
-    return Classes(kinds, pieces, tuple(slots), jobs, tuple(servers), loads)
+    running = sum(sum(g.current.values()) for job in formulation.instance.jobs for g in job.task_groups)
+    return Classes(kinds, pieces, tuple(slots), jobs, tuple(servers), loads, builder.at_home, running)
 
 
 def _server_classes(
-    pool: str | None, by_free: dict[tuple[int, ...], list[int]], loads: Ints, zero_demand: bool
+    pool: str | None, by_free: dict[Alike, list[int]], loads: Ints, zero_demand: bool
 ) -> list[ServerClass]:
     """Put servers together that hold the same loads; those of none only count for tasks of no demand."""
-    members: dict[tuple[int, ...], list[int]] = defaultdict(list)
-    for free, servers in by_free.items():
-        held = loads[(loads <= np.array(free)).all(axis=1)]
-        members[tuple(held.max(axis=0).tolist())] += servers
+    members: dict[Alike, list[int]] = defaultdict(list)
+    most: dict[tuple[int, ...], tuple[int, ...]] = {}
+    for (free, residents), servers in by_free.items():
+        if free not in most:
+            held = loads[(loads <= np.array(free)).all(axis=1)]
+            most[free] = tuple(held.max(axis=0).tolist())
+        members[most[free], residents] += servers
     return [
-        ServerClass(tuple(sorted(listed)), pool, free)
-        for free, listed in sorted(members.items(), reverse=True)
+        ServerClass(tuple(sorted(listed)), pool, free, residents)
+        for (free, residents), listed in sorted(members.items(), reverse=True)
         if zero_demand or any(free)
     ]

@@ -157,7 +157,7 @@ class _Run:
             whole, bound, limit = self._close(program, goal, relaxed, bound, whole)
         progress.limit = limit if limit != "none" else progress.limit
         if goal != MUST_PLACE:
-            known = float(bound * master.steps[goal])
+            known = float(bound * master.steps[goal]) + master.classes.offset(goal)
             progress.bounds.append((-known if goal == "value" else known) if math.isfinite(bound) else None)
         if whole is None:
             return None
@@ -258,7 +258,7 @@ def certified_goals(
         relaxed = program.relax(objective.name)
         if relaxed.prices is not None:
             goals.append(_certified(master, objective.name, relaxed.prices))
-        least = -value if objective.sense == "max" else value
+        least = (value - master.classes.offset(objective.name)) * (-1 if objective.sense == "max" else 1)
         program.levels[objective.name] = least / float(master.steps[objective.name])
     return goals
 

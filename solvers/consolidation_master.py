@@ -29,7 +29,8 @@ from numpy.typing import NDArray
 from ..formulations.consolidation_certificate import MUST_PLACE, PRICED, quantum
 from ..formulations.consolidation_classes import Classes, JobClass
 from ..instances.errors import TooLargeError
-from .consolidation_pricing import Cut, Floats, Load, LoadPricing, best_cut, listed_cuts
+from .consolidation_cuts import Cut, CutPricing, Stay, first_cuts
+from .consolidation_pricing import Floats, Load, LoadPricing
 
 GOALS = (MUST_PLACE, *PRICED)
 MOST_SPLITS = 60_000
@@ -48,8 +49,8 @@ class Column:
     Attributes
     ----------
     what
-        `load`: class, load · `cut`: class, pieces · `missing`: class · `split`, `apart`: kind, piece, two
-        pieces · `host`: kind, piece, other kind, piece · `ask`: kind, piece that preferred jobs get.
+        `load`: class, load · `cut`: class, pieces, pieces at home · `missing`: class · `split`, `apart`:
+        kind, piece, two pieces · `host`: kind, piece, other kind, piece · `ask`: kind, piece.
     """
 
     kind: ColumnKind
@@ -131,6 +132,8 @@ class Master:
     def _exchanges(self) -> None:
         splits = 0
         for k, pieces in enumerate(self.classes.pieces):
+            if self.classes.kinds[k].home is not None:
+                continue  # a resident has one piece, which is not to be parted
             place = {tuple(row): i for i, row in enumerate(pieces.tolist())}
             for i, a, b in _parted(place):
                 splits += 1
@@ -143,7 +146,8 @@ class Master:
                 for i in place.values():
                     entries = [(int(self.supply[k]) + i, -1.0), (self.asked[k] + i, 1.0)]
                     self.add("ask", (k, i), entries, {})
-        for k, other in itertools.permutations(range(len(self.classes.kinds)), 2):
+        shared = [k for k, kind in enumerate(self.classes.kinds) if kind.home is None]
+        for k, other in itertools.permutations(shared, 2):
             self._host(k, other)
 
     def _exchange(
@@ -174,20 +178,24 @@ class Master:
         for c, job in enumerate(self.classes.jobs):
             if job.must_place:
                 self.add("missing", (c,), [(self.job_row + c, 1.0)], {MUST_PLACE: 1.0})
-            if job.loose:
-                self.add_cut(c, ())
-            else:
-                pieces = self.classes.pieces[job.parts[0].kind]
-                cuts, every = listed_cuts(job, pieces, whole=self.preferred(job))
-                self.all_cuts = self.all_cuts and every
-                for cut in cuts:
-                    self.add_cut(c, cut)
+            cuts, every = first_cuts(job, self.classes, whole=self.preferred(job))
+            self.all_cuts = self.all_cuts and every
+            for cut, stay in cuts:
+                self.add_cut(c, cut, stay)
         for pricing in self.pricing:
             for k in pricing.kinds:
                 alone = [np.zeros(len(slots)) for slots in self.classes.slots]
                 alone[k] = self.classes.slots[k].sum(axis=1).astype(float)
                 for number, _, load in pricing.best(alone):
                     self.add_load(number, load)
+        at_home = [np.zeros(len(slots)) for slots in self.classes.slots]
+        for home in (home for job in self.classes.jobs for home in job.homes):
+            at_home[home.kind] = np.array(
+                [float(home.stay(row)) for row in self.classes.slots[home.kind].tolist()]
+            )
+        for pricing in self.pricing if any(job.homes for job in self.classes.jobs) else ():
+            for number, _, load in pricing.best(at_home):
+                self.add_load(number, load)
 
     def add_load(self, number: int, load: Load) -> bool:
         """Add a load of a class of servers."""
@@ -200,25 +208,34 @@ class Master:
             entries.append((int(self.supply[k]) + (0 if single else slot), count))
         return self.add("load", (number, load), entries, {"servers": 1.0})
 
-    def add_cut(self, number: int, cut: Cut) -> bool:
-        """Add a cut of a class of jobs; that of loose jobs, into single tasks, is empty."""
+    def add_cut(self, number: int, cut: Cut, stay: Stay = ()) -> bool:
+        """Add a cut of a class of jobs; tasks of loose jobs that are not at home are pieces of their own."""
         job = self.classes.jobs[number]
         entries = [(self.job_row + number, 1.0)]
+        left = [part.tasks[0] for part in job.parts]
+        stays = 0
+        for h, i in stay:
+            home = job.homes[h]
+            counts = self.classes.pieces[home.kind][i].tolist()
+            entries.append((int(self.supply[home.kind]) + i, -1.0))
+            left[home.part] -= counts[0]
+            stays += home.stay(counts)
         if job.loose:
             if any(not len(self.classes.pieces[part.kind]) for part in job.parts):
                 return False
-            entries += [(int(self.supply[part.kind]), -float(part.tasks[0])) for part in job.parts]
+            entries += [(int(self.supply[p.kind]), -float(n)) for p, n in zip(job.parts, left, strict=True)]
         else:
             kind = job.parts[0].kind
             first = self.asked[kind] if self.preferred(job) else int(self.supply[kind])
             entries += [(first + i, -1.0) for i in cut]
-        counts = {"value": -float(job.value / self.steps["value"])}
+        counted = {"value": -float(job.value / self.steps["value"]), "migrations": -float(stays)}
+        servers = len(cut) + len(stay)
         if job.fewest is not None:
-            counts["spread"] = float(len(cut) - job.fewest)
+            counted["spread"] = float(servers - job.fewest)
         if job.lost:
-            lost = job.lost[min(len(cut), len(job.lost)) - 1]
-            counts["slowdown"] = float(lost / self.steps["slowdown"])
-        return self.add("cut", (number, cut), entries, {goal: c for goal, c in counts.items() if c})
+            lost = job.lost[min(servers, len(job.lost)) - 1]
+            counted["slowdown"] = float(lost / self.steps["slowdown"])
+        return self.add("cut", (number, cut, stay), entries, {goal: c for goal, c in counted.items() if c})
 
     def counted(self, goal: str, values: NDArray[np.int64]) -> float:
         """Return what a solution counts in a goal, in steps."""
@@ -232,9 +249,10 @@ class Master:
             for number, most, load in pricing.best(paid):
                 if most > weight.get("servers", 0.0) + prices.servers[number] + EPSILON:
                     added += self.add_load(number, load)
+        cuts = CutPricing(self.classes, prices.pieces, weight.get("migrations", 0.0))
         for c, job in enumerate(self.classes.jobs):
-            if not job.loose:
-                added += self._improve_cut(c, job, weight, prices)
+            if not job.loose or job.homes:
+                added += self._improve_cut(c, job, weight, prices, cuts)
         return added
 
     def complete(self, goal: str, prices: Prices, slack: float) -> bool:
@@ -265,7 +283,9 @@ class Master:
             paid.append(slots[:, 0] * prices.pieces[k][0] if single else prices.pieces[k])
         return paid
 
-    def _improve_cut(self, c: int, job: JobClass, weight: dict[str, float], prices: Prices) -> bool:
+    def _improve_cut(
+        self, c: int, job: JobClass, weight: dict[str, float], prices: Prices, cuts: CutPricing
+    ) -> bool:
         servers = np.arange(1, job.most + 1)
         by_servers = np.zeros(job.most)
         if job.fewest is not None:
@@ -273,12 +293,13 @@ class Master:
         if job.lost:
             lost = np.array([float(x / self.steps["slowdown"]) for x in job.lost])
             by_servers += weight.get("slowdown", 0.0) * lost[np.minimum(servers, len(lost)) - 1]
-        kind = job.parts[0].kind
-        found = best_cut(job, self.classes.pieces[kind], prices.pieces[kind], by_servers)
+        if job.loose and any(not len(self.classes.pieces[part.kind]) for part in job.parts):
+            return False
+        found = cuts.of_loose(job) if job.loose else cuts.best(job, by_servers)
         if found is None:
             return False
         worth = weight.get("value", 0.0) * float(job.value / self.steps["value"])
-        return found.cost - worth < prices.jobs[c] - EPSILON and self.add_cut(c, found.cut)
+        return found.cost - worth < prices.jobs[c] - EPSILON and self.add_cut(c, found.cut, found.stay)
 
 
 def _parted(place: dict[tuple[int, ...], int]) -> list[tuple[int, int, int]]:

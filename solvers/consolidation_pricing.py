@@ -1,36 +1,30 @@
-"""Columns of the class model that would improve it at given prices: loads of servers, cuts of jobs.
+"""Loads of servers that would improve the class model at given prices.
 
-Both are dynamic programmes. Loads go over every sum of demands that a server of the pool can hold, with the
-place of "this sum without these tasks" looked up beforehand, so that all classes of a pool are priced at
-once. Cuts go over the tasks of a job that are not yet in a piece.
+A dynamic programme over every sum of demands that a server of the pool can hold, with the place of "this sum
+without these tasks" looked up beforehand, so that all classes of a pool are priced at once. Residents that
+stay are tried one after the other, and what they leave is looked up.
 """
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..formulations.consolidation_classes import Classes, Ints, JobClass
+from ..formulations.consolidation_classes import Classes, Ints
 from ..instances.errors import TooLargeError
 
 Floats = NDArray[np.float64]
 MOST_CELLS = 150_000_000
 """Cells of all tables together."""
-MOST_CUTS = 400
-"""Cuts of a job class that are listed from the start; more come as prices ask for them."""
 
-MOST_STEPS = 50_000
-"""Steps of the search for cuts of one job class."""
+MOST_SELECTIONS = 5_000
+"""Ways to keep residents of a server that are looked at."""
 
 Load = tuple[tuple[int, int], ...]
-"""For each kind on a server, the row of its tasks in the kind's slots."""
-Cut = tuple[int, ...]
-"""Rows of a job's pieces in its kind's pieces, largest first."""
+"""For each kind on a server, the row of its tasks in the kind's slots; residents that stay come first."""
 
 
 class LoadPricing:
@@ -80,8 +74,35 @@ class LoadPricing:
         values, choices = self._values(paid)
         found = []
         for number, holds in zip(self.numbers, self.holds, strict=True):
-            end = int(np.argmax(np.where(holds, values[-1], -np.inf)))
-            found.append((number, float(values[-1][end]), self._trace(end, choices)))
+            best, stay, end = -np.inf, (), 0
+            if self.classes.servers[number].residents:
+                for free, (gain, load) in self._stays(number, paid).items():
+                    place = self._best_place(values[-1], (self.loads <= np.array(free)).all(axis=1))
+                    if gain + values[-1][place] > best:
+                        best, stay, end = gain + values[-1][place], load, place
+            else:
+                end = self._best_place(values[-1], holds)
+                best = values[-1][end]
+            found.append((number, float(best), (*stay, *self._trace(end, choices))))
+        return found
+
+    @staticmethod
+    def _best_place(values: Floats, holds: NDArray[np.bool_]) -> int:
+        return int(np.argmax(np.where(holds, values, -np.inf)))
+
+    def _stays(self, number: int, paid: Sequence[Floats]) -> dict[tuple[int, ...], tuple[float, Load]]:
+        """Return what residents that stay leave free, the most that is paid for them, and their pieces."""
+        server = self.classes.servers[number]
+        found: dict[tuple[int, ...], tuple[float, Load]] = {server.free: (0.0, ())}
+        for k in server.residents:
+            weights = self.classes.weights(k, self.classes.slots[k]).tolist()
+            for free, (gain, load) in list(found.items()):
+                for slot, (weight, more) in enumerate(zip(weights, paid[k].tolist(), strict=True)):
+                    rest = tuple(f - w for f, w in zip(free, weight, strict=True))
+                    if more > 0 and min(rest) >= 0 and gain + more > found.get(rest, (-1.0, ()))[0]:
+                        found[rest] = gain + more, (*load, (k, slot))
+            if len(found) > MOST_SELECTIONS:
+                raise TooLargeError("a server has too many residents for exact classes")
         return found
 
     def _values(
@@ -111,8 +132,10 @@ class LoadPricing:
         least
             For each class of servers of the instance.
         most
-            Loads to look at; None is returned beyond.
+            Loads to look at; None is returned beyond, and where servers have residents.
         """
+        if any(self.classes.servers[number].residents for number in self.numbers):
+            return None
         values, _ = self._values(paid, useless=True)
         found: list[tuple[int, Load]] = []
         looked = 0
@@ -164,103 +187,3 @@ class LoadPricing:
                 load.append((self.kinds[index], slot))
                 end = int(self.before[index][slot][end])
         return tuple(reversed(load))
-
-
-@dataclass(frozen=True)
-class PricedCut:
-    """A cut and what its pieces and its number of servers cost."""
-
-    cut: Cut
-    cost: float
-
-
-def best_cut(job: JobClass, pieces: Ints, prices: Floats, by_servers: Floats) -> PricedCut | None:
-    """Return the cut of a job that costs least, None if there is none.
-
-    Parameters
-    ----------
-    pieces, prices
-        Tasks by group of each piece of the job's kind, shape (P, G), and its price, shape (P,).
-    by_servers
-        What using 1, 2, … servers costs beside the pieces.
-    """
-    tasks = job.parts[0].tasks
-    shape = tuple(count + 1 for count in tasks)
-    left = np.full(shape, np.inf)
-    left[(0,) * len(shape)] = 0.0
-    fits = [(i, counts) for i, counts in enumerate(pieces.tolist()) if all(map(int.__le__, counts, tasks))]
-    layers: list[NDArray[np.int32]] = []
-    best: tuple[float, int] | None = None
-    for cost in by_servers.tolist():
-        more, chosen = np.full(shape, np.inf), np.full(shape, -1, dtype=np.int32)
-        for i, counts in fits:
-            to = tuple(slice(c, None) for c in counts)
-            origin = tuple(slice(0, n - c) for c, n in zip(counts, shape, strict=True))
-            candidate = left[origin] + prices[i]
-            better = candidate < more[to]
-            more[to] = np.where(better, candidate, more[to])
-            chosen[to] = np.where(better, i, chosen[to])
-        left = more
-        layers.append(chosen)
-        whole = float(left[tasks]) + cost
-        if math.isfinite(whole) and (best is None or whole < best[0] - 1e-12):
-            best = whole, len(layers)
-    if best is None:
-        return None
-    cut, at = [], tasks
-    for layer in reversed(layers[: best[1]]):
-        i = int(layer[at])
-        cut.append(i)
-        at = tuple(a - c for a, c in zip(at, pieces[i].tolist(), strict=True))
-    return PricedCut(tuple(sorted(cut, reverse=True)), best[0])
-
-
-def listed_cuts(job: JobClass, pieces: Ints, whole: bool) -> tuple[list[Cut], bool]:
-    """Return up to `MOST_CUTS` cuts of a job, with few pieces first, and whether these are all.
-
-    Parameters
-    ----------
-    whole
-        Leave out cuts two of whose pieces could be one.
-    """
-    lister = _Cuts(pieces, whole)
-    every = (cut for servers in range(1, job.most + 1) for cut in lister.of(job.parts[0].tasks, servers))
-    found = list(itertools.islice(every, MOST_CUTS + 1))
-    if lister.steps > MOST_STEPS or len(found) > MOST_CUTS:
-        return found[:MOST_CUTS], False
-    return found, True
-
-
-class _Cuts:
-    """Lists the ways to write tasks as a sum of pieces in falling order."""
-
-    def __init__(self, pieces: Ints, whole: bool) -> None:
-        self.rows = [tuple(row) for row in pieces.tolist()]
-        self.whole = set(self.rows) if whole else set()
-        self.largest = max(map(sum, self.rows), default=0)
-        self.steps = 0
-
-    def of(self, tasks: tuple[int, ...], servers: int, chosen: Cut = ()) -> Iterator[Cut]:
-        """Yield the cuts into so many more pieces; none once there were too many steps."""
-        if servers == 0:
-            if not any(tasks):
-                yield chosen
-            return
-        if sum(tasks) > servers * self.largest:
-            return
-        top = chosen[-1] if chosen else len(self.rows) - 1
-        for i in range(top, -1, -1):
-            self.steps += 1
-            if self.steps > MOST_STEPS:
-                return
-            if len(tasks) == 1 and self.rows[i][0] * servers < tasks[0]:
-                return  # even if all were as large as this one
-            rest = tuple(t - c for t, c in zip(tasks, self.rows[i], strict=True))
-            if min(rest) >= 0 and not any(self._meet(i, j) for j in chosen):
-                yield from self.of(rest, servers - 1, (*chosen, i))
-
-    def _meet(self, i: int, j: int) -> bool:
-        """Return whether two pieces could be one."""
-        return (
-            bool(self.whole) and tuple(map(sum, zip(self.rows[i], self.rows[j], strict=True))) in self.whole
-        )

@@ -33,7 +33,9 @@ class WriteBack:
         self.room: dict[Node, list[int]] = defaultdict(list)
         self.asked: dict[Node, list[int]] = defaultdict(list)
         self.apart: dict[Node, list[int]] = defaultdict(list)
+        self.home: dict[Node, list[int]] = defaultdict(list)
         self.tasks: dict[int, Tasks] = {}
+        self._left: dict[int, set[int]] = {}
 
     def plan(self, formulation: ConsolidationFormulation) -> list[JobPlacement]:
         """Return the plan of a solution."""
@@ -80,26 +82,62 @@ class WriteBack:
                 slots = self.classes.slots[k]
                 single = len(self.classes.pieces[k]) < len(slots)
                 copies = int(slots[slot, 0]) if single else 1
-                self.room[k, 0 if single else slot] += [n for n in members for _ in range(copies)]
+                rooms = self.room if self.classes.kinds[k].home is None else self.home
+                rooms[k, 0 if single else slot] += [n for n in members for _ in range(copies)]
 
     def _jobs(self) -> list[tuple[int, int]]:
-        """Give each cut that is used to the next job of its class; return loose jobs and their class."""
-        following: dict[int, int] = defaultdict(int)
+        """Give each cut that is used to jobs of its class; return loose jobs and their class.
+
+        Pieces at home decide who gets a cut that has them; the others go to whoever is next.
+        """
         loose = []
-        for column, times in self.used:
-            if column.kind not in ("cut", "missing"):
-                continue
-            number, job = column.what[0], self.classes.jobs[column.what[0]]
-            first = following[number]
-            following[number] += times
-            members = job.members[first : first + times] if column.kind == "cut" else ()
+        free: dict[int, list[int]] = {}
+        cuts = [(column, times) for column, times in self.used if column.kind == "cut"]
+        for column, times in sorted(cuts, key=lambda cut: not cut[0].what[2]):
+            number, cut, stay = column.what
+            job = self.classes.jobs[number]
+            waiting = free.setdefault(number, list(reversed(job.members)))
+            members = self._stay(number, stay, times, waiting)
+            if not stay:
+                members = [waiting.pop() for _ in range(times)]
             if job.loose:
                 loose += [(member, number) for member in members]
                 continue
             parts = self.apart if job.fewest is not None and not job.lost else self.asked
-            for i in column.what[1] if column.kind == "cut" else ():
+            for i in cut:
                 parts[job.parts[0].kind, i] += members
         return loose
+
+    def _stay(
+        self, number: int, stay: Sequence[tuple[int, int]], times: int, waiting: list[int]
+    ) -> list[int]:
+        """Keep tasks of some jobs of a class where they are; return the jobs."""
+        job = self.classes.jobs[number]
+        members: list[int] = []
+        for h, i in stay:
+            home = job.homes[h]
+            counts = self.classes.pieces[home.kind][i].tolist()
+            rooms = self.home[home.kind, i]
+            if len(job.members) == 1:
+                members = [job.members[0]]
+                self._put(members[0], zip(job.parts[home.part].groups, counts, strict=True), rooms.pop())
+                continue
+            for _ in range(times):
+                server = rooms.pop()
+                member = next(m for m in self.classes.at_home[home.kind][server] if m in self._idle(number))
+                self._idle(number).discard(member)
+                members.append(member)
+                self._put(member, zip(job.parts[home.part].groups, counts, strict=True), server)
+        if stay:
+            gone = set(members)
+            waiting[:] = [member for member in waiting if member not in gone]
+        return members
+
+    def _idle(self, number: int) -> set[int]:
+        """Return the jobs of a class that have not been given a cut yet."""
+        if number not in self._left:
+            self._left[number] = set(self.classes.jobs[number].members)
+        return self._left[number]
 
     def _exchange(self, lists: dict[Node, list[int]], kinds: tuple[str, ...]) -> None:
         """Turn rooms, or pieces that are asked for, into smaller ones, the largest first."""
@@ -129,5 +167,6 @@ class WriteBack:
         for member, number in jobs:
             for part in self.classes.jobs[number].parts:
                 room = self.room[part.kind, 0]
-                for _ in range(part.tasks[0]):
+                there = self.tasks.get(member, {}).get(part.groups[0], {})
+                for _ in range(part.tasks[0] - sum(there.values())):
                     self._put(member, ((part.groups[0], 1),), room.pop())
