@@ -28,7 +28,7 @@ def export_plan(
     from ..instances.document import load
     from .exit_codes import NOT_VERIFIED, code_of_result
     from .export_plan import export_plan as export
-    from .export_plan import unplaced, verified_result
+    from .export_plan import sharing_groups, unplaced, verified_result
 
     instance = load(instance_file)
     result, faults = verified_result(instance, result_file)
@@ -41,6 +41,8 @@ def export_plan(
         typer.echo(f"{result_file}: holds no plan: {result.status}", err=True)
         raise typer.Exit(code_of_result(result))
     _write(output, export(instance, result, format))
+    for job in sharing_groups(result) if format == "slurm" else ():
+        typer.echo(f"{job}: several groups share a node, which Slurm's backfill may never start", err=True)
     for job, reason in unplaced(result):
         typer.echo(f"not placed: {job}: {reason}", err=True)
 

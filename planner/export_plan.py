@@ -92,6 +92,16 @@ def unplaced(result: Result) -> list[tuple[str, str]]:
     ]
 
 
+def sharing_groups(result: Result) -> list[str]:
+    """Return the jobs of which several groups of tasks are on one server."""
+    return [
+        entry.job
+        for entry in result.plan or ()
+        if isinstance(entry, JobPlacement)
+        and sum(len(servers) for servers in entry.tasks.values()) > len(entry.used_servers)
+    ]
+
+
 def _as_data(instance: Instance, result: Result) -> dict[str, Any]:
     head = {
         "instance": result.instance,

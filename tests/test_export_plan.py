@@ -134,6 +134,15 @@ def test_slurm_groups_are_parts_of_a_heterogeneous_job() -> None:
     assert parts[parts.index(":") + 1] == "--nodelist=n-[0-1]"
 
 
+def test_groups_that_share_a_node_are_named(run: Command) -> None:
+    """Slurm plans the parts of a heterogeneous job for nodes of their own, which the user has to know."""
+    groups = [{"name": name, "tasks": 1, "demand": {"gpu": 1}} for name in ("ps", "w")]
+    files = solved(jobs({"name": "p", "groups": groups}, count=1))
+    code, _, err = run("export-plan", *files, "--format", "slurm")
+    assert (code, err) == (0, "p: several groups share a node, which Slurm's backfill may never start\n")
+    assert run("export-plan", *files)[2] == ""
+
+
 names = st.text(min_size=1, max_size=30).filter(lambda text: text.isprintable() and bool(text.strip()))
 hosts = st.from_regex(r"[a-z][a-z0-9.-]{0,5}[0-9]{0,3}[a-z0-9]", fullmatch=True)
 placed = st.dictionaries(hosts, st.integers(1, 3), min_size=1, max_size=6)
