@@ -563,7 +563,7 @@ def test_whatever_the_documents_hold(tmp_path: Path, changes: list[Any], choice:
         try:
             for step in path[:-1]:
                 here = here[step]
-            here[path[-1]] = value
+            here[path[-1]] = copy.deepcopy(value)
         except (TypeError, KeyError, IndexError):
             continue  # an earlier change has removed the place
     try:

@@ -556,6 +556,6 @@ def test_whatever_the_documents_hold(tmp_path: Path, changes: list[Any], layout:
         with suppress(TypeError, KeyError, IndexError):  # an earlier change has removed the place
             for step in path[:-1]:
                 here = here[step]
-            here[path[-1]] = value
+            here[path[-1]] = copy.deepcopy(value)
     with suppress(InstanceError):
         assert imported(tmp_path, documents["jobs"], documents[layout], choice=choice).jobs
