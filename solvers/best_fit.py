@@ -2,17 +2,102 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
 
-from ..formulations.base import TOLERANCE, Formulation
-from ..formulations.consolidation import ConsolidationFormulation, JobPlacement, Placement
-from ..formulations.fewest_servers import tasks_that_fit
-from ..instances.consolidation import Group, PlacementJob
-from .base import Clock, Outcome, Solver
-from .options import SolveOptions
+from ..formulations.consolidation import ConsolidationFormulation
+from ..instances.consolidation import Server
+from .room import Counts, Piece, PlaceInOrder, Request, Room
+
+Vector = tuple[float, ...]
+Key = tuple[Vector, Vector, str | None]
+"""What is left of each resource, capacity, and GPU model."""
+MOST_RANKED = 3_000_000
+"""Entries of all rankings together; beyond that they are forgotten, and made anew when they are asked."""
 
 
-class BestFit(Solver):
+@dataclass
+class _Ranking:
+    """Buckets for some tasks, best first.
+
+    Attributes
+    ----------
+    heap
+        Tasks that a server holds, negative; share of its capacity left then; bucket; tasks of each group.
+    seen
+        How much of the list of filled buckets has been ranked.
+    """
+
+    heap: list[tuple[int, float, int, Counts]] = field(default_factory=list)
+    seen: int = 0
+
+
+class Buckets(Room):
+    """Servers with the same room are one bucket; each request ranks the buckets by how well it fills them.
+
+    A ranking is a heap that catches up when it is asked: buckets that were empty and are not any more are
+    ranked then, and the best one is dropped as long as it is empty.
+    """
+
+    def __init__(self, servers: Sequence[Server], resources: Sequence[str], models: bool) -> None:
+        super().__init__(servers, resources, models)
+        self._keys: list[Key] = []
+        self._members: list[list[int]] = []
+        self._numbers: dict[Key, int] = {}
+        self._filled: list[int] = []  # buckets, each time that one is no longer empty
+        self._rankings: dict[tuple[Request, Counts], _Ranking] = {}
+        self._ranked = 0
+        for server, key in enumerate(zip(self.free, self.capacity, self.models, strict=True)):
+            self._add(server, key)
+
+    def place(self, request: Request, most_servers: int | None) -> list[Piece] | None:
+        """Take the servers that hold most of what is waiting, and of these those with least room left."""
+        waiting, taken = request.tasks, list[tuple[int, int, Counts]]()
+        while any(waiting):
+            best = self._best(request, waiting)
+            if best is None or len(taken) == most_servers:
+                for bucket, server, _ in taken:
+                    self._add(server, self._keys[bucket])
+                return None
+            bucket, counts = best
+            taken.append((bucket, heappop(self._members[bucket]), counts))
+            waiting = tuple(most - count for most, count in zip(waiting, counts, strict=True))
+        for bucket, server, counts in taken:
+            left, capacity, model = self._keys[bucket]
+            self._add(server, (request.after(counts, left), capacity, model))
+        return [(server, counts) for _, server, counts in taken]
+
+    def _add(self, server: int, key: Key) -> None:
+        bucket = self._numbers.setdefault(key, len(self._keys))
+        if bucket == len(self._keys):
+            self._keys.append(key)
+            self._members.append([])
+        if not self._members[bucket]:
+            self._filled.append(bucket)
+        heappush(self._members[bucket], server)
+
+    def _best(self, request: Request, waiting: Counts) -> tuple[int, Counts] | None:
+        """Return the bucket that these tasks fill best, and how many go on one of its servers."""
+        ranking = self._rankings.setdefault((request, waiting), _Ranking())
+        for bucket in self._filled[ranking.seen :]:
+            left, capacity, model = self._keys[bucket]
+            if self._members[bucket] and request.gpu_model in (None, model):
+                counts = request.load(waiting, left)
+                if any(counts):
+                    after = request.after(counts, left)
+                    share = sum(a / most for a, most in zip(after, capacity, strict=True) if most)
+                    heappush(ranking.heap, (-sum(counts), share, bucket, counts))
+                    self._ranked += 1
+        ranking.seen = len(self._filled)
+        if self._ranked > MOST_RANKED:
+            self._rankings, self._ranked = {}, 0
+        while ranking.heap and not self._members[ranking.heap[0][2]]:
+            heappop(ranking.heap)
+        return ranking.heap[0][2:] if ranking.heap else None
+
+
+class BestFit(PlaceInOrder):
     """Place jobs that must be placed first, then by value and size.
 
     A job goes on the single server that it fills best; if no server holds it whole, it fills the servers
@@ -20,98 +105,11 @@ class BestFit(Solver):
     """
 
     name = "best-fit"
-    kinds = ("consolidation",)
     what = "jobs by size, each on the servers that it fills best (Tiresias)"
+    room = Buckets
 
-    def solve(self, formulation: Formulation[Any, Any], options: SolveOptions, clock: Clock) -> Outcome:
-        """Place one job after the other; nothing is moved again."""
-        del options
-        assert isinstance(formulation, ConsolidationFormulation)
-        left = {name: dict(server.available) for name, server in formulation.servers.items()}
-        order = sorted(
-            formulation.instance.jobs, key=lambda job: (not job.must_place, -job.worth, -_size(job))
-        )
-        placed: dict[str, JobPlacement] = {}
-        for job in order:
-            if clock.expired:
-                break
-            tasks = _place(formulation, job, left)
-            if tasks is not None:
-                placed[job.name] = formulation.placement(job, tasks)
-                _take(job, tasks, left)
-            elif job.must_place:
-                return Outcome(
-                    message=f"best fit: no room is left for job {job.name!r}, which must be placed"
-                )
-        plan = [placed.get(j.name, JobPlacement(job=j.name, placed=False)) for j in formulation.instance.jobs]
-        if any(job.must_place and job.name not in placed for job in order):
-            return Outcome(limit="time")
-        return Outcome(plan, limit="time" if clock.expired else "none")
-
-
-def _size(job: PlacementJob) -> int:
-    return sum(group.tasks for group in job.task_groups)
-
-
-def _take(job: PlacementJob, tasks: Placement, left: dict[str, dict[str, float]]) -> None:
-    for group in job.task_groups:
-        for server, count in tasks.get(group.name, {}).items():
-            for resource, amount in group.demand.items():
-                left[server][resource] = left[server].get(resource, 0.0) - count * amount
-
-
-def _place(
-    formulation: ConsolidationFormulation, job: PlacementJob, left: dict[str, dict[str, float]]
-) -> Placement | None:
-    """Return where the job goes, None if it has to wait."""
-    fewest = formulation.fewest(job)
-    if fewest is None:
-        return None
-    servers = formulation.eligible(job)
-    capacity = {server.name: server.capacity for server in servers}
-    room = {server.name: dict(left[server.name]) for server in servers}
-    tasks: Placement = {group.name: {} for group in job.task_groups}
-    waiting = {group.name: group.tasks for group in job.task_groups}
-    while any(waiting.values()):
-        loads = {
-            name: _load(job.task_groups, waiting, amounts, capacity[name]) for name, amounts in room.items()
-        }
-        most = max((sum(load.values()) for load in loads.values()), default=0)
-        if most == 0:
-            return None
-        best = min(
-            (name for name in loads if sum(loads[name].values()) == most),
-            key=lambda name: (_room_after(job.task_groups, loads[name], room[name], capacity[name]), name),
-        )
-        for group, count in loads[best].items():
-            if count:
-                tasks[group][best] = tasks[group].get(best, 0) + count
-                waiting[group] -= count
-        del room[best]
-    used = {server for placed in tasks.values() for server in placed}
-    too_many = formulation.instance.spread_of(job) == "required" and len(used) > fewest
-    return None if too_many else tasks
-
-
-def _load(
-    groups: tuple[Group, ...], waiting: dict[str, int], free: dict[str, float], capacity: dict[str, float]
-) -> dict[str, int]:
-    """Return how many waiting tasks of each group go on a server, group after group."""
-    slack = {name: amount + TOLERANCE * capacity.get(name, 0.0) / 4 for name, amount in free.items()}
-    load = {}
-    for group in groups:
-        load[group.name] = max(0, tasks_that_fit(slack, group.demand, waiting[group.name]))
-        for resource, amount in group.demand.items():
-            slack[resource] = slack.get(resource, 0.0) - load[group.name] * amount
-    return load
-
-
-def _room_after(
-    groups: tuple[Group, ...], load: dict[str, int], free: dict[str, float], capacity: dict[str, float]
-) -> float:
-    """Return the share of its capacity that the server would have left, summed over its resources."""
-    after = dict(free)
-    for group in groups:
-        for resource, amount in group.demand.items():
-            after[resource] = after.get(resource, 0.0) - load[group.name] * amount
-    return sum(amount / capacity[name] for name, amount in after.items() if capacity.get(name))
+    def sizes(self, formulation: ConsolidationFormulation) -> list[tuple[float, ...]]:
+        """Return value and tasks of each job."""
+        return [
+            (job.worth, sum(group.tasks for group in job.task_groups)) for job in formulation.instance.jobs
+        ]

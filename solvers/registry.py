@@ -21,9 +21,11 @@ def all_solvers() -> tuple[Solver, ...]:
     from .backends import BACKENDS
     from .bayesian import Bayesian
     from .best_fit import BestFit
+    from .consolidate_or_wait import ConsolidateOrWait
     from .consolidation_brute_force import ConsolidationBruteForce
     from .consolidation_cp_sat import ConsolidationCpSat
     from .consolidation_exact import ConsolidationExact
+    from .first_fit import FirstFit
     from .genetic import Genetic
     from .greedy import Greedy
     from .marginal_gain import MarginalGain
@@ -55,6 +57,8 @@ def all_solvers() -> tuple[Solver, ...]:
         Reinforce("lstm"),
         Reinforce("rnn"),
         BestFit(),
+        FirstFit(),
+        ConsolidateOrWait(),
         AllocationBruteForce(),
         StagingBruteForce(),
         ConsolidationBruteForce(),
