@@ -62,6 +62,15 @@ def test_rows_that_are_alike_are_one_instance(tmp_path: Path, ending: str) -> No
     assert outcome(path, ENDLESS) == ([], sha256, False)
 
 
+def one_type_a_column(rows: list[dict[str, Any]]) -> None:
+    """Turn columns that hold texts or truth values beside other cells into columns of text."""
+    for column in {name for row in rows for name in row}:
+        kinds = {type(row[column]) for row in rows if row.get(column) is not None}
+        if len(kinds) > 1 and kinds != {int, float}:
+            for row in rows:
+                row[column] = None if row.get(column) is None else str(row[column])
+
+
 CELLS = [None, "", 1, 0, 2.5, -1, 1e99, "x0", "x1", "gpu", "required", "from_skew", "true", True, "a" * 300]
 COLUMNS = ["name", "count", "capacity.gpu", "free.gpu", "free.tpu", "rack", "gpu_model", "traffic_gbit_per_s"]
 COLUMNS += ["tasks", "task_demand.gpu", "task_demand.tpu", "value", "must_place", "spread", "skew", "current"]
@@ -85,10 +94,7 @@ def test_any_cells_are_judged_alike(
     for jobs, row, column, cell in changes:
         listed[jobs][row][column] = cell
     for rows in listed if ending == "parquet" else ():
-        for column in {name for row in rows for name in row}:  # a column of Parquet has one type
-            if any(isinstance(row.get(column), str) for row in rows):
-                for row in rows:
-                    row[column] = None if row.get(column) is None else str(row[column])
+        one_type_a_column(rows)
     path = put(tmp_path, ending, *listed)
     assert outcome(path, 1)[:2] == outcome(path, ENDLESS)[:2]
 
