@@ -152,6 +152,8 @@ class Classes:
         For each pool the amounts that tasks may take together on some server of it; shape (N, R), sorted.
     at_home
         For each home kind the jobs that are on a server now: positions of servers and of jobs.
+    base
+        For each home kind the kind of the job's other pieces, and the row among its slots for each of ours.
     running
         Tasks of all jobs that are somewhere now.
     """
@@ -163,6 +165,7 @@ class Classes:
     servers: tuple[ServerClass, ...]
     loads: dict[str | None, Ints]
     at_home: dict[int, dict[int, list[int]]]
+    base: dict[int, tuple[int, Ints]]
     running: int
 
     def kinds_of(self, pool: str | None) -> list[int]:
@@ -397,13 +400,23 @@ def classes_of(formulation: ConsolidationFormulation) -> Classes:
         loads[pool] = _loads(demands, by_demand, free)
         servers += _server_classes(pool, by_free, loads[pool], not all(map(any, demands)))
     slots = []
+    largest: dict[str | None, Ints] = {}
     for kind, count in zip(kinds, tasks, strict=True):
-        able = [s.free for s in servers if kind.gpu_model in (None, s.pool)]
-        largest = _maximal(np.array(able or [(0,) * len(builder.resources)], dtype=np.int64), 10**6)
-        slots.append(_holdable(kind, count, largest))
+        if kind.gpu_model not in largest:
+            able = {s.free for s in servers if kind.gpu_model in (None, s.pool)}
+            free = np.array(sorted(able) or [(0,) * len(builder.resources)], dtype=np.int64)
+            largest[kind.gpu_model] = _maximal(free, 10**6)
+        slots.append(_holdable(kind, count, largest[kind.gpu_model]))
     pieces = tuple(held if k in cut else held[:1] for k, held in enumerate(slots))
+    base = {}
+    for job in jobs:
+        for home in job.homes:
+            kind = job.parts[home.part].kind
+            place = {tuple(row): i for i, row in enumerate(slots[kind].tolist())}
+            rows = [place[tuple(row)] for row in slots[home.kind].tolist()]
+            base[home.kind] = kind, np.array(rows, dtype=np.int64)
     running = sum(sum(g.current.values()) for job in formulation.instance.jobs for g in job.task_groups)
-    return Classes(kinds, pieces, tuple(slots), jobs, tuple(servers), loads, builder.at_home, running)
+    return Classes(kinds, pieces, tuple(slots), jobs, tuple(servers), loads, builder.at_home, base, running)
 
 
 def _server_classes(

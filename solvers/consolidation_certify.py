@@ -7,6 +7,7 @@ from ..instances.errors import TooLargeError
 from .base import Clock, Outcome
 from .consolidation_exact import certified_goals, infeasibility
 from .consolidation_master import Master
+from .consolidation_read_in import read_in
 from .options import SolveOptions
 
 PATIENCE_S = 10.0
@@ -25,6 +26,7 @@ def certify(formulation: ConsolidationFormulation, outcome: Outcome, clock: Cloc
         goals = infeasibility(master, options, patience)
     elif outcome.plan is not None and not formulation.violations(outcome.plan):
         values = formulation.evaluate(outcome.plan)
+        read_in(formulation, master, outcome.plan)
         goals = certified_goals(formulation, master, values, options, patience)
     else:
         return

@@ -20,6 +20,8 @@ from .consolidation_pricing import Floats
 
 MOST_CUTS = 400
 """Cuts of a job class that are listed from the start; more come as prices ask for them."""
+MOST_AT_ONCE = 4
+"""Cuts of a job class that are added for the same prices."""
 MOST_STEPS = 50_000
 """Steps of the search for cuts of one job class."""
 MOST_SELECTIONS = 5_000
@@ -54,7 +56,7 @@ class CutPricing:
     def __init__(self, classes: Classes, prices: Sequence[Floats], worth: float) -> None:
         self.classes, self.prices, self.worth = classes, prices, worth
 
-    def of_loose(self, job: JobClass) -> PricedCut:
+    def of_loose(self, job: JobClass, below: float) -> list[PricedCut]:
         """Return which tasks of a loose job stay at home; the others are pieces of their own."""
         cost = sum(float(self.prices[part.kind][0]) * part.tasks[0] for part in job.parts)
         stay = []
@@ -71,15 +73,15 @@ class CutPricing:
                 if more[i] < 0:
                     stay.append((number, i))
                     cost += float(more[i])
-        return PricedCut((), tuple(stay), cost)
+        return [PricedCut((), tuple(stay), cost)] if cost < below else []
 
     @staticmethod
     def _kept(kept: tuple[int, ...], counts: Ints) -> Ints:
         stays: Ints = np.minimum(counts, np.array(kept)).sum(axis=1)
         return stays
 
-    def best(self, job: JobClass, by_servers: Floats) -> PricedCut | None:
-        """Return the cut of another job that costs least, None if there is none.
+    def best(self, job: JobClass, by_servers: Floats, below: float) -> list[PricedCut]:
+        """Return the cuts of another job that cost least and below a limit; they differ in who stays.
 
         Parameters
         ----------
@@ -88,16 +90,19 @@ class CutPricing:
         """
         pieces = self.classes.pieces[job.parts[0].kind]
         layers, chosen = self._layers(job, len(by_servers))
-        best: PricedCut | None = None
+        found: list[tuple[float, Stay, int, tuple[int, ...]]] = []
         for (homes, held), (cost, stay) in self._at_home(job).items():
             rest = tuple(t - h for t, h in zip(job.parts[0].tasks, held, strict=True))
             for others in range(len(by_servers) - homes + 1):
-                if homes + others == 0:
-                    continue
-                whole = cost + float(layers[others][rest]) + float(by_servers[homes + others - 1])
-                if math.isfinite(whole) and (best is None or whole < best.cost - 1e-12):
-                    best = PricedCut(_traced(chosen[:others], rest, pieces), stay, whole)
-        return best
+                if homes + others > 0:
+                    whole = cost + float(layers[others][rest]) + float(by_servers[homes + others - 1])
+                    if whole < below:
+                        found.append((whole, stay, others, rest))
+        found.sort()
+        return [
+            PricedCut(_traced(chosen[:others], rest, pieces), stay, whole)
+            for whole, stay, others, rest in found[:MOST_AT_ONCE]
+        ]
 
     def _layers(self, job: JobClass, most: int) -> tuple[list[Floats], list[NDArray[np.int32]]]:
         """Return the least price of tasks in 0, 1, 2, … pieces, and the last piece of 1, 2, …."""
@@ -128,9 +133,13 @@ class CutPricing:
         for number, home in enumerate(job.homes):
             counts = self.classes.pieces[home.kind]
             cost = self.prices[home.kind] - self.worth * self._kept(home.kept, counts)
-            options = list(enumerate(zip(counts.tolist(), cost.tolist(), strict=True)))
+            kind, rows = self.classes.base[home.kind]
+            elsewhere = self.prices[kind][rows]
+            options = [
+                (i, counts[i].tolist(), float(cost[i])) for i in np.flatnonzero(cost < elsewhere).tolist()
+            ]
             for (homes, held), (price, stay) in list(found.items()):
-                for i, (row, more) in options:
+                for i, row, more in options:
                     together = tuple(h + c for h, c in zip(held, row, strict=True))
                     if all(map(int.__le__, together, tasks)):
                         key = homes + 1, together

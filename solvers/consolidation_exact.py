@@ -25,16 +25,19 @@ from .base import Clock, Outcome, Solver
 from .best_fit import BestFit
 from .consolidation_master import Master, Prices
 from .consolidation_program import Program, Relaxed, Whole
+from .consolidation_read_in import read_in
 from .consolidation_write_back import WriteBack
 from .options import SolveOptions
 from .result import Limit
 
 log = logging.getLogger("clusterplan")
 
+CLOSE = 1e-9
+"""Values this close, relatively, are the same."""
+SHARE = 0.5
+"""Of the time that is left, for one step."""
 PATIENCE_S = 10.0
 """Seconds for a first plan one job after the other."""
-ROUNDING = 1e-5
-"""How far the linear relaxation may be off, in steps of the goal."""
 
 
 @dataclass
@@ -47,12 +50,15 @@ class _Progress:
         Of each objective that was looked at, in its own terms.
     goals
         Prices of each goal, for the certificate.
+    read_in
+        Whether the plan is not one of the class model.
     """
 
     plan: Sequence[JobPlacement] | None = None
     bounds: list[float | None] = field(default_factory=list)
     goals: list[dict[str, Any]] = field(default_factory=list)
     infeasible: bool = False
+    read_in: bool = False
     limit: Limit = "none"
     notes: list[str] = field(default_factory=list)
 
@@ -72,12 +78,15 @@ class ConsolidationExact(Solver):
         progress = _Progress()
         if options.warm_start is not None:
             progress.plan = formulation.parse_plan(options.warm_start)
+            progress.read_in = True
         run = _Run(formulation, options, clock, progress)
         build_s = run.by_classes()
         run.by_size()
         if not progress.infeasible:
             run.by_names()
             run.certify()
+            if len(run.proven()) == len(formulation.objectives):
+                progress.limit = "none"
         outcome = Outcome(
             None if progress.infeasible else progress.plan,
             progress.bounds,
@@ -111,6 +120,8 @@ class _Run:
         progress, formulation = self.progress, self.formulation
         try:
             master = self.master = Master(formulation.classes)
+            if progress.plan is not None:
+                read_in(formulation, master, progress.plan)
         except TooLargeError as error:
             progress.notes.append(f"without classes: {error}")
             return self.clock.elapsed_s
@@ -141,17 +152,22 @@ class _Run:
             plan = BestFit().solve(self.formulation, SolveOptions(), patience).plan
             if plan is not None:
                 self._offer(plan)
+                self.progress.read_in = True
                 self.progress.notes.append("a first plan by best-fit")
 
     def _settle(self, program: Program, goal: str, start: Whole | None) -> Whole | None:
         """Bound a goal and reach the bound; return the solution, or None where there is no time for one."""
         master, progress = program.master, self.progress
+        program.clock = self._share()
         relaxed = program.relax(goal)
-        bound = math.ceil(relaxed.value - ROUNDING) if relaxed.complete else -math.inf
+        bound = master.rounded(goal, relaxed.bound)
         if goal == MUST_PLACE and relaxed.prices is not None and bound > 0:
             progress.goals = [_certified(master, goal, relaxed.prices)]
             progress.infeasible = True
             return None
+        if goal != MUST_PLACE and relaxed.prices is not None:
+            progress.goals.append(_certified(master, goal, relaxed.prices))
+        program.clock = self._share()
         whole, limit = program.whole(goal, bound, start)
         if whole is not None and relaxed.prices is not None and limit == "none":
             whole, bound, limit = self._close(program, goal, relaxed, bound, whole)
@@ -166,16 +182,21 @@ class _Run:
         program.levels[goal] = value
         return whole
 
+    def _share(self) -> Clock:
+        """Return the time that one step may take, so that some is left for the others."""
+        left = self.clock.remaining_s
+        return Clock(None if left is None else SHARE * left)
+
     def _close(
         self, program: Program, goal: str, relaxed: Relaxed, bound: float, whole: Whole
     ) -> tuple[Whole, float, Limit]:
         """Where whole numbers did not reach the bound, add every column that a better solution may use."""
         master = program.master
         value = master.counted(goal, whole)
-        while value > bound and not self.clock.expired:
+        while value > bound + CLOSE * abs(value) and not self.clock.expired:
             assert relaxed.prices is not None
-            step = 1.0 if math.isfinite(bound) and float(value).is_integer() else 0.0
-            if not master.complete(goal, relaxed.prices, value - step - relaxed.value):
+            step = 1.0 if master.whole[goal] else 0.0
+            if not master.complete(goal, relaxed.prices, value - step - relaxed.bound):
                 break
             better, limit = program.whole(goal, bound, None, most=value - step)
             if limit != "none":
@@ -197,7 +218,7 @@ class _Run:
     def by_names(self) -> None:
         """Go on with named servers from the first objective that is not proven."""
         progress, formulation = self.progress, self.formulation
-        settled = self._proven()
+        settled = self.proven()
         if len(settled) == len(formulation.objectives) or self.clock.expired:
             return
         name = formulation.objectives[len(settled)].name
@@ -211,13 +232,14 @@ class _Run:
         progress.infeasible = found.infeasible
         if found.plan is not None and not formulation.violations(found.plan):
             self._offer(found.plan)
+            progress.read_in = True
             both = itertools.zip_longest(progress.bounds, found.bounds)
             progress.bounds = [
                 objective.tighter(known, more)
                 for objective, (known, more) in zip(formulation.objectives, both, strict=False)
             ]
 
-    def _proven(self) -> list[float]:
+    def proven(self) -> list[float]:
         """Return the values of the first objectives of the plan, as far as bounds prove them."""
         plan, formulation = self.progress.plan, self.formulation
         if plan is None:
@@ -233,11 +255,14 @@ class _Run:
         return proven
 
     def certify(self) -> None:
-        """Find prices for every objective that has any."""
-        if self.master is not None and self.progress.plan is not None:
-            values = self.formulation.evaluate(self.progress.plan)
-            self.progress.goals = certified_goals(
-                self.formulation, self.master, values, self.options, self.clock
+        """Find prices for every objective that has any and none yet."""
+        progress = self.progress
+        if self.master is not None and progress.plan is not None:
+            if progress.read_in:
+                read_in(self.formulation, self.master, progress.plan)
+            values = self.formulation.evaluate(progress.plan)
+            progress.goals = certified_goals(
+                self.formulation, self.master, values, self.options, self.clock, progress.goals
             )
 
 
@@ -247,26 +272,34 @@ def certified_goals(
     values: Sequence[float],
     options: SolveOptions,
     clock: Clock,
+    known: Sequence[dict[str, Any]] = (),
 ) -> list[dict[str, Any]]:
-    """Return prices for every objective that has any, with what a plan reaches in the earlier ones kept."""
-    goals: list[dict[str, Any]] = []
+    """Return prices for every objective that has any, with what a plan reaches in the earlier ones kept.
+
+    Parameters
+    ----------
+    known
+        Prices that there are already.
+    """
+    goals = {goal["objective"]: goal for goal in known}
     program = Program(master, options, clock)
     program.levels[MUST_PLACE] = 0.0
     for objective, value in zip(formulation.objectives, values, strict=True):
         if objective.name not in PRICED:
             continue
-        relaxed = program.relax(objective.name)
-        if relaxed.prices is not None:
-            goals.append(_certified(master, objective.name, relaxed.prices))
+        if objective.name not in goals and not clock.expired:
+            relaxed = program.relax(objective.name)
+            if relaxed.prices is not None:
+                goals[objective.name] = _certified(master, objective.name, relaxed.prices)
         least = (value - master.classes.offset(objective.name)) * (-1 if objective.sense == "max" else 1)
         program.levels[objective.name] = least / float(master.steps[objective.name])
-    return goals
+    return list(goals.values())
 
 
 def infeasibility(master: Master, options: SolveOptions, clock: Clock) -> list[dict[str, Any]]:
     """Return prices that prove that not all jobs that must be placed can be; nothing if there are none."""
     relaxed = Program(master, options, clock).relax(MUST_PLACE)
-    if relaxed.prices is None or relaxed.value < ROUNDING:
+    if relaxed.prices is None or master.rounded(MUST_PLACE, relaxed.bound) <= 0:
         return []
     return [_certified(master, MUST_PLACE, relaxed.prices)]
 

@@ -18,6 +18,7 @@ and the whole-number model over them is rich.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -29,13 +30,15 @@ from numpy.typing import NDArray
 from ..formulations.consolidation_certificate import MUST_PLACE, PRICED, quantum
 from ..formulations.consolidation_classes import Classes, JobClass
 from ..instances.errors import TooLargeError
-from .consolidation_cuts import Cut, CutPricing, Stay, first_cuts
+from .consolidation_cuts import MOST_AT_ONCE, Cut, CutPricing, Stay, first_cuts
 from .consolidation_pricing import Floats, Load, LoadPricing
 
 GOALS = (MUST_PLACE, *PRICED)
 MOST_SPLITS = 60_000
 MOST_LOADS = 20_000
 """Loads to look at for a complete model."""
+ROUNDING = 1e-5
+"""How far the linear relaxation may be off, in steps of the goal."""
 EPSILON = 1e-7
 """A column must improve on the prices by more than this, in steps of the objective."""
 
@@ -75,7 +78,9 @@ class Master:
 
     def __init__(self, classes: Classes) -> None:
         self.classes = classes
-        self.steps = {goal: quantum(classes, goal) or Fraction(1) for goal in GOALS}
+        quanta = {goal: quantum(classes, goal) for goal in GOALS}
+        self.steps = {goal: step or Fraction(1) for goal, step in quanta.items()}
+        self.whole = {goal: step is not None for goal, step in quanta.items()}
         sizes = [len(pieces) for pieces in classes.pieces]
         self.supply = np.concatenate([[0], np.cumsum(sizes)]).astype(int)
         count = int(self.supply[-1])
@@ -241,19 +246,37 @@ class Master:
         """Return what a solution counts in a goal, in steps."""
         return sum(c.counts.get(goal, 0.0) * n for c, n in zip(self.columns, values.tolist(), strict=False))
 
-    def improve(self, goal: str, prices: Prices) -> int:
-        """Add every load and cut that these prices ask for, one for each class; return how many."""
+    def rounded(self, goal: str, value: float) -> float:
+        """Return the least that a goal may be if no solution is below a value, both in steps."""
+        if self.whole[goal] and math.isfinite(value):
+            return math.ceil(value - ROUNDING)
+        return value - ROUNDING * max(1.0, abs(value)) * 1e-3
+
+    def improve(self, goal: str, prices: Prices) -> tuple[int, float]:
+        """Add loads and cuts that these prices ask for.
+
+        Returns
+        -------
+        added, beyond
+            How many are new, and by how much whole classes of these could be better than the relaxation:
+            its value less this is a bound.
+        """
         paid, weight = self._paid(prices), {goal: 1.0, **prices.earlier}
-        added = 0
+        added, beyond = 0, 0.0
         for pricing in self.pricing:
-            for number, most, load in pricing.best(paid):
-                if most > weight.get("servers", 0.0) + prices.servers[number] + EPSILON:
+            more: dict[int, float] = {}
+            for number, most, load in pricing.best(paid, MOST_AT_ONCE):
+                gain = most - weight.get("servers", 0.0) - float(prices.servers[number])
+                more[number] = max(more.get(number, 0.0), gain)
+                if gain > EPSILON:
                     added += self.add_load(number, load)
+            beyond += sum(gain * len(self.classes.servers[n].members) for n, gain in more.items())
         cuts = CutPricing(self.classes, prices.pieces, weight.get("migrations", 0.0))
         for c, job in enumerate(self.classes.jobs):
             if not job.loose or job.homes:
-                added += self._improve_cut(c, job, weight, prices, cuts)
-        return added
+                new, gain = self._improve_cut(c, job, weight, prices, cuts)
+                added, beyond = added + new, beyond + gain * len(job.members)
+        return added, beyond
 
     def complete(self, goal: str, prices: Prices, slack: float) -> bool:
         """Add every column that a solution may use whose value is at most `slack` above the relaxation.
@@ -281,11 +304,14 @@ class Master:
         for k, slots in enumerate(self.classes.slots):
             single = len(self.classes.pieces[k]) < len(slots)
             paid.append(slots[:, 0] * prices.pieces[k][0] if single else prices.pieces[k])
+        for home, (base, rows) in self.classes.base.items():
+            # What is paid no more than a piece of anybody's is not worth staying for.
+            paid[home] = np.where(paid[home] > paid[base][rows] + EPSILON / 2, paid[home], 0.0)
         return paid
 
     def _improve_cut(
         self, c: int, job: JobClass, weight: dict[str, float], prices: Prices, cuts: CutPricing
-    ) -> bool:
+    ) -> tuple[int, float]:
         servers = np.arange(1, job.most + 1)
         by_servers = np.zeros(job.most)
         if job.fewest is not None:
@@ -294,12 +320,12 @@ class Master:
             lost = np.array([float(x / self.steps["slowdown"]) for x in job.lost])
             by_servers += weight.get("slowdown", 0.0) * lost[np.minimum(servers, len(lost)) - 1]
         if job.loose and any(not len(self.classes.pieces[part.kind]) for part in job.parts):
-            return False
-        found = cuts.of_loose(job) if job.loose else cuts.best(job, by_servers)
-        if found is None:
-            return False
+            return 0, 0.0
         worth = weight.get("value", 0.0) * float(job.value / self.steps["value"])
-        return found.cost - worth < prices.jobs[c] - EPSILON and self.add_cut(c, found.cut, found.stay)
+        below = float(prices.jobs[c]) + worth
+        found = cuts.of_loose(job, below) if job.loose else cuts.best(job, by_servers, below)
+        added = sum(self.add_cut(c, p.cut, p.stay) for p in found if p.cost < below - EPSILON)
+        return added, max((below - priced.cost for priced in found), default=0.0)
 
 
 def _parted(place: dict[tuple[int, ...], int]) -> list[tuple[int, int, int]]:

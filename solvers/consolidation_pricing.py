@@ -61,29 +61,30 @@ class LoadPricing:
         found[~(enough & (self.keys[found] == wanted))] = -1
         return found.astype(np.int32)
 
-    def best(self, paid: Sequence[Floats]) -> list[tuple[int, float, Load]]:
+    def best(self, paid: Sequence[Floats], most: int = 1) -> list[tuple[int, float, Load]]:
         """Return for each class of servers its number, the most that is paid, and for which load.
 
         Parameters
         ----------
         paid
             For each kind of the instance what each of its slots is paid.
+        most
+            Loads for each class; they differ in who stays.
         """
         if not self.numbers:
             return []
         values, choices = self._values(paid)
         found = []
         for number, holds in zip(self.numbers, self.holds, strict=True):
-            best, stay, end = -np.inf, (), 0
-            if self.classes.servers[number].residents:
-                for free, (gain, load) in self._stays(number, paid).items():
-                    place = self._best_place(values[-1], (self.loads <= np.array(free)).all(axis=1))
-                    if gain + values[-1][place] > best:
-                        best, stay, end = gain + values[-1][place], load, place
-            else:
-                end = self._best_place(values[-1], holds)
-                best = values[-1][end]
-            found.append((number, float(best), (*stay, *self._trace(end, choices))))
+            ends: list[tuple[float, Load, int]] = []
+            for free, (gain, stay) in self._stays(number, paid).items():
+                fits = (self.loads <= np.array(free)).all(axis=1) if stay else holds
+                place = self._best_place(values[-1], fits)
+                ends.append((gain + float(values[-1][place]), stay, place))
+            ends.sort(reverse=True)
+            found += [
+                (number, total, (*stay, *self._trace(end, choices))) for total, stay, end in ends[:most]
+            ]
         return found
 
     @staticmethod
@@ -95,12 +96,16 @@ class LoadPricing:
         server = self.classes.servers[number]
         found: dict[tuple[int, ...], tuple[float, Load]] = {server.free: (0.0, ())}
         for k in server.residents:
+            useful = np.flatnonzero(paid[k] > 0).tolist()
+            if not useful:
+                continue
             weights = self.classes.weights(k, self.classes.slots[k]).tolist()
             for free, (gain, load) in list(found.items()):
-                for slot, (weight, more) in enumerate(zip(weights, paid[k].tolist(), strict=True)):
-                    rest = tuple(f - w for f, w in zip(free, weight, strict=True))
-                    if more > 0 and min(rest) >= 0 and gain + more > found.get(rest, (-1.0, ()))[0]:
-                        found[rest] = gain + more, (*load, (k, slot))
+                for slot in useful:
+                    rest = tuple(f - w for f, w in zip(free, weights[slot], strict=True))
+                    total = gain + float(paid[k][slot])
+                    if min(rest) >= 0 and total > found.get(rest, (-1.0, ()))[0]:
+                        found[rest] = total, (*load, (k, slot))
             if len(found) > MOST_SELECTIONS:
                 raise TooLargeError("a server has too many residents for exact classes")
         return found

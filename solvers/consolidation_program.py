@@ -26,15 +26,14 @@ class Relaxed:
 
     Attributes
     ----------
-    value
-        In steps of the goal; infinite if there is no solution.
-    complete
-        Whether no column would improve it, so that the value is a bound.
+    bound
+        No solution is below this, in steps of the goal.
+    prices
+        Those that prove it; None if there was no time for any.
     """
 
-    value: float
+    bound: float
     prices: Prices | None
-    complete: bool
 
 
 class Program:
@@ -60,7 +59,7 @@ class Program:
             highs.setOptionValue(key, value)
         master = self.master
         if not master.columns:  # nothing fits anywhere, and nothing must
-            return Relaxed(0.0, _no_prices(master), complete=True)
+            return Relaxed(0.0, _no_prices(master))
         low, high = master.limits()
         settled = list(self.levels)
         low = np.concatenate([low, np.full(len(settled), -np.inf)])
@@ -68,7 +67,7 @@ class Program:
         nothing = np.zeros(0, dtype=np.int32)
         highs.addRows(len(low), low, high, 0, nothing, nothing, np.zeros(0))
         given = 0
-        result = Relaxed(math.inf, None, complete=False)
+        best = Relaxed(-math.inf, None)
         for _ in range(MOST_ROUNDS):
             self._pass_columns(highs, master.columns[given:], goal, settled)
             given = len(master.columns)
@@ -77,18 +76,19 @@ class Program:
             highs.run()
             status, kinds = highs.getModelStatus(), highspy.HighsModelStatus
             if status != kinds.kOptimal:
-                if status in (kinds.kTimeLimit, kinds.kInterrupt):
-                    return Relaxed(result.value, result.prices, complete=False)
-                if status in (kinds.kInfeasible, kinds.kUnboundedOrInfeasible):
-                    return Relaxed(math.inf, None, complete=False)
+                if status in (kinds.kTimeLimit, kinds.kInterrupt, kinds.kInfeasible):
+                    return best  # infeasible only where the columns there are do not reach earlier levels
                 raise BackendError(f"HiGHS stopped with status {highs.modelStatusToString(status)!r}")
             prices = self._prices(highs, settled)
-            result = Relaxed(highs.getInfo().objective_function_value, prices, complete=False)
+            value = highs.getInfo().objective_function_value
+            added, beyond = master.improve(goal, prices)
+            if value - beyond > best.bound:
+                best = Relaxed(value - beyond, prices)
+            if not added or master.rounded(goal, best.bound) >= master.rounded(goal, value):
+                return best
             if self.clock.expired:
-                return result
-            if not master.improve(goal, prices):
-                return Relaxed(result.value, prices, complete=True)
-        return result
+                return best
+        return best
 
     def _pass_columns(self, highs: object, columns: list[Column], goal: str, settled: list[str]) -> None:
         count = len(columns)
