@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -34,8 +34,14 @@ from ..instances.consolidation import ONLY_GROUP, ConsolidationInstance, Placeme
 from ..instances.errors import TooLargeError
 from ..instances.fields import Flag, Model, Name, PositiveCount, Text
 from .base import Diagnosis, Formulation, Objective, Sense, Violation, within
-from .consolidation_certificate import MUST_PLACE, price_bounds, read_certificate
-from .consolidation_classes import Classes, classes_of
+from .consolidation_certificate import (
+    MUST_PLACE,
+    price_bounds,
+    read_certificate,
+    worth_of_servers,
+)
+from .consolidation_class_builder import classes_of
+from .consolidation_classes import Classes
 from .fewest_servers import Shapes, fewest_servers, shape_of
 from .textbook import TextbookModel
 
@@ -356,6 +362,19 @@ class ConsolidationFormulation(Formulation[ConsolidationInstance, JobPlacement])
         except TooLargeError as error:
             return str(error)
         return found if isinstance(found, str) else None
+
+    def prices(self, certificate: Any, plan: Sequence[JobPlacement]) -> dict[str, float] | None:
+        """Return what one more empty server of each shape adds to the value at most."""
+        if certificate is None:
+            return None
+        return worth_of_servers(self, certificate, self.evaluate(plan)[0]) or None
+
+    def advice(self, prices: Mapping[str, float], value: float) -> str | None:
+        """Return which server would add most to the value."""
+        name = max(prices, key=lambda name: prices[name])
+        if prices[name] <= 0:
+            return "no further server of a shape that is there would add to the value"
+        return f"one more {name} would add at most {prices[name]:g} to the value of {value:g}"
 
     def _least_slowdown(self) -> float:
         return math.fsum(

@@ -126,7 +126,9 @@ def price_bounds(
             if values is None and goal.multipliers:
                 continue
             used = [name for name in earlier if name in goal.multipliers]
-            levels = {name: _level(classes, name, (values or ())[names.index(name)]) for name in used}
+            levels: dict[str, Fraction] = {
+                name: _level(classes, name, (values or ())[names.index(name)]) for name in used
+            }
             bound = _bound(classes, goal, levels)
             if bound is not None:
                 found[goal.objective] = bound
@@ -148,3 +150,47 @@ def _bound(classes: Classes, goal: CertifiedGoal, levels: dict[str, Fraction]) -
     if step is not None:
         least = math.ceil(least / step) * step
     return float(-least if goal.objective == "value" else least + classes.offset(goal.objective))
+
+
+MOST_SHAPES = 20
+"""Shapes of servers that get a price."""
+
+
+def worth_of_servers(formulation: ConsolidationFormulation, data: Any, value: float) -> dict[str, float]:
+    """Return for each shape of server, of which one is empty, what one more of it adds to the value at most.
+
+    What a server is paid bounds what it adds; what is open between the bound and the plan's value counts too.
+
+    Parameters
+    ----------
+    value
+        Of the plan; it has to be the first objective.
+    """
+    try:
+        classes = formulation.classes
+        certificate = read_certificate(classes, data)
+        if isinstance(certificate, str) or formulation.instance.objectives[0] != "value":
+            return {}
+        goal = next((goal for goal in certificate.goals if goal.objective == "value"), None)
+        if goal is None:
+            return {}
+        bound = PriceBound(classes, goal.prices, {"value": Fraction(1)}, missing=False)
+        least, paid = bound.value(), bound.loads()
+    except TooLargeError:
+        return {}
+    if least is None:
+        return {}
+    step, open_ = quantum(classes, "value"), -least - exact(value)
+    found: dict[str, float] = {}
+    servers = list(formulation.servers.values())
+    for server, most in zip(classes.servers, paid, strict=True):
+        empty = next(
+            (servers[n] for n in server.members if servers[n].available == servers[n].capacity), None
+        )
+        if empty is not None and not server.residents and len(found) < MOST_SHAPES:
+            worth = Fraction(most, bound.scale) + open_
+            rounded = math.floor(worth / step) * step if step is not None else worth
+            model = "" if empty.gpu_model is None else f" ({empty.gpu_model})"
+            amounts = ", ".join(f"{amount:g} {name}" for name, amount in empty.capacity.items())
+            found[f"empty server of {amounts}{model}"] = float(rounded)
+    return found

@@ -108,6 +108,9 @@ class Reasons:
         left = self.left(job.gpu_model)
         for group in job.task_groups:
             now = room(left, group)
+            if now == 0:
+                what = f"no server has room for any of its {group.tasks} {group.name}"
+                return f"waits: beside the placed jobs {what}"
             if now < group.tasks:
                 return f"waits: beside the placed jobs only {now} of its {group.tasks} {group.name} fit"
         needed, fewest = fewest_servers(job.task_groups, left), self.formulation.fewest(job)
@@ -135,15 +138,15 @@ class Reasons:
                     for resource, amount in group.demand.items():
                         taken[server][resource] += count * amount
         found: dict[str | None, Counter[tuple[tuple[str, float], ...]]] = defaultdict(Counter)
-        for name, server in formulation.servers.items():
+        for name, there in formulation.servers.items():
             less = taken.get(name)
-            amounts = server.available
+            amounts = there.available
             if less is not None:
                 # Rounding may leave a little less than nothing, or than what would just fit.
                 slack = {r: 1e-9 * amount for r, amount in amounts.items()}
                 amounts = {r: max(0.0, a - less.get(r, 0.0) + slack[r]) for r, a in amounts.items()}
             shape = shape_of(amounts)
             found[None][shape] += 1
-            if server.gpu_model is not None:
-                found[server.gpu_model][shape] += 1
+            if there.gpu_model is not None:
+                found[there.gpu_model][shape] += 1
         return dict(found)

@@ -244,7 +244,9 @@ class Master:
 
     def counted(self, goal: str, values: NDArray[np.int64]) -> float:
         """Return what a solution counts in a goal, in steps."""
-        return sum(c.counts.get(goal, 0.0) * n for c, n in zip(self.columns, values.tolist(), strict=False))
+        return math.fsum(
+            c.counts.get(goal, 0.0) * n for c, n in zip(self.columns, values.tolist(), strict=False)
+        )
 
     def rounded(self, goal: str, value: float) -> float:
         """Return the least that a goal may be if no solution is below a value, both in steps."""

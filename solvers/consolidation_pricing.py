@@ -78,7 +78,7 @@ class LoadPricing:
         for number, holds in zip(self.numbers, self.holds, strict=True):
             ends: list[tuple[float, Load, int]] = []
             for free, (gain, stay) in self._stays(number, paid).items():
-                fits = (self.loads <= np.array(free)).all(axis=1) if stay else holds
+                fits = np.asarray((self.loads <= np.array(free)).all(axis=1)) if stay else holds
                 place = self._best_place(values[-1], fits)
                 ends.append((gain + float(values[-1][place]), stay, place))
             ends.sort(reverse=True)

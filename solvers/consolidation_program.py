@@ -103,7 +103,7 @@ class Program:
         self, columns: list[Column], settled: list[str]
     ) -> tuple[NDArray[np.int32], NDArray[np.int32], Floats]:
         """Return the columns in compressed form, with rows of the settled goals below the others."""
-        starts, rows, values = [0], [], []
+        starts, rows, values = [0], list[int](), list[float]()
         for column in columns:
             rows += column.rows
             values += column.coefficients

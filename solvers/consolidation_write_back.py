@@ -51,14 +51,14 @@ class WriteBack:
         self._loose(loose)
         names = list(formulation.servers)
         plan = []
-        for position, job in enumerate(formulation.instance.jobs):
-            groups = job.task_groups
+        for position, asked in enumerate(formulation.instance.jobs):
+            groups = asked.task_groups
             tasks = self.tasks.get(position, {})
             named = {
                 groups[g].name: {names[n]: count for n, count in sorted(placed.items())}
                 for g, placed in sorted(tasks.items())
             }
-            plan.append(formulation.placement(job, named))
+            plan.append(formulation.placement(asked, named))
         return plan
 
     def _put(self, job: int, tasks: Any, server: int) -> None:

@@ -12,7 +12,7 @@ from clusterplan.solvers.options import SolveOptions
 from clusterplan.solvers.registry import find_solver, solvers_for
 from clusterplan.solvers.run import solve_with
 
-INSTANCES = {"allocation": 500, "staging": 200, "consolidation": 200}
+INSTANCES = {"allocation": 500, "staging": 200, "consolidation": 500}
 BATCH = 100
 PARTIAL = ("minlp", "geometric")
 """Methods that refuse what they do not cover."""

@@ -129,7 +129,7 @@ def test_who_waits_and_why() -> None:
     result = clusterplan.solve(made)
     assert result.status == "optimal"
     reasons = {entry.model_dump()["job"]: entry.model_dump()["reason"] for entry in result.plan or ()}
-    assert "needs 3 gpu; the largest eligible server has 2" in reasons["big"]
+    assert "needs 3 gpu; the largest server has 2 (2 gpu)" in reasons["big"]
     assert "hold 6 of its 9 tasks" in reasons["all"]
     assert "must run on a single server" in reasons["tight"]
     assert "GPU model 'h100'" in reasons["other"]
