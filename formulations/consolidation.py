@@ -26,6 +26,7 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -41,7 +42,7 @@ from .consolidation_certificate import (
     worth_of_servers,
 )
 from .consolidation_class_builder import classes_of
-from .consolidation_classes import Classes
+from .consolidation_classes import Classes, exact
 from .fewest_servers import Shapes, fewest_servers, shape_of
 from .textbook import TextbookModel
 
@@ -103,6 +104,7 @@ class ConsolidationFormulation(Formulation[ConsolidationInstance, JobPlacement])
         self._fewest: dict[object, int | None] = {}
         self._eligible: dict[str | None, list[Server]] = {}
         self._shapes: dict[tuple[str | None, bool], Shapes] = {}
+        self._classes: Classes | TooLargeError | None = None
 
     @cached_property
     def objectives(self) -> tuple[Objective, ...]:
@@ -172,10 +174,17 @@ class ConsolidationFormulation(Formulation[ConsolidationInstance, JobPlacement])
             return position
         return tuple(map(tuple, now.values()))
 
-    @cached_property
+    @property
     def classes(self) -> Classes:
         """Servers and jobs in classes; raises TooLargeError where they are too diverse."""
-        return classes_of(self)
+        if self._classes is None:
+            try:
+                self._classes = classes_of(self)
+            except TooLargeError as error:
+                self._classes = error
+        if isinstance(self._classes, TooLargeError):
+            raise self._classes
+        return self._classes
 
     def rack_of(self, server: str) -> str:
         """Return the rack of a server; one without a rack is a rack of its own."""
@@ -301,8 +310,14 @@ class ConsolidationFormulation(Formulation[ConsolidationInstance, JobPlacement])
         return float(moved)
 
     def _slowdown(self, plan: Sequence[JobPlacement]) -> float:
-        return math.fsum(
-            job.worth * (1 - job.relative_speed(len(entry.used_servers))) for job, entry in self._placed(plan)
+        # In fractions, for what is won and lost may cancel to nothing.
+        counts = Counter(
+            (job.worth, job.relative_speed(len(entry.used_servers)))
+            for job, entry in self._placed(plan)
+            if job.speed_by_servers
+        )
+        return float(
+            sum((n * exact(w) * (1 - exact(speed)) for (w, speed), n in counts.items()), Fraction(0))
         )
 
     def _traffic(self, plan: Sequence[JobPlacement]) -> float:
@@ -347,7 +362,7 @@ class ConsolidationFormulation(Formulation[ConsolidationInstance, JobPlacement])
         elementary = self.elementary_bounds()
         if certificate is None:
             return elementary
-        proven = price_bounds(self, certificate, values)
+        proven = price_bounds(self, certificate, values, elementary)
         if proven.get(MUST_PLACE, 0) > 0:
             return tuple(math.inf if o.sense == "min" else -math.inf for o in self.objectives)
         return tuple(

@@ -7,14 +7,14 @@ fᵢ to be minimised, with multipliers μ ≥ 0 for the earlier ones and the pla
     fᵢ ≥ Σ_j min(0, min over cuts of e·job + π·cut) + Σ_n min(0, min over loads of e·server − π·load) − μ·F
 
 where e is what fᵢ + μ·f counts for a job or server; a job that must be placed has no 0 to choose. This holds
-for every plan whose earlier objectives are no worse than F, whatever the prices. Objectives that only have
-whole multiples of some quantum are rounded to the next one.
+for every plan whose earlier objectives are no worse than F, whatever the prices. Bounds on objectives that
+only have whole multiples of some step are rounded to the next one.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -22,14 +22,20 @@ from pydantic import Field, ValidationError
 
 from ..instances.errors import TooLargeError
 from ..instances.fields import Model
+from .base import agree
 from .consolidation_classes import Classes, exact
 from .consolidation_price_bound import PriceBound
+from .consolidation_traffic import limited, traffic_step
 
 if TYPE_CHECKING:
     from .consolidation import ConsolidationFormulation
 
 LARGEST = 1e12
 """No price or multiplier may exceed this."""
+ROUNDING = Fraction(1, 10**12)
+"""Relative, of values that are no multiples of a step."""
+FINEST = 10**9
+"""A step is of use if no count is more than so many of it."""
 MUST_PLACE = "must_place"
 """The goal that comes before all objectives: 0 jobs that must be placed are missing."""
 PRICED = ("value", "spread", "servers", "slowdown", "migrations")
@@ -53,10 +59,18 @@ class CertifiedGoal(Model):
     multipliers: dict[Literal["value", "spread", "servers", "slowdown", "migrations"], Price] = {}
 
 
+class CertifiedTraffic(Model):
+    """Prices that show that an earlier goal would get worse if no server had more traffic than this."""
+
+    below: Annotated[float, Field(ge=0, le=LARGEST)]
+    goal: CertifiedGoal
+
+
 class ConsolidationCertificate(Model):
     """Prices for each objective that is bounded by them; the others only have what counting gives."""
 
     goals: Annotated[tuple[CertifiedGoal, ...], Field(max_length=8)]
+    traffic: CertifiedTraffic | None = None
 
 
 def read_certificate(classes: Classes, data: Any) -> ConsolidationCertificate | str:
@@ -66,90 +80,157 @@ def read_certificate(classes: Classes, data: Any) -> ConsolidationCertificate | 
     except ValidationError as error:
         first = error.errors()[0]
         return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
-    wanted = [len(pieces) for pieces in classes.pieces]
     for goal in certificate.goals:
-        if [len(prices) for prices in goal.prices] != wanted:
+        if not _fits(classes, goal):
             return f"the prices of {goal.objective} do not fit the kinds and pieces of the instance"
     return certificate
 
 
+def _fits(classes: Classes, goal: CertifiedGoal) -> bool:
+    """Return whether there is a price for each piece of each kind."""
+    return [len(prices) for prices in goal.prices] == [len(pieces) for pieces in classes.pieces]
+
+
+def largest_count(classes: Classes, objective: str) -> Fraction:
+    """Return the most that one job or server counts in an objective, whatever its sign; 1 if that is 0."""
+    if objective == "value":
+        amounts = [job.value for job in classes.jobs]
+    elif objective == "slowdown":
+        amounts = [abs(lost) for job in classes.jobs for lost in job.lost]
+    else:
+        amounts = []
+    return max(amounts, default=Fraction(0)) or Fraction(1)
+
+
 def quantum(classes: Classes, objective: str) -> Fraction | None:
     """Return a step of which every value of an objective is a multiple; None if it is too small to help."""
-    if objective in ("spread", "servers", "migrations", MUST_PLACE):
-        return Fraction(1)
     if objective == "value":
-        amounts = {job.value for job in classes.jobs}
+        amounts = {job.value for job in classes.jobs} - {Fraction(0)}
+    elif objective == "slowdown":
+        amounts = {lost for job in classes.jobs for lost in job.lost} - {Fraction(0)}
     else:
-        amounts = {lost for job in classes.jobs for lost in job.lost}
-    amounts -= {Fraction(0)}
+        return Fraction(1)
     if not amounts:
         return Fraction(1)
     common = math.lcm(*(amount.denominator for amount in amounts))
     step = Fraction(math.gcd(*(int(amount * common) for amount in amounts)), common)
-    return step if step * 10**9 > max(map(abs, amounts)) else None
+    return step if step * FINEST > max(map(abs, amounts)) else None
 
 
-ROUNDING = Fraction(1, 10**12)
-
-
-def _level(classes: Classes, objective: str, value: float) -> Fraction:
-    """Return an earlier objective's value, to be minimised, as an exact number that is no better than it."""
-    sign = -1 if objective == "value" else 1
+def level(classes: Classes, objective: str, value: float) -> Fraction:
+    """Return an objective's value, to be minimised, as an exact number that is no better than it."""
     step = quantum(classes, objective)
-    exactly = (exact(value) - classes.offset(objective)) * sign
+    exactly = (exact(value) - classes.offset(objective)) * (-1 if objective == "value" else 1)
     if step is not None:
         return round(exactly / step) * step
     return exactly + abs(exactly) * ROUNDING
 
 
+def goal_bound(classes: Classes, goal: CertifiedGoal, levels: Mapping[str, Fraction]) -> Fraction | None:
+    """Return what a goal is at least, to be minimised, where earlier objectives keep their levels.
+
+    Returns
+    -------
+    bound
+        Infinite bounds are not needed: None if a job that must be placed has no way to be.
+
+    Raises
+    ------
+    TooLargeError
+        If there is too much to be priced.
+    """
+    weights = {str(name): Fraction(price) for name, price in goal.multipliers.items() if name in levels}
+    least = -sum((weight * levels[name] for name, weight in weights.items()), Fraction(0))
+    if goal.objective != MUST_PLACE:
+        weights[goal.objective] = Fraction(1)
+    cost = PriceBound(classes, goal.prices, weights, missing=goal.objective == MUST_PLACE).value()
+    if cost is None:
+        return None
+    step = quantum(classes, goal.objective)
+    least += cost
+    return least if step is None else math.ceil(least / step) * step
+
+
 def price_bounds(
-    formulation: ConsolidationFormulation, data: Any, values: Sequence[float] | None
+    formulation: ConsolidationFormulation,
+    data: Any,
+    values: Sequence[float] | None,
+    elementary: Sequence[float | None],
 ) -> dict[str, float]:
-    """Return the bounds that a certificate proves, by objective; infinite ones if there is no plan.
+    """Return the bounds that a certificate proves, by objective.
+
+    A bound that needs the values of earlier objectives is one on the optimum only if the plan has the best
+    values possible in all of these but the last; so it counts only if those are certified themselves.
 
     Parameters
     ----------
     values
-        Of the plan that it came with; bounds of later objectives are derived from earlier values.
+        Of the plan that it came with; None if there is no plan.
+    elementary
+        Bounds that need no certificate.
     """
     try:
         classes = formulation.classes
-        certificate = read_certificate(classes, data)
-        if isinstance(certificate, str):
-            return {}
-        found: dict[str, float] = {}
-        names = list(formulation.instance.objectives)
-        for goal in certificate.goals:
-            earlier = names[: names.index(goal.objective)] if goal.objective in names else []
-            if goal.objective != MUST_PLACE and goal.objective not in names:
-                continue
-            if values is None and goal.multipliers:
-                continue
-            used = [name for name in earlier if name in goal.multipliers]
-            levels: dict[str, Fraction] = {
-                name: _level(classes, name, (values or ())[names.index(name)]) for name in used
-            }
-            bound = _bound(classes, goal, levels)
-            if bound is not None:
-                found[goal.objective] = bound
     except TooLargeError:
         return {}
+    certificate = read_certificate(classes, data)
+    if isinstance(certificate, str):
+        return {}
+    goals = {goal.objective: goal for goal in certificate.goals}
+    found: dict[str, float] = {}
+    if MUST_PLACE in goals:
+        _add(found, classes, goals[MUST_PLACE], {})
+    levels: dict[str, Fraction] = {}
+    certain = True
+    for index, objective in enumerate(formulation.objectives):
+        goal = goals.get(objective.name)  # type: ignore[call-overload]
+        if goal is not None and set(goal.multipliers) <= set(levels):
+            _add(found, classes, goal, levels)
+        if values is None:
+            continue
+        if certain and objective.name in PRICED:
+            levels[objective.name] = level(classes, objective.name, values[index])
+        if objective.name == "traffic" and certificate.traffic is not None:
+            least = _least_traffic(formulation, certificate.traffic, levels)
+            found |= {} if least is None else {"traffic": least}
+        bound = objective.tighter(elementary[index], found.get(objective.name))
+        certain = certain and bound is not None and agree(bound, values[index])
     return found
 
 
-def _bound(classes: Classes, goal: CertifiedGoal, levels: dict[str, Fraction]) -> float | None:
-    """Return the bound of one goal in the terms of its objective."""
-    weights = {name: Fraction(goal.multipliers[name]) for name in levels}  # type: ignore[index]
-    if goal.objective != MUST_PLACE:
-        weights[goal.objective] = Fraction(1)
-    least = PriceBound(classes, goal.prices, weights, missing=goal.objective == MUST_PLACE).value()
-    if least is None:
+def _least_traffic(
+    formulation: ConsolidationFormulation, claim: CertifiedTraffic, levels: Mapping[str, Fraction]
+) -> float | None:
+    """Return the least traffic above a limit under which an earlier goal is proven to miss its level."""
+    step, goal = traffic_step(formulation.instance), claim.goal
+    under = type(formulation)(limited(formulation.instance, claim.below))
+    wanted = Fraction(0) if goal.objective == MUST_PLACE else levels.get(goal.objective)
+    if step is None or wanted is None or not set(goal.multipliers) <= set(levels):
         return None
-    least -= sum((weights[name] * level for name, level in levels.items()), Fraction(0))
-    step = quantum(classes, goal.objective)
-    if step is not None:
-        least = math.ceil(least / step) * step
-    return float(-least if goal.objective == "value" else least + classes.offset(goal.objective))
+    try:
+        if not _fits(under.classes, goal):
+            return None
+        others = {name: value for name, value in levels.items() if name != goal.objective}
+        least = goal_bound(under.classes, goal, others)
+    except TooLargeError:
+        return None
+    if least is not None and least <= wanted:
+        return None
+    return float((math.floor(exact(claim.below) / step) + 1) * step)
+
+
+def _add(
+    found: dict[str, float], classes: Classes, goal: CertifiedGoal, levels: Mapping[str, Fraction]
+) -> None:
+    """Note the bound of one goal in the terms of its objective, if it can be derived."""
+    try:
+        least = goal_bound(classes, goal, levels)
+    except TooLargeError:
+        return
+    if least is not None:
+        found[goal.objective] = float(
+            -least if goal.objective == "value" else least + classes.offset(goal.objective)
+        )
 
 
 MOST_SHAPES = 20

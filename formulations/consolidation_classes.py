@@ -96,6 +96,16 @@ class JobClass:
     lost: tuple[Fraction, ...]
     homes: tuple[Home, ...] = ()
 
+    def count(self, objective: str, servers: int) -> Fraction:
+        """Return what one of the jobs on so many servers counts in an objective, to be minimised."""
+        if objective == "value":
+            return -self.value
+        if objective == "spread" and self.fewest is not None:
+            return Fraction(servers - self.fewest)
+        if objective == "slowdown" and self.lost:
+            return self.lost[min(servers, len(self.lost)) - 1]
+        return Fraction(0)
+
 
 @dataclass(frozen=True)
 class ServerClass:

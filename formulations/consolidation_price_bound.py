@@ -20,6 +20,8 @@ MOST_MERGED = 30_000_000
 """Loads looked at while pricing one pool."""
 MOST_SELECTIONS = 5_000
 """Ways to keep residents of a server, or parts of a job at home, that are looked at."""
+BY_SERVERS = ("spread", "slowdown")
+"""Objectives that depend on how many servers a job uses."""
 UNREACHABLE = np.iinfo(np.int64).max // 4
 
 
@@ -45,9 +47,13 @@ class PriceBound:
     ) -> None:
         self.classes, self.weights, self.missing = classes, weights, missing
         largest = max((price for kind in prices for price in kind), default=0.0)
-        tasks = max((int(counts.sum(axis=1).max(initial=1)) for counts in classes.slots), default=1)
-        jobs = max((sum(part.tasks) for job in classes.jobs for part in job.parts), default=1)
-        self.scale = 2 ** min(40, 58 - math.frexp(max(1.0, largest) * max(tasks, jobs) * 4)[1])
+        held = sum(int(counts.sum(axis=1).max(initial=1)) for counts in classes.slots)
+        asked = max((sum(part.tasks) for job in classes.jobs for part in job.parts), default=1)
+        # No sum of prices over what a server holds, or a job asks for, may leave 64 bits.
+        bits = 58 - math.frexp(max(1.0, largest) * max(held, asked) * 4)[1]
+        if bits < 0:
+            raise TooLargeError("prices are too large to be added up")
+        self.scale = 2 ** min(40, bits)
         self.prices = [
             np.array([math.floor(p * self.scale) for p in kind], dtype=np.int64) for kind in prices
         ]
@@ -147,12 +153,10 @@ class PriceBound:
 
     def _for_servers(self, job: JobClass, servers: int) -> Fraction:
         """Return what using so many servers counts for a job."""
-        cost = Fraction(0)
-        if job.fewest is not None:
-            cost += self.weights.get("spread", Fraction(0)) * (servers - job.fewest)
-        if job.lost:
-            cost += self.weights.get("slowdown", Fraction(0)) * job.lost[min(servers, len(job.lost)) - 1]
-        return cost
+        return sum(
+            (self.weights[name] * job.count(name, servers) for name in BY_SERVERS if name in self.weights),
+            Fraction(0),
+        )
 
     def loads(self) -> list[int]:
         """Return for each class of servers what one of them is paid at most, in 1/scale."""

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from typing import Annotated, Any, Literal
+from functools import cache, cached_property
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, GetJsonSchemaHandler
 from pydantic_core import CoreSchema, PydanticCustomError
@@ -33,6 +34,24 @@ class Model(BaseModel):
 
     model_config = ConfigDict(
         frozen=True, extra="forbid", allow_inf_nan=False, populate_by_name=True, protected_namespaces=()
+    )
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """Return a copy; what was derived from fields that change is derived anew."""
+        copied = super().model_copy(update=update, deep=deep)
+        for name in _derived(type(self)) if update else ():
+            copied.__dict__.pop(name, None)
+        return copied
+
+
+@cache
+def _derived(model: type[Model]) -> frozenset[str]:
+    """Return the names of a model's cached properties."""
+    return frozenset(
+        name
+        for base in model.__mro__
+        for name, what in vars(base).items()
+        if isinstance(what, cached_property)
     )
 
 

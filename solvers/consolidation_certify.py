@@ -17,7 +17,7 @@ PATIENCE_S = 10.0
 def certify(formulation: ConsolidationFormulation, outcome: Outcome, clock: Clock) -> None:
     """Add prices for each objective of the outcome's plan, or such as prove that there is none."""
     left = PATIENCE_S if clock.remaining_s is None else min(PATIENCE_S, clock.remaining_s)
-    options, patience = SolveOptions(threads=1), Clock(left)
+    options, patience = SolveOptions(), Clock(left)
     try:
         master = Master(formulation.classes)
     except TooLargeError:

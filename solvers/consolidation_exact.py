@@ -14,18 +14,28 @@ import logging
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any
 
 from ..formulations.base import Formulation
 from ..formulations.consolidation import ConsolidationFormulation, JobPlacement
-from ..formulations.consolidation_certificate import LARGEST, MUST_PLACE, PRICED
+from ..formulations.consolidation_certificate import (
+    LARGEST,
+    MUST_PLACE,
+    PRICED,
+    CertifiedGoal,
+    goal_bound,
+    level,
+)
 from ..instances.errors import TooLargeError
 from . import consolidation_named
+from .backends import BackendError
 from .base import Clock, Outcome, Solver
 from .best_fit import BestFit
 from .consolidation_master import Master, Prices
 from .consolidation_program import Program, Relaxed, Whole
 from .consolidation_read_in import read_in
+from .consolidation_traffic import TrafficSearch
 from .consolidation_write_back import WriteBack
 from .options import SolveOptions
 from .result import Limit
@@ -50,6 +60,8 @@ class _Progress:
         Of each objective that was looked at, in its own terms.
     goals
         Prices of each goal, for the certificate.
+    traffic
+        Prices that prove that traffic has to be more than a limit.
     read_in
         Whether the plan is not one of the class model.
     """
@@ -58,6 +70,7 @@ class _Progress:
     bounds: list[float | None] = field(default_factory=list)
     goals: list[dict[str, Any]] = field(default_factory=list)
     infeasible: bool = False
+    traffic: dict[str, Any] | None = None
     read_in: bool = False
     limit: Limit = "none"
     notes: list[str] = field(default_factory=list)
@@ -94,7 +107,7 @@ class ConsolidationExact(Solver):
             infeasible=progress.infeasible,
             build_s=build_s,
             message="; ".join(progress.notes) or None,
-            certificate={"goals": progress.goals} if progress.goals else None,
+            certificate=_certificate(progress),
         )
         if outcome.plan is not None:
             outcome.prices = formulation.prices(outcome.certificate, outcome.plan)
@@ -113,7 +126,6 @@ class _Run:
     ) -> None:
         self.formulation, self.options, self.clock, self.progress = formulation, options, clock, progress
         self.master: Master | None = None
-        self.levels: dict[str, float] = {}
 
     def by_classes(self) -> float:
         """Settle the first objectives, those that depend on classes alone; return the seconds of building."""
@@ -127,51 +139,117 @@ class _Run:
             return self.clock.elapsed_s
         build_s = self.clock.elapsed_s
         program = Program(master, self.options, self.clock)
-        goals: list[str] = list(formulation.instance.objectives)
-        named = next((i for i, name in enumerate(goals) if name not in PRICED), len(goals))
-        goals = goals[:named]
-        if any(job.must_place for job in formulation.classes.jobs):
-            goals.insert(0, MUST_PLACE)
-        elif not goals:
-            goals = [MUST_PLACE]  # nothing to settle, but a first plan
+        must = any(job.must_place for job in formulation.classes.jobs)
+        first: list[str] = [MUST_PLACE] if must or formulation.instance.objectives[0] not in PRICED else []
         whole: Whole | None = None
-        for goal in goals:
-            whole = self._settle(program, goal, whole)
+        for goal in [*first, *formulation.instance.objectives]:
+            if goal == "traffic" and whole is not None:
+                program, whole = self._limit_traffic(program, whole)
+            elif goal in (MUST_PLACE, *PRICED):
+                whole = self._settle(program, goal, whole)
+            else:
+                break
             if whole is None or progress.infeasible:
                 break
         if whole is not None and not progress.infeasible:
-            self._offer(WriteBack(master.classes, master.columns, whole).plan(formulation))
+            plan = self._written(program, whole)
+            self._offer(plan)
+            self._forget_beyond(program, plan)
         return build_s
 
+    def _written(self, program: Program, whole: Whole) -> list[JobPlacement]:
+        """Return the plan of a solution of the class model."""
+        return WriteBack(program.master.classes, program.master.columns, whole).plan(self.formulation)
+
+    def _limit_traffic(self, program: Program, whole: Whole) -> tuple[Program, Whole | None]:
+        """Find the least limit on traffic; return the class model under it, for later goals."""
+        progress, names = self.progress, self.formulation.instance.objectives
+        plan = self._written(program, whole)
+        if self.formulation.violations(plan):
+            return program, None
+        self._offer(plan)
+        least = self.formulation.elementary_bounds()[names.index("traffic")]
+        search = TrafficSearch(self.formulation, program.levels, self.options, self.clock, least or 0.0)
+        search.run(self.formulation.evaluate(plan)[names.index("traffic")])
+        progress.notes += search.notes
+        progress.bounds.append(search.bound)
+        if search.refuted is not None and search.refuted.prices is not None:
+            found = search.refuted
+            progress.traffic = {
+                "below": found.most,
+                "goal": _certified(found.program.master, found.goal, search.refuted.prices),
+            }
+        if self.clock.expired:
+            progress.limit = "time"
+        if search.best is None or search.best.whole is None:
+            return program, None
+        search.best.program.clock = self.clock
+        return search.best.program, search.best.whole
+
+    def _forget_beyond(self, program: Program, plan: Sequence[JobPlacement]) -> None:
+        """Forget the bounds after an objective in which the plan falls short of the class model.
+
+        It counts pieces as servers, and where spreading is worth something, two pieces of a job on one
+        server are worth less than it believes. Then its level is one that no plan may reach.
+        """
+        if self.formulation.violations(plan):
+            self.progress.bounds = self.progress.bounds[:1]
+            return
+        values = self.formulation.evaluate(plan)
+        classes = program.master.classes
+        for index, (objective, value) in enumerate(zip(self.formulation.objectives, values, strict=True)):
+            if objective.name == "traffic":
+                continue
+            if objective.name not in program.levels:
+                return
+            reached = level(classes, objective.name, value) / program.master.steps[objective.name]
+            believed = program.levels[objective.name]
+            if float(reached) > believed + CLOSE * max(1.0, abs(believed)):
+                self.progress.bounds = self.progress.bounds[: index + 1]
+                return
+
     def by_size(self) -> None:
-        """Place the jobs one after the other, where the class model has no plan."""
-        if self.progress.plan is None and not self.progress.infeasible:
-            patience = Clock(
-                PATIENCE_S if self.clock.remaining_s is None else max(1.0, self.clock.remaining_s)
+        """Place the jobs one after the other, where the class model has no plan or had no time."""
+        progress = self.progress
+        if progress.infeasible or (progress.plan is not None and progress.limit == "none"):
+            return
+        left = self.clock.remaining_s
+        plan = (
+            BestFit()
+            .solve(
+                self.formulation,
+                SolveOptions(),
+                Clock(PATIENCE_S if left is None else max(PATIENCE_S / 5, left)),
             )
-            plan = BestFit().solve(self.formulation, SolveOptions(), patience).plan
-            if plan is not None:
-                self._offer(plan)
-                self.progress.read_in = True
-                self.progress.notes.append("a first plan by best-fit")
+            .plan
+        )
+        if plan is not None and self._offer(plan):
+            progress.read_in = True
+            progress.notes.append("the plan of best-fit to begin with")
 
     def _settle(self, program: Program, goal: str, start: Whole | None) -> Whole | None:
-        """Bound a goal and reach the bound; return the solution, or None where there is no time for one."""
+        """Bound a goal and reach the bound; return the solution, or None where none was found."""
         master, progress = program.master, self.progress
         program.clock = self._share()
         relaxed = program.relax(goal)
-        bound = master.rounded(goal, relaxed.bound)
-        if goal == MUST_PLACE and relaxed.prices is not None and bound > 0:
+        bound = self._bound(program, goal, relaxed)
+        if goal == MUST_PLACE and bound > 0 and relaxed.prices is not None:
             progress.goals = [_certified(master, goal, relaxed.prices)]
             progress.infeasible = True
             return None
-        if goal != MUST_PLACE and relaxed.prices is not None:
+        if goal != MUST_PLACE and relaxed.prices is not None and master is self.master:
             progress.goals.append(_certified(master, goal, relaxed.prices))
         program.clock = self._share()
-        whole, limit = program.whole(goal, bound, start)
+        try:
+            whole, limit = program.whole(goal, bound, start)
+        except BackendError as error:
+            progress.notes.append(f"{goal}: {error}")
+            return None
         if whole is not None and relaxed.prices is not None and limit == "none":
             whole, bound, limit = self._close(program, goal, relaxed, bound, whole)
         progress.limit = limit if limit != "none" else progress.limit
+        if self.clock.expired:
+            progress.limit = "time"
         if goal != MUST_PLACE:
             known = float(bound * master.steps[goal]) + master.classes.offset(goal)
             progress.bounds.append((-known if goal == "value" else known) if math.isfinite(bound) else None)
@@ -181,6 +259,43 @@ class _Run:
         log.info("%s: bound %g, reached %g with %d columns", goal, bound, value, len(master.columns))
         program.levels[goal] = value
         return whole
+
+    @staticmethod
+    def _bound(program: Program, goal: str, relaxed: Relaxed) -> float:
+        """Return what the prices of a relaxation prove, in steps: what the check will derive from them."""
+        master = program.master
+        if relaxed.prices is None:
+            return -math.inf
+        certified = CertifiedGoal.model_validate(_certified(master, goal, relaxed.prices))
+        levels = {
+            name: Fraction(value) * master.steps[name]
+            for name, value in program.levels.items()
+            if name != MUST_PLACE
+        }
+        try:
+            least = goal_bound(master.classes, certified, levels)
+        except TooLargeError:
+            return master.rounded(goal, relaxed.bound)
+        return -math.inf if least is None else float(least / master.steps[goal])
+
+    def _close(
+        self, program: Program, goal: str, relaxed: Relaxed, bound: float, whole: Whole
+    ) -> tuple[Whole, float, Limit]:
+        """Where whole numbers did not reach the bound, add every column that a better solution may use."""
+        master = program.master
+        value = master.counted(goal, whole)
+        while value > bound + CLOSE * max(1.0, abs(value)) and not self.clock.expired:
+            assert relaxed.prices is not None
+            step = 1.0 if master.whole[goal] else CLOSE * max(1.0, abs(value))
+            if not master.complete(goal, relaxed.prices, value - step - relaxed.bound):
+                break
+            better, limit = program.whole(goal, bound, None, most=value - step)
+            if limit != "none":
+                return whole if better is None else better, bound, limit
+            if better is None or master.counted(goal, better) >= value:
+                return whole, value, "none"
+            whole, value = better, master.counted(goal, better)
+        return whole, bound, "none"
 
     def _share(self) -> Clock:
         """Return the time that one step may take, so that some is left for the others."""
@@ -206,14 +321,16 @@ class _Run:
             whole, value = better, master.counted(goal, better)
         return whole, bound, "none"
 
-    def _offer(self, plan: Sequence[JobPlacement]) -> None:
-        """Keep a plan if it is feasible and better than the one there is."""
+    def _offer(self, plan: Sequence[JobPlacement]) -> bool:
+        """Keep a plan if it is feasible and better than the one there is; return whether it is."""
         if self.formulation.violations(plan):
             self.progress.notes.append("a plan of the class model could not be written back")
-            return
+            return False
         best = self.progress.plan
         if best is None or _precedes(self.formulation, plan, best):
             self.progress.plan = plan
+            return True
+        return False
 
     def by_names(self) -> None:
         """Go on with named servers from the first objective that is not proven."""
@@ -266,6 +383,14 @@ class _Run:
             )
 
 
+def _certificate(progress: _Progress) -> dict[str, Any] | None:
+    """Return what was found out as the check reads it."""
+    found: dict[str, Any] = {"goals": progress.goals}
+    if progress.traffic is not None:
+        found["traffic"] = progress.traffic
+    return found if progress.goals or progress.traffic else None
+
+
 def certified_goals(
     formulation: ConsolidationFormulation,
     master: Master,
@@ -291,15 +416,15 @@ def certified_goals(
             relaxed = program.relax(objective.name)
             if relaxed.prices is not None:
                 goals[objective.name] = _certified(master, objective.name, relaxed.prices)
-        least = (value - master.classes.offset(objective.name)) * (-1 if objective.sense == "max" else 1)
-        program.levels[objective.name] = least / float(master.steps[objective.name])
+        least = level(master.classes, objective.name, value)
+        program.levels[objective.name] = float(least / master.steps[objective.name])
     return list(goals.values())
 
 
 def infeasibility(master: Master, options: SolveOptions, clock: Clock) -> list[dict[str, Any]]:
     """Return prices that prove that not all jobs that must be placed can be; nothing if there are none."""
     relaxed = Program(master, options, clock).relax(MUST_PLACE)
-    if relaxed.prices is None or master.rounded(MUST_PLACE, relaxed.bound) <= 0:
+    if relaxed.prices is None:
         return []
     return [_certified(master, MUST_PLACE, relaxed.prices)]
 

@@ -21,22 +21,24 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from fractions import Fraction
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..formulations.consolidation_certificate import MUST_PLACE, PRICED, quantum
+from ..formulations.consolidation_certificate import MUST_PLACE, PRICED, largest_count, quantum
 from ..formulations.consolidation_classes import Classes, JobClass
+from ..formulations.consolidation_price_bound import BY_SERVERS
 from ..instances.errors import TooLargeError
 from .consolidation_cuts import MOST_AT_ONCE, Cut, CutPricing, Stay, first_cuts
 from .consolidation_pricing import Floats, Load, LoadPricing
 
 GOALS = (MUST_PLACE, *PRICED)
 MOST_SPLITS = 60_000
-MOST_LOADS = 20_000
+MOST_LISTED = 20_000
 """Loads to look at for a complete model."""
+MODERATE = 10**6
+"""Largest count of an objective whose values are no multiples of a step."""
 ROUNDING = 1e-5
 """How far the linear relaxation may be off, in steps of the goal."""
 EPSILON = 1e-7
@@ -79,7 +81,7 @@ class Master:
     def __init__(self, classes: Classes) -> None:
         self.classes = classes
         quanta = {goal: quantum(classes, goal) for goal in GOALS}
-        self.steps = {goal: step or Fraction(1) for goal, step in quanta.items()}
+        self.steps = {goal: step or largest_count(classes, goal) / MODERATE for goal, step in quanta.items()}
         self.whole = {goal: step is not None for goal, step in quanta.items()}
         sizes = [len(pieces) for pieces in classes.pieces]
         self.supply = np.concatenate([[0], np.cumsum(sizes)]).astype(int)
@@ -233,13 +235,9 @@ class Master:
             kind = job.parts[0].kind
             first = self.asked[kind] if self.preferred(job) else int(self.supply[kind])
             entries += [(first + i, -1.0) for i in cut]
-        counted = {"value": -float(job.value / self.steps["value"]), "migrations": -float(stays)}
-        servers = len(cut) + len(stay)
-        if job.fewest is not None:
-            counted["spread"] = float(servers - job.fewest)
-        if job.lost:
-            lost = job.lost[min(servers, len(job.lost)) - 1]
-            counted["slowdown"] = float(lost / self.steps["slowdown"])
+        counted = {"migrations": -float(stays)}
+        for goal in ("value", "spread", "slowdown"):
+            counted[goal] = float(job.count(goal, len(cut) + len(stay)) / self.steps[goal])
         return self.add("cut", (number, cut, stay), entries, {goal: c for goal, c in counted.items() if c})
 
     def counted(self, goal: str, values: NDArray[np.int64]) -> float:
@@ -293,7 +291,7 @@ class Master:
         paid, weight = self._paid(prices), {goal: 1.0, **prices.earlier}
         least = weight.get("servers", 0.0) + prices.servers - slack - EPSILON
         for pricing in self.pricing:
-            found = pricing.within(paid, least, MOST_LOADS)
+            found = pricing.within(paid, least, MOST_LISTED)
             if found is None:
                 return False
             for number, load in found:
@@ -314,13 +312,11 @@ class Master:
     def _improve_cut(
         self, c: int, job: JobClass, weight: dict[str, float], prices: Prices, cuts: CutPricing
     ) -> tuple[int, float]:
-        servers = np.arange(1, job.most + 1)
         by_servers = np.zeros(job.most)
-        if job.fewest is not None:
-            by_servers += weight.get("spread", 0.0) * (servers - job.fewest)
-        if job.lost:
-            lost = np.array([float(x / self.steps["slowdown"]) for x in job.lost])
-            by_servers += weight.get("slowdown", 0.0) * lost[np.minimum(servers, len(lost)) - 1]
+        for name in BY_SERVERS:
+            if weight.get(name):
+                counts = [job.count(name, n) / self.steps[name] for n in range(1, job.most + 1)]
+                by_servers += weight[name] * np.array(counts, dtype=float)
         if job.loose and any(not len(self.classes.pieces[part.kind]) for part in job.parts):
             return 0, 0.0
         worth = weight.get("value", 0.0) * float(job.value / self.steps["value"])

@@ -54,7 +54,10 @@ class Program:
         import highspy
 
         highs = highspy.Highs()
-        settings = {"output_flag": False, "threads": self.options.threads or 1, "solver": "simplex"}
+        settings: dict[str, object] = {"output_flag": False, "solver": "simplex"}
+        if self.options.threads is not None:
+            settings["threads"] = self.options.threads
+            highspy.Highs.resetGlobalScheduler(True)
         for key, value in settings.items():
             highs.setOptionValue(key, value)
         master = self.master
@@ -76,7 +79,7 @@ class Program:
             highs.run()
             status, kinds = highs.getModelStatus(), highspy.HighsModelStatus
             if status != kinds.kOptimal:
-                if status in (kinds.kTimeLimit, kinds.kInterrupt, kinds.kInfeasible):
+                if status in (kinds.kTimeLimit, kinds.kInterrupt, kinds.kInfeasible, kinds.kUnknown):
                     return best  # infeasible only where the columns there are do not reach earlier levels
                 raise BackendError(f"HiGHS stopped with status {highs.modelStatusToString(status)!r}")
             prices = self._prices(highs, settled)

@@ -153,12 +153,11 @@ class WriteBack:
                 for i in column.what[2:]:
                     lists[column.what[0], i] += moved
 
-    def _size(self, column: Column) -> tuple[int, int, bool, int]:
-        """Return a figure that only falls along exchanges."""
-        k, i = column.what[0], column.what[1]
-        counts = self.classes.pieces[k][i]
-        taken = self.classes.weights(k, counts[None])[0]
-        return int(taken.sum()), int(counts.sum()), self.classes.kinds[k].gpu_model is not None, k
+    def _size(self, column: Column) -> tuple[int, int, bool]:
+        """Return a figure that only falls along exchanges: of tasks, of what one of each asks, of models."""
+        kind, i = self.classes.kinds[column.what[0]], column.what[1]
+        counts = self.classes.pieces[column.what[0]][i]
+        return int(counts.sum()), sum(map(sum, kind.demands)), kind.gpu_model is not None
 
     def _loose(self, jobs: Sequence[tuple[int, int]]) -> None:
         """Put the single tasks of loose jobs, job after job, on the room that is left for their kind."""

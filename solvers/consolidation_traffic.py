@@ -1,0 +1,106 @@
+"""The least largest traffic of a server: a search over limits, each a question to the class model."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+from ..formulations.consolidation import ConsolidationFormulation
+from ..formulations.consolidation_certificate import MUST_PLACE
+from ..formulations.consolidation_classes import exact
+from ..formulations.consolidation_traffic import limited, traffic_step
+from ..instances.errors import TooLargeError
+from .base import Clock
+from .consolidation_master import Master, Prices
+from .consolidation_program import Program, Whole
+from .options import SolveOptions
+
+
+@dataclass
+class Limited:
+    """The class model under a limit on traffic, and what it answered.
+
+    Attributes
+    ----------
+    whole
+        A solution that keeps the levels of all settled goals; None if there is none, or none was found.
+    goal, prices
+        What proves that there is none; None if nothing does.
+    """
+
+    most: float
+    program: Program
+    whole: Whole | None = None
+    goal: str = ""
+    prices: Prices | None = None
+
+
+@dataclass
+class TrafficSearch:
+    """Bisects the multiples of the step of all traffic.
+
+    Attributes
+    ----------
+    levels
+        Values of the settled goals, in steps.
+    bound
+        No plan with these levels has less traffic.
+    best
+        The least limit that has a solution.
+    refuted
+        The largest limit that prices prove to have none.
+    """
+
+    formulation: ConsolidationFormulation
+    levels: dict[str, float]
+    options: SolveOptions
+    clock: Clock
+    bound: float
+    best: Limited | None = None
+    refuted: Limited | None = None
+    notes: list[str] = field(default_factory=list)
+
+    def run(self, reached: float) -> None:
+        """Search below a traffic that a plan has reached; leave the findings in the attributes."""
+        step = traffic_step(self.formulation.instance)
+        if step is None:
+            return
+        low, high = math.ceil(exact(self.bound) / step), round(exact(reached) / step)
+        while low < high and not self.clock.expired:
+            middle = (low + high) // 2
+            found = self.ask(float(middle * step))
+            if found is not None and found.whole is not None:
+                self.best, high = found, middle
+            elif found is not None and found.prices is not None:
+                self.refuted, low = found, middle + 1
+            else:
+                break
+        self.bound = max(self.bound, float(low * step))
+        if self.best is None or self.best.most > float(high * step):
+            self.best = self.ask(float(high * step))
+
+    def ask(self, most: float) -> Limited | None:
+        """Look for a solution under a limit; None where classes do not help."""
+        derived = ConsolidationFormulation(limited(self.formulation.instance, most))
+        try:
+            master = Master(derived.classes)
+        except TooLargeError as error:
+            self.notes.append(f"traffic without classes: {error}")
+            return None
+        program = Program(master, self.options, self._share())
+        *others, goal = self.levels or {MUST_PLACE: 0.0}
+        program.levels = {name: self.levels[name] for name in others}
+        level = self.levels.get(goal, 0.0)
+        found = Limited(most, program, goal=goal)
+        relaxed = program.relax(goal)
+        if master.rounded(goal, relaxed.bound) > level + 1e-9 * abs(level):
+            found.prices = relaxed.prices
+            return found
+        program.clock = self._share()
+        found.whole, _ = program.whole(goal, level, None, most=level)
+        program.levels[goal] = level
+        return found
+
+    def _share(self) -> Clock:
+        left = self.clock.remaining_s
+        return Clock(None if left is None else left / 4)
