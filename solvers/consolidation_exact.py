@@ -159,7 +159,7 @@ class _Run:
 
     def _written(self, program: Program, whole: Whole) -> list[JobPlacement]:
         """Return the plan of a solution of the class model."""
-        return WriteBack(program.master.classes, program.master.columns, whole).plan(self.formulation)
+        return WriteBack(self.formulation, program.master.classes, program.master.columns, whole).plan()
 
     def _limit_traffic(self, program: Program, whole: Whole) -> tuple[Program, Whole | None]:
         """Find the least limit on traffic; return the class model under it, for later goals."""
@@ -302,25 +302,6 @@ class _Run:
         left = self.clock.remaining_s
         return Clock(None if left is None else SHARE * left)
 
-    def _close(
-        self, program: Program, goal: str, relaxed: Relaxed, bound: float, whole: Whole
-    ) -> tuple[Whole, float, Limit]:
-        """Where whole numbers did not reach the bound, add every column that a better solution may use."""
-        master = program.master
-        value = master.counted(goal, whole)
-        while value > bound + CLOSE * abs(value) and not self.clock.expired:
-            assert relaxed.prices is not None
-            step = 1.0 if master.whole[goal] else 0.0
-            if not master.complete(goal, relaxed.prices, value - step - relaxed.bound):
-                break
-            better, limit = program.whole(goal, bound, None, most=value - step)
-            if limit != "none":
-                return whole if better is None else better, bound, limit
-            if better is None or master.counted(goal, better) >= value:
-                return whole, value, "none"
-            whole, value = better, master.counted(goal, better)
-        return whole, bound, "none"
-
     def _offer(self, plan: Sequence[JobPlacement]) -> bool:
         """Keep a plan if it is feasible and better than the one there is; return whether it is."""
         if self.formulation.violations(plan):
@@ -335,6 +316,7 @@ class _Run:
     def by_names(self) -> None:
         """Go on with named servers from the first objective that is not proven."""
         progress, formulation = self.progress, self.formulation
+        self._count()
         settled = self.proven()
         if len(settled) == len(formulation.objectives) or self.clock.expired:
             return
@@ -355,6 +337,15 @@ class _Run:
                 objective.tighter(known, more)
                 for objective, (known, more) in zip(formulation.objectives, both, strict=False)
             ]
+
+    def _count(self) -> None:
+        """Add the bounds that counting gives, as long as the plan reaches them."""
+        plan, bounds = self.progress.plan, self.progress.bounds
+        if plan is not None:
+            values = self.formulation.evaluate(plan)
+            elementary = self.formulation.elementary_bounds()
+            while len(bounds) < len(values) and elementary[len(bounds)] == values[len(bounds)]:
+                bounds.append(elementary[len(bounds)])
 
     def proven(self) -> list[float]:
         """Return the values of the first objectives of the plan, as far as bounds prove them."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,10 +12,9 @@ from numpy.typing import NDArray
 from ..formulations.consolidation import ConsolidationFormulation, JobPlacement
 from ..formulations.consolidation_classes import Classes
 from .consolidation_master import Column
+from .consolidation_rooms import Node, RackRooms, Rooms
 
 Whole = NDArray[np.int64]
-Node = tuple[int, int]
-"""A kind and one of its pieces."""
 Tasks = dict[int, dict[int, int]]
 """Group → position of a server → tasks."""
 
@@ -27,8 +26,14 @@ class WriteBack:
     to the model are matched in that order too, so that what is neighboured stays together.
     """
 
-    def __init__(self, classes: Classes, columns: Sequence[Column], values: Whole) -> None:
-        self.classes = classes
+    def __init__(
+        self,
+        formulation: ConsolidationFormulation,
+        classes: Classes,
+        columns: Sequence[Column],
+        values: Whole,
+    ) -> None:
+        self.formulation, self.classes = formulation, classes
         self.used = [(c, int(n)) for c, n in zip(columns, values.tolist(), strict=False) if n > 0]
         self.room: dict[Node, list[int]] = defaultdict(list)
         self.asked: dict[Node, list[int]] = defaultdict(list)
@@ -37,18 +42,14 @@ class WriteBack:
         self.tasks: dict[int, Tasks] = {}
         self._left: dict[int, set[int]] = {}
 
-    def plan(self, formulation: ConsolidationFormulation) -> list[JobPlacement]:
+    def plan(self) -> list[JobPlacement]:
         """Return the plan of a solution."""
         self._servers()
         loose = self._jobs()
         self._exchange(self.room, ("split", "host"))
         self._exchange(self.apart, ("apart",))
-        for node, jobs in [*self.asked.items(), *self.apart.items()]:
-            counts = self.classes.pieces[node[0]][node[1]].tolist()
-            room = self.room[node]
-            for job in jobs:
-                self._put(job, enumerate(counts), room.pop())
-        self._loose(loose)
+        self._match(loose)
+        formulation = self.formulation
         names = list(formulation.servers)
         plan = []
         for position, asked in enumerate(formulation.instance.jobs):
@@ -60,6 +61,43 @@ class WriteBack:
             }
             plan.append(formulation.placement(asked, named))
         return plan
+
+    def _match(self, loose: Sequence[tuple[int, int]]) -> None:
+        """Put the pieces of jobs on rooms of their size; where racks count, large jobs choose first."""
+        needs: dict[int, list[tuple[Node, tuple[int, ...], int]]] = {}
+        for node, jobs in [*self.asked.items(), *self.apart.items()]:
+            for job in jobs:
+                groups = tuple(range(self.classes.pieces[node[0]].shape[1]))
+                needs.setdefault(job, []).append((node, groups, 1))
+        for job, number in loose:
+            for part in self.classes.jobs[number].parts:
+                there = self.tasks.get(job, {}).get(part.groups[0], {})
+                count = part.tasks[0] - sum(there.values())
+                if count:
+                    needs.setdefault(job, []).append(((part.kind, 0), part.groups, count))
+        order = sorted(needs)
+        rooms = Rooms(self.room)
+        if "racks" in self.formulation.instance.objectives:
+            order.sort(key=lambda job: -sum(count for _, _, count in needs[job]))
+            rooms = RackRooms(self.room, self._racks())
+        for job in order:
+            total: Counter[Node] = Counter()
+            for node, _, count in needs[job]:
+                total[node] += count
+            here = {server for placed in self.tasks.get(job, {}).values() for server in placed}
+            servers = rooms.take(total, here)
+            for node, groups, count in needs[job]:
+                counts = self.classes.pieces[node[0]][node[1]].tolist()
+                for _ in range(count):
+                    self._put(job, zip(groups, counts, strict=True), servers[node].pop(0))
+
+    def _racks(self) -> list[int]:
+        """Return a number for the rack of each server."""
+        numbers: dict[str, int] = {}
+        return [
+            numbers.setdefault(self.formulation.rack_of(name), len(numbers))
+            for name in self.formulation.servers
+        ]
 
     def _put(self, job: int, tasks: Any, server: int) -> None:
         groups = self.tasks.setdefault(job, {})
@@ -158,14 +196,3 @@ class WriteBack:
         kind, i = self.classes.kinds[column.what[0]], column.what[1]
         counts = self.classes.pieces[column.what[0]][i]
         return int(counts.sum()), sum(map(sum, kind.demands)), kind.gpu_model is not None
-
-    def _loose(self, jobs: Sequence[tuple[int, int]]) -> None:
-        """Put the single tasks of loose jobs, job after job, on the room that is left for their kind."""
-        for room in self.room.values():
-            room.sort(reverse=True)
-        for member, number in jobs:
-            for part in self.classes.jobs[number].parts:
-                room = self.room[part.kind, 0]
-                there = self.tasks.get(member, {}).get(part.groups[0], {})
-                for _ in range(part.tasks[0] - sum(there.values())):
-                    self._put(member, ((part.groups[0], 1),), room.pop())
