@@ -148,6 +148,9 @@ class Classes:
         For each home kind the kind of the job's other pieces, and the row among its slots for each of ours.
     running
         Tasks of all jobs that are somewhere now.
+    exact
+        Whether amounts are exact. If not, demands are rounded down to coarse units: what is proven holds,
+        but a server may not hold what it seems to.
     """
 
     kinds: tuple[Kind, ...]
@@ -159,6 +162,7 @@ class Classes:
     at_home: dict[int, dict[int, list[int]]]
     base: dict[int, tuple[int, Ints]]
     running: int
+    exact: bool
 
     def kinds_of(self, pool: str | None) -> list[int]:
         """Return the kinds, but for home kinds, that servers of a pool may hold."""

@@ -46,8 +46,10 @@ CLOSE = 1e-9
 """Values this close, relatively, are the same."""
 SHARE = 0.5
 """Of the time that is left, for one step."""
-PATIENCE_S = 10.0
-"""Seconds for a first plan one job after the other."""
+MANY_CLASSES = 1000
+"""With more classes of servers than this, there is a plan to begin with."""
+PATIENCE_S = 2.0
+"""Seconds for a plan one job after the other, even if the time is over."""
 
 
 @dataclass
@@ -94,12 +96,15 @@ class ConsolidationExact(Solver):
             progress.read_in = True
         run = _Run(formulation, options, clock, progress)
         build_s = run.by_classes()
-        run.by_size()
+        left = clock.remaining_s
+        run.by_size(Clock(None if left is None else max(PATIENCE_S, left)))
         if not progress.infeasible:
             run.by_names()
             run.certify()
             if len(run.proven()) == len(formulation.objectives):
                 progress.limit = "none"
+            elif clock.expired:
+                progress.limit = "time"
         outcome = Outcome(
             None if progress.infeasible else progress.plan,
             progress.bounds,
@@ -138,6 +143,12 @@ class _Run:
             progress.notes.append(f"without classes: {error}")
             return self.clock.elapsed_s
         build_s = self.clock.elapsed_s
+        if not master.classes.exact:
+            progress.notes.append("servers and jobs are so diverse that amounts are rounded for the bound")
+            self._only_bound()
+            return build_s
+        if len(master.classes.servers) > MANY_CLASSES:
+            self.by_size(self._share())
         program = Program(master, self.options, self.clock)
         must = any(job.must_place for job in formulation.classes.jobs)
         first: list[str] = [MUST_PLACE] if must or formulation.instance.objectives[0] not in PRICED else []
@@ -156,6 +167,19 @@ class _Run:
             self._offer(plan)
             self._forget_beyond(program, plan)
         return build_s
+
+    def _only_bound(self) -> None:
+        """Bound the first objective where solutions of the class model would not be plans."""
+        assert self.master is not None
+        name = self.formulation.instance.objectives[0]
+        if name in PRICED:
+            program = Program(self.master, self.options, self._share())
+            relaxed = program.relax(name)
+            if relaxed.prices is not None:
+                self.progress.goals = [_certified(self.master, name, relaxed.prices)]
+                bound = self._bound(program, name, relaxed)
+                known = float(bound * self.master.steps[name]) + self.master.classes.offset(name)
+                self.progress.bounds = [-known if name == "value" else known]
 
     def _written(self, program: Program, whole: Whole) -> list[JobPlacement]:
         """Return the plan of a solution of the class model."""
@@ -208,21 +232,12 @@ class _Run:
                 self.progress.bounds = self.progress.bounds[: index + 1]
                 return
 
-    def by_size(self) -> None:
+    def by_size(self, patience: Clock) -> None:
         """Place the jobs one after the other, where the class model has no plan or had no time."""
         progress = self.progress
         if progress.infeasible or (progress.plan is not None and progress.limit == "none"):
             return
-        left = self.clock.remaining_s
-        plan = (
-            BestFit()
-            .solve(
-                self.formulation,
-                SolveOptions(),
-                Clock(PATIENCE_S if left is None else max(PATIENCE_S / 5, left)),
-            )
-            .plan
-        )
+        plan = BestFit().solve(self.formulation, SolveOptions(), patience).plan
         if plan is not None and self._offer(plan):
             progress.read_in = True
             progress.notes.append("the plan of best-fit to begin with")
@@ -305,7 +320,6 @@ class _Run:
     def _offer(self, plan: Sequence[JobPlacement]) -> bool:
         """Keep a plan if it is feasible and better than the one there is; return whether it is."""
         if self.formulation.violations(plan):
-            self.progress.notes.append("a plan of the class model could not be written back")
             return False
         best = self.progress.plan
         if best is None or _precedes(self.formulation, plan, best):

@@ -24,13 +24,16 @@ class Limited:
     ----------
     whole
         A solution that keeps the levels of all settled goals; None if there is none, or none was found.
+    none
+        Whether it was proven that there is none.
     goal, prices
-        What proves that there is none; None if nothing does.
+        Prices that prove it; None if they do not.
     """
 
     most: float
     program: Program
     whole: Whole | None = None
+    none: bool = False
     goal: str = ""
     prices: Prices | None = None
 
@@ -71,8 +74,9 @@ class TrafficSearch:
             found = self.ask(float(middle * step))
             if found is not None and found.whole is not None:
                 self.best, high = found, middle
-            elif found is not None and found.prices is not None:
-                self.refuted, low = found, middle + 1
+            elif found is not None and found.none:
+                low = middle + 1
+                self.refuted = found if found.prices is not None else self.refuted
             else:
                 break
         self.bound = max(self.bound, float(low * step))
@@ -94,10 +98,15 @@ class TrafficSearch:
         found = Limited(most, program, goal=goal)
         relaxed = program.relax(goal)
         if master.rounded(goal, relaxed.bound) > level + 1e-9 * abs(level):
-            found.prices = relaxed.prices
+            found.prices, found.none = relaxed.prices, True
             return found
         program.clock = self._share()
-        found.whole, _ = program.whole(goal, level, None, most=level)
+        found.whole, limit = program.whole(goal, level, None, most=level)
+        if found.whole is None and limit == "none" and relaxed.prices is not None:
+            program.clock = self._share()
+            if master.complete(goal, relaxed.prices, level - relaxed.bound):
+                found.whole, limit = program.whole(goal, level, None, most=level)
+                found.none = found.whole is None and limit == "none"
         program.levels[goal] = level
         return found
 

@@ -1,0 +1,237 @@
+"""Consolidation at the edges: odd figures, exhausted limits, and traps that once gave wrong answers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import clusterplan
+from clusterplan.formulations.consolidation import ConsolidationFormulation
+from clusterplan.formulations.consolidation_traffic import limited
+from clusterplan.instances.consolidation import ConsolidationInstance
+from clusterplan.instances.generators.consolidation import generate_consolidation
+from clusterplan.planner.verification import verify
+from clusterplan.solvers.options import SolveOptions
+
+
+def made(objectives: list[str], servers: list[dict[str, Any]], jobs: list[dict[str, Any]]) -> Any:
+    """Return an instance."""
+    return clusterplan.parse_instance(
+        {
+            "schema_version": 1,
+            "kind": "consolidation",
+            "name": "edge",
+            "objectives": objectives,
+            "servers": servers,
+            "jobs": jobs,
+        }
+    )
+
+
+def server(name: str = "n", **amounts: float) -> dict[str, Any]:
+    """Return a server of some capacity."""
+    return {"name": name, "capacity": amounts}
+
+
+def job(name: str, tasks: int = 1, demand: dict[str, float] | None = None, **fields: Any) -> dict[str, Any]:
+    """Return a job of one group."""
+    return {"name": name, "tasks": tasks, "task_demand": demand or {"gpu": 1}, **fields}
+
+
+def optimum(instance: Any, solver: str = "exact") -> list[float | None]:
+    """Return the values of an optimal, verified result."""
+    result = clusterplan.solve(instance, solver)
+    assert result.status == "optimal", (solver, result.message, result.objectives)
+    verification = verify(instance, result)
+    assert verification.ok, verification.faults
+    return [record.value for record in result.objectives]
+
+
+SLOWER = {1: 0.5, 2: 2 / 3}
+CASES = {
+    "values without a common step": (
+        ["value"],
+        [server(gpu=4)],
+        [job("a", value=1), job("b", value=1 / 3)],
+    ),
+    "slowdown without a common step": (
+        ["slowdown", "servers"],
+        [server("n", gpu=4), server("m", gpu=4)],
+        [
+            job("a", 2, value=1, must_place=True, speed_by_servers=SLOWER),
+            job("b", value=1, must_place=True, speed_by_servers={1: 0.5}),
+        ],
+    ),
+    "fractions of a GPU": (
+        ["value"],
+        [server(gpu=0.8)],
+        [job("a", 3, {"gpu": 0.1}), job("b", 1, {"gpu": 0.5}), job("c", 1, {"gpu": 0.3})],
+    ),
+    "spreading helps, but there is one server": (
+        ["slowdown", "spread"],
+        [server(gpu=4)],
+        [job("a", 2, must_place=True, spread="preferred", speed_by_servers={1: 1, 2: 2})],
+    ),
+    "spreading helps, and nobody else is there": (
+        ["slowdown", "spread", "servers"],
+        [server("n", gpu=4), server("m", gpu=1)],
+        [job("a", 3, must_place=True, spread="preferred", speed_by_servers={1: 1, 2: 1.5, 3: 2})],
+    ),
+    "gains and losses cancel": (
+        ["slowdown"],
+        [server(gpu=4)],
+        [
+            job("a", must_place=True, speed_by_servers={1: 1.1}),
+            job("b", must_place=True, speed_by_servers={1: 0.9}),
+        ],
+    ),
+    "speed listed for a million servers": (
+        ["slowdown"],
+        [server("n", gpu=1), server("m", gpu=1)],
+        [job("a", 2, value=1, must_place=True, speed_by_servers={1: 1, 1_000_000: 0.5})],
+    ),
+    "huge and tiny values": (
+        ["value", "servers"],
+        [server(gpu=2)],
+        [job("a", value=1e10), job("b", 2, value=1e-6), job("c", value=3)],
+    ),
+    "amounts far larger than demands": (
+        ["value"],
+        [server(mem=1e12)],
+        [job("a", 1, {"mem": 1 / 3}, value=1), job("b", 1, {"mem": 0.1 + 0.2}, value=1)],
+    ),
+    "tiny demands": (["value"], [server(mem=1e6)], [job("a", 1, {"mem": 1e-8}, value=1)]),
+    "sums that round": (
+        ["value"],
+        [server(gpu=0.3)],
+        [job("a", 1, {"gpu": 0.1}, value=1), job("b", 1, {"gpu": 0.2}, value=1)],
+    ),
+    "demands of nothing": (
+        ["value", "servers"],
+        [server("n", gpu=1), server("m", gpu=1)],
+        [job("a", 5, {"gpu": 0}, value=1), job("b", 1, value=2), job("c", 3, {}, value=1)],
+    ),
+    "traffic only of what is there": (
+        ["traffic", "value"],
+        [{**server(gpu=1), "traffic_gbit_per_s": 2.5}],
+        [job("a", value=1), job("b", traffic_gbit_per_s=0.1, value=1)],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_odd_figures(name: str) -> None:
+    """The exact method agrees with brute force, and every figure is verified."""
+    instance = made(*CASES[name])
+    assert optimum(instance) == pytest.approx(optimum(instance, "brute-force"), rel=1e-9)
+
+
+def test_rooms_change_hands_in_the_right_order() -> None:
+    """Room of a demanding kind may go through a second kind to a third, and the plan is written back."""
+    ps = {"name": "ps", "demand": {"gpu": 1, "cpu": 1}}
+
+    def grouped(name: str, spread: str, value: float, tasks: int, others: int, demand: Any) -> dict[str, Any]:
+        worker = {"name": "worker", "tasks": others, "demand": demand}
+        groups = [{**ps, "tasks": tasks}, worker]
+        return {"name": name, "spread": spread, "value": value, "gpu_model": "a", "groups": groups}
+
+    servers = [
+        {**server("n0", gpu=8, cpu=8), "free": {"gpu": 7, "cpu": 6}, "gpu_model": "a"},
+        {**server("n1", gpu=8, cpu=8), "free": {"gpu": 1, "cpu": 8}, "gpu_model": "a"},
+    ]
+    jobs = [
+        grouped("j0", "required", 3, 2, 3, {"gpu": 3, "cpu": 3}),
+        grouped("j1", "required", 3, 3, 3, {"gpu": 1, "cpu": 2}),
+        grouped("j3", "required", 1, 2, 1, {"gpu": 1, "cpu": 2}),
+        grouped("j5", "preferred", 3, 3, 1, {"gpu": 0, "cpu": 1}),
+    ]
+    instance = made(["value", "spread"], servers, jobs)
+    assert optimum(instance) == optimum(instance, "cp-sat")
+
+
+def test_many_kinds_on_one_server_are_priced_without_overflow() -> None:
+    """Prices near the limit on hundreds of kinds do not wrap around into a bound that is too good."""
+    price = float(2**38 - 1)
+    jobs = [job(f"j{k}", 1, {"cpu": k + 1}, value=price) for k in range(150)]
+    instance = made(["value"], [server(cpu=40_000)], jobs)
+    formulation = ConsolidationFormulation(instance)
+    goal = {"objective": "value", "prices": [[price]] * len(formulation.classes.kinds)}
+    bound = formulation.certified_bounds({"goals": [goal]})[0]
+    assert bound is not None
+    assert bound >= 150 * price
+
+
+def test_prices_too_large_to_add_up_certify_nothing() -> None:
+    """Instead of an overflow there is only the elementary bound."""
+    instance = made(["value"], [{**server(gpu=8), "count": 2000}], [job("a", 1_000_000, value=1)])
+    formulation = ConsolidationFormulation(instance)
+    goal = {"objective": "value", "prices": [[1e12] for _ in formulation.classes.kinds]}
+    assert formulation.certified_bounds({"goals": [goal]}) == formulation.elementary_bounds()
+
+
+def test_a_bound_beyond_unproven_objectives_is_not_certified() -> None:
+    """A plan that is not the best in the first objective says nothing about the third."""
+    jobs = [
+        job("a", value=2, speed_by_servers={1: 1.5}),
+        job("b", value=3, speed_by_servers={1: 1.5}),
+    ]
+    instance = made(["value", "servers", "slowdown"], [server("n", gpu=1), server("m", gpu=1)], jobs)
+    formulation = ConsolidationFormulation(instance)
+    prices = [[1.0 for _ in pieces] for pieces in formulation.classes.pieces]
+    goal = {"objective": "slowdown", "prices": prices, "multipliers": {"servers": 1.0}}
+    worse = formulation.parse_plan([{"job": "a", "servers": {"n": 1}}, {"job": "b", "placed": False}])
+    bounds = formulation.certified_bounds({"goals": [goal]}, formulation.evaluate(worse))
+    assert bounds[2] is None or bounds[2] <= -2.5
+
+
+def test_threads_may_change_between_solves() -> None:
+    """One process may solve with two threads, then with as many as there are, then with one."""
+    instance = generate_consolidation(10, 15, load=1.2, seed=1)
+    for threads in (2, None, 1, None, 2):
+        for solver in ("exact", "cp-sat", "milp:highs"):
+            result = clusterplan.solve(instance, solver, SolveOptions(threads=threads))
+            assert result.status == "optimal", (threads, solver, result.message)
+
+
+def test_servers_that_all_differ_end_in_time() -> None:
+    """Where there is nothing to count, a plan comes in about the time that was given, and says so."""
+    servers = [
+        {
+            "name": f"n{i}",
+            "capacity": {"gpu": 8, "cpu": 96_000, "mem": 524_288},
+            "free": {"gpu": 8, "cpu": 20_000 + 7 * i, "mem": 90_000 + 13 * i},
+        }
+        for i in range(600)
+    ]
+    jobs = [
+        job(f"j{i}", 1 + i % 4, {"gpu": 1, "cpu": 1_000 + 137 * (i % 40), "mem": 9_000 + 511 * (i % 30)})
+        for i in range(500)
+    ]
+    instance = made(["value", "servers"], servers, jobs)
+    result = clusterplan.solve(instance, "exact", SolveOptions(time_limit_s=2))
+    assert result.plan is not None
+    assert verify(instance, result).ok
+    assert result.status == "optimal" or result.message
+
+
+def test_a_limit_on_traffic_is_one_more_resource() -> None:
+    """Under a limit no server takes more; the fewest servers of a job stay the same."""
+    jobs = [job("a", 4, traffic_gbit_per_s=1.0, spread="required"), job("b", 2, traffic_gbit_per_s=2.0)]
+    instance = made(["value", "traffic"], [{**server(gpu=4), "count": 2}], jobs)
+    assert isinstance(instance, ConsolidationInstance)
+    under = ConsolidationFormulation(limited(instance, 3.0))
+    assert [under.fewest(j) for j in under.instance.jobs] == [1, 1]
+    result = clusterplan.solve(limited(instance, 3.0).model_copy(update={"objectives": ("value",)}))
+    assert result.objectives[0].value == 2  # the consolidated job would need 4 Gbit/s on one server
+    assert optimum(instance) == [6, 4]
+
+
+def test_the_least_traffic_is_certified() -> None:
+    """Prices show that no smaller limit lets as much be placed."""
+    jobs = [job(f"j{k}", 2, traffic_gbit_per_s=1.0 + k % 2) for k in range(8)]
+    instance = made(["value", "traffic", "servers"], [{**server(gpu=8), "count": 4}], jobs)
+    result = clusterplan.solve(instance)
+    assert result.status == "optimal"
+    assert [r.value for r in result.objectives] == [r.certified_bound for r in result.objectives]
+    assert verify(instance, result).ok
