@@ -24,6 +24,7 @@ from ..instances.errors import TooLargeError
 from ..instances.fields import Model
 from .base import agree
 from .consolidation_classes import Classes, exact
+from .consolidation_exhaustion import none_better
 from .consolidation_price_bound import PriceBound
 from .consolidation_traffic import limited, traffic_step
 
@@ -126,29 +127,50 @@ def level(classes: Classes, objective: str, value: float) -> Fraction:
     return exactly + abs(exactly) * ROUNDING
 
 
+def _weighed(
+    classes: Classes, goal: CertifiedGoal, levels: Mapping[str, Fraction]
+) -> tuple[PriceBound, dict[str, Fraction], Fraction]:
+    """Return the price bound of a goal, its weights, and what the earlier levels take off it."""
+    weights = {str(name): Fraction(price) for name, price in goal.multipliers.items() if name in levels}
+    less = sum((weight * levels[name] for name, weight in weights.items()), Fraction(0))
+    if goal.objective != MUST_PLACE:
+        weights[goal.objective] = Fraction(1)
+    return PriceBound(classes, goal.prices, weights, missing=goal.objective == MUST_PLACE), weights, less
+
+
 def goal_bound(classes: Classes, goal: CertifiedGoal, levels: Mapping[str, Fraction]) -> Fraction | None:
     """Return what a goal is at least, to be minimised, where earlier objectives keep their levels.
 
     Returns
     -------
     bound
-        Infinite bounds are not needed: None if a job that must be placed has no way to be.
+        None if a job that must be placed has no way to be.
 
     Raises
     ------
     TooLargeError
         If there is too much to be priced.
     """
-    weights = {str(name): Fraction(price) for name, price in goal.multipliers.items() if name in levels}
-    least = -sum((weight * levels[name] for name, weight in weights.items()), Fraction(0))
-    if goal.objective != MUST_PLACE:
-        weights[goal.objective] = Fraction(1)
-    cost = PriceBound(classes, goal.prices, weights, missing=goal.objective == MUST_PLACE).value()
+    bound, _, less = _weighed(classes, goal, levels)
+    cost = bound.value()
     if cost is None:
         return None
     step = quantum(classes, goal.objective)
-    least += cost
-    return least if step is None else math.ceil(least / step) * step
+    return cost - less if step is None else math.ceil((cost - less) / step) * step
+
+
+def _nothing_better(
+    classes: Classes, goal: CertifiedGoal, levels: Mapping[str, Fraction], value: Fraction | None
+) -> bool:
+    """Return whether a search proves that nothing beats a value, or that there is no placement at all."""
+    step = quantum(classes, goal.objective)
+    if step is None:
+        return False
+    bound, weights, less = _weighed(classes, goal, levels)
+    if value is None:
+        return none_better(classes, bound, {}, {}, Fraction(0)) is True
+    limits = {**levels, goal.objective: value - step}
+    return none_better(classes, bound, weights, limits, value - step + less) is True
 
 
 def price_bounds(
@@ -179,13 +201,14 @@ def price_bounds(
     goals = {goal.objective: goal for goal in certificate.goals}
     found: dict[str, float] = {}
     if MUST_PLACE in goals:
-        _add(found, classes, goals[MUST_PLACE], {})
+        _add(found, classes, goals[MUST_PLACE], {}, None)
     levels: dict[str, Fraction] = {}
     certain = True
     for index, objective in enumerate(formulation.objectives):
         goal = goals.get(objective.name)  # type: ignore[call-overload]
         if goal is not None and set(goal.multipliers) <= set(levels):
-            _add(found, classes, goal, levels)
+            reached = None if values is None else level(classes, objective.name, values[index])
+            _add(found, classes, goal, levels, reached)
         if values is None:
             continue
         if certain and objective.name in PRICED:
@@ -220,17 +243,30 @@ def _least_traffic(
 
 
 def _add(
-    found: dict[str, float], classes: Classes, goal: CertifiedGoal, levels: Mapping[str, Fraction]
+    found: dict[str, float],
+    classes: Classes,
+    goal: CertifiedGoal,
+    levels: Mapping[str, Fraction],
+    value: Fraction | None,
 ) -> None:
-    """Note the bound of one goal in the terms of its objective, if it can be derived."""
+    """Note the bound of one goal in the terms of its objective, if it can be derived.
+
+    Where prices leave something open up to the value that a plan has reached, a search tries to close it.
+    """
     try:
         least = goal_bound(classes, goal, levels)
+        if least is None:
+            return
+        if goal.objective == MUST_PLACE:
+            if value is None and least <= 0 and _nothing_better(classes, goal, levels, None):
+                least = Fraction(1)
+        elif value is not None and least < value and _nothing_better(classes, goal, levels, value):
+            least = value
     except TooLargeError:
         return
-    if least is not None:
-        found[goal.objective] = float(
-            -least if goal.objective == "value" else least + classes.offset(goal.objective)
-        )
+    found[goal.objective] = float(
+        -least if goal.objective == "value" else least + classes.offset(goal.objective)
+    )
 
 
 MOST_SHAPES = 20

@@ -164,7 +164,7 @@ class PriceBound:
         for pool in self.classes.loads:
             here = [n for n, server in enumerate(self.classes.servers) if server.pool == pool]
             if here:
-                taken, worth = self._priced_loads(pool, [self.classes.servers[n] for n in here])
+                taken, worth = self.priced_loads(pool, [self.classes.servers[n] for n in here])
                 for n in here:
                     paid[n] = self._best_load(self.classes.servers[n], taken, worth)
         return paid
@@ -186,7 +186,7 @@ class PriceBound:
             for free, paid in selections.items()
         )
 
-    def _priced_loads(self, pool: str | None, servers: Sequence[ServerClass]) -> tuple[Ints, Ints]:
+    def priced_loads(self, pool: str | None, servers: Sequence[ServerClass]) -> tuple[Ints, Ints]:
         """Return amounts that tasks may take together, kind by kind, and the most that is paid for each."""
         free = np.array([server.free for server in servers], dtype=np.int64)
         limit = free.max(axis=0)

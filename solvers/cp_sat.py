@@ -179,11 +179,12 @@ def solve_in_order(
 
 
 def _keep(model: cp_model.CpModel, target: CpObjective, reached: float) -> None:
-    """Keep an objective at a value; one that is whole but for rounding counts as whole."""
+    """Keep an objective at a value, up to the rounding of its scaled figures."""
+    slack = 1e-6 + 1e-12 * abs(reached)
     if target.sense == "min":
-        model.add(target.expression <= math.floor(reached + 1e-6))
+        model.add(target.expression <= math.floor(reached + slack))
     else:
-        model.add(target.expression >= math.ceil(reached - 1e-6))
+        model.add(target.expression >= math.ceil(reached - slack))
 
 
 EARLY = 0.5

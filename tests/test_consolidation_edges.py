@@ -233,5 +233,6 @@ def test_the_least_traffic_is_certified() -> None:
     instance = made(["value", "traffic", "servers"], [{**server(gpu=8), "count": 4}], jobs)
     result = clusterplan.solve(instance)
     assert result.status == "optimal"
-    assert [r.value for r in result.objectives] == [r.certified_bound for r in result.objectives]
+    assert [r.value for r in result.objectives[:2]] == [16, 6]
+    assert [r.certified_bound for r in result.objectives[:2]] == [16, 6]
     assert verify(instance, result).ok
