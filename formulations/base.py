@@ -131,6 +131,13 @@ class Formulation(ABC, Generic[InstanceT, EntryT]):
     def evaluate(self, plan: Sequence[EntryT]) -> tuple[float, ...]:
         """Return the value of each objective, computed from the plan alone; the plan must be feasible."""
 
+    def precedes(self, a: Sequence[float], b: Sequence[float]) -> bool:
+        """Return whether values `a` come before `b` in the lexicographic order of the objectives."""
+        for objective, x, y in zip(self.objectives, a, b, strict=True):
+            if objective.better(x, y) or objective.better(y, x):
+                return objective.better(x, y)
+        return False
+
     @abstractmethod
     def elementary_bounds(self) -> tuple[float | None, ...]:
         """Return for each objective a bound that needs no solver, None where there is none.

@@ -46,7 +46,7 @@ class ConsolidationBruteForce(Solver):
             if index == len(jobs):
                 if not formulation.violations(entries):
                     values = formulation.evaluate(entries)
-                    if best is None or _precedes(formulation, values, best[0]):
+                    if best is None or formulation.precedes(values, best[0]):
                         best = values, tuple(entries)
                 return
             job = jobs[index]
@@ -65,16 +65,6 @@ class ConsolidationBruteForce(Solver):
             return Outcome(limit="time") if out_of_time else Outcome(infeasible=True)
         bounds = () if out_of_time else best[0]
         return Outcome(best[1], bounds, limit="time" if out_of_time else "none")
-
-
-def _precedes(formulation: ConsolidationFormulation, a: tuple[float, ...], b: tuple[float, ...]) -> bool:
-    """Return whether values `a` come before `b` in the lexicographic order of the objectives."""
-    for objective, x, y in zip(formulation.objectives, a, b, strict=True):
-        if objective.better(x, y):
-            return True
-        if objective.better(y, x):
-            return False
-    return False
 
 
 def _cuts(tasks: int, servers: int) -> Iterator[tuple[int, ...]]:

@@ -1,12 +1,16 @@
-"""Certificates for placements of methods that make none: prices of the class model."""
+"""Certificates for placements: prices of the class model, of its own method and of those that have none."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 from ..formulations.consolidation import ConsolidationFormulation
+from ..formulations.consolidation_certificate import LARGEST, MUST_PLACE, PRICED, level
 from ..instances.errors import TooLargeError
 from .base import Clock, Outcome
-from .consolidation_exact import certified_goals, infeasibility
-from .consolidation_master import Master
+from .consolidation_master import Master, Prices
+from .consolidation_program import Program
 from .consolidation_read_in import read_in
 from .options import SolveOptions
 
@@ -34,3 +38,55 @@ def certify(formulation: ConsolidationFormulation, outcome: Outcome, clock: Cloc
         outcome.certificate = {"goals": goals}
         if outcome.plan is not None and outcome.prices is None:
             outcome.prices = formulation.prices(outcome.certificate, outcome.plan)
+
+
+def certified_goals(
+    formulation: ConsolidationFormulation,
+    master: Master,
+    values: Sequence[float],
+    options: SolveOptions,
+    clock: Clock,
+    known: Sequence[dict[str, Any]] = (),
+) -> list[dict[str, Any]]:
+    """Return prices for every objective that has any, with what a plan reaches in the earlier ones kept.
+
+    Parameters
+    ----------
+    known
+        Prices that there are already.
+    """
+    goals = {goal["objective"]: goal for goal in known}
+    program = Program(master, options, clock)
+    program.levels[MUST_PLACE] = 0.0
+    for objective, value in zip(formulation.objectives, values, strict=True):
+        if objective.name not in PRICED:
+            continue
+        if objective.name not in goals and not clock.expired:
+            relaxed = program.relax(objective.name)
+            if relaxed.prices is not None:
+                goals[objective.name] = certified(master, objective.name, relaxed.prices)
+        least = level(master.classes, objective.name, value)
+        program.levels[objective.name] = float(least / master.steps[objective.name])
+    return list(goals.values())
+
+
+def infeasibility(master: Master, options: SolveOptions, clock: Clock) -> list[dict[str, Any]]:
+    """Return prices that prove that not all jobs that must be placed can be; nothing if there are none."""
+    relaxed = Program(master, options, clock).relax(MUST_PLACE)
+    if relaxed.prices is None:
+        return []
+    return [certified(master, MUST_PLACE, relaxed.prices)]
+
+
+def certified(master: Master, goal: str, prices: Prices) -> dict[str, Any]:
+    """Return the prices of a goal in the units of its objective, as the certificate has them."""
+    step = float(master.steps[goal])
+    return {
+        "objective": goal,
+        "prices": [[min(float(p) * step, LARGEST) for p in kind] for kind in prices.pieces],
+        "multipliers": {
+            name: min(price * step / float(master.steps[name]), LARGEST)
+            for name, price in prices.earlier.items()
+            if name != MUST_PLACE and price > 0
+        },
+    }

@@ -20,7 +20,6 @@ from typing import Any
 from ..formulations.base import Formulation
 from ..formulations.consolidation import ConsolidationFormulation, JobPlacement
 from ..formulations.consolidation_certificate import (
-    LARGEST,
     MUST_PLACE,
     PRICED,
     CertifiedGoal,
@@ -32,7 +31,8 @@ from . import consolidation_named
 from .backends import BackendError
 from .base import Clock, Outcome, Solver
 from .best_fit import BestFit
-from .consolidation_master import Master, Prices
+from .consolidation_certify import certified, certified_goals
+from .consolidation_master import Master
 from .consolidation_program import Program, Relaxed, Whole
 from .consolidation_read_in import read_in
 from .consolidation_traffic import TrafficSearch
@@ -155,13 +155,14 @@ class _Run:
         whole: Whole | None = None
         for goal in [*first, *formulation.instance.objectives]:
             if goal == "traffic" and whole is not None:
-                program, whole = self._limit_traffic(program, whole)
+                program, found = self._limit_traffic(program, whole)
             elif goal in (MUST_PLACE, *PRICED):
-                whole = self._settle(program, goal, whole)
+                found = self._settle(program, goal, whole)
             else:
                 break
-            if whole is None or progress.infeasible:
+            if found is None:
                 break
+            whole = found
         if whole is not None and not progress.infeasible:
             plan = self._written(program, whole)
             self._offer(plan)
@@ -176,7 +177,7 @@ class _Run:
             program = Program(self.master, self.options, self._share())
             relaxed = program.relax(name)
             if relaxed.prices is not None:
-                self.progress.goals = [_certified(self.master, name, relaxed.prices)]
+                self.progress.goals = [certified(self.master, name, relaxed.prices)]
                 bound = self._bound(program, name, relaxed)
                 known = float(bound * self.master.steps[name]) + self.master.classes.offset(name)
                 self.progress.bounds = [-known if name == "value" else known]
@@ -192,6 +193,10 @@ class _Run:
         if self.formulation.violations(plan):
             return program, None
         self._offer(plan)
+        known = len(progress.bounds)
+        self._forget_beyond(program, plan)
+        if len(progress.bounds) < known:
+            return program, None
         least = self.formulation.elementary_bounds()[names.index("traffic")]
         search = TrafficSearch(self.formulation, program.levels, self.options, self.clock, least or 0.0)
         search.run(self.formulation.evaluate(plan)[names.index("traffic")])
@@ -201,7 +206,7 @@ class _Run:
             found = search.refuted
             progress.traffic = {
                 "below": found.most,
-                "goal": _certified(found.program.master, found.goal, search.refuted.prices),
+                "goal": certified(found.program.master, found.goal, search.refuted.prices),
             }
         if self.clock.expired:
             progress.limit = "time"
@@ -249,11 +254,11 @@ class _Run:
         relaxed = program.relax(goal)
         bound = self._bound(program, goal, relaxed)
         if goal == MUST_PLACE and bound > 0 and relaxed.prices is not None:
-            progress.goals = [_certified(master, goal, relaxed.prices)]
+            progress.goals = [certified(master, goal, relaxed.prices)]
             progress.infeasible = True
             return None
         if goal != MUST_PLACE and relaxed.prices is not None and master is self.master:
-            progress.goals.append(_certified(master, goal, relaxed.prices))
+            progress.goals.append(certified(master, goal, relaxed.prices))
         program.clock = self._share()
         try:
             whole, limit = program.whole(goal, bound, start)
@@ -281,14 +286,14 @@ class _Run:
         master = program.master
         if relaxed.prices is None:
             return -math.inf
-        certified = CertifiedGoal.model_validate(_certified(master, goal, relaxed.prices))
+        priced = CertifiedGoal.model_validate(certified(master, goal, relaxed.prices))
         levels = {
             name: Fraction(value) * master.steps[name]
             for name, value in program.levels.items()
             if name != MUST_PLACE
         }
         try:
-            least = goal_bound(master.classes, certified, levels)
+            least = goal_bound(master.classes, priced, levels)
         except TooLargeError:
             return master.rounded(goal, relaxed.bound)
         return -math.inf if least is None else float(least / master.steps[goal])
@@ -321,11 +326,11 @@ class _Run:
         """Keep a plan if it is feasible and better than the one there is; return whether it is."""
         if self.formulation.violations(plan):
             return False
-        best = self.progress.plan
-        if best is None or _precedes(self.formulation, plan, best):
-            self.progress.plan = plan
-            return True
-        return False
+        best, values = self.progress.plan, self.formulation.evaluate(plan)
+        if best is not None and not self.formulation.precedes(values, self.formulation.evaluate(best)):
+            return False
+        self.progress.plan = plan
+        return True
 
     def by_names(self) -> None:
         """Go on with named servers from the first objective that is not proven."""
@@ -394,67 +399,3 @@ def _certificate(progress: _Progress) -> dict[str, Any] | None:
     if progress.traffic is not None:
         found["traffic"] = progress.traffic
     return found if progress.goals or progress.traffic else None
-
-
-def certified_goals(
-    formulation: ConsolidationFormulation,
-    master: Master,
-    values: Sequence[float],
-    options: SolveOptions,
-    clock: Clock,
-    known: Sequence[dict[str, Any]] = (),
-) -> list[dict[str, Any]]:
-    """Return prices for every objective that has any, with what a plan reaches in the earlier ones kept.
-
-    Parameters
-    ----------
-    known
-        Prices that there are already.
-    """
-    goals = {goal["objective"]: goal for goal in known}
-    program = Program(master, options, clock)
-    program.levels[MUST_PLACE] = 0.0
-    for objective, value in zip(formulation.objectives, values, strict=True):
-        if objective.name not in PRICED:
-            continue
-        if objective.name not in goals and not clock.expired:
-            relaxed = program.relax(objective.name)
-            if relaxed.prices is not None:
-                goals[objective.name] = _certified(master, objective.name, relaxed.prices)
-        least = level(master.classes, objective.name, value)
-        program.levels[objective.name] = float(least / master.steps[objective.name])
-    return list(goals.values())
-
-
-def infeasibility(master: Master, options: SolveOptions, clock: Clock) -> list[dict[str, Any]]:
-    """Return prices that prove that not all jobs that must be placed can be; nothing if there are none."""
-    relaxed = Program(master, options, clock).relax(MUST_PLACE)
-    if relaxed.prices is None:
-        return []
-    return [_certified(master, MUST_PLACE, relaxed.prices)]
-
-
-def _precedes(
-    formulation: ConsolidationFormulation, a: Sequence[JobPlacement], b: Sequence[JobPlacement]
-) -> bool:
-    """Return whether plan `a` comes before `b` in the lexicographic order of the objectives."""
-    for objective, x, y in zip(
-        formulation.objectives, formulation.evaluate(a), formulation.evaluate(b), strict=True
-    ):
-        if objective.better(x, y) or objective.better(y, x):
-            return objective.better(x, y)
-    return False
-
-
-def _certified(master: Master, goal: str, prices: Prices) -> dict[str, Any]:
-    """Return the prices of a goal in the units of its objective, as the certificate has them."""
-    step = float(master.steps[goal])
-    return {
-        "objective": goal,
-        "prices": [[min(float(p) * step, LARGEST) for p in kind] for kind in prices.pieces],
-        "multipliers": {
-            name: min(price * step / float(master.steps[name]), LARGEST)
-            for name, price in prices.earlier.items()
-            if name != MUST_PLACE and price > 0
-        },
-    }
