@@ -109,7 +109,8 @@ class Reasons:
         for group in job.task_groups:
             now = room(left, group)
             if now == 0:
-                what = f"no server has room for any of its {group.tasks} {group.name}"
+                any_ = "its task" if group.tasks == 1 else f"any of its {group.tasks} {group.name}"
+                what = f"no server has room for {any_}"
                 return f"waits: beside the placed jobs {what}"
             if now < group.tasks:
                 return f"waits: beside the placed jobs only {now} of its {group.tasks} {group.name} fit"

@@ -43,8 +43,15 @@ def export_plan(
     _write(output, export(instance, result, format))
     for job in sharing_groups(result) if format == "slurm" else ():
         typer.echo(f"{job}: several groups share a node, which Slurm's backfill may never start", err=True)
-    for job, reason in unplaced(result):
+    out = list(unplaced(result))
+    for job, reason in out[:MOST_NAMED]:
         typer.echo(f"not placed: {job}: {reason}", err=True)
+    if len(out) > MOST_NAMED:
+        typer.echo(f"not placed: {len(out) - MOST_NAMED:,} more; the result says why", err=True)
+
+
+MOST_NAMED = 20
+"""Jobs that are not placed of which the reason is printed."""
 
 
 def _write(path: Path | None, text: str) -> None:

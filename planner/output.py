@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import sys
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 Format = Literal["table", "json", "csv"]
 MOST_ROWS = 60
+MOST_REASONS = 5
 COLUMNS = (
     "instance",
     "kind",
@@ -178,7 +180,21 @@ def notes(result: Result) -> list[str]:
     if result.diagnosis:
         lines += [f"why: {reason}" for reason in result.diagnosis.reasons]
         lines += [f"what would help: {remedy}" for remedy in result.diagnosis.remedies]
-    return lines
+    return lines + _who_waits(result)
+
+
+def _who_waits(result: Result) -> list[str]:
+    """Return how many jobs a placement leaves out, and the commonest reasons, if the table shows not all."""
+    if result.kind != "consolidation" or result.plan is None or len(result.plan) <= MOST_ROWS:
+        return []
+    entries = [entry.model_dump(include={"placed", "reason"}) for entry in result.plan]
+    reasons = Counter(entry["reason"] or "no reason given" for entry in entries if not entry["placed"])
+    if not reasons:
+        return [f"all {len(entries):,} jobs are placed"]
+    shown = [f"  {count:,} × {reason}" for reason, count in reasons.most_common(MOST_REASONS)]
+    more = sum(reasons.values()) - sum(count for _, count in reasons.most_common(MOST_REASONS))
+    rest = [f"  {more:,} × other reasons; see --format json"] if more else []
+    return [f"{sum(reasons.values()):,} of {len(entries):,} jobs are not placed", *shown, *rest]
 
 
 def safe_cell(value: Any) -> Any:
