@@ -30,6 +30,8 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar
 
+from pydantic import Field
+
 from ..instances.base import Kind
 from ..instances.consolidation import ONLY_GROUP, ConsolidationInstance, PlacementJob, Server
 from ..instances.errors import TooLargeError
@@ -74,7 +76,7 @@ class JobPlacement(Model):
 
     job: Name
     placed: Flag = True
-    servers: Placed = {}
+    servers: Placed = Field(default_factory=dict)
     groups: dict[Name, Placed] | None = None
     reason: Text | None = None
 

@@ -17,8 +17,8 @@ import numpy as np
 from .consolidation_classes import Classes, Ints, JobClass
 from .consolidation_price_bound import PriceBound
 
-MOST_STEPS = 50_000
-"""Placements of a job that are tried, which takes a second or so."""
+MOST_STEPS = 25_000
+"""Placements of a job that are tried, which takes half a second."""
 MOST_JOBS = 40
 MOST_SERVERS = 200
 MARGIN = 1e-9
