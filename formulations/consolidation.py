@@ -384,7 +384,9 @@ class ConsolidationFormulation(Formulation[ConsolidationInstance, JobPlacement])
         """Return what one more empty server of each shape adds to the value at most."""
         if certificate is None:
             return None
-        return worth_of_servers(self, certificate, self.evaluate(plan)[0]) or None
+        # The plan may be of another instance; that is found out elsewhere.
+        placed = (self.jobs.get(entry.job) for entry in plan if entry.placed)
+        return worth_of_servers(self, certificate, math.fsum(job.worth for job in placed if job)) or None
 
     def advice(self, prices: Mapping[str, float], value: float) -> str | None:
         """Return which server would add most to the value."""

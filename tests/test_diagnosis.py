@@ -144,4 +144,4 @@ def test_a_must_place_job_that_never_fits() -> None:
             "jobs": [{"name": "j", "tasks": 1, "task_demand": {"gpu": 8}, "must_place": True}],
         }
     )
-    assert "needs 8 gpu; the largest eligible server has 4" in reasons(instance)
+    assert "needs 8 gpu; the largest server has 4 (4 gpu)" in reasons(instance)
