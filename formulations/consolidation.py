@@ -45,6 +45,7 @@ from .consolidation_certificate import (
 )
 from .consolidation_class_builder import classes_of
 from .consolidation_classes import Classes, exact
+from .consolidation_counting import elementary_bounds, elementary_infeasibility
 from .fewest_servers import Shapes, fewest_servers, shape_of
 from .textbook import TextbookModel
 
@@ -345,17 +346,8 @@ class ConsolidationFormulation(Formulation[ConsolidationInstance, JobPlacement])
         return tuple(finished)
 
     def elementary_bounds(self) -> tuple[float | None, ...]:
-        """Bound the first objective by counting; later ones depend on it, and only have what always holds."""
-        always: dict[str, float | None] = {
-            "spread": 0.0,
-            "servers": 0.0,
-            "racks": 0.0,
-            "migrations": 0.0,
-            "slowdown": self._least_slowdown(),
-            "traffic": max(server.traffic_gbit_per_s for server in self.servers.values()),
-            "value": self._most_value(),
-        }
-        return tuple(always[objective.name] for objective in self.objectives)
+        """Bound the objectives by counting."""
+        return elementary_bounds(self)
 
     def certified_bounds(
         self, certificate: Any, values: Sequence[float] | None = None
@@ -395,59 +387,9 @@ class ConsolidationFormulation(Formulation[ConsolidationInstance, JobPlacement])
             return "no further server of a shape that is there would add to the value"
         return f"one more {name} would add at most {prices[name]:g} to the value of {value:g}"
 
-    def _least_slowdown(self) -> float:
-        return math.fsum(
-            min(0.0, *(job.worth * (1 - speed) for speed in job.speed_by_servers.values()))
-            for job in self.instance.jobs
-            if job.speed_by_servers
-        )
-
-    def _most_value(self) -> float:
-        """Return the least over resources of the fractional knapsack of all jobs that can ever run."""
-        jobs = [job for job in self.instance.jobs if self.fewest(job) is not None]
-        best = math.fsum(job.worth for job in jobs)
-        for resource in self.instance.resource_names:
-            room = math.fsum(server.available.get(resource, 0.0) for server in self.servers.values())
-            worth_and_need = [
-                (job.worth, sum(g.tasks * g.demand.get(resource, 0.0) for g in job.task_groups))
-                for job in jobs
-            ]
-            terms = [worth for worth, need in worth_and_need if need == 0]
-            dense = sorted(
-                (p for p in worth_and_need if p[1] > 0), key=lambda pair: pair[0] / pair[1], reverse=True
-            )
-            for worth, need in dense:
-                taken = min(need, room)
-                terms.append(worth if taken == need else worth * taken / need)
-                room -= taken
-                if room <= 0:
-                    break
-            best = min(best, math.fsum(terms))
-        return best
-
     def elementary_infeasibility(self) -> Diagnosis | None:
         """Find jobs that must be placed but never fit, or a resource that they overfill together."""
-        from .consolidation_reasons import why_never
-
-        must = [job for job in self.instance.jobs if job.must_place]
-        never = []
-        for job, positions in self.distinct_jobs:
-            reason = why_never(self, job) if job.must_place else None
-            if reason is not None:
-                more = f" and {len(positions) - 1} jobs like it" if len(positions) > 1 else ""
-                never.append(f"job {job.name!r}{more} must be placed, but {reason}")
-        if never:
-            return Diagnosis(
-                reasons=tuple(never), remedies=("set must_place: false, or change what is short",)
-            )
-        reasons, remedies = [], []
-        for resource in self.instance.resource_names:
-            need = math.fsum(g.tasks * g.demand.get(resource, 0.0) for job in must for g in job.task_groups)
-            room = math.fsum(server.available.get(resource, 0.0) for server in self.servers.values())
-            if not within(need, room):
-                reasons.append(f"{resource}: jobs that must be placed need {need:g}; {room:g} are free")
-                remedies.append(f"free {need - room:g} {resource}, or set must_place: false on some jobs")
-        return Diagnosis(reasons=tuple(reasons), remedies=tuple(remedies)) if reasons else None
+        return elementary_infeasibility(self)
 
     def textbook(self) -> TextbookModel[JobPlacement]:
         """Return the model of the module's docstring."""
