@@ -18,6 +18,7 @@ from clusterplan.formulations.consolidation import ConsolidationFormulation
 from clusterplan.instances.consolidation import ConsolidationInstance
 from clusterplan.instances.generators.consolidation import generate_consolidation
 from clusterplan.instances.importers.tiresias import import_tiresias
+from clusterplan.planner.output import notes
 from clusterplan.planner.verification import verify
 from clusterplan.solvers.options import SolveOptions
 from clusterplan.solvers.registry import find_solver
@@ -380,3 +381,13 @@ def test_prices_bound_what_a_server_adds() -> None:
         larger.__dict__.pop("expanded_servers", None)
         gained = (proven(larger).objectives[0].value or 0) - (result.objectives[0].value or 0)
         assert gained <= price
+
+
+def test_many_waiting_jobs_are_summed_up() -> None:
+    """Where the table cannot show all jobs, the notes count who waits, by reason."""
+    instance = generate_consolidation(40, 120, load=1.6, seed=1)
+    result = proven(instance)
+    waiting = sum(not entry.model_dump()["placed"] for entry in result.plan or ())
+    lines = notes(result)
+    assert f"{waiting} of 120 jobs are not placed" in lines
+    assert any("no server has room" in line for line in lines)
