@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 CODE := planner formulations instances solvers
 WORKERS ?= auto
 
-.PHONY: demo test lint types unit wheel bench-startup bench-allocation bench-staging clean help
+.PHONY: demo test lint types unit wheel bench-startup bench-allocation bench-staging bench-consolidation clean help
 
 help:
 	@echo "make demo   install and solve the bundled examples of all three kinds"
@@ -13,6 +13,7 @@ help:
 	@echo "make bench-startup   how long the command takes beside a bare interpreter"
 	@echo "make bench-allocation   every allocation method from 10 to 1,000,000 jobs; about an hour"
 	@echo "make bench-staging   every staging method from 5 layers on 2 types to 300 on 64; about 40 minutes"
+	@echo "make bench-consolidation   every consolidation method from 16 to 100,000 servers; about 40 minutes"
 	@echo "make clean  remove what the other targets made"
 
 $(BIN)/python:
@@ -65,6 +66,9 @@ bench-allocation: $(VENV)/.installed-dev
 
 bench-staging: $(VENV)/.installed-bench
 	$(BIN)/python benchmarks/staging.py
+
+bench-consolidation: $(VENV)/.installed-dev
+	$(BIN)/python benchmarks/consolidation.py
 
 clean:
 	rm -rf $(VENV) $(VENV)-wheel build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

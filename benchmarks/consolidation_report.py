@@ -1,0 +1,449 @@
+"""The plots and the tables of the consolidation benchmark, from its CSV files."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+from allocation_report import table
+from consolidation import (
+    HEURISTICS,
+    KEY,
+    LIMIT_S,
+    LOADS,
+    RATIO_JOBS,
+    RATIO_SERVERS,
+    TEXTBOOK,
+    shortcomings,
+)
+
+mpl.use("Agg")
+import matplotlib.pyplot as plt
+
+STYLE = {
+    "exact": ("#0b6e4f", "o"),
+    "milp:cbc": ("#5b8db8", "X"),
+    "milp:highs": ("#1f4e79", "P"),
+    "cp-sat": ("#7f7f7f", "*"),
+    "best-fit": ("#c1440e", "^"),
+    "first-fit-decreasing": ("#e9a15b", "v"),
+    "consolidate-or-wait": ("#6a4c93", "D"),
+}
+KINDS = {1: "GPUs alone", 3: "GPUs, CPUs and memory"}
+ORDER = ["resources", "load", "servers", "jobs"]
+GOALS = {"value": "value", "spread": "spread", "servers_used": "in use"}
+"""Objectives by column, as the tables call them."""
+LOSSES = {
+    "value lost %": "value lost, %",
+    "extra spread": "extra servers of jobs that prefer few",
+    "more in use %": "more servers in use, %",
+}
+SERVERS = (10, 100, 1_000, 10_000, 100_000)
+SECONDS = (0.1, 1, 10, 100)
+"""Marks of the axes."""
+
+
+def write_report(folder: Path) -> None:
+    """Write `consolidation.md` and its two plots."""
+    parts = ("", "-resources", "-hard", "-migrations", "-quality", "-ratio", "-loading")
+    read = {part: pd.read_csv(folder / f"consolidation{part}.csv") for part in parts}
+    sweep = pd.concat([read[""], read["-resources"]], ignore_index=True)
+    lost = losses(read["-quality"])
+    plot(sweep, folder / "consolidation.png")
+    plot_quality(lost, folder / "consolidation-quality.png")
+    said = [line for part in parts[:-1] for line in shortcomings(read[part])]
+    text = [
+        *opening(),
+        *about_exact(sweep),
+        *about_textbook(sweep, read["-ratio"]),
+        *about_heuristics(sweep, lost),
+        *about_the_rest(read["-hard"], read["-migrations"], read["-loading"]),
+        "## Where `exact` falls short",
+        "\n".join(f"* {line}" for line in said) or "Nowhere in this run.",
+        "## All methods",
+        table(everything(sweep)),
+    ]
+    (folder / "consolidation.md").write_text("\n\n".join(text) + "\n", encoding="utf-8")
+
+
+def opening() -> Iterator[str]:
+    """Yield what all tables have in common."""
+    yield "# Consolidation: measured results"
+    yield (
+        f"On {platform.machine()} with {os.cpu_count()} cores; each table is one run, each row a process of "
+        "its own. **All instances are synthetic.** Objectives, one after the other: most value, least spread "
+        "(extra servers of the jobs that prefer few), fewest servers in use. `total s` is the whole library "
+        "call: loading the method's libraries, building, solving, and the checks of plan and certificate "
+        "that every result goes through; `verify s` is the independent check of the result afterwards. "
+        "`exact` and the heuristics have one thread, the solvers of the textbook model every core. What "
+        "these are said to prove, they prove by themselves: `clusterplan.solve` would add bounds from prices "
+        "of the class model. A gap is that of the first objective that is not proven."
+    )
+    yield "![Seconds against the number of servers](consolidation.png)"
+
+
+def about_exact(sweep: pd.DataFrame) -> Iterator[str]:
+    """Yield how far `exact` goes."""
+    yield "## `exact`, by size"
+    yield (
+        "Partly filled servers of 8 GPUs, or of four shapes where CPUs and memory count too; load is the "
+        "GPUs asked over the GPUs free. 30 % of the jobs are required to be consolidated, and 30 % prefer it."
+    )
+    yield table(of_exact(sweep))
+
+
+def about_textbook(sweep: pd.DataFrame, ratio: pd.DataFrame) -> Iterator[str]:
+    """Yield how far the textbook model goes."""
+    limit_s = sweep.loc[sweep["method"].isin(TEXTBOOK), "limit_s"].max()
+    yield "## The textbook model"
+    yield (
+        f"The largest size that each solver proves in {limit_s:g} s, and the first at which it does not: "
+        "what it has then, in brackets what `exact` has. It is not run at larger sizes."
+    )
+    yield table(textbook(sweep))
+    yield f"### {RATIO_SERVERS} servers, {RATIO_JOBS} jobs"
+    yield statement(ratio)
+    yield table(beside(ratio))
+
+
+def about_heuristics(sweep: pd.DataFrame, lost: pd.DataFrame) -> Iterator[str]:
+    """Yield what the heuristics lose."""
+    yield "## What the heuristics lose"
+    servers, jobs, seeds = whole(lost["servers"].max()), whole(lost["jobs"].max()), lost["seed"].nunique()
+    yield (
+        f"{servers} servers, {jobs} jobs, {seeds} seeds, beside the proven optimum. A plan with less value "
+        "may use fewer servers, and spread its jobs less, than the optimum."
+    )
+    yield "![What each heuristic loses, by objective](consolidation-quality.png)"
+    yield table(summary(lost))
+    yield "### By size"
+    yield table(losses_by_size(sweep))
+
+
+def about_the_rest(hard: pd.DataFrame, moved: pd.DataFrame, loading: pd.DataFrame) -> Iterator[str]:
+    """Yield fragmented clusters, running clusters, and files."""
+    yield "## Fragmented clusters"
+    yield (
+        "Every server has 1 to 7 of 8 GPUs free. Jobs ask for 2 to 16 GPUs; 60 % prefer few servers, 20 % "
+        f"must be consolidated. `exact` has {hard['limit_s'].max():g} s. `left` is the most that any plan is "
+        "away from its certified bound."
+    )
+    yield table(fragmented(hard))
+    yield "## Running clusters"
+    yield (
+        "Seven jobs in ten run now, on random servers with room. Most value, then fewest tasks moved, then "
+        "fewest servers; a running job that is left out counts as moved. `best-fit` does not look at what "
+        f"runs. `exact` has {moved['limit_s'].max():g} s."
+    )
+    yield table(running(moved))
+    yield "## From files to a checked plan"
+    yield (
+        f"One new process loads {loading['servers'].max():,} servers and {loading['jobs'].max():,} jobs, "
+        "solves with `exact`, and verifies; libraries are loaded as they are needed. Peak memory is the most "
+        "so far."
+    )
+    yield table(steps(loading))
+
+
+def whole(value: Any) -> str:
+    """Return a whole number as text, with commas."""
+    return "–" if pd.isna(value) else f"{value:,.0f}"
+
+
+def yes(value: Any) -> str:
+    """Return a truth value from a table as text."""
+    return {"True": "yes", "False": "no"}.get(str(value), "–")
+
+
+def out_of(rows: pd.DataFrame, column: str, wanted: str) -> str:
+    """Return how many of the rows have this value."""
+    return f"{(rows[column].astype(str) == wanted).sum()} of {len(rows)}"
+
+
+def named(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return a table with `resources` in words, and whole numbers in full."""
+    shown = frame.assign(resources=frame["resources"].map(KINDS))
+    for column in ("servers", "jobs", *GOALS):
+        if column in shown:
+            shown[column] = shown[column].map(whole)
+    return shown.rename(columns=GOALS)
+
+
+def of_exact(sweep: pd.DataFrame) -> pd.DataFrame:
+    """Return the figures of `exact`, one row for each instance."""
+    rows = sweep[sweep["method"] == "exact"].sort_values(ORDER)
+    figures = ["gap", "certified_gap", "build_s", "total_s", "verify_s", "peak_gib"]
+    return named(rows[[*ORDER, *GOALS, "status", *figures]])
+
+
+def textbook(sweep: pd.DataFrame) -> pd.DataFrame:
+    """Return for each textbook solver the largest size that it proves and the first at which it fails."""
+    tried = sweep[sweep["method"].isin(TEXTBOOK) & (sweep["status"] != "not run")]
+    exact = sweep[sweep["method"] == "exact"].set_index(["resources", "load", "servers"])
+    lines = []
+    for (kinds, load, method), rows in tried.groupby(["resources", "load", "method"], sort=False):
+        proven = rows["status"] == "optimal"
+        line = {"resources": KINDS[kinds], "load": load, "method": method}
+        for row in rows[proven].sort_values("servers").tail(1).itertuples():
+            line |= {"proves": whole(row.servers), "its_s": row.total_s}
+            line["exact_s"] = exact["total_s"][kinds, load, row.servers]
+        for _, row in rows[~proven].sort_values("servers").head(1).iterrows():
+            best = exact.loc[(kinds, load, row["servers"])]
+            line |= {"fails at": whole(row["servers"]), "status": row["status"], "gap": row["gap"]}
+            line |= {title: f"{whole(row[name])} ({whole(best[name])})" for name, title in GOALS.items()}
+            line["exact_s there"] = best["total_s"]
+        lines.append(line)
+    words = dict.fromkeys(("proves", "fails at", "status", *GOALS.values()), "–")
+    order = ("proves", "its_s", "exact_s", "fails at", "status", "gap", *GOALS.values(), "exact_s there")
+    return pd.DataFrame(lines, columns=["resources", "load", "method", *order]).astype(object).fillna(words)
+
+
+def statement(ratio: pd.DataFrame) -> str:
+    """Return in one line how many of the small instances the textbook model proves on CBC, and `exact`."""
+    said = []
+    for method, name in (("milp:cbc", "the textbook model on CBC"), ("exact", "`exact`")):
+        rows = ratio[ratio["method"] == method]
+        proven = rows[rows["status"] == "optimal"]
+        longest = f", in {proven['total_s'].max():.2g} s at most" if len(proven) else ""
+        loads = ", ".join(
+            f"{out_of(mine, 'status', 'optimal')} at load {load:g}" for load, mine in rows.groupby("load")
+        )
+        said.append(f"{name} proves {out_of(rows, 'status', 'optimal')} ({loads}){longest}")
+    limit_s = ratio.loc[ratio["method"] == "milp:cbc", "limit_s"].max()
+    return f"Within {limit_s:g} s {said[0]}; {said[1]}."
+
+
+def beside(ratio: pd.DataFrame) -> pd.DataFrame:
+    """Return `exact` and the textbook model on CBC in one row for each instance."""
+    exact, cbc = (
+        ratio[ratio["method"] == method].set_index(["load", "seed"]) for method in ("exact", "milp:cbc")
+    )
+    return pd.DataFrame(
+        {
+            "exact": exact["status"],
+            "exact_s": exact["total_s"],
+            "in use": exact["servers_used"].map(whole),
+            "certified": exact["certified"].map(yes),
+            "CBC": cbc["status"],
+            "CBC_s": cbc["total_s"],
+            "CBC: in use": cbc["servers_used"].map(whole),
+            "CBC: bound": cbc["servers_used_bound"].map(whole),
+            "CBC / exact": cbc["total_s"] / exact["total_s"],
+        }
+    ).reset_index()
+
+
+def losses(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of heuristics with what they lose against the proven optimum, where there is one."""
+    proven = rows[(rows["method"] == "exact") & (rows["status"] == "optimal")]
+    best = proven.set_index(list(KEY))[[*GOALS, "total_s"]].add_prefix("best_")
+    joined = rows[rows["method"].isin(HEURISTICS)].join(best, on=list(KEY))
+    joined["value lost %"] = 100 * (1 - joined["value"] / joined["best_value"])
+    joined["extra spread"] = joined["spread"] - joined["best_spread"]
+    joined["more in use %"] = 100 * (joined["servers_used"] / joined["best_servers_used"] - 1)
+    return joined
+
+
+def summary(lost: pd.DataFrame) -> pd.DataFrame:
+    """Return median and worst losses of each heuristic."""
+    lines = []
+    for (kinds, load, method), rows in lost.groupby(["resources", "load", "method"], sort=False):
+        known = rows[rows["best_value"].notna()]
+        line = {"resources": KINDS[kinds], "load": load, "method": method}
+        line["best value in"] = f"{(known['value'] == known['best_value']).sum()} of {len(known)}"
+        for column in LOSSES:
+            line |= {f"{column}: median": known[column].median(), f"{column}: worst": known[column].max()}
+        line |= {"median_s": rows["total_s"].median(), "exact, median_s": known["best_total_s"].median()}
+        lines.append(line)
+    return pd.DataFrame(lines)
+
+
+def losses_by_size(sweep: pd.DataFrame) -> pd.DataFrame:
+    """Return what each heuristic loses at each size."""
+    lost = losses(sweep).sort_values(ORDER, kind="stable")
+    lost["extra spread"] = lost["extra spread"].map(whole)
+    return named(lost[[*ORDER, "method", *LOSSES, "total_s", "peak_gib"]])
+
+
+def fragmented(hard: pd.DataFrame) -> pd.DataFrame:
+    """Return how many fragmented clusters were proven and certified, how long it took, and what is left."""
+    lines = []
+    for (kinds, servers, load), rows in hard.groupby(["resources", "servers", "load"]):
+        left = {name: (rows[name] - rows[f"{name}_certified_bound"]).abs().max() for name in GOALS}
+        lines.append(
+            {
+                "resources": KINDS[kinds],
+                "servers": whole(servers),
+                "load": load,
+                "jobs, median": whole(rows["jobs"].median()),
+                "proven": out_of(rows, "status", "optimal"),
+                "certified": out_of(rows, "certified", "True"),
+                "spread": f"{whole(rows['spread'].min())} to {whole(rows['spread'].max())}",
+                "largest gap": rows["gap"].max(),
+                "largest certified gap of all": rows[[f"{name}_certified_gap" for name in GOALS]].max().max(),
+                **{f"{title} left": whole(left[name]) for name, title in GOALS.items()},
+                "median_s": rows["total_s"].median(),
+                "longest_s": rows["total_s"].max(),
+                "longest verify_s": rows["verify_s"].max(),
+            }
+        )
+    return pd.DataFrame(lines)
+
+
+def running(moved: pd.DataFrame) -> pd.DataFrame:
+    """Return what `exact` and best fit move."""
+    lines = []
+    for (kinds, servers, load), rows in moved.groupby(["resources", "servers", "load"]):
+        exact, best = (rows[rows["method"] == method] for method in ("exact", "best-fit"))
+        lines.append(
+            {
+                "resources": KINDS[kinds],
+                "servers": whole(servers),
+                "load": load,
+                "running tasks, median": whole(exact["running_tasks"].median()),
+                "moved, median": whole(exact["migrations"].median()),
+                "moved, most": whole(exact["migrations"].max()),
+                "by best-fit, median": whole(best["migrations"].median()),
+                "proven": out_of(exact, "status", "optimal"),
+                "certified": out_of(exact, "certified", "True"),
+                "largest gap": exact["gap"].max(),
+                "median_s": exact["total_s"].median(),
+                "longest_s": exact["total_s"].max(),
+            }
+        )
+    return pd.DataFrame(lines)
+
+
+def steps(loading: pd.DataFrame) -> pd.DataFrame:
+    """Return seconds and memory of every step, by format, with the sum of the steps of the new process."""
+    lines = []
+    for kind, rows in loading.groupby("table", sort=False):
+        for row in rows.itertuples():
+            checked = "verified" if str(row.verified) == "True" else "WRONG"
+            outcome = {"save": f"{row.megabytes:g} MB", "load": "", "solve": row.status, "verify": checked}
+            name = {"save": "save, in another process"}.get(row.step, row.step)
+            if row.step in outcome:
+                lines.append([kind, name, row.total_s, row.peak_gib, outcome[row.step]])
+            else:
+                lines.append([kind, row.status, np.nan, np.nan, row.limit])
+        later = rows[rows["step"].isin(("load", "solve", "verify"))]
+        lines.append(
+            [kind, "**load, solve and verify**", later["total_s"].sum(), later["peak_gib"].max(), ""]
+        )
+    return pd.DataFrame(lines, columns=["files", "step", "seconds", "peak GiB", "outcome"])
+
+
+def everything(sweep: pd.DataFrame) -> pd.DataFrame:
+    """Return every row of the sweeps; of the sizes at which a method was not run, only the first."""
+    out = sweep["status"] == "not run"
+    again = out & sweep.assign(out=out).duplicated(["resources", "load", "method", "out"])
+    rows = sweep[~again].sort_values(ORDER, kind="stable")
+    shown = rows[[*ORDER, "method", "status", "limit"]].fillna({"limit": "–"})
+    shown["status"] = shown["status"].replace("not run", "not run from here on")
+    for name, title in GOALS.items():
+        shown[title] = rows[name].map(whole)
+        shown[f"{title}: bound"] = rows[f"{name}_bound"].map(whole)
+        shown[f"{title}: certified"] = rows[f"{name}_certified_bound"].map(whole)
+    figures = rows[["gap", "build_s", "total_s", "verify_s", "peak_gib"]]
+    shown["resources"] = shown["resources"].map(KINDS)
+    shown[["servers", "jobs"]] = shown[["servers", "jobs"]].map(whole)
+    return pd.concat([shown, figures], axis=1)
+
+
+def plot(sweep: pd.DataFrame, target: Path) -> None:
+    """Draw seconds against servers, for both loads and both numbers of resources."""
+    plt.rcParams.update({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False})
+    drawing, grid = plt.subplots(2, 2, figsize=(10.5, 7.6), sharex=True, sharey=True)
+    solved = sweep[sweep["value"].notna()]
+    for row, load in zip(grid, LOADS, strict=True):
+        for axes, kinds in zip(row, KINDS, strict=True):
+            lines(axes, solved[(solved["load"] == load) & (solved["resources"] == kinds)])
+            axes.set_title(f"{KINDS[kinds]}, load {load:g}", loc="left", fontweight="bold")
+    for axes in grid[:, 0]:
+        axes.set_ylabel("seconds, whole call in a new process")
+    for axes in grid[1]:
+        axes.set_xlabel("servers; half as many more jobs")
+    handles = [
+        plt.Line2D([], [], color=colour, marker=marker, markersize=5.5, linewidth=1.4, label=method)
+        for method, (colour, marker) in STYLE.items()
+    ]
+    hollow = {"color": "#555555", "marker": "o", "markerfacecolor": "white", "linestyle": ""}
+    handles.append(plt.Line2D([], [], **hollow, label="not proven in time"))
+    drawing.tight_layout(rect=(0, 0.02, 0.82, 1))
+    drawing.legend(handles=handles, loc="upper left", bbox_to_anchor=(0.825, 0.96), frameon=False)
+    drawing.text(0.99, 0.012, "synthetic instances", ha="right", color="#777777", fontsize=8)
+    drawing.savefig(target, dpi=140)
+    plt.close(drawing)
+
+
+def lines(axes: Any, solved: pd.DataFrame) -> None:
+    """Draw seconds against servers; a hollow mark is a plan that a proving method did not prove."""
+    for method, (colour, marker) in STYLE.items():
+        rows = solved[solved["method"] == method].sort_values("servers")
+        if rows.empty:
+            continue
+        front = method == "exact"
+        style = {"color": colour, "marker": marker, "markersize": 6 if front else 5}
+        style |= {"linewidth": 2.4 if front else 1.2, "zorder": 5 if front else 2}
+        axes.loglog(rows["servers"], rows["total_s"], **style)
+        if method not in HEURISTICS:
+            late = rows[rows["status"] != "optimal"]
+            style |= {"linestyle": "", "markerfacecolor": "white", "zorder": 6}
+            axes.loglog(late["servers"], late["total_s"], **style)
+    axes.axhline(LIMIT_S, color="#999999", linewidth=0.8, linestyle="--", zorder=1)
+    axes.annotate(f"{LIMIT_S:g} s", (130_000, LIMIT_S * 1.1), color="#777777", fontsize=8, ha="right")
+    axes.set_xticks(SERVERS, [f"{servers:,}" for servers in SERVERS])
+    axes.set_yticks(SECONDS, [f"{seconds:g}" for seconds in SECONDS])
+    axes.set_xlim(9, 150_000)
+    axes.set_ylim(0.07, 200)
+    axes.minorticks_off()
+    axes.grid(True, which="major", color="#e5e5e5", linewidth=0.6)
+    axes.set_axisbelow(True)
+
+
+def plot_quality(lost: pd.DataFrame, target: Path) -> None:
+    """Draw what the heuristics lose, by objective, a dot for each instance."""
+    drawing, row = plt.subplots(1, len(LOSSES), figsize=(10.5, 3.9))
+    groups = [(kinds, load) for kinds in KINDS for load in LOADS]
+    for axes, (column, title) in zip(row, LOSSES.items(), strict=True):
+        for place, (kinds, load) in enumerate(groups):
+            dots(axes, place, lost[(lost["resources"] == kinds) & (lost["load"] == load)], column)
+        axes.axhline(0, color="#999999", linewidth=0.8, zorder=1)
+        axes.set_title(title, loc="left", fontsize=9, fontweight="bold")
+        names = [f"{'GPUs' if kinds == 1 else '3 resources'}\nload {load:g}" for kinds, load in groups]
+        axes.set_xticks(range(len(groups)), names, fontsize=8)
+        axes.grid(True, axis="y", color="#e5e5e5", linewidth=0.6)
+        axes.set_axisbelow(True)
+    handles = [
+        plt.Line2D([], [], color=STYLE[method][0], marker=STYLE[method][1], linestyle="", label=method)
+        for method in HEURISTICS
+    ]
+    handles.append(plt.Line2D([], [], color="#555555", linewidth=2, label="median"))
+    drawing.legend(handles=handles, loc="lower center", ncols=len(handles), frameon=False)
+    drawing.tight_layout(rect=(0, 0.08, 1, 1))
+    drawing.text(0.99, 0.03, "synthetic instances", ha="right", color="#777777", fontsize=8)
+    drawing.savefig(target, dpi=140)
+    plt.close(drawing)
+
+
+def dots(axes: Any, place: int, rows: pd.DataFrame, column: str) -> None:
+    """Draw a column of dots for each heuristic, with its median."""
+    rng = np.random.default_rng(0)
+    for shift, method in zip((-0.26, 0.0, 0.26), HEURISTICS, strict=True):
+        colour, marker = STYLE[method]
+        found = rows.loc[rows["method"] == method, column].dropna()
+        where = place + shift + rng.uniform(-0.07, 0.07, len(found))
+        axes.scatter(where, found, s=12, color=colour, marker=marker, alpha=0.55, linewidths=0, zorder=3)
+        if len(found):
+            ends = [place + shift - 0.11, place + shift + 0.11]
+            axes.plot(ends, [found.median()] * 2, color=colour, linewidth=2, zorder=4)
+
+
+if __name__ == "__main__":
+    write_report(Path(__file__).parent / "results")
