@@ -35,6 +35,7 @@ from .consolidation_certify import certified, certified_goals
 from .consolidation_master import Master
 from .consolidation_program import Program, Relaxed, Whole
 from .consolidation_read_in import read_in
+from .consolidation_stay import stay_put
 from .consolidation_traffic import TrafficSearch
 from .consolidation_write_back import WriteBack
 from .options import SolveOptions
@@ -58,6 +59,8 @@ class _Progress:
 
     Attributes
     ----------
+    values
+        Objectives of the plan.
     bounds
         Of each objective that was looked at, in its own terms.
     goals
@@ -69,6 +72,7 @@ class _Progress:
     """
 
     plan: Sequence[JobPlacement] | None = None
+    values: tuple[float, ...] = ()
     bounds: list[float | None] = field(default_factory=list)
     goals: list[dict[str, Any]] = field(default_factory=list)
     infeasible: bool = False
@@ -93,6 +97,7 @@ class ConsolidationExact(Solver):
         progress = _Progress()
         if options.warm_start is not None:
             progress.plan = formulation.parse_plan(options.warm_start)
+            progress.values = formulation.evaluate(progress.plan)
             progress.read_in = True
         run = _Run(formulation, options, clock, progress)
         build_s = run.by_classes()
@@ -149,6 +154,10 @@ class _Run:
             return build_s
         if len(master.classes.servers) > MANY_CLASSES:
             self.by_size(self._share())
+        if any(job.homes for job in master.classes.jobs):
+            plan_now = stay_put(formulation, self._share())
+            if plan_now is not None and self._offer(plan_now) is not None:
+                read_in(formulation, master, plan_now)
         program = Program(master, self.options, self.clock)
         must = any(job.must_place for job in formulation.classes.jobs)
         first: list[str] = [MUST_PLACE] if must or formulation.instance.objectives[0] not in PRICED else []
@@ -164,9 +173,7 @@ class _Run:
                 break
             whole = found
         if whole is not None and not progress.infeasible:
-            plan = self._written(program, whole)
-            self._offer(plan)
-            self._forget_beyond(program, plan)
+            self._forget_beyond(program, self._offer(self._written(program, whole)))
         return build_s
 
     def _only_bound(self) -> None:
@@ -189,17 +196,14 @@ class _Run:
     def _limit_traffic(self, program: Program, whole: Whole) -> tuple[Program, Whole | None]:
         """Find the least limit on traffic; return the class model under it, for later goals."""
         progress, names = self.progress, self.formulation.instance.objectives
-        plan = self._written(program, whole)
-        if self.formulation.violations(plan):
-            return program, None
-        self._offer(plan)
+        values = self._offer(self._written(program, whole))
         known = len(progress.bounds)
-        self._forget_beyond(program, plan)
-        if len(progress.bounds) < known:
+        self._forget_beyond(program, values)
+        if values is None or len(progress.bounds) < known:
             return program, None
         least = self.formulation.elementary_bounds()[names.index("traffic")]
         search = TrafficSearch(self.formulation, program.levels, self.options, self.clock, least or 0.0)
-        search.run(self.formulation.evaluate(plan)[names.index("traffic")])
+        search.run(values[names.index("traffic")])
         progress.notes += search.notes
         progress.bounds.append(search.bound)
         if search.refuted is not None and search.refuted.prices is not None:
@@ -215,16 +219,15 @@ class _Run:
         search.best.program.clock = self.clock
         return search.best.program, search.best.whole
 
-    def _forget_beyond(self, program: Program, plan: Sequence[JobPlacement]) -> None:
-        """Forget the bounds after an objective in which the plan falls short of the class model.
+    def _forget_beyond(self, program: Program, values: Sequence[float] | None) -> None:
+        """Forget the bounds after an objective in which a plan falls short of the class model that it is of.
 
         It counts pieces as servers, and where spreading is worth something, two pieces of a job on one
         server are worth less than it believes. Then its level is one that no plan may reach.
         """
-        if self.formulation.violations(plan):
+        if values is None:  # not even feasible
             self.progress.bounds = self.progress.bounds[:1]
             return
-        values = self.formulation.evaluate(plan)
         classes = program.master.classes
         for index, (objective, value) in enumerate(zip(self.formulation.objectives, values, strict=True)):
             if objective.name == "traffic":
@@ -243,7 +246,7 @@ class _Run:
         if progress.infeasible or (progress.plan is not None and progress.limit == "none"):
             return
         plan = BestFit().solve(self.formulation, SolveOptions(), patience).plan
-        if plan is not None and self._offer(plan):
+        if plan is not None and self._offer(plan) is not None and progress.plan is plan:
             progress.read_in = True
             progress.notes.append("the plan of best-fit to begin with")
 
@@ -322,15 +325,15 @@ class _Run:
         left = self.clock.remaining_s
         return Clock(None if left is None else SHARE * left)
 
-    def _offer(self, plan: Sequence[JobPlacement]) -> bool:
-        """Keep a plan if it is feasible and better than the one there is; return whether it is."""
+    def _offer(self, plan: Sequence[JobPlacement]) -> tuple[float, ...] | None:
+        """Keep a plan if it is better than the one there is; return its values, None if it is not feasible."""
+        progress = self.progress
         if self.formulation.violations(plan):
-            return False
-        best, values = self.progress.plan, self.formulation.evaluate(plan)
-        if best is not None and not self.formulation.precedes(values, self.formulation.evaluate(best)):
-            return False
-        self.progress.plan = plan
-        return True
+            return None
+        values = self.formulation.evaluate(plan)
+        if progress.plan is None or self.formulation.precedes(values, progress.values):
+            progress.plan, progress.values = plan, values
+        return values
 
     def by_names(self) -> None:
         """Go on with named servers from the first objective that is not proven."""
@@ -361,7 +364,7 @@ class _Run:
         """Add the bounds that counting gives, as long as the plan reaches them."""
         plan, bounds = self.progress.plan, self.progress.bounds
         if plan is not None:
-            values = self.formulation.evaluate(plan)
+            values = self.progress.values
             elementary = self.formulation.elementary_bounds()
             while len(bounds) < len(values) and elementary[len(bounds)] == values[len(bounds)]:
                 bounds.append(elementary[len(bounds)])
@@ -372,9 +375,8 @@ class _Run:
         if plan is None:
             return []
         proven = []
-        for objective, value, bound in zip(
-            formulation.objectives, formulation.evaluate(plan), self.progress.bounds, strict=False
-        ):
+        known = zip(formulation.objectives, self.progress.values, self.progress.bounds, strict=False)
+        for objective, value, bound in known:
             gap = objective.gap(value, bound)
             if value != bound and (gap is None or gap > self.options.gap):
                 break
@@ -387,9 +389,8 @@ class _Run:
         if self.master is not None and progress.plan is not None:
             if progress.read_in:
                 read_in(self.formulation, self.master, progress.plan)
-            values = self.formulation.evaluate(progress.plan)
             progress.goals = certified_goals(
-                self.formulation, self.master, values, self.options, self.clock, progress.goals
+                self.formulation, self.master, progress.values, self.options, self.clock, progress.goals
             )
 
 
