@@ -28,7 +28,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -73,6 +73,9 @@ class JobPlacement(Model):
         Server → number of tasks; for a job with several groups it is empty and `groups` says it for each.
     reason
         Why the job is not placed.
+    action
+        What the plan means for the job, where any job says where it runs now: `start` and `wait` for those
+        that do not run, `keep`, `move` and `stop` for those that do.
     """
 
     job: Name
@@ -80,6 +83,7 @@ class JobPlacement(Model):
     servers: Placed = Field(default_factory=dict)
     groups: dict[Name, Placed] | None = None
     reason: Text | None = None
+    action: Literal["start", "keep", "move", "stop", "wait"] | None = None
 
     @property
     def tasks(self) -> Placement:
@@ -337,13 +341,29 @@ class ConsolidationFormulation(Formulation[ConsolidationInstance, JobPlacement])
 
         entries = {entry.job: entry for entry in plan}
         reasons = Reasons(self, plan)
+        running = any(group.current for job in self.instance.jobs for group in job.task_groups)
         finished = []
         for position, job in enumerate(self.instance.jobs):
             entry = entries[job.name]
+            action = self._action(job, entry) if running else None
             if not entry.placed:
-                entry = JobPlacement(job=job.name, placed=False, reason=reasons.why(position))
+                entry = JobPlacement(
+                    job=job.name, placed=False, servers={}, reason=reasons.why(position), action=action
+                )
+            elif action != entry.action:
+                entry = entry.model_copy(update={"action": action})
             finished.append(entry)
         return tuple(finished)
+
+    @staticmethod
+    def _action(job: PlacementJob, entry: JobPlacement) -> Literal["start", "keep", "move", "stop", "wait"]:
+        """Return what a plan means for a job."""
+        now = {group.name: group.current for group in job.task_groups if group.current}
+        if not entry.placed:
+            return "stop" if now else "wait"
+        if not now:
+            return "start"
+        return "keep" if now == {name: placed for name, placed in entry.tasks.items() if placed} else "move"
 
     def elementary_bounds(self) -> tuple[float | None, ...]:
         """Bound the objectives by counting."""
