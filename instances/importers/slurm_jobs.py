@@ -96,7 +96,7 @@ def _job(record: JobRecord, identity: str) -> SlurmJob:
     tres = record.tres_alloc_str if running and record.tres_alloc_str else record.tres_req_str
     nodes = _whole(len(record.nodes) if running else tres.get("node") or record.node_count)
     gpus = tres.get("gres/gpu", sum(_typed(tres).values()))
-    asked = [*_typed(record.tres_req_str)]
+    asked = _types(record)
     cpus = tres.get("cpu") or record.cpus or 0.0
     memory = tres.get("mem")
     if memory is None:
@@ -118,6 +118,13 @@ def _job(record: JobRecord, identity: str) -> SlurmJob:
 def _typed(tres: Mapping[str, float]) -> dict[str, float]:
     """Return the GPUs by type, where types are named."""
     return {name.partition(":")[2]: count for name, count in tres.items() if name.startswith("gres/gpu:")}
+
+
+def _types(record: JobRecord) -> list[str]:
+    """Return the types of GPU that a job asks for; newer versions say them only beside the request."""
+    requests = (record.tres_per_node, record.tres_per_job, record.tres_per_task, record.tres_per_socket)
+    beside = dict.fromkeys(kind for request in requests for kind, count in request.items() if kind and count)
+    return [*_typed(record.tres_req_str)] or [*beside]
 
 
 def _whole(number: float | None) -> int:

@@ -219,7 +219,9 @@ class JobRecord(_Object):
     memory_per_cpu: Number = None
     tres_req_str: Tres = {}
     tres_alloc_str: Tres = {}
+    tres_per_job: Gres = {}
     tres_per_node: Gres = {}
+    tres_per_socket: Gres = {}
     tres_per_task: Gres = {}
     gres_detail: tuple[Gres, ...] | None = None
     array_job_id: Number = None
