@@ -97,6 +97,14 @@ class Reasons:
 
     def why(self, position: int) -> str:
         """Return the reason of the job at this place of the instance."""
+        asked = self.formulation.instance.jobs[position]
+        now = [server for group in asked.task_groups for server in group.current]
+        if now:
+            where = ", ".join(dict.fromkeys(now[:MOST_SHAPES])) + (", …" if len(now) > MOST_SHAPES else "")
+            return f"would be stopped where it runs now ({where}); {self._why(position)}"
+        return self._why(position)
+
+    def _why(self, position: int) -> str:
         number = self._alike[position]
         if number not in self._known:
             job = self.formulation.distinct_jobs[number][0]
@@ -120,9 +128,8 @@ class Reasons:
         if self.formulation.instance.spread_of(job) == "required" and needed > (fewest or 0):
             must = f"it must run on {_servers(fewest or 0)}"
             return f"waits: {must}; beside the placed jobs it would take {needed}"
-        return (
-            "left out: placing it would make an earlier objective worse, or the method did not find a place"
-        )
+        first = self.formulation.objectives[0].name
+        return f"left out although there is room: {first} comes first, or the method did not get to it"
 
     def left(self, gpu_model: str | None) -> Shapes:
         """Return what the plan leaves free on the servers that a GPU model allows."""

@@ -140,7 +140,7 @@ class PlacementJob(Model):
         if self.groups is not None:
             for key in single:
                 if getattr(self, key) is not None:
-                    yield key, "is set beside groups; give one or the other"
+                    yield key, "is set beside groups; write it inside the groups"
             if not self.groups:
                 yield "groups", "is empty; a job has at least one group of tasks"
             yield from repeated((group.name for group in self.groups), "groups")

@@ -171,7 +171,7 @@ def solve(
     more = [f"provisioning={provisioning.value}"] if provisioning else []
     configured, options = merged_options(config, given, [*(settings or []), *more])
     if output is not None:
-        _write(output, "")
+        _write(output, "", append=True)  # what is there stays until there is a result
     if format is Format.csv:
         typer.echo(csv_line(COLUMNS))
     codes: list[int] = []
@@ -186,7 +186,7 @@ def solve(
         results.append(result)
         codes.append(code_of_result(result))
         if output is not None:
-            _write(output, result.to_json() + "\n", append=True)
+            _write(output, result.to_json() + "\n", append=len(results) > 1)
         if format is Format.json:
             typer.echo(result.to_json())
         elif format is Format.csv:

@@ -22,13 +22,16 @@ def export_plan(
             help="json: of every kind; slurm: a line of sbatch options a job; kubernetes: node affinity."
         ),
     ] = "json",
+    every: Annotated[
+        bool, typer.Option("--all", help="slurm, kubernetes: also jobs that keep running where they are.")
+    ] = False,
     output: Annotated[Path | None, typer.Option(help="Where to write it; stdout if not given.")] = None,
 ) -> None:
     """Write a plan, once it is verified, for those who carry it out."""
     from ..instances.document import load
     from .exit_codes import NOT_VERIFIED, code_of_result
     from .export_plan import export_plan as export
-    from .export_plan import sharing_groups, unplaced, verified_result
+    from .export_plan import notes, verified_result
 
     instance = load(instance_file)
     result, faults = verified_result(instance, result_file)
@@ -40,18 +43,9 @@ def export_plan(
     if result.plan is None:
         typer.echo(f"{result_file}: holds no plan: {result.status}", err=True)
         raise typer.Exit(code_of_result(result))
-    _write(output, export(instance, result, format))
-    for job in sharing_groups(result) if format == "slurm" else ():
-        typer.echo(f"{job}: several groups share a node, which Slurm's backfill may never start", err=True)
-    out = list(unplaced(result))
-    for job, reason in out[:MOST_NAMED]:
-        typer.echo(f"not placed: {job}: {reason}", err=True)
-    if len(out) > MOST_NAMED:
-        typer.echo(f"not placed: {len(out) - MOST_NAMED:,} more; the result says why", err=True)
-
-
-MOST_NAMED = 20
-"""Jobs that are not placed of which the reason is printed."""
+    _write(output, export(instance, result, format, every))
+    for note in notes(instance, result, format, every):
+        typer.echo(note, err=True)
 
 
 def _write(path: Path | None, text: str) -> None:

@@ -6,10 +6,7 @@ format can quote them, and refused where it cannot hold them.
 
 from __future__ import annotations
 
-import hashlib
 import json
-import re
-import shlex
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -19,18 +16,18 @@ from ..formulations.allocation_plan import JobAllocation
 from ..formulations.consolidation import JobPlacement
 from ..formulations.staging import Stage
 from ..instances.base import Instance
+from ..instances.consolidation import ConsolidationInstance
 from ..instances.errors import OptionError
-from ..instances.importers.slurm_hostlist import compress_hostlist
 from ..instances.reading import fail
 from ..instances.staging import StagingInstance
 from ..solvers.result import Result
+from .export_kubernetes import kubernetes_lines
+from .export_slurm import slurm_lines, slurm_notes
 from .verification import is_frontier, of_instance, parse_result, read_results, verify_stored
 
 PlanFormat = Literal["json", "slurm", "kubernetes"]
-LONGEST_LABEL = 63
-
-_SLURM_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-_LABEL_VALUE = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
+MOST_NAMED = 20
+"""Jobs of one kind that are named on stderr."""
 
 
 def verified_result(instance: Instance, path: Path) -> tuple[Result | None, Sequence[str]]:
@@ -53,7 +50,7 @@ def verified_result(instance: Instance, path: Path) -> tuple[Result | None, Sequ
     return parse_result(found[0], source), ()
 
 
-def export_plan(instance: Instance, result: Result, format: PlanFormat) -> str:
+def export_plan(instance: Instance, result: Result, format: PlanFormat, every: bool = False) -> str:
     """Return a verified plan as text.
 
     Parameters
@@ -62,6 +59,9 @@ def export_plan(instance: Instance, result: Result, format: PlanFormat) -> str:
         What was solved, and its result with a plan.
     format
         `json` for every kind; `slurm` and `kubernetes` for consolidation.
+    every
+        Where jobs run already, `slurm` and `kubernetes` hold those to start and to move; with this every
+        job that is placed.
 
     Raises
     ------
@@ -74,13 +74,73 @@ def export_plan(instance: Instance, result: Result, format: PlanFormat) -> str:
         raise OptionError(f"{result.instance}: the result has no plan to export; it is {result.status}")
     if format == "json":
         return json.dumps(_as_data(instance, result), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-    if result.kind != "consolidation":
+    if not isinstance(instance, ConsolidationInstance):
         raise OptionError(
             f"--format {format} is for plans of consolidation; a plan of {result.kind} is exported as json"
         )
-    placed = [entry for entry in result.plan if isinstance(entry, JobPlacement) and entry.placed]
-    lines = _slurm_lines(placed) if format == "slurm" else _kubernetes_lines(placed)
+    placed = _to_write(result, every)
+    lines = slurm_lines(instance, placed) if format == "slurm" else kubernetes_lines(placed)
     return "".join(line + "\n" for line in lines)
+
+
+def notes(instance: Instance, result: Result, format: PlanFormat, every: bool = False) -> Iterator[str]:
+    """Say what the text of a plan does not: what runs on, stops or moves, is left out, or cannot be said."""
+    if isinstance(instance, ConsolidationInstance):
+        yield from _actions(instance, result)
+        if format == "slurm":
+            yield from slurm_notes(instance, _to_write(result, every))
+    out = [f"not placed: {job}: {reason}" for job, reason in unplaced(result)]
+    yield from _some(out, "not placed: {} more; the result says why")
+
+
+def _to_write(result: Result, every: bool) -> list[JobPlacement]:
+    entries = [entry for entry in result.plan or () if isinstance(entry, JobPlacement) and entry.placed]
+    return [entry for entry in entries if every or entry.action in (None, "start", "move")]
+
+
+def _some(lines: Sequence[str], more: str) -> Iterator[str]:
+    yield from lines[:MOST_NAMED]
+    if len(lines) > MOST_NAMED:
+        yield more.format(f"{len(lines) - MOST_NAMED:,}")
+
+
+def _actions(instance: ConsolidationInstance, result: Result) -> Iterator[str]:
+    """Say which jobs run on, which are to be stopped, and which move."""
+    entries = [entry for entry in result.plan or () if isinstance(entry, JobPlacement)]
+    keep = sum(entry.action == "keep" for entry in entries)
+    if keep:
+        yield "1 job keeps running where it is" if keep == 1 else f"{keep:,} jobs keep running where they are"
+    now = _now(instance)
+    stops = [
+        f"to stop: {e.job}: runs on {_counts(_total(now[e.job]))}" for e in entries if e.action == "stop"
+    ]
+    yield from _some(stops, "to stop: {} more")
+    moves = [f"to move: {e.job}: {_move(now[e.job], e)}" for e in entries if e.action == "move"]
+    yield from _some(moves, "to move: {} more")
+
+
+def _now(instance: ConsolidationInstance) -> dict[str, dict[str, Counter[str]]]:
+    """Return job → group → server → tasks there now."""
+    return {
+        job.name: {group.name: Counter(group.current) for group in job.task_groups} for job in instance.jobs
+    }
+
+
+def _total(groups: dict[str, Counter[str]]) -> Counter[str]:
+    return sum(groups.values(), Counter[str]())
+
+
+def _move(now: dict[str, Counter[str]], entry: JobPlacement) -> str:
+    """Say which tasks leave which servers for which."""
+    planned = {group: Counter(servers) for group, servers in entry.tasks.items()}
+    leaving = _total({group: counts - planned.get(group, Counter()) for group, counts in now.items()})
+    coming = _total({group: counts - now.get(group, Counter()) for group, counts in planned.items()})
+    parts = [f"from {_counts(leaving)}" if leaving else "", f"to {_counts(coming)}" if coming else ""]
+    return " ".join(filter(None, parts))
+
+
+def _counts(servers: Counter[str]) -> str:
+    return ", ".join(f"{server} {count}" for server, count in servers.items())
 
 
 def unplaced(result: Result) -> list[tuple[str, str]]:
@@ -89,16 +149,6 @@ def unplaced(result: Result) -> list[tuple[str, str]]:
         (entry.job, getattr(entry, "reason", None) or "no reason is given")
         for entry in result.plan or ()
         if isinstance(entry, JobPlacement | JobAllocation) and not entry.placed
-    ]
-
-
-def sharing_groups(result: Result) -> list[str]:
-    """Return the jobs of which several groups of tasks are on one server."""
-    return [
-        entry.job
-        for entry in result.plan or ()
-        if isinstance(entry, JobPlacement)
-        and sum(len(servers) for servers in entry.tasks.values()) > len(entry.used_servers)
     ]
 
 
@@ -121,6 +171,7 @@ def _as_data(instance: Instance, result: Result) -> dict[str, Any]:
         return {**head, "stages": stages}
     jobs: dict[str, Any] = {}
     groups: dict[str, Any] = {}
+    actions: dict[str, str] = {}
     for entry in plan:
         if isinstance(entry, JobAllocation) and entry.placed:
             jobs[entry.job] = entry.model_dump(exclude={"job", "placed"})
@@ -128,10 +179,15 @@ def _as_data(instance: Instance, result: Result) -> dict[str, Any]:
             jobs[entry.job] = _tasks(entry)
             if entry.groups is not None:
                 groups[entry.job] = entry.groups
+        if isinstance(entry, JobPlacement) and entry.action is not None:
+            actions[entry.job] = entry.action
+    now = _now(instance) if actions and isinstance(instance, ConsolidationInstance) else {}
+    runs = {job: dict(_total(now[job])) for job, action in actions.items() if action in ("move", "stop")}
     return {
         **head,
         "jobs": jobs,
         **({"groups": groups} if groups else {}),
+        **({"actions": actions, "runs_now_on": runs} if actions else {}),
         "unplaced": dict(unplaced(result)),
     }
 
@@ -142,84 +198,3 @@ def _tasks(entry: JobPlacement) -> dict[str, int]:
     for placed in entry.tasks.values():
         total.update(placed)
     return dict(total)
-
-
-def _checked(servers: dict[str, int], entry: JobPlacement, pattern: re.Pattern[str], what: str) -> None:
-    for server in servers:
-        if not pattern.fullmatch(server):
-            raise fail("plan", f"the server {server!r} cannot be {what}", f"job {entry.job!r}")
-
-
-def _slurm_lines(placed: Sequence[JobPlacement]) -> Iterator[str]:
-    """Return for each job its name and the options of sbatch or srun, as words of a shell.
-
-    Several groups of tasks are the parts of a heterogeneous job, with a colon between them.
-    """
-    for entry in placed:
-        parts = []
-        for servers in entry.tasks.values():
-            _checked(servers, entry, _SLURM_NAME, "a Slurm node: letters, digits, '.', '_', '-'")
-            parts.append(" ".join(map(shlex.quote, _slurm_options(servers))))
-        yield f"{shlex.quote(entry.job)} {' : '.join(parts)}"
-
-
-def _slurm_options(servers: dict[str, int]) -> list[str]:
-    """Return the options that put these numbers of tasks on these nodes."""
-    tasks = f"--ntasks={sum(servers.values())}"
-    counts = set(servers.values())
-    if len(counts) == 1:
-        nodes = [f"--nodelist={compress_hostlist(servers)}", f"--nodes={len(servers)}"]
-        return [*nodes, tasks, f"--ntasks-per-node={counts.pop()}"]
-    # Slurm takes a node once for each task, and refuses --nodes beside this distribution.
-    each = ",".join(server for server, count in servers.items() for _ in range(count))
-    return [f"--nodelist={each}", tasks, "--distribution=arbitrary"]
-
-
-def _kubernetes_lines(placed: Sequence[JobPlacement]) -> Iterator[str]:
-    """Return a YAML document for each group of pods: a patch of what has the pods' template.
-
-    Text from outside stands in double quotes, as in JSON, which YAML reads alike.
-    """
-    taken: set[str] = set()
-    for entry in placed:
-        for group, servers in entry.tasks.items():
-            _checked(
-                servers, entry, _LABEL_VALUE, "a Kubernetes label: at most 63 of a-z, A-Z, 0-9, '.', '_', '-'"
-            )
-            name = _object_name(entry.job if entry.groups is None else f"{entry.job}-{group}", taken)
-            counts = ", ".join(f"{server} {count}" for server, count in servers.items())
-            annotations = {"clusterplan/job": entry.job}
-            if entry.groups is not None:
-                annotations["clusterplan/group"] = group
-            yield "---"
-            yield f"# Pods per node: {counts}. Affinity alone does not hold them to these numbers."
-            yield "metadata:"
-            yield f"  name: {_quoted(name)}"
-            yield "  annotations:"
-            yield from (f"    {key}: {_quoted(value)}" for key, value in annotations.items())
-            yield "spec:"
-            yield "  template:"
-            yield "    spec:"
-            yield "      affinity:"
-            yield "        nodeAffinity:"
-            yield "          requiredDuringSchedulingIgnoredDuringExecution:"
-            yield "            nodeSelectorTerms:"
-            yield "              - matchExpressions:"
-            yield "                  - key: kubernetes.io/hostname"
-            yield "                    operator: In"
-            yield f"                    values: [{', '.join(map(_quoted, servers))}]"
-
-
-def _quoted(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)
-
-
-def _object_name(text: str, taken: set[str]) -> str:
-    """Return the DNS label nearest to a text; with a digest of it where that is another's, or too long."""
-    plain = name = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
-    digest = text
-    while not name or len(name) > LONGEST_LABEL or name in taken:
-        digest = hashlib.sha256(digest.encode()).hexdigest()[:8]
-        name = f"{plain[: LONGEST_LABEL - 9].strip('-') or 'job'}-{digest}"
-    taken.add(name)
-    return name

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 Format = Literal["table", "json", "csv"]
 MOST_ROWS = 60
 MOST_REASONS = 5
+ACTIONS = ("start", "keep", "move", "stop", "wait")
 COLUMNS = (
     "instance",
     "kind",
@@ -33,6 +34,7 @@ COLUMNS = (
     "certified_bound",
     "certified_gap",
     "runtime_s",
+    "objectives",
 )
 
 
@@ -155,8 +157,9 @@ def plan_table(result: Result) -> Table | None:
             for i, e in enumerate(entries)
         ]
     else:
-        columns = [("job", False), ("placed", False), ("where, or why not", False)]
-        rows = [[e["job"], "yes" if e["placed"] else "no", _where(e)] for e in entries]
+        acts = any(e["action"] for e in entries)
+        columns = [("job", False), ("action" if acts else "placed", False), ("where, or why not", False)]
+        rows = [[e["job"], e["action"] or ("yes" if e["placed"] else "no"), _where(e)] for e in entries]
     made = table(columns, rows)
     if len(result.plan) > MOST_ROWS:
         made.caption = f"{len(result.plan) - MOST_ROWS} more; see --format json"
@@ -180,7 +183,16 @@ def notes(result: Result) -> list[str]:
     if result.diagnosis:
         lines += [f"why: {reason}" for reason in result.diagnosis.reasons]
         lines += [f"what would help: {remedy}" for remedy in result.diagnosis.remedies]
-    return lines + _who_waits(result)
+    return lines + _what_to_do(result) + _who_waits(result)
+
+
+def _what_to_do(result: Result) -> list[str]:
+    """Return how many jobs a placement on a running cluster starts, keeps, moves and stops."""
+    if result.kind != "consolidation" or result.plan is None:
+        return []
+    counts = Counter(entry.model_dump(include={"action"})["action"] for entry in result.plan)
+    parts = [f"{counts[action]:,} to {action}" for action in ACTIONS if counts[action]]
+    return [f"jobs: {', '.join(parts)}"] if parts else []
 
 
 def _who_waits(result: Result) -> list[str]:
@@ -206,6 +218,9 @@ def csv_row(result: Result) -> list[Any]:
     """Return the figures of `COLUMNS`."""
     data = result.model_dump()
     data["objective_name"] = result.deciding.name if result.deciding else None
+    data["objectives"] = "; ".join(
+        f"{r.name}={r.value:.10g}" for r in result.objectives if r.value is not None
+    )
     return [safe_cell(data[column]) for column in COLUMNS]
 
 

@@ -166,7 +166,8 @@ def verify(instance: Instance, result: Result) -> Verification:
     if not faults and result.plan is not None:
         confirmed.append("every constraint holds")
         for record in result.objectives:
-            text = f"{record.name} = {_shown(record.value)} {record.unit}"
+            unit = "" if record.unit == record.name else f" {record.unit}"
+            text = f"{record.name} = {_shown(record.value)}{unit}"
             confirmed.append(f"{text}, certified bound {_shown(record.certified_bound)}")
             if _differs(record.bound, record.certified_bound):
                 claimed.append(

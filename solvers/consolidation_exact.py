@@ -108,7 +108,7 @@ class ConsolidationExact(Solver):
             run.certify()
             if len(run.proven()) == len(formulation.objectives):
                 progress.limit = "none"
-            elif clock.expired:
+            elif progress.limit == "none" and run.clock.expired:
                 progress.limit = "time"
         outcome = Outcome(
             None if progress.infeasible else progress.plan,
@@ -262,17 +262,16 @@ class _Run:
             return None
         if goal != MUST_PLACE and relaxed.prices is not None and master is self.master:
             progress.goals.append(certified(master, goal, relaxed.prices))
-        program.clock = self._share()
         try:
-            whole, limit = program.whole(goal, bound, start)
+            whole, limit = self._reach(program, goal, bound, relaxed, start)
         except BackendError as error:
             progress.notes.append(f"{goal}: {error}")
             return None
+        if limit == "interrupt":
+            self.clock = Clock(0.0)
         if whole is not None and relaxed.prices is not None and limit == "none":
             whole, bound, limit = self._close(program, goal, relaxed, bound, whole)
         progress.limit = limit if limit != "none" else progress.limit
-        if self.clock.expired:
-            progress.limit = "time"
         if goal != MUST_PLACE:
             known = float(bound * master.steps[goal]) + master.classes.offset(goal)
             progress.bounds.append((-known if goal == "value" else known) if math.isfinite(bound) else None)
@@ -282,6 +281,19 @@ class _Run:
         log.info("%s: bound %g, reached %g with %d columns", goal, bound, value, len(master.columns))
         program.levels[goal] = value
         return whole
+
+    def _reach(
+        self, program: Program, goal: str, bound: float, relaxed: Relaxed, start: Whole | None
+    ) -> tuple[Whole | None, Limit]:
+        """Look for a solution as good as a bound: near the relaxation, then everywhere."""
+        program.clock = self._share()
+        start = program.near(goal, bound, relaxed, start)
+        if start is not None:
+            value = program.master.counted(goal, start)
+            if value <= bound + CLOSE * max(1.0, abs(value)):
+                return start, "none"
+        program.clock = self._share()
+        return program.whole(goal, bound, start)
 
     @staticmethod
     def _bound(program: Program, goal: str, relaxed: Relaxed) -> float:
@@ -326,7 +338,7 @@ class _Run:
         return Clock(None if left is None else SHARE * left)
 
     def _offer(self, plan: Sequence[JobPlacement]) -> tuple[float, ...] | None:
-        """Keep a plan if it is better than the one there is; return its values, None if it is not feasible."""
+        """Keep a plan if it is better than the one there is; return its values if it is feasible."""
         progress = self.progress
         if self.formulation.violations(plan):
             return None

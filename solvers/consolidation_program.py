@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,10 @@ from .result import Limit
 
 Whole = NDArray[np.int64]
 MOST_ROUNDS = 500
+EXCHANGES = ("split", "host", "apart", "ask")
+KEPT = (0.9, 0.7, 0.5)
+"""Shares of the columns that are kept while looking near the relaxation."""
+CLOSE = 1e-6
 
 
 @dataclass(frozen=True)
@@ -30,10 +34,13 @@ class Relaxed:
         No solution is below this, in steps of the goal.
     prices
         Those that prove it; None if there was no time for any.
+    values
+        Of the columns in the last linear program; shape (columns,).
     """
 
     bound: float
     prices: Prices | None
+    values: Floats | None = None
 
 
 class Program:
@@ -85,8 +92,10 @@ class Program:
             prices = self._prices(highs, settled)
             value = highs.getInfo().objective_function_value
             added, beyond = master.improve(goal, prices)
+            values = np.array(highs.getSolution().col_value)
             if value - beyond > best.bound:
                 best = Relaxed(value - beyond, prices)
+            best = replace(best, values=values)
             if not added or master.rounded(goal, best.bound) >= master.rounded(goal, value):
                 return best
             if self.clock.expired:
@@ -133,8 +142,49 @@ class Program:
             {name: max(0.0, -float(duals[master.rows + i])) for i, name in enumerate(settled)},
         )
 
+    def near(self, goal: str, target: float, relaxed: Relaxed, start: Whole | None) -> Whole | None:
+        """Return the best whole-number solution found close to the relaxation, or the one to start from.
+
+        First only the columns that the relaxation uses are allowed; then most of these are kept, rounded
+        down, and all others are free. Both leave little open, so they take little time.
+        """
+        if relaxed.values is None:
+            return start
+        values = np.zeros(len(self.master.columns))
+        values[: len(relaxed.values)] = relaxed.values
+        exchange = np.array([column.kind in EXCHANGES for column in self.master.columns])
+        random = np.random.default_rng(self.options.seed or 0)
+        whole, clock = start, self.clock
+        for kept in (None, *KEPT):
+            least, allowed = np.zeros(len(values)), np.ones(len(values), dtype=bool)
+            if kept is None:
+                allowed = (values > CLOSE) | exchange
+            else:
+                fixed = (random.random(len(values)) < kept) & ~exchange
+                least[fixed] = np.floor(values[fixed] + CLOSE)
+            left = clock.remaining_s
+            self.clock = Clock(None if left is None else left / 4)
+            found, limit = self.whole(goal, target, None, bounds=(least, allowed))
+            if found is not None and (
+                whole is None or self._counted(goal, found) < self._counted(goal, whole)
+            ):
+                whole = found
+            reached = whole is not None and self._counted(goal, whole) <= target + CLOSE
+            if reached or clock.expired or limit == "interrupt":
+                break
+        self.clock = clock
+        return whole
+
+    def _counted(self, goal: str, whole: Whole) -> float:
+        return self.master.counted(goal, whole)
+
     def whole(
-        self, goal: str, target: float, start: Whole | None, most: float = math.inf
+        self,
+        goal: str,
+        target: float,
+        start: Whole | None,
+        most: float = math.inf,
+        bounds: tuple[Floats, NDArray[np.bool_]] | None = None,
     ) -> tuple[Whole | None, Limit]:
         """Return the best whole-number solution over the columns that there are, and what stopped HiGHS.
 
@@ -146,6 +196,8 @@ class Program:
             Values of the first columns, the others being 0.
         most
             Only solutions of at most this value count.
+        bounds
+            The least of each column, and whether it is allowed at all.
         """
         import highspy
 
@@ -157,8 +209,9 @@ class Program:
         model = highspy.HighsLp()
         model.num_col_, model.num_row_ = len(master.columns), len(low) + len(limits)
         model.col_cost_ = np.array([column.counts.get(goal, 0.0) for column in master.columns])
-        model.col_lower_ = np.zeros(len(master.columns))
-        model.col_upper_ = self._most(master.columns)
+        least, allowed = bounds or (np.zeros(len(master.columns)), np.ones(len(master.columns), dtype=bool))
+        model.col_lower_ = least
+        model.col_upper_ = np.where(allowed, self._most(master.columns), 0.0)
         model.row_lower_ = np.concatenate([low, np.full(len(limits), -np.inf)])
         model.row_upper_ = np.concatenate([high, list(limits.values())])
         starts, rows, values = self._entries(master.columns, list(limits))

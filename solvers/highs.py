@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
+import sys
 from typing import Any
 
 import numpy as np
@@ -67,7 +69,8 @@ def branch_and_bound(
         solution.col_value = start
         highs.setSolution(solution)
     highs.HandleKeyboardInterrupt = True
-    highs.solve()
+    with contextlib.redirect_stdout(sys.stderr):  # it says there what it does when it is interrupted
+        highs.solve()
     kinds, status, info = highspy.HighsModelStatus, highs.getModelStatus(), highs.getInfo()
     found = info.primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible
     if status in (kinds.kInfeasible, kinds.kUnboundedOrInfeasible) and not found:

@@ -23,7 +23,7 @@ from clusterplan.instances.errors import InstanceError
 from clusterplan.instances.importers.slurm_hostlist import expand_hostlist
 from clusterplan.planner import cli
 from clusterplan.planner.api import solve
-from clusterplan.planner.export_plan import export_plan, unplaced
+from clusterplan.planner.export_plan import export_plan, notes, unplaced
 from clusterplan.solvers.result import Result
 
 Command = Callable[..., tuple[int, str, str]]
@@ -121,7 +121,7 @@ def test_slurm_lines(run: Command) -> None:
     code, out, err = run("export-plan", *solved(document), "--format", "slurm", "--output", "plan.txt")
     assert (code, out, err) == (0, "", "")
     text = Path("plan.txt").read_text()
-    assert text == "even '--nodelist=n-[0-1]' --nodes=2 --ntasks=8 --ntasks-per-node=4\n"
+    assert text == "even '--nodelist=n-[0-1]' --nodes=2 --ntasks=8 --ntasks-per-node=4 --gres=gpu:4\n"
     uneven = exported("slurm", JobPlacement(job="u", servers={"n-0": 3, "n-1": 1}))
     assert uneven == "u --nodelist=n-0,n-0,n-0,n-1 --ntasks=4 --distribution=arbitrary\n"
 
@@ -143,8 +143,101 @@ def test_groups_that_share_a_node_are_named(run: Command) -> None:
     assert run("export-plan", *files)[2] == ""
 
 
+def slurm_job(name: str, tasks: int, **more: Any) -> dict[str, Any]:
+    return {"name": name, "tasks": tasks, "task_demand": {"gpu": 4}, **more}
+
+
+def from_slurm(*listed: dict[str, Any], gpus: int = 8, count: int = 2) -> dict[str, Any]:
+    return {**jobs(*listed, gpus=gpus, count=count), "assumptions": ["A job is placed in equal shares: x."]}
+
+
+def test_shares_of_slurm_jobs_are_not_its_tasks(run: Command) -> None:
+    """Two shares of four GPUs on one node are eight GPUs there, of the job's type; its tasks are its own."""
+    document = from_slurm(slurm_job("1 a", 2, spread="required", gpu_model="h100"))
+    document["servers"][0]["gpu_model"] = "h100"
+    code, out, err = run("export-plan", *solved(document), "--format", "slurm")
+    assert (code, out) == (0, "'1 a' --nodelist=n-0 --nodes=1 --gres=gpu:h100:8\n")
+    assert err.startswith("Jobs keep their own --ntasks; where the number of nodes is not the one")
+    apart = from_slurm(slurm_job("1 a", 2), gpus=4)
+    _, out, _ = run("export-plan", *solved(apart), "--format", "slurm")
+    assert out == "'1 a' '--nodelist=n-[0-1]' --nodes=2 --gres=gpu:4\n"
+
+
+def test_slurm_jobs_without_gpus_have_their_own_tasks(run: Command) -> None:
+    """Their tasks are Slurm's, so that the plan says how many are where."""
+    document = from_slurm({"name": "c", "tasks": 2, "task_demand": {"cpu": 1}})
+    document["servers"][0]["capacity"]["cpu"] = 1
+    code, out, err = run("export-plan", *solved(document), "--format", "slurm")
+    assert (code, err) == (0, "")
+    assert out == "c '--nodelist=n-[0-1]' --nodes=2 --ntasks=2 --ntasks-per-node=1\n"
+
+
+@pytest.mark.parametrize("document", [jobs, from_slurm])
+def test_gpus_that_one_option_cannot_say(run: Command, document: Any) -> None:
+    """Where nodes have other numbers of GPUs of a job, no --gres is written and stderr has the numbers."""
+    files = solved(document({"name": "a", "tasks": 3, "task_demand": {"gpu": 1}}, gpus=2))
+    code, out, err = run("export-plan", *files, "--format", "slurm")
+    assert code == 0
+    assert "--gres" not in out
+    assert re.search(
+        r"a: one --gres cannot ask for the GPUs that the plan means: n-\d [12], n-\d [12]\n", err
+    )
+
+
+# Clusters that run
+
+
+RUNNING = (
+    {"name": "keeps", "tasks": 2, "task_demand": {"gpu": 1}, "current": {"n-0": 2}},
+    {"name": "moves", "tasks": 2, "task_demand": {"gpu": 1}, "current": {"n-0": 1, "n-1": 1}},
+    {"name": "starts", "tasks": 1, "task_demand": {"gpu": 2}},
+    {"name": "stops", "tasks": 1, "task_demand": {"gpu": 1}, "current": {"n-1": 1}},
+    {"name": "waits", "tasks": 1, "task_demand": {"gpu": 9}},
+)
+ACTIONS = (
+    JobPlacement(job="keeps", servers={"n-0": 2}, action="keep"),
+    JobPlacement(job="moves", servers={"n-1": 2}, action="move"),
+    JobPlacement(job="starts", servers={"n-0": 1}, action="start"),
+    JobPlacement(job="stops", placed=False, reason="r", action="stop"),
+    JobPlacement(job="waits", placed=False, reason="r", action="wait"),
+)
+
+
+def test_actions() -> None:
+    """Jobs to start and to move are written; the others are said, and JSON has the action of each."""
+    instance, result = parse_instance(jobs(*RUNNING)), planned(*ACTIONS)
+    text = export_plan(instance, result, "slurm")
+    assert [line.split()[0] for line in text.splitlines()] == ["moves", "starts"]
+    every = export_plan(instance, result, "slurm", every=True)
+    assert [line.split()[0] for line in every.splitlines()] == ["keeps", "moves", "starts"]
+    found = documents(export_plan(instance, result, "kubernetes"))
+    assert [document["metadata"]["name"] for document in found] == ["moves", "starts"]
+    assert len(documents(export_plan(instance, result, "kubernetes", every=True))) == 3
+    assert list(notes(instance, result, "kubernetes")) == [
+        "1 job keeps running where it is",
+        "to stop: stops: runs on n-1 1",
+        "to move: moves: from n-0 1 to n-1 1",
+        "not placed: stops: r",
+        "not placed: waits: r",
+    ]
+    data = json.loads(export_plan(instance, result, "json"))
+    assert data["actions"] == {entry.job: entry.action for entry in ACTIONS}
+    assert data["runs_now_on"] == {"moves": {"n-0": 1, "n-1": 1}, "stops": {"n-1": 1}}
+
+
+def test_actions_of_a_solved_plan(run: Command) -> None:
+    """What keeps running is written only with --all."""
+    files = solved(jobs(RUNNING[0], RUNNING[2]))
+    for format, lines in (("slurm", 1), ("kubernetes", 1)):
+        _, short, err = run("export-plan", *files, "--format", format)
+        _, full, _ = run("export-plan", *files, "--format", format, "--all")
+        assert (short.count("starts"), short.count("keeps")) == (lines + (format == "kubernetes"), 0)
+        assert "keeps" in full
+        assert err == "1 job keeps running where it is\n"
+
+
 names = st.text(min_size=1, max_size=30).filter(lambda text: text.isprintable() and bool(text.strip()))
-hosts = st.from_regex(r"[a-z][a-z0-9.-]{0,5}[0-9]{0,3}[a-z0-9]", fullmatch=True)
+hosts = st.from_regex(r"[a-z][a-z0-9-]{0,3}[0-9](\.[a-z0-9]{1,2})?[0-9]{0,3}[a-z0-9]", fullmatch=True)
 placed = st.dictionaries(hosts, st.integers(1, 3), min_size=1, max_size=6)
 
 
@@ -186,6 +279,11 @@ def terms(document: dict[str, Any]) -> list[dict[str, Any]]:
     return found
 
 
+def nodes(document: dict[str, Any]) -> list[str]:
+    """Return the nodes of a document, each of which has a term of its own."""
+    return [name for term in terms(document) for field in term["matchFields"] for name in field["values"]]
+
+
 def test_kubernetes_documents(run: Command) -> None:
     """A document for each job with the nodes of its pods, and their numbers in a comment."""
     document = jobs({"name": "Team/A", "tasks": 8, "task_demand": {"gpu": 1}})
@@ -195,7 +293,8 @@ def test_kubernetes_documents(run: Command) -> None:
     (only,) = documents(out)
     assert only["metadata"] == {"name": "team-a", "annotations": {"clusterplan/job": "Team/A"}}
     assert terms(only) == [
-        {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": ["n-0", "n-1"]}]}
+        {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [server]}]}
+        for server in ("n-0", "n-1")
     ]
 
 
@@ -217,7 +316,7 @@ def test_kubernetes_documents_say_what_the_plan_says(plan: dict[str, dict[str, i
     assert len(set(labels)) == len(labels)
     assert all(re.fullmatch(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", label) for label in labels)
     for document, servers in zip(found, plan.values(), strict=True):
-        assert terms(document)[0]["matchExpressions"][0]["values"] == list(servers)
+        assert nodes(document) == list(servers)
 
 
 def test_names_that_yaml_could_take_for_something_else() -> None:
@@ -225,8 +324,8 @@ def test_names_that_yaml_could_take_for_something_else() -> None:
     text = exported("kubernetes", JobPlacement(job="on", servers={"1e3": 1, "null": 1, "0x1f": 2, "no": 1}))
     (only,) = documents(text)
     assert only["metadata"]["name"] == "on"
-    assert terms(only)[0]["matchExpressions"][0]["values"] == ["1e3", "null", "0x1f", "no"]
-    assert '"1e3", "null"' in text
+    assert nodes(only) == ["1e3", "null", "0x1f", "no"]
+    assert 'values: ["1e3"]' in text
 
 
 def test_clashing_and_impossible_object_names() -> None:
@@ -246,10 +345,10 @@ def test_clashing_and_impossible_object_names() -> None:
     assert len(labels[4]) == 63
 
 
-@pytest.mark.parametrize("name", ["n 1", "n:1", 'n"1', "n#", "-n", "n" * 64, "ä", "n."])
-def test_names_that_no_label_can_have(name: str) -> None:
-    """A server that cannot be the value of a label is refused instead of breaking the YAML."""
-    with pytest.raises(InstanceError, match=r"plan: job 'j': the server .* cannot be a Kubernetes label"):
+@pytest.mark.parametrize("name", ["n 1", "n:1", 'n"1', "n#", "-n", "ä", "n.", "N", "a..b", "a_b"])
+def test_names_that_no_node_can_have(name: str) -> None:
+    """A server that cannot be a node of Kubernetes is refused instead of breaking the YAML."""
+    with pytest.raises(InstanceError, match=r"plan: job 'j': the server .* cannot be a Kubernetes node"):
         exported("kubernetes", JobPlacement(job="j", servers={name: 1}))
 
 
