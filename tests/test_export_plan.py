@@ -165,7 +165,7 @@ def test_shares_of_slurm_jobs_are_not_its_tasks(run: Command) -> None:
 
 def test_slurm_jobs_without_gpus_have_their_own_tasks(run: Command) -> None:
     """Their tasks are Slurm's, so that the plan says how many are where."""
-    document = from_slurm({"name": "c", "tasks": 2, "task_demand": {"cpu": 1}})
+    document = from_slurm({"name": "c", "tasks": 2, "task_demand": {"cpu": 1}, "value": 1})
     document["servers"][0]["capacity"]["cpu"] = 1
     code, out, err = run("export-plan", *solved(document), "--format", "slurm")
     assert (code, err) == (0, "")

@@ -21,6 +21,7 @@ from ..validation import validated
 from .restrictions import Restrictions
 from .slurm_jobs import (
     MOST_ARRAY_TASKS,
+    SHARES,
     SlurmJob,
     array_tasks,
     is_running,
@@ -296,7 +297,7 @@ def _assumptions(cluster: _Cluster, options: _Options) -> Iterator[str]:
         yield "A job that runs must stay placed, but may be moved, which in Slurm means to requeue it."
     yield "What jobs hold that are not planned is not free."
     yield (
-        "A job is placed in equal shares: one for each task or node where it asks for GPUs by task or node, "
+        f"{SHARES}: one for each task or node where it asks for GPUs by task or node, "
         "else one for each GPU, and one for each task where it asks for none. Several shares may be on one "
         "server, also where the job asks for more nodes."
     )

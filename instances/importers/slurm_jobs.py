@@ -10,6 +10,8 @@ from math import floor
 
 from .slurm_objects import JobRecord
 
+SHARES = "A job is placed in equal shares"
+"""How the assumption begins that says that what is placed of jobs with GPUs are not Slurm's tasks."""
 MOST_ARRAY_TASKS = 1_000
 """Of a pending array, so many are planned."""
 LONGEST_NAME = 150
