@@ -325,16 +325,38 @@ def test_names_that_clash_or_are_long(tmp_path: Path) -> None:
 # Nodes that may be used
 
 
-def test_cordoned_nodes_are_left_out(tmp_path: Path) -> None:
-    """Cordoned and unready nodes are named; pods on them are to be placed anew."""
-    sick = node("n4")
+def cluster_with_outages() -> tuple[dict[str, Any], ...]:
+    """Return two nodes that take pods, one that is cordoned, and one that is not ready."""
+    sick = node("n4", unschedulable=True)
     sick["status"]["conditions"] = [{"type": "Ready", "status": "Unknown"}]
-    nodes = (node("n1"), node("n2", unschedulable=True), sick)
-    instance = imported(tmp_path, (pod("a", on="n2"), pod("b", on="n1")), nodes)
-    assert [server.name for server in instance.servers] == ["n1"]
-    assert "2 nodes are cordoned or not ready and left out: n2, n4." in said(instance)
-    assert "1 planned pods are on nodes left out or not listed; they are to be placed anew." in said(instance)
-    assert [(job.current, job.must_place) for job in instance.jobs] == [({}, False), ({"n1": 1}, True)]
+    return node("n1"), node("n2", unschedulable=True), node("n3"), sick
+
+
+def test_nodes_that_take_no_pods(tmp_path: Path) -> None:
+    """What runs on cordoned nodes stays and is not planned; pods on unready nodes are placed anew."""
+    pods = (pod("a", on="n2"), pod("b", on="n1"), pod("c", on="n4"), pod("d", on="gone"))
+    instance = imported(tmp_path, pods, cluster_with_outages())
+    assert [server.name for server in instance.servers] == ["n1", "n3"]
+    assert [(job.name, job.current, job.must_place) for job in instance.jobs] == [
+        ("team/b", {"n1": 1}, True),
+        ("team/c", {}, False),
+        ("team/d", {}, False),
+    ]
+    text = said(instance)
+    assert "2 nodes are cordoned or not ready and left out: n2, n4." in text
+    assert "1 job has pods on cordoned nodes; what runs of them stays and is not planned: team/a." in text
+    assert "2 planned pods are on nodes not ready or not listed, to be placed anew: team/c, team/d." in text
+
+
+def test_a_job_that_is_partly_on_a_cordoned_node(tmp_path: Path) -> None:
+    """All that runs of it stays and holds what it has; its pods that wait or are lost are planned."""
+    pods = tuple(pod(f"a-{k}", on=on, owner=("Job", "a")) for k, on in enumerate(["n1", "n2", "n4", None]))
+    instance = imported(tmp_path, pods, cluster_with_outages())
+    (only,) = instance.jobs
+    assert (only.tasks, only.current, only.must_place) == (2, {}, False)
+    assert server(instance, "n1").available["gpu"] == 3
+    alone = imported(tmp_path, (pods[3],), cluster_with_outages())
+    assert "cordoned nodes;" not in said(alone)
 
 
 TAINT = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
@@ -401,12 +423,48 @@ def test_required_node_affinity(tmp_path: Path, terms: Any, expected: set[str]) 
     assert usable(imported(tmp_path, (pod("a", affinity={"nodeAffinity": required}),), nodes)) == expected
 
 
+TERMS = [
+    {"matchExpressions": [{"key": "rank", "operator": "Gt", "values": ["1"]}]},
+    {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]},
+]
+
+
+def test_names_of_choices(tmp_path: Path) -> None:
+    """A choice of nodes is called by what makes it, each name once, and the assumptions name the jobs."""
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": TERMS}}
+    everywhere = [{"operator": "Exists"}]
+    pods = (
+        *(pod(f"p{k}", nodeSelector={"disktype": "ssd"}, tolerations=everywhere) for k in range(4)),
+        pod("q"),
+        pod("r", affinity={"nodeAffinity": required}, tolerations=everywhere),
+        pod("s", nodeSelector={"x" * 50: "y" * 20}, tolerations=everywhere),
+        pod("t", nodeSelector={"x" * 50: "y" * 21}, tolerations=everywhere),
+    )
+    nodes = (
+        node("n1"),
+        node("n2", labels={"disktype": "ssd"}, taints=[TAINT]),
+        node("n3", labels={"disktype": "ssd", "x" * 50: "y" * 20}),
+    )
+    instance = imported(tmp_path, pods, nodes)
+    found = [name for name in instance.resource_names if name.startswith("node ")]
+    assert found[:3] == [
+        "node with disktype=ssd",
+        "node without taint nvidia.com/gpu:NoSchedule",
+        "node with rank>1 or metadata.name=n1",
+    ]
+    assert all(len(name) <= 60 for name in found)
+    assert len(set(found)) == 5
+    text = said(instance)
+    assert "4 pods need it, of team/p0, team/p1, team/p2, …, and 2 of 3 nodes have it." in text
+    assert "1 pod needs it, of team/r, and 1 of 3 nodes has it." in text
+
+
 def test_a_gpu_model_that_all_pods_select(tmp_path: Path) -> None:
     """A node selector on the GPU model becomes the job's GPU model."""
     instance = imported(tmp_path, (pod("a", nodeSelector={PRODUCT: "T4"}),))
     assert instance.jobs[0].gpu_model == "T4"
     assert usable(instance) == {"n3"}
-    assert "allowed-1" not in said(instance)
+    assert "The resource" not in said(instance)
 
 
 def test_a_pod_may_stay_where_it_could_not_go_today(tmp_path: Path) -> None:
@@ -419,13 +477,13 @@ def test_a_pod_may_stay_where_it_could_not_go_today(tmp_path: Path) -> None:
     assert result.status == "optimal"
     assert job(instance, "team/c").gpu_model is None
     assert result.objectives[1].value == 0
-    assert "The resource allowed-1 stands for a choice of nodes" in said(instance)
+    assert "The resource 'node with nvidia.com/gpu.product=T4 without taint" in said(instance)
 
 
 def test_overcommitted_nodes_are_named(tmp_path: Path) -> None:
     """A node of which more is requested than it has is named, and its planned pods may stay."""
     instance = imported(tmp_path, (pod("a", 3, on="n1"), pod("agent", 2, on="n1", owner=("DaemonSet", "d"))))
-    assert "More is requested than there is on 1 nodes: n1." in said(instance)
+    assert "More is requested than there is on 1 node: n1." in said(instance)
     assert solve(instance).status == "optimal"
 
 
@@ -441,8 +499,8 @@ def test_what_is_not_looked_at_is_said(tmp_path: Path) -> None:
         imported(tmp_path, (ignored,), (node("n1", taints=[{"key": "k", "effect": "PreferNoSchedule"}]),))
     )
     for what in ("pod affinity", "pod anti-affinity", "topology spread constraints", "resource claims"):
-        assert f"1 planned pods have {what}, which the plan does not look at." in text
-    assert "1 taints are only preferences" in text
+        assert f"1 planned pod has {what}, which the plan does not look at." in text
+    assert "1 taint is only a preference" in text
 
 
 def test_gpus_of_two_kinds_keep_their_names(tmp_path: Path) -> None:
@@ -468,7 +526,9 @@ def test_gpus_of_two_kinds_keep_their_names(tmp_path: Path) -> None:
         ({"nodes": {"kind": "List"}}, "nodes.json: items: is missing"),
         ({"nodes": {"kind": "Status", "items": []}}, "nodes.json: kind: is 'Status'; allowed: 'List'"),
         ({"nodes": ()}, "nodes.json: has no node that takes pods; 0 are cordoned or not ready"),
-        ({"nodes": (pod("a"),)}, "nodes.json: items[0].kind: is 'Pod'; allowed: 'Node'"),
+        ({"nodes": (pod("a"),)}, "nodes.json: the first file lists pods; nodes are wanted"),
+        ({"pods": NODES}, "pods.json: the second file lists nodes; pods are wanted"),
+        ({"nodes": (node("n1"), pod("a"))}, "nodes.json: items[1].kind: is 'Pod'; allowed: 'Node'"),
         ({"nodes": (node("n1"), node("n1"))}, "items[1].metadata.name: 'n1' is already used by items[0]"),
         ({"nodes": (node("N 1"),)}, "items[0].metadata.name: "),
         ({"pods": (pod("a"), pod("a"))}, "is already used by items[0]"),
@@ -489,11 +549,13 @@ def test_bad_documents_and_options(tmp_path: Path, options: dict[str, Any], expe
     assert any(expected in fault for fault in found), found
 
 
-def test_swapped_files_are_not_a_flood(tmp_path: Path) -> None:
-    """Of many faults twenty are named."""
-    found = faults(lambda: imported(tmp_path, NODES * 20, tuple(pod(f"p{k}") for k in range(30))))
+def test_many_faults_are_not_a_flood(tmp_path: Path) -> None:
+    """Of many faults twenty are named; swapped files are one."""
+    found = faults(lambda: imported(tmp_path, tuple(pod(f"p{k}", cpu="x") for k in range(30))))
     assert len(found) == 21
     assert "more faults, which are not listed" in found[-1]
+    swapped = faults(lambda: imported(tmp_path, NODES * 20, tuple(pod(f"p{k}") for k in range(30))))
+    assert len(swapped) == 1
 
 
 POD = pod(

@@ -283,8 +283,8 @@ def test_unusable_nodes_are_left_out(tmp_path: Path, states: list[str]) -> None:
     instance = imported(tmp_path, (job(1), running(2, "n2", "cpu=8,node=1,gres/gpu=2")), nodes)
     assert [server.name for server in instance.servers] == ["n1"]
     assert [job.name for job in instance.jobs] == ["1 train1"]
-    assert "1 nodes take no jobs in their state and are left out: n2." in said(instance)
-    assert "1 running jobs hold a node that is left out; they stay where they are." in said(instance)
+    assert "1 node takes no jobs in their state and is left out: n2." in said(instance)
+    assert "1 running job holds a node that is left out; it stays where it is: 2 train2." in said(instance)
 
 
 @pytest.mark.parametrize(
@@ -427,8 +427,8 @@ def test_job_arrays(tmp_path: Path) -> None:
     assert found[:4] == ["10_0", "10_3", "10_6", "10_9"]
     assert found[4:1004] == [f"20_{k}" for k in range(1, 1001)]
     assert found[1004:] == ["30_1", "30_2", "40_1"]
-    assert "Of 1 job arrays only the first 1,000 tasks are planned." in said(instance)
-    assert "Of 1 job arrays Slurm lists only some tasks" in said(instance)
+    assert "Of 1 job array only the first 1,000 tasks are planned." in said(instance)
+    assert "Of 1 job array Slurm lists only some tasks" in said(instance)
 
 
 def test_partitions_and_excluded_nodes(tmp_path: Path) -> None:
@@ -444,7 +444,11 @@ def test_partitions_and_excluded_nodes(tmp_path: Path) -> None:
         }
 
     assert [usable(job) for job in instance.jobs] == [{"n1", "n2"}, {"n1", "n2", "n3"}, {"n2"}]
-    assert "2 shares need it and 2 of 3 nodes have it" in said(instance)
+    assert (
+        "The resource 'node in partition gpu' stands for a choice of nodes (partition, nodes asked for or "
+        "excluded): 2 shares need it, of 1 train1, and 2 of 3 nodes have it."
+    ) in said(instance)
+    assert "node in partition gpu other than n1" in instance.resource_names
     long = imported(tmp_path, jobs, nodes, partitions=["long"])
     assert [server.name for server in long.servers] == ["n3"]
     assert [job.name for job in long.jobs] == ["2 train2"]
@@ -462,12 +466,37 @@ def test_what_is_not_looked_at_is_said(tmp_path: Path) -> None:
     )
     nodes = (node("n1", gres="gpu:a100:2,gpu:t4:2"),)
     text = said(imported(tmp_path, (wishes, job(2, shared=["none"])), nodes))
-    assert "1 jobs ask to be close by switches, which the plan does not look at." in text
-    assert "2 jobs ask for a node of their own" in text
-    assert "1 jobs ask for certain nodes" in text
-    assert "1 jobs ask for features of nodes" in text
-    assert "1 jobs are parts of heterogeneous jobs" in text
-    assert "Types of GPU are not told apart on 1 nodes that have several: n1." in text
+    for sentence in (
+        "1 job asks to be close by switches, which the plan does not look at: 1 train1.",
+        "2 jobs ask for a node of their own, which the plan does not look at: 1 train1, 2 train2.",
+        "1 job asks for features of nodes, which the plan does not look at: 1 train1.",
+        "1 job is part of a heterogeneous job, which the plan does not look at: 1 train1.",
+        "Types of GPU are not told apart on 1 node that has several: n1.",
+    ):
+        assert sentence in text
+
+
+def test_certain_nodes(tmp_path: Path) -> None:
+    """A job that asks for no more nodes than it names may use only these; more jobs than five are cut."""
+    two = {"tres": "cpu=4,node=2,gres/gpu=2", "required_nodes": "n1"}
+    jobs = (
+        job(1, required_nodes="n[2-3]"),
+        job(2, required_nodes="n9"),
+        *(job(k, **two) for k in range(3, 10)),
+    )
+    instance = imported(tmp_path, jobs)
+    assert {"node n[2-3]", "node n9"} <= set(instance.resource_names)
+    assert (
+        "2 jobs ask for certain nodes and may use no others, though the plan need not use each of them: "
+        "1 train1, 2 train2."
+    ) in said(instance)
+    assert (
+        "7 jobs ask for certain nodes and others beside them, which the plan does not look at: "
+        "3 train3, 4 train4, 5 train5, 6 train6, 7 train7, …."
+    ) in said(instance)
+    plan = {entry.job: entry for entry in solve(instance).plan or ()}
+    assert plan["1 train1"].used_servers <= {"n2", "n3"}
+    assert not plan["2 train2"].placed
 
 
 def test_names_of_jobs(tmp_path: Path) -> None:
@@ -499,6 +528,11 @@ def test_names_of_jobs(tmp_path: Path) -> None:
         ({"nodes": (node("n1", cpus=-1),)}, "nodes[0].cpus: is not a number from 0 to 1e15"),
         ({"nodes": (node("n1", gres="gpu:a100:x"),)}, "nodes[0].gres: has the amount 'x'"),
         ({"nodes": (row(["n[1-"]),)}, "sinfo[0].nodes.nodes: is not a list of nodes"),
+        (
+            {"nodes": {"jobs": [job(1)]}, "jobs": {"nodes": []}},
+            "nodes.json: the first file lists jobs; nodes are wanted",
+        ),
+        ({"jobs": {"nodes": []}}, "queue.json: the second file lists nodes; jobs are wanted"),
         ({"jobs": "[]"}, "queue.json: has no 'jobs'; give what squeue --json prints"),
         ({"jobs": ()}, "queue.json: has no job that waits for resources or runs and asks for a GPU"),
         ({"jobs": (job(1, tres="cpu=x"),)}, "jobs[0].tres_req_str: has the amount 'x'"),

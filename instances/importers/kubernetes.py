@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -19,10 +19,12 @@ from ..errors import Fault, InstanceError
 from ..fields import Model, Name, repeated
 from ..reading import fail, parse_document, read_text
 from ..validation import validated
-from .kubernetes_jobs import PodJob, is_unplanned, jobs_of
-from .kubernetes_nodes import HARD, allowed_nodes, constraint_of
+from .kubernetes_jobs import PodGroup, PodJob, is_unplanned, jobs_of, key_of
+from .kubernetes_nodes import allowed_nodes, constraint_of, describe
 from .kubernetes_objects import Node, NodeList, Pod, PodList, Requests, total
-from .restrictions import Restrictions
+from .kubernetes_words import assumptions, what_is_ignored
+from .restrictions import Choice as NodeChoice
+from .restrictions import Restrictions, counted
 
 Choice = Literal["gpu", "all"]
 Running = Literal["move", "stay"]
@@ -30,11 +32,12 @@ SpreadRule = Literal["required", "preferred", "free"]
 GIB = 2**30
 GPU = re.compile(r"(.*/)?(gpu|gpu\.shared|mig-.+)|gpu\.intel\.com/.+")
 """Resources that count as GPUs unless an option names them."""
-SHOWN = 10
 MOST_FAULTS = 20
 
 
-class _Options(Model):
+class Options(Model):
+    """The options of the import."""
+
     pods: Choice
     running: Running
     namespaces: tuple[Name, ...]
@@ -91,14 +94,14 @@ def import_kubernetes(
         "gpu_label": gpu_label,
         "gpu_resources": tuple(gpu_resources),
     }
-    options = validated(_Options, given, "options")
-    listed = _read(nodes, NodeList)
-    present = _read(pods, PodList)
+    options = validated(Options, given, "options")
+    listed = _read(nodes, NodeList, "the first file lists {}; nodes are wanted", "Pod")
+    present = _read(pods, PodList, "the second file lists {}; pods are wanted", "Node")
     _refuse_repeated(nodes, [node.name for node in listed.items])
     _refuse_repeated(pods, [(pod.metadata.namespace, pod.metadata.name) for pod in present.items])
-    cluster = _Cluster(listed.items, present.items, options)
+    cluster = Cluster(listed.items, present.items, options)
     if not cluster.nodes:
-        raise fail(str(nodes), f"has no node that takes pods; {len(cluster.out)} are cordoned or not ready")
+        raise fail(str(nodes), f"has no node that takes pods; {_out(cluster)} cordoned or not ready")
     if not cluster.jobs:
         raise fail(str(pods), "has no pod to plan: no " + _what_was_asked(options))
     document = {
@@ -106,7 +109,7 @@ def import_kubernetes(
         "kind": "consolidation",
         "name": f"kubernetes-{pods.stem}",
         "source": f"{nodes.name} and {pods.name}, as kubectl prints them",
-        "assumptions": [*_assumptions(cluster, options), *_what_is_ignored(cluster)],
+        "assumptions": [*assumptions(cluster, options), *what_is_ignored(cluster)],
         "objectives": ["value", "migrations", "spread", "servers"]
         if cluster.moving
         else ["value", "spread", "servers"],
@@ -116,9 +119,13 @@ def import_kubernetes(
     return validated(ConsolidationInstance, document, str(pods))
 
 
-def _read(path: Path, model: type[ListT]) -> ListT:
+def _read(path: Path, model: type[ListT], swapped: str, other: str) -> ListT:
     source = str(path)
     data = parse_document(read_text(path), source, ".json")
+    items = data.get("items") if isinstance(data, dict) else None
+    first = items[0] if isinstance(items, list) and items else None
+    if isinstance(first, dict) and first.get("kind") == other:
+        raise fail(source, swapped.format(f"{other.lower()}s"))
     try:
         return validated(model, data, source)
     except InstanceError as error:
@@ -129,13 +136,17 @@ def _read(path: Path, model: type[ListT]) -> ListT:
         raise InstanceError([*error.faults[:MOST_FAULTS], more]) from None
 
 
+def _out(cluster: Cluster) -> str:
+    return counted(len(cluster.out), "is", "are")
+
+
 def _refuse_repeated(path: Path, names: Sequence[Any]) -> None:
     twice = repeated(names, "items", "metadata.name")
     if twice:
         raise InstanceError(Fault(str(path), where, what) for where, what in twice)
 
 
-def _what_was_asked(options: _Options) -> str:
+def _what_was_asked(options: Options) -> str:
     which = "pod that waits" if options.running == "stay" else "pod that waits or runs"
     gpu = " and whose job asks for a GPU" if options.pods == "gpu" else ""
     where = f" in {', '.join(options.namespaces)}" if options.namespaces else " outside kube-*"
@@ -143,12 +154,12 @@ def _what_was_asked(options: _Options) -> str:
 
 
 @dataclass(frozen=True)
-class _Cluster:
+class Cluster:
     """The nodes and pods, and what is made of them."""
 
     listed: tuple[Node, ...]
     present: tuple[Pod, ...]
-    options: _Options
+    options: Options
 
     @cached_property
     def nodes(self) -> list[Node]:
@@ -162,15 +173,40 @@ class _Cluster:
 
     @cached_property
     def names(self) -> frozenset[str]:
+        """The names of the nodes that take pods."""
         return frozenset(node.name for node in self.nodes)
 
     def is_gpu(self, resource: str) -> bool:
+        """Return whether a resource is a GPU."""
         listed = self.options.gpu_resources
         return resource in listed if listed else GPU.fullmatch(resource) is not None
 
     @cached_property
+    def _candidates(self) -> tuple[list[Pod], list[Pod]]:
+        """The pods in question that are planned, and those that stay where they are.
+
+        On nodes that are cordoned but ready pods stay, and so do running pods whose job has one there.
+        """
+        cordoned = {node.name for node in self.listed if node.ready and node.spec.unschedulable}
+        found = [pod for pod in self.present if not is_unplanned(pod) and self._is_chosen(pod)]
+        tied = {key_of(pod) for pod in found if pod.node in cordoned}
+        both: tuple[list[Pod], list[Pod]] = ([], [])
+        for pod in found:
+            stays = key_of(pod) in tied and pod.node in cordoned | self.names
+            both[stays].append(pod)
+        return both
+
+    @cached_property
     def jobs(self) -> list[PodJob]:
         """The jobs that are planned."""
+        return self._jobs_of(self._candidates[0])
+
+    @cached_property
+    def staying(self) -> list[PodJob]:
+        """What runs on cordoned nodes, as jobs; they are not planned."""
+        return self._jobs_of(self._candidates[1])
+
+    def _jobs_of(self, pods: Sequence[Pod]) -> list[PodJob]:
         cache: dict[tuple[str, str | None], frozenset[str]] = {}
 
         def allowed(pod: Pod, without: str | None) -> frozenset[str]:
@@ -179,8 +215,7 @@ class _Cluster:
                 cache[key] = allowed_nodes(pod, self.nodes, without)
             return cache[key]
 
-        candidates = [pod for pod in self.present if not is_unplanned(pod) and self._is_chosen(pod)]
-        jobs = jobs_of(candidates, self.options.gpu_label, self._gpu_models, allowed)
+        jobs = jobs_of(pods, self.options.gpu_label, self._gpu_models, allowed)
         if self.options.pods == "gpu":
             jobs = [job for job in jobs if self.gpus(job)]
         return jobs
@@ -254,14 +289,16 @@ class _Cluster:
     @cached_property
     def restrictions(self) -> Restrictions:
         """The choices of nodes that pods are limited to."""
-        return Restrictions(
-            self.names,
-            (
-                (group.nodes, Counter(pod.node for pod in group.pods))
-                for job in self.jobs
-                for group in job.groups
-            ),
-        )
+        label = self.options.gpu_label
+
+        def choice(job: PodJob, group: PodGroup) -> NodeChoice:
+            now = Counter(pod.node for pod in group.pods)
+            without = label if job.gpu_model else None
+            return NodeChoice(
+                job.name, group.nodes, now, lambda: describe(group.pods[0], self.nodes, without)
+            )
+
+        return Restrictions(self.names, (choice(job, group) for job in self.jobs for group in job.groups))
 
     def server(self, node: Node) -> dict[str, Any]:
         """Return a node as a server."""
@@ -323,53 +360,3 @@ class _Cluster:
 
 def _is_bytes(resource: str) -> bool:
     return resource in ("memory", "ephemeral-storage") or resource.startswith("hugepages-")
-
-
-def _some(names: Iterable[str]) -> str:
-    """List the first few names."""
-    listed = list(names)
-    return ", ".join(listed[:SHOWN]) + (", …" if len(listed) > SHOWN else "")
-
-
-def _assumptions(cluster: _Cluster, options: _Options) -> Iterator[str]:
-    planned = "jobs that ask for a GPU" if options.pods == "gpu" else "all jobs"
-    where = _some(options.namespaces) if options.namespaces else "all namespaces but kube-*"
-    yield (
-        f"Planned are {planned} in {where}: {len(cluster.jobs)} jobs of "
-        f"{sum(len(job.pods) for job in cluster.jobs)} pods, of which {len(cluster.moving)} have a node. "
-        "Pods of DaemonSets, static pods and pods that are being deleted are not."
-    )
-    if options.running == "move":
-        yield "A job that runs as a whole must stay placed, but its pods may be moved."
-    yield "What pods hold that are not planned is not free; a pod holds what it requests, whatever it uses."
-    yield (
-        "The pods of one owner, or of one job by the labels of the training operators, are placed together "
-        "or not at all; the pods of a ReplicaSet and pods without an owner are jobs of their own."
-    )
-    yield "A job is worth the GPUs that it asks for, one that asks for none is worth 1."
-    yield f"Spread is not in the source: {options.spread} for every job of several pods."
-    if cluster.out:
-        yield f"{len(cluster.out)} nodes are cordoned or not ready and left out: {_some(cluster.out)}."
-    stranded = [pod for pod in cluster.moving if pod.node not in cluster.names]
-    if stranded:
-        yield f"{len(stranded)} planned pods are on nodes left out or not listed; they are to be placed anew."
-    overcommitted = cluster.overcommitted()
-    if overcommitted:
-        yield f"More is requested than there is on {len(overcommitted)} nodes: {_some(overcommitted)}."
-    yield from cluster.restrictions.sentences("node selector, affinity, taints", "pods", "nodes")
-
-
-def _what_is_ignored(cluster: _Cluster) -> Iterator[str]:
-    pods = [pod for job in cluster.jobs for pod in job.pods]
-    ignored = {
-        "pod affinity": sum(bool(p.spec.affinity and p.spec.affinity.podAffinity) for p in pods),
-        "pod anti-affinity": sum(bool(p.spec.affinity and p.spec.affinity.podAntiAffinity) for p in pods),
-        "topology spread constraints": sum(bool(p.spec.topologySpreadConstraints) for p in pods),
-        "resource claims": sum(bool(p.spec.resourceClaims) for p in pods),
-    }
-    for what, count in ignored.items():
-        if count:
-            yield f"{count} planned pods have {what}, which the plan does not look at."
-    soft = sum(taint.effect not in HARD for node in cluster.nodes for taint in node.spec.taints or ())
-    if soft:
-        yield f"{soft} taints are only preferences, which the plan does not look at."

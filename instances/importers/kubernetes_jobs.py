@@ -118,7 +118,7 @@ def jobs_of(
     """
     members: dict[tuple[str, ...], list[Pod]] = defaultdict(list)
     for pod in pods:
-        members[_key(pod)].append(pod)
+        members[key_of(pod)].append(pod)
     jobs, taken = [], Counter[str]()
     for key, own in members.items():
         name = _shortened(f"{key[0]}/{key[-1]}")
@@ -133,7 +133,7 @@ def jobs_of(
     return jobs
 
 
-def _key(pod: Pod) -> tuple[str, ...]:
+def key_of(pod: Pod) -> tuple[str, ...]:
     """Return what the pods of one job share: namespace, kind of grouping, and the job's name last."""
     namespace = pod.metadata.namespace
     for label in JOB_LABELS:

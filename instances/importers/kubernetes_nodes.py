@@ -35,17 +35,65 @@ def constraint_of(pod: Pod) -> str:
     return repr(parts)
 
 
+def describe(pod: Pod, nodes: Sequence[Node], without: str | None = None) -> str:
+    """Say in a few words which of the nodes the pod may use; the parameters are those of `allowed_nodes`."""
+    selector = pod.spec.nodeSelector or {}
+    wanted = [
+        f"{key}={value}"
+        for key, value in selector.items()
+        if key != without and any(node.labels.get(key) != value for node in nodes)
+    ]
+    terms = _terms(pod)
+    if terms is not None and not all(any(_matches(term, node) for term in terms) for node in nodes):
+        wanted.append(" or ".join(_said(term) for term in terms) or "no terms")
+    taints = dict.fromkeys(f"{t.key}:{t.effect}" for node in nodes for t in _untolerated(pod, node))
+    parts = [
+        f"with {', '.join(wanted)}" if wanted else "",
+        f"without taint {', '.join(taints)}" if taints else "",
+    ]
+    return " ".join(["node", *filter(None, parts)])
+
+
+def _said(term: NodeSelectorTerm) -> str:
+    found = []
+    for requirement in (*(term.matchExpressions or ()), *(term.matchFields or ())):
+        key, values = requirement.key, "|".join(requirement.values or ())
+        forms = {
+            "In": f"{key}={values}",
+            "NotIn": f"{key} not {values}",
+            "Exists": key,
+            "DoesNotExist": f"no {key}",
+            "Gt": f"{key}>{values}",
+            "Lt": f"{key}<{values}",
+        }
+        found.append(forms[requirement.operator])
+    return " and ".join(found) or "nothing"
+
+
+def _terms(pod: Pod) -> Sequence[NodeSelectorTerm] | None:
+    """Return the alternatives of the required node affinity, if there is one."""
+    affinity = pod.spec.affinity.nodeAffinity if pod.spec.affinity else None
+    required = affinity.requiredDuringSchedulingIgnoredDuringExecution if affinity else None
+    return None if required is None else required.nodeSelectorTerms or ()
+
+
+def _untolerated(pod: Pod, node: Node) -> list[Taint]:
+    tolerations = pod.spec.tolerations or ()
+    return [
+        taint
+        for taint in node.spec.taints or ()
+        if taint.effect in HARD and not any(_tolerates(toleration, taint) for toleration in tolerations)
+    ]
+
+
 def _allows(pod: Pod, node: Node, without: str | None) -> bool:
     selector = pod.spec.nodeSelector or {}
     if any(node.labels.get(key) != value for key, value in selector.items() if key != without):
         return False
-    tolerations = pod.spec.tolerations or ()
-    for taint in node.spec.taints or ():
-        if taint.effect in HARD and not any(_tolerates(toleration, taint) for toleration in tolerations):
-            return False
-    affinity = pod.spec.affinity.nodeAffinity if pod.spec.affinity else None
-    required = affinity.requiredDuringSchedulingIgnoredDuringExecution if affinity else None
-    return required is None or any(_matches(term, node) for term in required.nodeSelectorTerms or ())
+    if _untolerated(pod, node):
+        return False
+    terms = _terms(pod)
+    return terms is None or any(_matches(term, node) for term in terms)
 
 
 def _tolerates(toleration: Toleration, taint: Taint) -> bool:

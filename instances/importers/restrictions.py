@@ -1,9 +1,59 @@
-"""How importers of clusters say that a task may use only some servers: by a resource that only those have."""
+"""What importers of clusters share: words, and how they say that a task may use only some servers.
+
+A choice of servers becomes a resource that only those have.
+"""
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+LONGEST = 60
+"""So long may the name of such a resource be."""
+SHOWN = 10
+NAMED = 3
+
+
+def counted(count: int, one: str, many: str | None = None) -> str:
+    """Return a number and the noun, or noun and verb, in singular or plural; by default with an s."""
+    return f"{count} {one if count == 1 else many or one + 's'}"
+
+
+def some(names: Iterable[str], most: int = SHOWN) -> str:
+    """List the first few names."""
+    listed = list(names)
+    return ", ".join(listed[:most]) + (", …" if len(listed) > most else "")
+
+
+@dataclass
+class Choice:
+    """Tasks that may use certain servers only.
+
+    Parameters
+    ----------
+    job
+        The name of their job.
+    servers
+        The servers that they may use.
+    tasks
+        How many of them are on which server now; those that are on none stand under None. A task may stay
+        on a server that it could not be given.
+    say
+        Returns what the servers have in common, in a few words.
+    """
+
+    job: str
+    servers: frozenset[str]
+    tasks: Mapping[str | None, int]
+    say: Callable[[], str]
+
+
+@dataclass
+class _Resource:
+    name: str
+    tasks: Counter[str | None] = field(default_factory=Counter)
+    jobs: dict[str, None] = field(default_factory=dict)
 
 
 class Restrictions:
@@ -14,36 +64,53 @@ class Restrictions:
     servers
         The names of all servers.
     choices
-        For each group of tasks the servers that it may use, and how many of its tasks are on which server
-        now; those that are on none stand under None. A task may stay on a server that it could not be given.
+        The choice of each group of tasks.
     """
 
-    def __init__(
-        self, servers: frozenset[str], choices: Iterable[tuple[frozenset[str], Mapping[str | None, int]]]
-    ) -> None:
+    def __init__(self, servers: frozenset[str], choices: Iterable[Choice]) -> None:
         self._servers = servers
-        found: dict[frozenset[str], Counter[str | None]] = defaultdict(Counter)
-        for nodes, tasks in choices:
-            if nodes != servers:
-                found[nodes].update(tasks)
-        self._tasks = dict(found)
-        self._names = {nodes: f"allowed-{k}" for k, nodes in enumerate(found, 1)}
+        self._found: dict[frozenset[str], _Resource] = {}
+        taken: Counter[str] = Counter()
+        for choice in choices:
+            if choice.servers == servers:
+                continue
+            if choice.servers not in self._found:
+                self._found[choice.servers] = _Resource(_name(choice.say(), taken))
+            resource = self._found[choice.servers]
+            resource.tasks.update(choice.tasks)
+            resource.jobs[choice.job] = None
 
     def demand(self, choice: frozenset[str]) -> dict[str, float]:
         """Return what a task demands that may use only these servers."""
-        return {self._names[choice]: 1.0} if choice in self._names else {}
+        return {self._found[choice].name: 1.0} if choice in self._found else {}
 
     def permits(self, server: str) -> dict[str, float]:
         """Return what a server has of each choice."""
         return {
-            name: float(self._tasks[nodes].total() if server in nodes else self._tasks[nodes][server])
-            for nodes, name in self._names.items()
+            resource.name: float(resource.tasks.total() if server in servers else resource.tasks[server])
+            for servers, resource in self._found.items()
         }
 
-    def sentences(self, why: str, tasks: str, servers: str) -> Iterator[str]:
+    def sentences(self, why: str, task: str, server: str) -> Iterator[str]:
         """Say what each of the resources stands for."""
-        for nodes, name in self._names.items():
+        for servers, resource in self._found.items():
+            needed = counted(resource.tasks.total(), f"{task} needs", f"{task}s need")
+            have = "has" if len(servers) == 1 else "have"
             yield (
-                f"The resource {name} stands for a choice of {servers} ({why}): {self._tasks[nodes].total()} "
-                f"{tasks} need it and {len(nodes)} of {len(self._servers)} {servers} have it."
+                f"The resource '{resource.name}' stands for a choice of {server}s ({why}): {needed} it, of "
+                f"{some(resource.jobs, NAMED)}, and {len(servers)} of "
+                f"{counted(len(self._servers), server)} {have} it."
             )
+
+
+def _name(text: str, taken: Counter[str]) -> str:
+    """Return a text as a name that is printable, short, and not yet taken."""
+    plain = "".join(letter if letter.isprintable() else "?" for letter in text)
+    name = plain if len(plain) <= LONGEST else plain[: LONGEST - 1] + "…"
+    number = 1
+    while name in taken:
+        number += 1
+        end = f" ({number})"
+        name = plain[: LONGEST - len(end)] + end
+    taken[name] += 1
+    return name

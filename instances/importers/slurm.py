@@ -7,7 +7,7 @@ does; data_parser versions from Slurm 21.08 to 26.05 are read.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -18,28 +18,30 @@ from ..errors import Fault, InstanceError
 from ..fields import Model, Name
 from ..reading import fail, parse_document, read_text
 from ..validation import validated
-from .restrictions import Restrictions
+from .restrictions import Choice as NodeChoice
+from .restrictions import Restrictions, counted
+from .slurm_hostlist import compress_hostlist
 from .slurm_jobs import (
-    MOST_ARRAY_TASKS,
-    SHARES,
     SlurmJob,
-    array_tasks,
     is_running,
     jobs_of,
+    needed_nodes,
     waits,
     waits_for_resources,
 )
 from .slurm_nodes import MOST_FAULTS, SlurmNode, read_nodes
 from .slurm_objects import JobRecord, JobRecords
+from .slurm_words import assumptions, ignored, left_out, where
 
 Choice = Literal["gpu", "all"]
 Running = Literal["move", "stay"]
 SpreadRule = Literal["required", "preferred", "free"]
 MIB_PER_GIB = 1024
-SHOWN = 10
 
 
-class _Options(Model):
+class Options(Model):
+    """The options of the import."""
+
     jobs: Choice
     running: Running
     partitions: tuple[Name, ...]
@@ -77,22 +79,22 @@ def import_slurm(
         If a file or an option is wrong, or there is nothing to plan; one fault a line.
     """
     given = {"jobs": choice, "running": running, "partitions": tuple(partitions), "spread": spread}
-    options = validated(_Options, given, "options")
-    cluster = _Cluster(tuple(read_nodes(nodes)), _read_queue(queue), options)
+    options = validated(Options, given, "options")
+    cluster = Cluster(tuple(read_nodes(nodes)), _read_queue(queue), options)
     if not cluster.nodes:
-        left_out = f"{len(cluster.out)} are left out for their state"
-        raise fail(str(nodes), f"has no node that takes jobs{_where(options)}; {left_out}")
+        out = f"{counted(len(cluster.out), 'is', 'are')} left out for their state"
+        raise fail(str(nodes), f"has no node that takes jobs{where(options.partitions)}; {out}")
     if not cluster.jobs:
         gpu = " and asks for a GPU" if options.jobs == "gpu" else ""
         state = "waits for resources" + (" or runs" if options.running == "move" else "")
-        raise fail(str(queue), f"has no job that {state}{gpu}{_where(options)}")
+        raise fail(str(queue), f"has no job that {state}{gpu}{where(options.partitions)}")
     moving = any(job.current for job in cluster.jobs)
     document = {
         "schema_version": 1,
         "kind": "consolidation",
         "name": f"slurm-{queue.stem}",
         "source": f"{nodes.name} and {queue.name}, as Slurm's commands print them",
-        "assumptions": [*_assumptions(cluster, options), *_left_out(cluster), *_ignored(cluster)],
+        "assumptions": [*assumptions(cluster, options), *left_out(cluster), *ignored(cluster)],
         "objectives": ["value", *(["migrations"] if moving else []), "spread", "servers"],
         "servers": [cluster.server(node) for node in cluster.nodes],
         "jobs": [cluster.document_of(job) for job in cluster.jobs],
@@ -100,13 +102,11 @@ def import_slurm(
     return validated(ConsolidationInstance, document, str(queue))
 
 
-def _where(options: _Options) -> str:
-    return f" in partition {', '.join(options.partitions)}" if options.partitions else ""
-
-
 def _read_queue(path: Path) -> tuple[JobRecord, ...]:
     source = str(path)
     data = parse_document(read_text(path), source, ".json")
+    if isinstance(data, dict) and "jobs" not in data and {"nodes", "sinfo"} & set(data):
+        raise fail(source, "the second file lists nodes; jobs are wanted")
     if not isinstance(data, dict) or "jobs" not in data:
         raise fail(source, "has no 'jobs'; give what squeue --json prints")
     try:
@@ -120,12 +120,12 @@ def _read_queue(path: Path) -> tuple[JobRecord, ...]:
 
 
 @dataclass(frozen=True)
-class _Cluster:
+class Cluster:
     """The nodes and jobs, and what is made of them."""
 
     listed: tuple[SlurmNode, ...]
     records: tuple[JobRecord, ...]
-    options: _Options
+    options: Options
 
     def _in_partition(self, partitions: Iterable[str]) -> bool:
         return not self.options.partitions or not set(self.options.partitions).isdisjoint(partitions)
@@ -142,6 +142,7 @@ class _Cluster:
 
     @cached_property
     def names(self) -> frozenset[str]:
+        """The names of the nodes that take jobs."""
         return frozenset(node.name for node in self.nodes)
 
     @cached_property
@@ -176,22 +177,24 @@ class _Cluster:
         ]
 
     def allowed(self, job: SlurmJob) -> frozenset[str]:
-        """Return the nodes that a job may use: those of its partitions that it does not exclude."""
+        """Return the nodes that a job may use: those of its partitions that it names, or does not exclude."""
         partitions, excluded = set(job.record.partition), set(job.record.excluded_nodes)
+        needed = needed_nodes(job.record)
         return frozenset(
             node.name
             for node in self.nodes
             if node.name not in excluded
+            and (not needed or node.name in needed)
             and not (partitions and node.partitions and partitions.isdisjoint(node.partitions))
         )
 
     @cached_property
     def _choices(self) -> dict[int, frozenset[str]]:
         """Job, by its place in the list → the nodes that it may use."""
-        cache: dict[tuple[tuple[str, ...], tuple[str, ...]], frozenset[str]] = {}
+        cache: dict[tuple[object, ...], frozenset[str]] = {}
         found = {}
         for index, job in enumerate(self.jobs):
-            key = (job.record.partition, job.record.excluded_nodes)
+            key = (job.record.partition, job.record.excluded_nodes, needed_nodes(job.record))
             if key not in cache:
                 cache[key] = self.allowed(job)
             found[index] = cache[key]
@@ -200,11 +203,29 @@ class _Cluster:
     @cached_property
     def restrictions(self) -> Restrictions:
         """The choices of nodes that jobs are limited to."""
-        waiting = (
-            (self._choices[k], {**job.current, **({} if job.current else {None: job.tasks})})
-            for k, job in enumerate(self.jobs)
-        )
-        return Restrictions(self.names, waiting)
+
+        def choice(index: int, job: SlurmJob) -> NodeChoice:
+            now: dict[str | None, int] = dict(job.current.items()) or {None: job.tasks}
+            return NodeChoice(
+                self._names[index], self._choices[index], now, lambda: self._described(job.record)
+            )
+
+        return Restrictions(self.names, (choice(index, job) for index, job in enumerate(self.jobs)))
+
+    def _described(self, record: JobRecord) -> str:
+        """Say in a few words which nodes a job may use."""
+        partitions, parts = set(record.partition), ["node"]
+        needed, excluded = needed_nodes(record), self.names.intersection(record.excluded_nodes)
+        if needed:
+            return f"node {compress_hostlist(needed)}"
+        if (
+            any(node.partitions and partitions.isdisjoint(node.partitions) for node in self.nodes)
+            and partitions
+        ):
+            parts.append(f"in partition {' or '.join(record.partition)}")
+        if excluded:
+            parts.append(f"other than {compress_hostlist(excluded)}")
+        return " ".join(parts)
 
     @cached_property
     def held(self) -> tuple[dict[str, Counter[str]], dict[str, Counter[str]]]:
@@ -281,73 +302,3 @@ def _amounts(cpus: float, memory_gib: float, gpus: float) -> dict[str, float]:
 
 def _demand(job: SlurmJob) -> dict[str, float]:
     return {name: amount for name, amount in _amounts(job.cpus, job.memory_gib, job.gpus).items() if amount}
-
-
-def _some(names: Iterable[str]) -> str:
-    """List the first few names."""
-    listed = list(names)
-    return ", ".join(listed[:SHOWN]) + (", …" if len(listed) > SHOWN else "")
-
-
-def _assumptions(cluster: _Cluster, options: _Options) -> Iterator[str]:
-    running = sum(bool(job.current) for job in cluster.jobs)
-    which = "jobs that ask for a GPU" if options.jobs == "gpu" else "all jobs"
-    yield f"Planned are {which}{_where(options)}: {len(cluster.jobs)} jobs, of which {running} run."
-    if running:
-        yield "A job that runs must stay placed, but may be moved, which in Slurm means to requeue it."
-    yield "What jobs hold that are not planned is not free."
-    yield (
-        f"{SHARES}: one for each task or node where it asks for GPUs by task or node, "
-        "else one for each GPU, and one for each task where it asks for none. Several shares may be on one "
-        "server, also where the job asks for more nodes."
-    )
-    yield "A job is worth the GPUs that it asks for, one that asks for none is worth 1."
-    yield f"Spread is not in the source: {options.spread} for every job of several shares."
-    grouped = [node for node in cluster.nodes if node.used_cpus is None or node.used_memory_mib is None]
-    if grouped:
-        yield (
-            f"What is held of CPUs or memory is not listed for {len(grouped)} nodes and added up from the "
-            "queue, each job evenly over its nodes; nodes that sinfo lists together count with the least "
-            "CPUs and memory of any. scontrol show nodes --json says it node by node."
-        )
-    yield from cluster.restrictions.sentences("partition, excluded nodes", "shares", "nodes")
-
-
-def _left_out(cluster: _Cluster) -> Iterator[str]:
-    if cluster.out:
-        yield f"{len(cluster.out)} nodes take no jobs in their state and are left out: {_some(cluster.out)}."
-    if cluster.stranded:
-        yield f"{len(cluster.stranded)} running jobs hold a node that is left out; they stay where they are."
-    if cluster.unready:
-        reasons = Counter((record.state_reason or "").split(",")[0] for record in cluster.unready)
-        listed = _some(f"{reason} {count}" for reason, count in reasons.most_common())
-        yield f"{len(cluster.unready)} jobs are left out that wait for other things than resources: {listed}."
-    long = sum(len(array_tasks(record)) > MOST_ARRAY_TASKS for record in cluster.chosen)
-    if long:
-        yield f"Of {long} job arrays only the first {MOST_ARRAY_TASKS:,} tasks are planned."
-    cut = sum("..." in (record.array_task_string or "") for record in cluster.chosen)
-    if cut:
-        yield f"Of {cut} job arrays Slurm lists only some tasks; the others are left out."
-
-
-def _ignored(cluster: _Cluster) -> Iterator[str]:
-    records = list({id(job.record): job.record for job in cluster.jobs}.values())
-    ignored = {
-        "ask to be close by switches": sum(bool(r.required_switches) for r in records),
-        "ask for a node of their own": sum(_is_exclusive(r) for r in records),
-        "ask for certain nodes": sum(bool(r.required_nodes) for r in records),
-        "ask for features of nodes": sum(bool(r.features) for r in records),
-        "are parts of heterogeneous jobs": sum(bool(r.het_job_id) for r in records),
-    }
-    for what, count in ignored.items():
-        if count:
-            yield f"{count} jobs {what}, which the plan does not look at."
-    mixed = [node.name for node in cluster.nodes if sum(count > 0 for count in node.gpus.values()) > 1]
-    if mixed:
-        yield f"Types of GPU are not told apart on {len(mixed)} nodes that have several: {_some(mixed)}."
-
-
-def _is_exclusive(record: JobRecord) -> bool:
-    """Return whether a job asks for whole nodes; older versions say so by sharing with none."""
-    flags = [value if isinstance(value, list) else [value] for value in (record.exclusive, record.shared)]
-    return any(flag is True or flag == "true" for flag in flags[0]) or "none" in flags[1]

@@ -65,6 +65,13 @@ def waits_for_resources(record: JobRecord) -> bool:
     return (record.state_reason or "").split(",")[0].strip() in WAITING_FOR_RESOURCES
 
 
+def needed_nodes(record: JobRecord) -> frozenset[str]:
+    """Return the nodes that a job is placed on only: those it names, if it asks for no more than these."""
+    named = frozenset(record.required_nodes)
+    asked = _whole(record.tres_req_str.get("node") or record.node_count)
+    return named if asked <= len(named) else frozenset()
+
+
 def jobs_of(record: JobRecord) -> Iterator[SlurmJob]:
     """Return the job of a record, or the tasks of the array that it stands for."""
     tasks = array_tasks(record)

@@ -93,6 +93,8 @@ def read_nodes(path: Path) -> list[SlurmNode]:
     """
     source = str(path)
     data = parse_document(read_text(path), source, ".json")
+    if isinstance(data, dict) and "jobs" in data and not {"nodes", "sinfo"} & set(data):
+        raise fail(source, "the first file lists jobs; nodes are wanted")
     if not isinstance(data, dict) or not ("nodes" in data or "sinfo" in data):
         what = "has neither 'nodes' nor 'sinfo'; give what scontrol show nodes --json or sinfo --json prints"
         raise fail(source, what)

@@ -229,7 +229,7 @@ class JobRecord(_Object):
     array_task_string: str | None = None
     het_job_id: Number = None
     excluded_nodes: Hosts = ()
-    required_nodes: Any = None
+    required_nodes: Hosts = ()
     required_switches: Number = None
     features: Any = None
     exclusive: Any = None
