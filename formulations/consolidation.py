@@ -44,7 +44,7 @@ from .consolidation_certificate import (
     worth_of_servers,
 )
 from .consolidation_class_builder import classes_of
-from .consolidation_classes import Classes, exact
+from .consolidation_classes import Classes, exact, worth_of
 from .consolidation_counting import elementary_bounds, elementary_infeasibility
 from .fewest_servers import Shapes, fewest_servers, shape_of
 from .textbook import TextbookModel
@@ -319,12 +319,12 @@ class ConsolidationFormulation(Formulation[ConsolidationInstance, JobPlacement])
     def _slowdown(self, plan: Sequence[JobPlacement]) -> float:
         # In fractions, for what is won and lost may cancel to nothing.
         counts = Counter(
-            (job.worth, job.relative_speed(len(entry.used_servers)))
+            (worth_of(job), job.relative_speed(len(entry.used_servers)))
             for job, entry in self._placed(plan)
             if job.speed_by_servers
         )
         return float(
-            sum((n * exact(w) * (1 - exact(speed)) for (w, speed), n in counts.items()), Fraction(0))
+            sum((n * worth * (1 - exact(speed)) for (worth, speed), n in counts.items()), Fraction(0))
         )
 
     def _traffic(self, plan: Sequence[JobPlacement]) -> float:

@@ -23,7 +23,7 @@ from pydantic import Field, ValidationError
 from ..instances.errors import TooLargeError
 from ..instances.fields import Model
 from .base import agree
-from .consolidation_classes import Classes, exact
+from .consolidation_classes import Classes, common_step, exact
 from .consolidation_exhaustion import none_better
 from .consolidation_price_bound import PriceBound
 from .consolidation_traffic import limited, traffic_step
@@ -106,15 +106,14 @@ def largest_count(classes: Classes, objective: str) -> Fraction:
 def quantum(classes: Classes, objective: str) -> Fraction | None:
     """Return a step of which every value of an objective is a multiple; None if it is too small to help."""
     if objective == "value":
-        amounts = {job.value for job in classes.jobs} - {Fraction(0)}
+        amounts = {job.value for job in classes.jobs}
     elif objective == "slowdown":
-        amounts = {lost for job in classes.jobs for lost in job.lost} - {Fraction(0)}
+        amounts = {lost for job in classes.jobs for lost in job.lost}
     else:
         return Fraction(1)
-    if not amounts:
+    step = common_step(amounts)
+    if step is None:
         return Fraction(1)
-    common = math.lcm(*(amount.denominator for amount in amounts))
-    step = Fraction(math.gcd(*(int(amount * common) for amount in amounts)), common)
     return step if step * FINEST > max(map(abs, amounts)) else None
 
 
@@ -269,6 +268,15 @@ def _add(
     )
 
 
+def _same_jobs(formulation: ConsolidationFormulation) -> bool:
+    """Return whether one more server changes nothing for any job: all can run, and spread as they like."""
+    for job, _ in formulation.distinct_jobs:
+        servers = sum(formulation.shapes(job.gpu_model).values())
+        if formulation.fewest(job) is None or servers < sum(group.tasks for group in job.task_groups):
+            return False
+    return True
+
+
 MOST_SHAPES = 20
 """Shapes of servers that get a price."""
 
@@ -287,6 +295,8 @@ def worth_of_servers(formulation: ConsolidationFormulation, data: Any, value: fl
         classes = formulation.classes
         certificate = read_certificate(classes, data)
         if isinstance(certificate, str) or formulation.instance.objectives[0] != "value":
+            return {}
+        if not _same_jobs(formulation):
             return {}
         goal = next((goal for goal in certificate.goals if goal.objective == "value"), None)
         if goal is None:

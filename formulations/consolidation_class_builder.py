@@ -14,7 +14,18 @@ import numpy as np
 from ..instances.consolidation import PlacementJob
 from ..instances.errors import TooLargeError
 from .base import loosened
-from .consolidation_classes import Classes, Home, Ints, JobClass, Kind, Part, ServerClass, exact
+from .consolidation_classes import (
+    Classes,
+    Home,
+    Ints,
+    JobClass,
+    Kind,
+    Part,
+    ServerClass,
+    common_step,
+    exact,
+    worth_of,
+)
 
 if TYPE_CHECKING:
     from .consolidation import ConsolidationFormulation
@@ -31,21 +42,12 @@ LARGEST_UNIT = 2**31
 """A demand that is a larger multiple of the common unit is rounded down to a coarser one."""
 
 
-def _worth(job: PlacementJob) -> Fraction:
-    """Return a job's value; that of its GPUs without the rounding of floating-point products."""
-    if job.value is not None:
-        return exact(job.value)
-    return sum((group.tasks * exact(group.demand.get("gpu", 0.0)) for group in job.task_groups), Fraction(0))
-
-
-def _units(amounts: Iterable[float]) -> Fraction:
-    """Return the largest unit of which all amounts are multiples, or a coarse one if it is too small."""
+def _unit(amounts: Iterable[float]) -> tuple[Fraction, bool]:
+    """Return the largest unit of all amounts, or a coarse one if that is too small, and whether it is."""
     fractions = {exact(amount) for amount in amounts} - {Fraction(0)}
-    if not fractions:
-        return Fraction(1)
-    common = math.lcm(*(f.denominator for f in fractions))
-    unit = Fraction(math.gcd(*(int(f * common) for f in fractions)), common)
-    return max(unit, max(fractions) / LARGEST_UNIT)
+    unit = common_step(fractions) or Fraction(1)
+    least = max(fractions, default=Fraction(0)) / LARGEST_UNIT
+    return max(unit, least), unit >= least
 
 
 Alike = tuple[tuple[int, ...], tuple[int, ...]]
@@ -64,13 +66,13 @@ class _Builder:
             for group in job.task_groups:
                 for name, amount in group.demand.items():
                     asked[name].add(amount)
-        self.units = [_units(asked[name]) for name in self.resources]
-        self.exact = True
+        units = [_unit(asked[name]) for name in self.resources]
+        self.units, self.exact = [unit for unit, _ in units], all(exactly for _, exactly in units)
         if parts is not None:
             free = formulation.shapes(None, free=True)
             most = [max(dict(shape).get(name, 0.0) for shape in free) for name in self.resources]
             coarse = [max(unit, exact(amount) / parts) for unit, amount in zip(self.units, most, strict=True)]
-            self.exact = coarse == self.units
+            self.exact = self.exact and coarse == self.units
             self.units = coarse
         self.kinds: dict[Kind, int] = {}
         self.at_home: dict[int, dict[int, list[int]]] = {}
@@ -95,7 +97,7 @@ class _Builder:
         tasks = tuple(group.tasks for group in groups)
         most = min(sum(tasks), sum(self.f.shapes(job.gpu_model).values()))
         most = min(most, fewest) if rule == "required" else most
-        worth, lost = _worth(job), tuple[Fraction, ...]()
+        worth, lost = worth_of(job), tuple[Fraction, ...]()
         if "slowdown" in self.counts and job.speed_by_servers:
             differ = min(max(job.speed_by_servers), most)
             lost = tuple(worth * (1 - exact(job.relative_speed(k + 1))) for k in range(differ))

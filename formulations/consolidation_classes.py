@@ -15,12 +15,15 @@ many tasks of each group, may share a home kind; a job that is on several is a c
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
+
+from ..instances.consolidation import PlacementJob
 
 Ints = NDArray[np.int64]
 
@@ -183,3 +186,19 @@ class Classes:
 def exact(value: float) -> Fraction:
     """Return a number as its decimals say: 0.1 is 1/10."""
     return Fraction(repr(float(value)))
+
+
+def common_step(amounts: Iterable[Fraction]) -> Fraction | None:
+    """Return the largest step of which all amounts are multiples; None if there are none but 0."""
+    listed = {amount for amount in amounts if amount}
+    if not listed:
+        return None
+    common = math.lcm(*(amount.denominator for amount in listed))
+    return Fraction(math.gcd(*(int(amount * common) for amount in listed)), common)
+
+
+def worth_of(job: PlacementJob) -> Fraction:
+    """Return a job's value; that of its GPUs without the rounding of floating-point products."""
+    if job.value is not None:
+        return exact(job.value)
+    return sum((group.tasks * exact(group.demand.get("gpu", 0.0)) for group in job.task_groups), Fraction(0))

@@ -3,11 +3,12 @@
 Jobs are placed one after the other, in every way that differs; servers in the same state are interchangeable.
 A branch ends where prices prove that it cannot beat the cutoff: jobs that are not placed yet pay for their
 pieces, and servers are paid for what they still can hold. Nothing here comes from a solver but the prices, of
-which any are right. Comparisons leave a margin for rounding, on the side that keeps branches.
+which any are right. Sums are of whole numbers, rounded down, on the side that keeps branches.
 """
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
@@ -21,8 +22,8 @@ MOST_STEPS = 25_000
 """Placements of a job that are tried, which takes half a second."""
 MOST_JOBS = 40
 MOST_SERVERS = 200
-MARGIN = 1e-9
-"""Relative to the largest figure that is compared."""
+FINE = 2**60
+"""Weighted sums are counted in so many parts of a unit."""
 
 State = tuple[str | None, tuple[int, ...], bool]
 """Pool, what is free, and whether a job is there."""
@@ -62,7 +63,7 @@ def none_better(
     homes = any(job.homes for job in classes.jobs)
     if not classes.exact or homes or len(jobs) > MOST_JOBS or servers > MOST_SERVERS:
         return None
-    search = _Search(classes, bound, weights, limits, float(cutoff))
+    search = _Search(classes, bound, weights, limits, cutoff)
     try:
         return not search.run()
     except _Enough:
@@ -78,18 +79,16 @@ class _Search:
         bound: PriceBound,
         weights: Mapping[str, Fraction],
         limits: Mapping[str, Fraction],
-        cutoff: float,
+        cutoff: Fraction,
     ) -> None:
-        self.classes, self.bound = classes, bound
-        self.weights = {name: float(weight) for name, weight in weights.items()}
+        self.classes, self.bound, self.weights = classes, bound, weights
         self.names = sorted({*weights, *limits})
-        self.limits = [float(limits[name]) if name in limits else np.inf for name in self.names]
-        self.cutoff = cutoff
+        self.limits = [limits.get(name) for name in self.names]
+        self.cutoff = math.ceil(cutoff * FINE)
         size = {n: sum(sum(part.tasks) for part in job.parts) for n, job in enumerate(classes.jobs)}
         self.order = sorted(
             (n for n, job in enumerate(classes.jobs) for _ in job.members), key=lambda n: (-size[n], n)
         )
-        self.margin = MARGIN * (1 + abs(cutoff) + sum(abs(float(job.value)) for job in classes.jobs))
         self.steps = 0
         self.seen: set[object] = set()
         self.priced: dict[str | None, tuple[Ints, Ints]] = {}
@@ -97,26 +96,29 @@ class _Search:
             here = [server for server in classes.servers if server.pool == pool]
             if here:
                 self.priced[pool] = bound.priced_loads(pool, here)
-        self._worth: dict[State, float] = {}
-        self.rest = [0.0] * (len(self.order) + 1)
+        self._worth: dict[State, int] = {}
+        self.hopeless = False
+        self.rest = [0] * (len(self.order) + 1)
         for place in range(len(self.order) - 1, -1, -1):
             self.rest[place] = self.rest[place + 1] + self._least(classes.jobs[self.order[place]])
 
-    def _least(self, job: JobClass) -> float:
+    def _least(self, job: JobClass) -> int:
         """Return what a job that is not placed yet adds to the weighted sum at least."""
         cost = self.bound.job(job)
-        if job.must_place:
-            return np.inf if cost is None else float(cost)
-        return 0.0 if cost is None else min(0.0, float(cost))
+        if cost is None:
+            self.hopeless = self.hopeless or job.must_place
+            return 0
+        least = math.floor(cost * FINE)
+        return least if job.must_place else min(0, least)
 
-    def _server(self, state: State) -> float:
+    def _server(self, state: State) -> int:
         """Return what a server adds at least through what it still can hold."""
         if state not in self._worth:
             pool, free, used = state
             taken, worth = self.priced[pool]
-            paid = int(worth[(taken <= np.array(free)).all(axis=1)].max()) / self.bound.scale
-            opening = 0.0 if used else self.weights.get("servers", 0.0)
-            self._worth[state] = min(0.0, opening - paid)
+            paid = Fraction(int(worth[(taken <= np.array(free)).all(axis=1)].max()), self.bound.scale)
+            opening = Fraction(0) if used else self.weights.get("servers", Fraction(0))
+            self._worth[state] = min(0, math.floor((opening - paid) * FINE))
         return self._worth[state]
 
     def run(self) -> bool:
@@ -124,16 +126,17 @@ class _Search:
         states: Counter[State] = Counter()
         for server in self.classes.servers:
             states[server.pool, server.free, False] += len(server.members)
-        return self._from(0, states, tuple(0.0 for _ in self.names))
+        return not self.hopeless and self._from(0, states, tuple(Fraction(0) for _ in self.names))
 
-    def _from(self, place: int, states: Counter[State], counts: tuple[float, ...]) -> bool:
+    def _from(self, place: int, states: Counter[State], counts: tuple[Fraction, ...]) -> bool:
         """Return whether the jobs from one on can be placed so that all limits are kept."""
-        weighted = sum(self.weights.get(n, 0.0) * c for n, c in zip(self.names, counts, strict=True))
+        terms = (self.weights[n] * c for n, c in zip(self.names, counts, strict=True) if n in self.weights)
+        weighted = math.floor(sum(terms, Fraction(0)) * FINE)
         open_ = sum(self._server(state) * count for state, count in states.items())
-        if weighted + self.rest[place] + open_ > self.cutoff + self.margin:
+        if weighted + self.rest[place] + open_ > self.cutoff:
             return False
         if place == len(self.order):
-            return all(c <= most + self.margin for c, most in zip(counts, self.limits, strict=True))
+            return all(most is None or c <= most for c, most in zip(counts, self.limits, strict=True))
         key = place, frozenset(states.items()), counts
         if key in self.seen:
             return False
@@ -145,7 +148,7 @@ class _Search:
                 raise _Enough
             after, opened = self._after(job, states, picks)
             more = tuple(
-                count + (float(opened) if name == "servers" else float(job.count(name, len(picks))))
+                count + (opened if name == "servers" else job.count(name, len(picks)))
                 for name, count in zip(self.names, counts, strict=True)
             )
             if self._from(place + 1, after, more):

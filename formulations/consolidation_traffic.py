@@ -10,7 +10,7 @@ import math
 from fractions import Fraction
 
 from ..instances.consolidation import ConsolidationInstance, Group, Server
-from .consolidation_classes import exact
+from .consolidation_classes import common_step, exact
 
 RESOURCE = ""
 """Name of the resource, which no document can give to another."""
@@ -20,12 +20,8 @@ def traffic_step(instance: ConsolidationInstance) -> Fraction | None:
     """Return a step of which all traffic is a multiple; None if there is none, or it is too small to help."""
     amounts = {exact(server.traffic_gbit_per_s) for server in instance.servers}
     amounts |= {exact(g.traffic_gbit_per_s) for job in instance.jobs for g in job.task_groups}
-    amounts -= {Fraction(0)}
-    if not amounts:
-        return None
-    common = math.lcm(*(amount.denominator for amount in amounts))
-    step = Fraction(math.gcd(*(int(amount * common) for amount in amounts)), common)
-    return step if step * 10**6 > max(amounts) else None
+    step = common_step(amounts)
+    return step if step is not None and step * 10**6 > max(amounts) else None
 
 
 def limited(instance: ConsolidationInstance, most: float) -> ConsolidationInstance:
@@ -42,7 +38,7 @@ def limited(instance: ConsolidationInstance, most: float) -> ConsolidationInstan
         groups = known.get(id(job.task_groups))
         if groups is None:
             groups = known[id(job.task_groups)] = tuple(map(_group, job.task_groups))
-        jobs.append(job.model_copy(update={"groups": groups, "value": job.worth}))
+        jobs.append(job.model_copy(update={"groups": groups}))
     return instance.model_copy(
         update={
             "servers": tuple(_server(server, most, everything) for server in instance.expanded_servers),

@@ -26,6 +26,7 @@ from ..formulations.consolidation_certificate import (
     goal_bound,
     level,
 )
+from ..formulations.consolidation_classes import exact
 from ..instances.errors import TooLargeError
 from . import consolidation_named
 from .backends import BackendError
@@ -183,9 +184,9 @@ class _Run:
         if name in PRICED:
             program = Program(self.master, self.options, self._share())
             relaxed = program.relax(name)
-            if relaxed.prices is not None:
+            bound = self._bound(program, name, relaxed)
+            if relaxed.prices is not None and math.isfinite(bound):
                 self.progress.goals = [certified(self.master, name, relaxed.prices)]
-                bound = self._bound(program, name, relaxed)
                 known = float(bound * self.master.steps[name]) + self.master.classes.offset(name)
                 self.progress.bounds = [-known if name == "value" else known]
 
@@ -202,7 +203,8 @@ class _Run:
         if values is None or len(progress.bounds) < known:
             return program, None
         least = self.formulation.elementary_bounds()[names.index("traffic")]
-        search = TrafficSearch(self.formulation, program.levels, self.options, self.clock, least or 0.0)
+        levels = {name: exact(value) * program.master.steps[name] for name, value in program.levels.items()}
+        search = TrafficSearch(self.formulation, levels, self.options, self.clock, least or 0.0)
         search.run(values[names.index("traffic")])
         progress.notes += search.notes
         progress.bounds.append(search.bound)
@@ -220,24 +222,32 @@ class _Run:
         return search.best.program, search.best.whole
 
     def _forget_beyond(self, program: Program, values: Sequence[float] | None) -> None:
-        """Forget the bounds after an objective in which a plan falls short of the class model that it is of.
+        """Forget the bounds that depend on more than a plan of the class model proves.
 
-        It counts pieces as servers, and where spreading is worth something, two pieces of a job on one
-        server are worth less than it believes. Then its level is one that no plan may reach.
+        After an objective that is not proven, the next one still has a bound, for its optimum is among
+        the plans that are as good in the first; but the one after that has none.
+
+
+        The class model counts pieces as servers. Where spreading is worth something, two pieces of a job
+        on one server are worth less than it believes, and its level is one that no plan may reach.
         """
         if values is None:  # not even feasible
             self.progress.bounds = self.progress.bounds[:1]
             return
         classes = program.master.classes
+        bounds = self.progress.bounds
         for index, (objective, value) in enumerate(zip(self.formulation.objectives, values, strict=True)):
-            if objective.name == "traffic":
-                continue
-            if objective.name not in program.levels:
+            if index >= len(bounds):
                 return
-            reached = level(classes, objective.name, value) / program.master.steps[objective.name]
-            believed = program.levels[objective.name]
-            if float(reached) > believed + CLOSE * max(1.0, abs(believed)):
-                self.progress.bounds = self.progress.bounds[: index + 1]
+            if objective.name in program.levels:
+                reached = level(classes, objective.name, value) / program.master.steps[objective.name]
+                believed = program.levels[objective.name]
+                if float(reached) > believed + CLOSE * max(1.0, abs(believed)):
+                    self.progress.bounds = bounds[: index + 1]
+                    return
+            bound = bounds[index]
+            if bound is None or abs(value - bound) > CLOSE * max(1.0, abs(value)):
+                self.progress.bounds = bounds[: index + 2]
                 return
 
     def by_size(self, patience: Clock) -> None:

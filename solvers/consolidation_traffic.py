@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from fractions import Fraction
 
 from ..formulations.consolidation import ConsolidationFormulation
 from ..formulations.consolidation_certificate import MUST_PLACE
@@ -45,7 +46,7 @@ class TrafficSearch:
     Attributes
     ----------
     levels
-        Values of the settled goals, in steps.
+        Values of the settled goals, to be minimised.
     bound
         No plan with these levels has less traffic.
     best
@@ -55,7 +56,7 @@ class TrafficSearch:
     """
 
     formulation: ConsolidationFormulation
-    levels: dict[str, float]
+    levels: dict[str, Fraction]
     options: SolveOptions
     clock: Clock
     bound: float
@@ -92,14 +93,17 @@ class TrafficSearch:
             self.notes.append(f"traffic without classes: {error}")
             return None
         program = Program(master, self.options, self._share())
-        *others, goal = self.levels or {MUST_PLACE: 0.0}
-        program.levels = {name: self.levels[name] for name in others}
-        level = self.levels.get(goal, 0.0)
+        levels = {name: float(value / master.steps[name]) for name, value in self.levels.items()}
+        *others, goal = levels or {MUST_PLACE: 0.0}
+        program.levels = {name: levels[name] for name in others}
+        level = levels.get(goal, 0.0)
         found = Limited(most, program, goal=goal)
         relaxed = program.relax(goal)
         if master.rounded(goal, relaxed.bound) > level + 1e-9 * abs(level):
             found.prices, found.none = relaxed.prices, True
             return found
+        if not master.classes.exact:
+            return found  # a solution might not be a plan
         program.clock = self._share()
         found.whole, limit = program.whole(goal, level, None, most=level)
         if found.whole is None and limit == "none" and relaxed.prices is not None:

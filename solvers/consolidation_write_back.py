@@ -182,7 +182,7 @@ class WriteBack:
         steps = [(column, times) for column, times in self.used if column.kind in kinds]
         for column, times in sorted(steps, key=lambda step: self._size(step[0]), reverse=True):
             node = (column.what[0], column.what[1])
-            first = len(lists[node]) - times
+            first = max(0, len(lists[node]) - times)  # what costs nothing may be done more often than asked
             moved = lists[node][first:]
             del lists[node][first:]
             if column.kind == "host":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import pytest
@@ -236,3 +237,97 @@ def test_the_least_traffic_is_certified() -> None:
     assert [r.value for r in result.objectives[:2]] == [16, 6]
     assert [r.certified_bound for r in result.objectives[:2]] == [16, 6]
     assert verify(instance, result).ok
+
+
+def test_huge_prices_do_not_hide_a_better_plan() -> None:
+    """Where figures of a million millions cancel, the check's own search still finds what is better."""
+    rng = random.Random(0)
+    jobs = [job(f"j{k}", 1, {"gpu": k + 1}, must_place=True, value=1) for k in range(5)]
+    instance = made(["servers"], [server(gpu=15)], jobs)
+    formulation = ConsolidationFormulation(instance)
+    for _ in range(60):
+        prices = [[rng.uniform(1e11, 1e12) for _ in pieces] for pieces in formulation.classes.pieces]
+        bounds = formulation.certified_bounds({"goals": [{"objective": "must_place", "prices": prices}]})
+        assert bounds[0] == 0
+    jobs = [
+        job("a", 2, value=0.7, spread="preferred"),
+        job("b", 1, value=0.1, spread="preferred"),
+    ]
+    instance = made(["value", "servers", "spread"], [server("n1", gpu=2), server("n2", gpu=2)], jobs)
+    formulation = ConsolidationFormulation(instance)
+    result = clusterplan.solve(instance)
+    assert result.certificate is not None
+    honest = [goal for goal in result.certificate["goals"] if goal["objective"] != "spread"]
+    zeros = [[0.0 for _ in pieces] for pieces in formulation.classes.pieces]
+    forged = {"objective": "spread", "prices": zeros, "multipliers": {"value": 1e12, "servers": 4e11}}
+    worse = [{"job": "a", "servers": {"n1": 1, "n2": 1}}, {"job": "b", "servers": {"n1": 1}}]
+    values = formulation.evaluate(formulation.parse_plan(worse))
+    assert values == (pytest.approx(0.8), 2, 1)
+    assert formulation.certified_bounds({"goals": [*honest, forged]}, values)[2] == 0
+
+
+def test_fractions_of_a_gpu_are_worth_the_same_under_a_limit_on_traffic() -> None:
+    """Three times 0.7 GPUs are 2.1, with or without a limit, and no certificate of traffic proves more."""
+    jobs = [
+        job("a", 3, {"gpu": 0.7}, traffic_gbit_per_s=1.0),
+        job("b", 1, {"gpu": 0.7}, traffic_gbit_per_s=1.0),
+    ]
+    instance = made(["value", "traffic"], [server("n1", gpu=4), server("n2", gpu=4)], jobs)
+    result = clusterplan.solve(instance)
+    assert [record.value for record in result.objectives] == [pytest.approx(2.8), 2]
+    assert result.objectives[1].certified_bound == 2
+    formulation = ConsolidationFormulation(instance)
+    zeros = [[0.0 for _ in pieces] for pieces in formulation.classes.pieces]
+    goal = {"objective": "value", "prices": zeros}
+    assert result.certificate is not None
+    forged = {"goals": result.certificate["goals"], "traffic": {"below": 2.0, "goal": goal}}
+    plan = [{"job": "a", "servers": {"n1": 3}}, {"job": "b", "servers": {"n2": 1}}]
+    values = formulation.evaluate(formulation.parse_plan(plan))
+    assert formulation.certified_bounds(forged, values)[1] in (0, 2)
+
+
+REVIEWED = {
+    "pieces are parted more often than asked": (
+        ["value", "traffic", "spread"],
+        [server("n0", gpu=4), server("n1", gpu=1)],
+        [
+            {"name": "j0", "groups": [{"name": "w", "tasks": 1, "demand": {"gpu": 0}}]},
+            job("j1", 4, {"gpu": 0.5}, spread="preferred"),
+        ],
+    ),
+    "bounds after an objective that classes leave open": (
+        ["value", "servers", "migrations"],
+        [server("n0", gpu=2), server("n1", gpu=2)],
+        [
+            job("j0", 2, current={"n0": 2}),
+            {
+                "name": "j1",
+                "groups": [
+                    {"name": "ps", "tasks": 2, "demand": {"gpu": 2}, "current": {"n1": 1, "n0": 1}},
+                    {"name": "w", "tasks": 1, "demand": {"gpu": 0}, "current": {"n0": 1}},
+                ],
+            },
+        ],
+    ),
+    "two ways to write a worth": (
+        ["slowdown"],
+        [server(gpu=100)],
+        [
+            job("a", 3, {"gpu": 0.7}, must_place=True, speed_by_servers={1: 0.9}),
+            job("b", 3, {"gpu": 0.7}, value=2.1, must_place=True, speed_by_servers={1: 1.1}),
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REVIEWED)
+def test_traps_of_running_and_limited_clusters(name: str) -> None:
+    """The exact method agrees with brute force."""
+    instance = made(*REVIEWED[name])
+    assert optimum(instance) == pytest.approx(optimum(instance, "brute-force"), rel=1e-9, abs=1e-12)
+
+
+def test_no_price_where_a_server_lets_another_job_run() -> None:
+    """A job that needs one server more than there are makes that server worth more than prices know."""
+    instance = made(["value"], [server(gpu=2)], [job("a", 4), job("b", 1)])
+    assert clusterplan.solve(instance).prices is None
