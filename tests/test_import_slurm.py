@@ -486,6 +486,8 @@ def test_certain_nodes(tmp_path: Path) -> None:
     )
     instance = imported(tmp_path, jobs)
     assert {"node n[2-3]", "node n9"} <= set(instance.resource_names)
+    never = (job(1, required_nodes="n8"), job(2, required_nodes="n9"))
+    assert {"node n8", "node n9"} <= set(imported(tmp_path, never).resource_names)
     assert (
         "2 jobs ask for certain nodes and may use no others, though the plan need not use each of them: "
         "1 train1, 2 train2."

@@ -289,16 +289,13 @@ class Cluster:
     @cached_property
     def restrictions(self) -> Restrictions:
         """The choices of nodes that pods are limited to."""
-        label = self.options.gpu_label
+        groups = ((job, group) for job in self.jobs for group in job.groups)
+        return Restrictions(self.names, (self._choice(job, group) for job, group in groups))
 
-        def choice(job: PodJob, group: PodGroup) -> NodeChoice:
-            now = Counter(pod.node for pod in group.pods)
-            without = label if job.gpu_model else None
-            return NodeChoice(
-                job.name, group.nodes, now, lambda: describe(group.pods[0], self.nodes, without)
-            )
-
-        return Restrictions(self.names, (choice(job, group) for job in self.jobs for group in job.groups))
+    def _choice(self, job: PodJob, group: PodGroup) -> NodeChoice:
+        now = Counter(pod.node for pod in group.pods)
+        without = self.options.gpu_label if job.gpu_model else None
+        return NodeChoice(job.name, group.nodes, now, lambda: describe(group.pods[0], self.nodes, without))
 
     def server(self, node: Node) -> dict[str, Any]:
         """Return a node as a server."""
@@ -325,7 +322,7 @@ class Cluster:
                 "name": group.role,
                 "tasks": len(group.pods),
                 "demand": self._amounts({**group.requests, "pods": Fraction(1)})
-                | self.restrictions.demand(group.nodes),
+                | self.restrictions.demand(self._choice(job, group)),
                 "current": group.current(self.names),
             }
             for group in job.groups

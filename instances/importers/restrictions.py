@@ -48,6 +48,11 @@ class Choice:
     tasks: Mapping[str | None, int]
     say: Callable[[], str]
 
+    @property
+    def key(self) -> tuple[frozenset[str], str]:
+        """What tasks share that need the same resource; those without any server, why they have none."""
+        return self.servers, "" if self.servers else self.say()
+
 
 @dataclass
 class _Resource:
@@ -69,31 +74,32 @@ class Restrictions:
 
     def __init__(self, servers: frozenset[str], choices: Iterable[Choice]) -> None:
         self._servers = servers
-        self._found: dict[frozenset[str], _Resource] = {}
+        self._found: dict[tuple[frozenset[str], str], _Resource] = {}
         taken: Counter[str] = Counter()
         for choice in choices:
             if choice.servers == servers:
                 continue
-            if choice.servers not in self._found:
-                self._found[choice.servers] = _Resource(_name(choice.say(), taken))
-            resource = self._found[choice.servers]
+            key = choice.key
+            if key not in self._found:
+                self._found[key] = _Resource(_name(choice.say(), taken))
+            resource = self._found[key]
             resource.tasks.update(choice.tasks)
             resource.jobs[choice.job] = None
 
-    def demand(self, choice: frozenset[str]) -> dict[str, float]:
-        """Return what a task demands that may use only these servers."""
-        return {self._found[choice].name: 1.0} if choice in self._found else {}
+    def demand(self, choice: Choice) -> dict[str, float]:
+        """Return what a task demands for its choice."""
+        return {} if choice.servers == self._servers else {self._found[choice.key].name: 1.0}
 
     def permits(self, server: str) -> dict[str, float]:
         """Return what a server has of each choice."""
         return {
             resource.name: float(resource.tasks.total() if server in servers else resource.tasks[server])
-            for servers, resource in self._found.items()
+            for (servers, _), resource in self._found.items()
         }
 
     def sentences(self, why: str, task: str, server: str) -> Iterator[str]:
         """Say what each of the resources stands for."""
-        for servers, resource in self._found.items():
+        for (servers, _), resource in self._found.items():
             needed = counted(resource.tasks.total(), f"{task} needs", f"{task}s need")
             have = "has" if len(servers) == 1 else "have"
             yield (

@@ -203,14 +203,12 @@ class Cluster:
     @cached_property
     def restrictions(self) -> Restrictions:
         """The choices of nodes that jobs are limited to."""
+        return Restrictions(self.names, map(self._choice, range(len(self.jobs))))
 
-        def choice(index: int, job: SlurmJob) -> NodeChoice:
-            now: dict[str | None, int] = dict(job.current.items()) or {None: job.tasks}
-            return NodeChoice(
-                self._names[index], self._choices[index], now, lambda: self._described(job.record)
-            )
-
-        return Restrictions(self.names, (choice(index, job) for index, job in enumerate(self.jobs)))
+    def _choice(self, index: int) -> NodeChoice:
+        job = self.jobs[index]
+        now: dict[str | None, int] = dict(job.current.items()) or {None: job.tasks}
+        return NodeChoice(self._names[index], self._choices[index], now, lambda: self._described(job.record))
 
     def _described(self, record: JobRecord) -> str:
         """Say in a few words which nodes a job may use."""
@@ -269,7 +267,7 @@ class Cluster:
         return {
             "name": self._names[index],
             "tasks": job.tasks,
-            "task_demand": _demand(job) | self.restrictions.demand(self._choices[index]),
+            "task_demand": _demand(job) | self.restrictions.demand(self._choice(index)),
             "value": job.gpus * job.tasks or 1.0,
             "must_place": bool(job.current),
             "spread": self.options.spread if job.tasks > 1 else "free",
