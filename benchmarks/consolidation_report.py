@@ -100,10 +100,13 @@ def about_exact(sweep: pd.DataFrame) -> Iterator[str]:
 
 def about_textbook(sweep: pd.DataFrame, ratio: pd.DataFrame) -> Iterator[str]:
     """Yield how far the textbook model goes."""
-    limit_s = sweep.loc[sweep["method"].isin(TEXTBOOK), "limit_s"].max()
+    limits = sweep[sweep["method"].isin(TEXTBOOK)].groupby("resources")["limit_s"].max()
+    within = ", ".join(
+        f"{limit_s:g} s" + f" (resources: {r})" * (len(limits) > 1) for r, limit_s in limits.items()
+    )
     yield "## The textbook model"
     yield (
-        f"The largest size that each solver proves in {limit_s:g} s, and the first at which it does not: "
+        f"The largest size that each solver proves within {within}, and the first at which it does not: "
         "what it has then, in brackets what `exact` has. It is not run at larger sizes."
     )
     yield table(textbook(sweep))
