@@ -50,6 +50,7 @@ from .fewest_servers import Shapes, fewest_servers, shape_of
 from .textbook import TextbookModel
 
 Placed = dict[Name, PositiveCount]
+Action = Literal["start", "keep", "move", "stop", "wait"]
 Placement = dict[str, dict[str, int]]
 """Group name → server name → tasks."""
 
@@ -83,7 +84,7 @@ class JobPlacement(Model):
     servers: Placed = Field(default_factory=dict)
     groups: dict[Name, Placed] | None = None
     reason: Text | None = None
-    action: Literal["start", "keep", "move", "stop", "wait"] | None = None
+    action: Action | None = None
 
     @property
     def tasks(self) -> Placement:
@@ -337,7 +338,7 @@ class ConsolidationFormulation(Formulation[ConsolidationInstance, JobPlacement])
 
     def finish(self, plan: Sequence[JobPlacement]) -> tuple[JobPlacement, ...]:
         """Return the plan in the order of the jobs, with a reason for each job that is left out."""
-        from .consolidation_reasons import Reasons
+        from .consolidation_reasons import Reasons, action_of
 
         entries = {entry.job: entry for entry in plan}
         reasons = Reasons(self, plan)
@@ -345,25 +346,13 @@ class ConsolidationFormulation(Formulation[ConsolidationInstance, JobPlacement])
         finished = []
         for position, job in enumerate(self.instance.jobs):
             entry = entries[job.name]
-            action = self._action(job, entry) if running else None
+            action = action_of(job, entry) if running else None
             if not entry.placed:
-                entry = JobPlacement(
-                    job=job.name, placed=False, servers={}, reason=reasons.why(position), action=action
-                )
+                entry = JobPlacement(job=job.name, placed=False, reason=reasons.why(position), action=action)
             elif action != entry.action:
                 entry = entry.model_copy(update={"action": action})
             finished.append(entry)
         return tuple(finished)
-
-    @staticmethod
-    def _action(job: PlacementJob, entry: JobPlacement) -> Literal["start", "keep", "move", "stop", "wait"]:
-        """Return what a plan means for a job."""
-        now = {group.name: group.current for group in job.task_groups if group.current}
-        if not entry.placed:
-            return "stop" if now else "wait"
-        if not now:
-            return "start"
-        return "keep" if now == {name: placed for name, placed in entry.tasks.items() if placed} else "move"
 
     def elementary_bounds(self) -> tuple[float | None, ...]:
         """Bound the objectives by counting."""

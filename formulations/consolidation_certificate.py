@@ -197,14 +197,14 @@ def price_bounds(
     certificate = read_certificate(classes, data)
     if isinstance(certificate, str):
         return {}
-    goals = {goal.objective: goal for goal in certificate.goals}
+    goals: dict[str, CertifiedGoal] = {goal.objective: goal for goal in certificate.goals}
     found: dict[str, float] = {}
     if MUST_PLACE in goals:
         _add(found, classes, goals[MUST_PLACE], {}, None)
     levels: dict[str, Fraction] = {}
     certain = True
     for index, objective in enumerate(formulation.objectives):
-        goal = goals.get(objective.name)  # type: ignore[call-overload]
+        goal = goals.get(objective.name)
         if goal is not None and set(goal.multipliers) <= set(levels):
             reached = None if values is None else level(classes, objective.name, values[index])
             _add(found, classes, goal, levels, reached)

@@ -10,7 +10,7 @@ from ..instances.consolidation import Group, PlacementJob
 from .fewest_servers import Shapes, fewest_servers, shape_of, tasks_that_fit
 
 if TYPE_CHECKING:
-    from .consolidation import ConsolidationFormulation, JobPlacement
+    from .consolidation import Action, ConsolidationFormulation, JobPlacement
 
 MOST_SHAPES = 4
 """Shapes of servers that a sentence lists."""
@@ -65,9 +65,8 @@ def _short(group: Group, shapes: Shapes, kind: str) -> str:
     """Say for each shape of server of which resource a task needs more than there is."""
     what = f"a task of {group.name!r} needs"
     for resource, need in group.demand.items():
-        largest = max(dict(shape).get(resource, 0.0) for shape in shapes)
+        largest, of = max((dict(shape).get(resource, 0.0), shape) for shape in shapes)
         if need > largest:
-            of = max(shapes, key=lambda shape, r=resource: dict(shape).get(r, 0.0))  # type: ignore[misc]
             if not largest:
                 return f"{what} {need:g} {resource}; no server{kind} has any"
             return f"{what} {need:g} {resource}; the largest server{kind} has {largest:g} ({_described(of)})"
@@ -158,3 +157,13 @@ class Reasons:
             if there.gpu_model is not None:
                 found[there.gpu_model][shape] += 1
         return dict(found)
+
+
+def action_of(job: PlacementJob, entry: JobPlacement) -> Action:
+    """Return what a plan means for a job."""
+    now = {group.name: group.current for group in job.task_groups if group.current}
+    if not entry.placed:
+        return "stop" if now else "wait"
+    if not now:
+        return "start"
+    return "keep" if now == {name: placed for name, placed in entry.tasks.items() if placed} else "move"

@@ -187,8 +187,7 @@ class _Run:
             bound = self._bound(program, name, relaxed)
             if relaxed.prices is not None and math.isfinite(bound):
                 self.progress.goals = [certified(self.master, name, relaxed.prices)]
-                known = float(bound * self.master.steps[name]) + self.master.classes.offset(name)
-                self.progress.bounds = [-known if name == "value" else known]
+                self.progress.bounds = [self.master.in_plan(name, bound)]
 
     def _written(self, program: Program, whole: Whole) -> list[JobPlacement]:
         """Return the plan of a solution of the class model."""
@@ -208,12 +207,10 @@ class _Run:
         search.run(values[names.index("traffic")])
         progress.notes += search.notes
         progress.bounds.append(search.bound)
-        if search.refuted is not None and search.refuted.prices is not None:
-            found = search.refuted
-            progress.traffic = {
-                "below": found.most,
-                "goal": certified(found.program.master, found.goal, search.refuted.prices),
-            }
+        none = search.refuted
+        if none is not None and none.prices is not None:
+            goal = certified(none.program.master, none.goal, none.prices)
+            progress.traffic = {"below": none.most, "goal": goal}
         if self.clock.expired:
             progress.limit = "time"
         if search.best is None or search.best.whole is None:
@@ -226,7 +223,6 @@ class _Run:
 
         After an objective that is not proven, the next one still has a bound, for its optimum is among
         the plans that are as good in the first; but the one after that has none.
-
 
         The class model counts pieces as servers. Where spreading is worth something, two pieces of a job
         on one server are worth less than it believes, and its level is one that no plan may reach.
@@ -283,8 +279,7 @@ class _Run:
             whole, bound, limit = self._close(program, goal, relaxed, bound, whole)
         progress.limit = limit if limit != "none" else progress.limit
         if goal != MUST_PLACE:
-            known = float(bound * master.steps[goal]) + master.classes.offset(goal)
-            progress.bounds.append((-known if goal == "value" else known) if math.isfinite(bound) else None)
+            progress.bounds.append(master.in_plan(goal, bound) if math.isfinite(bound) else None)
         if whole is None:
             return None
         value = master.counted(goal, whole)
@@ -372,7 +367,7 @@ class _Run:
             return
         progress.notes.append(f"{name} and what follows by the model with named servers")
         progress.limit = found.limit
-        progress.infeasible = found.infeasible
+        progress.infeasible = found.infeasible and progress.plan is None
         if found.plan is not None and not formulation.violations(found.plan):
             self._offer(found.plan)
             progress.read_in = True

@@ -246,6 +246,11 @@ class Master:
             c.counts.get(goal, 0.0) * n for c, n in zip(self.columns, values.tolist(), strict=False)
         )
 
+    def in_plan(self, goal: str, value: float) -> float:
+        """Return a value in steps, to be minimised, as one of the plan's objective."""
+        known = float(value * self.steps[goal]) + self.classes.offset(goal)
+        return -known if goal == "value" else known
+
     def rounded(self, goal: str, value: float) -> float:
         """Return the least that a goal may be if no solution is below a value, both in steps."""
         if self.whole[goal] and math.isfinite(value):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -102,14 +103,14 @@ class Program:
                 return best
         return best
 
-    def _pass_columns(self, highs: object, columns: list[Column], goal: str, settled: list[str]) -> None:
+    def _pass_columns(self, highs: Any, columns: list[Column], goal: str, settled: list[str]) -> None:
         count = len(columns)
         if not count:
             return
         starts, rows, values = self._entries(columns, settled)
         costs = np.array([column.counts.get(goal, 0.0) for column in columns])
         most = self._most(columns)
-        highs.addCols(count, costs, np.zeros(count), most, len(rows), starts[:-1], rows, values)  # type: ignore[attr-defined]
+        highs.addCols(count, costs, np.zeros(count), most, len(rows), starts[:-1], rows, values)
 
     def _entries(
         self, columns: list[Column], settled: list[str]
@@ -131,8 +132,8 @@ class Program:
         settled = "must_place" in self.levels
         return np.array([0.0 if settled and c.kind == "missing" else np.inf for c in columns])
 
-    def _prices(self, highs: object, settled: list[str]) -> Prices:
-        duals = np.array(highs.getSolution().row_dual)  # type: ignore[attr-defined]
+    def _prices(self, highs: Any, settled: list[str]) -> Prices:
+        duals = np.array(highs.getSolution().row_dual)
         master = self.master
         count = len(master.classes.pieces)
         return Prices(
