@@ -25,11 +25,11 @@ $(VENV)/.installed: pyproject.toml | $(BIN)/python
 	@touch $@
 
 $(VENV)/.installed-dev: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,scip,bayes]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,docs,scip,bayes,dask]'
 	@touch $@ $(VENV)/.installed
 
 $(VENV)/.installed-bench: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,scip,bayes,rl]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,docs,scip,bayes,dask,rl]'
 	@touch $@ $(VENV)/.installed-dev $(VENV)/.installed
 
 demo: $(VENV)/.installed
