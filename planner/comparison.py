@@ -1,0 +1,263 @@
+"""Several solvers on the same instances: what each found, measured against the best that all of them know.
+
+For an instance, the *best plan* is the first in the lexicographic order of the objectives, and the *best
+bound* on an objective the tightest that any solver proved. A plan is judged at the first objective at which
+it misses: against the best plan where it first differs from it, against the best bounds where it first does
+not reach them. Both gaps are |objective − reference| / |objective|, as everywhere.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ..formulations.base import Objective
+from ..instances.base import Kind
+from ..instances.fields import Model
+from ..solvers.options import SolveOptions
+from ..solvers.result import Limit, ObjectiveRecord, Result, Status
+from ..solvers.run import CONTRADICTION
+from .engines.record import Record
+from .profile import Profile, SolverSummary, performance_profile, summarise
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class ComparisonRow(Model):
+    """One solver on one instance.
+
+    Attributes
+    ----------
+    instance, file
+        What the instance is called, with its file where another has the same name; and that file.
+    objective_name, unit, objective, bound, gap
+        Of the first objective that is not proven, else of the last, as in the result.
+    gap_to_best_bound
+        How far the plan is at most from the optimum, by the best bounds of all solvers.
+    gap_to_best_plan
+        How much worse the plan is than the best of all solvers; 0 for that one.
+    best
+        Whether no other solver found a better plan.
+    runtime_s
+        Wall-clock seconds of the solve, or until its process died or was killed.
+    """
+
+    instance: str
+    file: str | None = None
+    kind: Kind
+    solver: str
+    status: Status
+    limit: Limit = "none"
+    objective_name: str | None = None
+    unit: str | None = None
+    objective: float | None = None
+    bound: float | None = None
+    gap: float | None = None
+    gap_to_best_bound: float | None = None
+    gap_to_best_plan: float | None = None
+    best: bool = False
+    runtime_s: float = 0.0
+    message: str | None = None
+
+
+class Comparison(Model):
+    """Every solver on every instance; JSON and back without loss.
+
+    Attributes
+    ----------
+    rows
+        By instance, then by solver, in the order in which they were given.
+    faults
+        What could not be read, and pairs that were left out, each in a sentence.
+    interrupted
+        Whether some pairs are missing because somebody stopped it.
+    """
+
+    rows: tuple[ComparisonRow, ...] = ()
+    faults: tuple[str, ...] = ()
+    interrupted: bool = False
+    options: SolveOptions = SolveOptions()
+    versions: dict[str, str] = {}
+
+    @property
+    def instances(self) -> tuple[str, ...]:
+        """The names of the instances, in order."""
+        return tuple(dict.fromkeys(row.instance for row in self.rows))
+
+    @property
+    def solvers(self) -> tuple[str, ...]:
+        """The names of the solvers, in order."""
+        return tuple(dict.fromkeys(row.solver for row in self.rows))
+
+    def to_json(self) -> str:
+        """Return the comparison as one line of JSON."""
+        return self.model_dump_json()
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row for each solver on each instance."""
+        import pandas as pd
+
+        return pd.DataFrame([row.model_dump() for row in self.rows], columns=list(ComparisonRow.model_fields))
+
+    def summary(self) -> tuple[SolverSummary, ...]:
+        """Return how each solver did over all instances."""
+        return summarise(self.rows)
+
+    def profile(self, within: float = 1e-3) -> Profile:
+        """Return the performance profile of the solvers' seconds (Dolan and Moré, 2002).
+
+        Parameters
+        ----------
+        within
+            A solver has done an instance if its plan is at most this much worse than the best known.
+        """
+        return performance_profile(self.rows, within)
+
+
+def compared(
+    records: Sequence[Record],
+    options: SolveOptions,
+    faults: Sequence[str] = (),
+    interrupted: bool = False,
+    versions: dict[str, str] | None = None,
+) -> Comparison:
+    """Return the comparison of what was solved; records without a result count as faults."""
+    by_instance: dict[str, list[Record]] = defaultdict(list)
+    missing = list(faults)
+    for record in records:
+        if record.result is None:
+            missing.append(f"{record.source}: {record.solver}: {record.fault}")
+        else:
+            by_instance[record.result.instance_sha256].append(record)
+    names = _names(by_instance)
+    rows = [row for sha256, group in by_instance.items() for row in _rows(group, names[sha256])]
+    return Comparison(
+        rows=tuple(rows),
+        faults=tuple(missing),
+        interrupted=interrupted,
+        options=options,
+        versions=versions or {},
+    )
+
+
+def _names(by_instance: dict[str, list[Record]]) -> dict[str, str]:
+    """Return what to call each instance, with its file where several have one name."""
+    plain = {sha256: group[0].result.instance for sha256, group in by_instance.items() if group[0].result}
+    often = [name for name in set(plain.values()) if list(plain.values()).count(name) > 1]
+    return {
+        sha256: f"{name} ({by_instance[sha256][0].source})" if name in often else name
+        for sha256, name in plain.items()
+    }
+
+
+def _objective(record: ObjectiveRecord) -> Objective:
+    return Objective(record.name, record.sense, record.unit)
+
+
+def _precedes(a: Sequence[ObjectiveRecord], b: Sequence[ObjectiveRecord]) -> bool:
+    """Return whether the plan of `a` is better than that of `b`."""
+    for x, y in zip(a, b, strict=True):
+        assert x.value is not None
+        assert y.value is not None
+        objective = _objective(x)
+        if objective.better(x.value, y.value) or objective.better(y.value, x.value):
+            return objective.better(x.value, y.value)
+    return False
+
+
+def _rows(group: Sequence[Record], name: str) -> list[ComparisonRow]:
+    """Return the rows of one instance."""
+    results = [record.result for record in group if record.result is not None]
+    plans = [result.objectives for result in results if result.plan is not None]
+    best = plans[0] if plans else ()
+    for objectives in plans:
+        if _precedes(objectives, best):
+            best = objectives
+    refuted = {id(result): _refuted(result, best) for result in results}
+    bounds = _best_bounds([result for result in results if refuted[id(result)] is None])
+    return [
+        _row(record.source, result, name, best, bounds, refuted[id(result)])
+        for record, result in zip(group, results, strict=True)
+    ]
+
+
+def _refuted(result: Result, best: Sequence[ObjectiveRecord]) -> str | None:
+    """Say that another solver's plan is better than what this one calls a bound, if it is."""
+    if result.status == "infeasible" and best:
+        return "says that no plan exists, but another solver found one"
+    for own, other in zip(result.objectives, best, strict=False):
+        if own.bound is None or other.value is None:
+            return None
+        beyond = own.bound - other.value if own.sense == "min" else other.value - own.bound
+        scale = max(abs(own.bound), abs(other.value))
+        if beyond > CONTRADICTION * (scale or 1.0):
+            return f"its bound of {own.bound:.10g} is wrong: another solver found {other.value:.10g}"
+        if not own.proven or _objective(own).better(other.value, own.bound):
+            return None
+    return None
+
+
+def _best_bounds(results: Sequence[Result]) -> list[float | None]:
+    """Return the tightest bound on each objective.
+
+    A bound on a later objective holds where the earlier ones are at their optimum; so it is compared only
+    with plans that reach the best bounds on all earlier ones.
+    """
+    most = max((len(result.objectives) for result in results), default=0)
+    bounds: list[float | None] = [None] * most
+    for result in results:
+        for index, record in enumerate(result.objectives):
+            bounds[index] = _objective(record).tighter(bounds[index], record.bound)
+    return bounds
+
+
+def _row(
+    source: str,
+    result: Result,
+    name: str,
+    best: Sequence[ObjectiveRecord],
+    bounds: Sequence[float | None],
+    wrong: str | None,
+) -> ComparisonRow:
+    deciding = result.deciding
+    has_plan = result.plan is not None
+    own = result.objectives if has_plan else ()
+    return ComparisonRow(
+        instance=name,
+        file=source,
+        kind=result.kind,
+        solver=result.solver,
+        status="error" if wrong else result.status,
+        limit=result.limit,
+        objective_name=deciding.name if deciding else None,
+        unit=deciding.unit if deciding else None,
+        objective=result.objective,
+        bound=None if wrong else result.bound,
+        gap=None if wrong else result.gap,
+        gap_to_best_bound=_gap(own, bounds, result.options.gap) if has_plan else None,
+        gap_to_best_plan=_gap(own, [record.value for record in best], 0.0) if has_plan else None,
+        best=has_plan and not _precedes(best, own),
+        runtime_s=result.runtime_s,
+        message=wrong or result.message,
+    )
+
+
+def _gap(own: Sequence[ObjectiveRecord], reference: Sequence[float | None], close: float) -> float | None:
+    """Return the gap at the first objective that is further than `close` from its reference.
+
+    Infinite gaps, where the plan's own value is 0, are unknown.
+    """
+    gap: float | None = None
+    for record, known in zip(own, reference, strict=True):
+        if record.value is None:
+            return None
+        if known is not None and not _objective(record).better(known, record.value):
+            gap = 0.0
+            continue
+        gap = _objective(record).gap(record.value, known)
+        if gap is None or math.isinf(gap) or gap > close:
+            return gap
+    return gap

@@ -1,0 +1,86 @@
+"""What every worker process does before its first task, and how its memory is limited.
+
+Nothing heavy is imported here: numerical libraries read their number of threads when they are loaded.
+"""
+
+from __future__ import annotations
+
+import logging
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from ...instances.errors import OptionError
+
+GIB = 2**30
+SHARE = 0.8
+"""Of the machine's memory, that all workers together may take where nothing else is said."""
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+
+
+def prepare(threads: int | None, level: int) -> None:
+    """Make a worker process quiet, obedient and mortal.
+
+    Parameters
+    ----------
+    threads
+        Of numerical libraries that are given none; None leaves them alone.
+    level
+        Of the log, which goes to stderr.
+    """
+    # An interrupt from the keyboard reaches every process of the terminal; the parent decides.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # stdout belongs to the parent's data, and some solvers write on it.
+    os.dup2(2, 1)
+    if threads is not None:
+        for name in THREADS:
+            os.environ.setdefault(name, str(threads))
+    logging.basicConfig(level=level, stream=sys.stderr, format="%(levelname)s %(message)s")
+    threading.Thread(target=_leave_with_parent, daemon=True).start()
+
+
+def _leave_with_parent() -> None:
+    """End this process when its parent has, be it by `kill -9`; nobody would take the answer."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+def default_memory_gib(jobs: int) -> float | None:
+    """Return the memory that each of several workers may take; None where it cannot be limited."""
+    try:
+        import resource  # noqa: F401 - only whether there is one
+    except ImportError:
+        return None
+    return SHARE * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / GIB / jobs
+
+
+@contextmanager
+def limited_memory(gib: float | None) -> Iterator[None]:
+    """Let this process take no more than so much memory; beyond it, Python raises MemoryError.
+
+    Raises
+    ------
+    OptionError
+        If this system cannot limit the memory of a process.
+    """
+    if gib is None:
+        yield
+        return
+    try:
+        import resource
+    except ImportError:
+        raise OptionError("this system cannot limit the memory of a worker; leave it out") from None
+    # Of what a process allocates for itself; address space that is only reserved does not count.
+    soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    wanted = int(gib * GIB)
+    resource.setrlimit(resource.RLIMIT_DATA, (wanted if hard < 0 else min(wanted, hard), hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
