@@ -1,0 +1,334 @@
+"""Pages that are written from the package itself whenever the site is built, so that they cannot go stale.
+
+They are Markdown in ``docs/generated``: the command line from its parser, the document formats from their JSON
+Schemas, the solvers from the registry, and a page for each report in ``benchmarks/results``.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from sphinx.application import Sphinx
+
+DOCS = Path(__file__).resolve().parents[1]
+GENERATED = DOCS / "generated"
+RESULTS = DOCS.parent / "benchmarks" / "results"
+NO_EDIT = "% Written by docs/_ext/generated_pages.py when the site is built.\n\n"
+HUGE = 1e9
+"""Limits from here on only keep out nonsense; a reader need not see them."""
+
+
+def plain(text: str) -> str:
+    """Return text with what Markdown would take for markup escaped, and code spans kept."""
+    parts = re.split(r"(`+[^`]+`+)", " ".join(text.split()))
+    for index, part in enumerate(parts):
+        if index % 2:
+            parts[index] = code(part.strip("`"))
+        else:
+            parts[index] = re.sub(r"([\\*_|$<>\[\]{}])", r"\\\1", part)
+    return "".join(parts)
+
+
+def code(text: str) -> str:
+    """Return text as a code span that may stand in a table."""
+    return "`" + text.replace("|", r"\|") + "`"
+
+
+def table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    """Return the lines of a Markdown table, with an empty line after it."""
+    yield "| " + " | ".join(titles) + " |"
+    yield "| " + " | ".join("---" for _ in titles) + " |"
+    for row in rows:
+        yield "| " + " | ".join(row) + " |"
+    yield ""
+
+
+# The command line
+
+
+def _commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Return every command with its words, groups before what they hold."""
+    if path:
+        yield path, command
+    for name, child in getattr(command, "commands", {}).items():
+        yield from _commands(child, (*path, name))
+
+
+def _parameters(command: Any, context: Any) -> Iterator[tuple[str, str]]:
+    for parameter in command.get_params(context):
+        record = parameter.get_help_record(context)
+        if record is not None and "--help" not in record[0]:
+            yield record
+
+
+def command_line() -> Iterator[str]:
+    """Return the reference of the command line, from the parser that reads it."""
+    import typer
+    from clusterplan.planner.cli import app
+
+    root = typer.main.get_command(app)
+    yield "# Command line\n"
+    yield "What `clusterplan COMMAND --help` prints, for every command. stdout is data, stderr is log and"
+    yield "progress. Exit codes are explained in [](../guides/quality.md).\n"
+    top = typer.Context(root, info_name="clusterplan")
+    everything = list(_commands(root))
+    yield from table(
+        ["command", "what it does"],
+        (
+            (
+                f"[clusterplan {' '.join(path)}](#cli-{'-'.join(path)})",
+                plain(command.get_short_help_str(200)),
+            )
+            for path, command in everything
+            if not hasattr(command, "commands")
+        ),
+    )
+    contexts: dict[tuple[str, ...], Any] = {(): top}
+    for path, command in everything:
+        context = typer.Context(command, info_name=path[-1], parent=contexts[path[:-1]])
+        contexts[path] = context
+        yield f"(cli-{'-'.join(path)})="
+        yield f"{'#' * (len(path) + 1)} clusterplan {' '.join(path)}\n"
+        yield from ("  \n".join(plain(part) for part in (command.help or "").split("\n\n")), "")
+        if hasattr(command, "commands"):
+            continue
+        usage = " ".join(command.collect_usage_pieces(context))
+        yield f"```text\nclusterplan {' '.join(path)} {usage}\n```\n"
+        yield from table(
+            ["argument or option", "meaning"],
+            ((code(name), plain(text)) for name, text in _parameters(command, context)),
+        )
+
+
+# Documents
+
+
+def _sections(description: str) -> tuple[str, dict[str, str]]:
+    """Split a docstring into its text and what its `Attributes` say of each field."""
+    text, _, attributes = description.partition("\nAttributes\n----------\n")
+    meanings: dict[str, str] = {}
+    names: list[str] = []
+    for line in attributes.splitlines():
+        if re.match(r"^(Parameters|Returns|Raises|Notes)$", line):
+            break
+        if line and not line[0].isspace():
+            names = [name.strip() for name in line.split(",")]
+        else:
+            for name in names:
+                meanings[name] = f"{meanings.get(name, '')} {line.strip()}".strip()
+    return text.strip().replace("``", "`"), meanings
+
+
+class Documents:
+    """The tables of one kind of document.
+
+    Parameters
+    ----------
+    kind
+        What `clusterplan schema` calls it.
+    schema
+        Its JSON Schema.
+    """
+
+    def __init__(self, kind: str, schema: Mapping[str, Any]) -> None:
+        self.kind = kind
+        self.schema = schema
+        self.named: dict[str, Mapping[str, Any]] = {}
+        self.waiting: list[str] = []
+
+    def _link(self, name: str, schema: Mapping[str, Any]) -> str:
+        if name not in self.named:
+            self.named[name] = schema
+            self.waiting.append(name)
+        return f"[{name}](#schema-{self.kind}-{name.lower()})"
+
+    def words(self, schema: Mapping[str, Any]) -> str:
+        """Return what a value of a schema is, in a few words."""
+        if "$ref" in schema:
+            name = schema["$ref"].rpartition("/")[2]
+            return self._link(name, self.schema["$defs"][name])
+        for key in ("anyOf", "oneOf"):
+            if key in schema and "properties" not in schema:
+                found = [self.words(part) for part in schema[key] if part.get("type") != "null"]
+                return " or ".join(dict.fromkeys(found))
+        if "const" in schema:
+            return code(json.dumps(schema["const"]).strip('"'))
+        if "enum" in schema:
+            return " or ".join(code(str(value)) for value in schema["enum"])
+        if schema.get("type") == "string" and "description" in schema:
+            return plain(schema["description"])
+        return self._of_type(schema)
+
+    def _of_type(self, schema: Mapping[str, Any]) -> str:
+        kind = schema.get("type")
+        if kind == "array":
+            if "prefixItems" in schema:
+                parts = [self.words(part) for part in schema["prefixItems"]]
+                same = len(set(parts)) == 1
+                return f"list of {len(parts)}: {parts[0]} each" if same else "list of " + ", ".join(parts)
+            return f"list of {self.words(schema.get('items', {}))}"
+        if kind == "object":
+            if "properties" in schema:
+                return self._link(schema["title"], schema)
+            values = schema.get("additionalProperties")
+            return f"name → {self.words(values)}" if isinstance(values, dict) and values else "mapping"
+        if kind in ("number", "integer"):
+            return ("number" if kind == "number" else "whole number") + _limits(schema)
+        if schema.get("format") == "date":
+            return "date"
+        return {"string": "text", "boolean": "`true` or `false`"}.get(str(kind), "anything")
+
+    def page(self) -> Iterator[str]:
+        """Return the page of this kind of document."""
+        yield f"# {self.kind.capitalize()}\n"
+        yield f"`clusterplan schema {self.kind}` prints the same as JSON Schema, for editors and other programs."
+        yield "Unknown fields are faults.\n"
+        self._link(self.schema["title"], self.schema)
+        while self.waiting:
+            name = self.waiting.pop(0)
+            schema = self.named[name]
+            text, meanings = _sections(schema.get("description", ""))
+            yield f"(schema-{self.kind}-{name.lower()})="
+            yield f"## {name}\n"
+            yield plain(text) + "\n"
+            rows = []
+            for field, value in schema.get("properties", {}).items():
+                needed = field in schema.get("required", ())
+                rows.append(
+                    [
+                        code(field),
+                        self.words(value),
+                        "**required**" if needed else _default(value),
+                        plain(meanings.get(field, "")),
+                    ]
+                )
+            yield from table(["field", "value", "if left out", "meaning"], rows)
+            for choice in schema.get("anyOf", ()):
+                if "required" in choice and choice is schema["anyOf"][0]:
+                    wanted = [code(" and ".join(part["required"])) for part in schema["anyOf"]]
+                    yield f"One of these is required: {', '.join(wanted)}.\n"
+
+
+def _limits(schema: Mapping[str, Any]) -> str:
+    low, above, high = (schema.get(key) for key in ("minimum", "exclusiveMinimum", "maximum"))
+    parts = []
+    if above is not None:
+        parts.append(rf" \> {above:g}")
+    if low is not None:
+        parts.append(f" ≥ {low:g}")
+    if high is not None and high < HUGE:
+        parts.append(f" ≤ {high:,g}" if high < 1000 else f" ≤ {int(high):,}")
+    return ",".join(parts)
+
+
+def _default(schema: Mapping[str, Any]) -> str:
+    value = schema.get("default")
+    if value is None or value in ([], {}):
+        return "–"
+    if isinstance(value, dict):
+        return "the defaults"
+    if isinstance(value, list):
+        return ", ".join(code(str(item)) for item in value)
+    return code(json.dumps(value).strip('"'))
+
+
+def documents() -> Iterator[tuple[str, Iterator[str]]]:
+    """Return the name and lines of a page for each kind of document."""
+    from clusterplan.instances.document import DOCUMENTS
+    from clusterplan.solvers.frontier import Frontier
+    from clusterplan.solvers.result import Result
+
+    for kind, model in {**DOCUMENTS, "result": Result, "frontier": Frontier}.items():
+        yield kind, Documents(kind, model.model_json_schema()).page()
+
+
+# Solvers
+
+
+def solvers() -> Iterator[str]:
+    """Return the page of all solvers and their options."""
+    from clusterplan.solvers.registry import all_solvers
+
+    yield "# Solvers\n"
+    yield "All solvers that come with the package. `clusterplan solvers` also says which can be used where it"
+    yield "runs, and lists plug-ins. *proves* says whether a solver can prove optimality. Every solver honours a time"
+    yield "limit, a gap, threads and a seed; what else it honours stands under *also*. An option that a solver"
+    yield "would ignore is refused.\n"
+    own = [solver for solver in all_solvers() if type(solver).__module__.startswith("clusterplan.")]
+    yield from table(
+        ["solver", "kinds", "proves", "what it is", "also"],
+        (
+            [
+                code(solver.name),
+                ", ".join(solver.kinds),
+                "yes" if solver.proves else "no",
+                plain(solver.what),
+                ", ".join(feature.replace("_", " ") for feature in sorted(solver.features)) or "–",
+            ]
+            for solver in own
+        ),
+    )
+    yield "## Options of methods\n"
+    yield "Given as `--set KEY=VALUE`, or as `SolveOptions(method_options={…})`.\n"
+    for solver in own:
+        if solver.method_options:
+            yield f"### {code(solver.name)} ({', '.join(solver.kinds)})\n"
+            yield from table(
+                ["option", "default", "allowed", "what it does"],
+                (
+                    [code(key), code(str(option.default)), _allowed(option), plain(option.what)]
+                    for key, option in solver.method_options.items()
+                ),
+            )
+
+
+def _allowed(option: Any) -> str:
+    if option.choices:
+        return " or ".join(code(str(choice)) for choice in option.choices)
+    least = f" ≥ {option.least:g}" if option.least is not None else ""
+    return {"bool": "`true` or `false`", "int": "whole number", "float": "number", "str": "text"}[
+        type(option.default).__name__
+    ] + least
+
+
+# Measured results
+
+
+def measured() -> Iterator[tuple[str, Iterator[str]]]:
+    """Return the name and lines of a page for each report of a benchmark."""
+    for report in sorted(RESULTS.glob("*.md")):
+        include = f"```{{include}} ../../benchmarks/results/{report.name}\n:relative-images:\n```\n"
+        yield report.stem, iter([include])
+
+
+def _write(name: str, lines: Iterable[str], written: set[Path]) -> None:
+    """Write a page if it changed, so that the next build has less to do."""
+    path, text = GENERATED / f"{name}.md", NO_EDIT + "\n".join(lines)
+    if not path.exists() or path.read_text(encoding="utf-8") != text:
+        path.write_text(text, encoding="utf-8")
+    written.add(path)
+
+
+def generate(app: Sphinx | None = None) -> None:
+    """Write all pages, and remove those that are no longer among them."""
+    del app
+    GENERATED.mkdir(exist_ok=True)
+    written: set[Path] = set()
+    _write("cli", command_line(), written)
+    _write("solvers", solvers(), written)
+    for kind, lines in documents():
+        _write(f"schema-{kind}", lines, written)
+    for name, lines in measured():
+        _write(f"measured-{name}", lines, written)
+    for path in set(GENERATED.glob("*.md")) - written:
+        path.unlink()
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    """Write the pages before Sphinx looks for its sources."""
+    app.connect("builder-inited", generate)
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
