@@ -3,50 +3,32 @@
 from __future__ import annotations
 
 import io
-import logging
 import os
 import sys
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from ..instances.errors import ClusterplanError, InstanceError, OptionError
+from ..instances.errors import ClusterplanError, OptionError
+from .cli_common import Files, Format, HowToPrint, say, write_text
+from .cli_compare import compare
 from .cli_export import export_plan
 from .cli_fit import fits
 from .cli_import_clusters import importers
 from .cli_inputs import generators
 from .cli_pareto import pareto
+from .cli_solve import solve
 from .exit_codes import (
     FAILED,
     INTERRUPTED,
     NOT_VERIFIED,
     SOLVED,
     code_of_error,
-    code_of_result,
     worst,
 )
-
-if TYPE_CHECKING:
-    from ..solvers.options import SolveOptions
-    from ..solvers.result import Result
-
-
-class Format(StrEnum):
-    """How to print."""
-
-    table = "table"
-    json = "json"
-    csv = "csv"
-
-
-class Provisioning(StrEnum):
-    """How units are found once types are chosen."""
-
-    load_balance = "load-balance"
-    exact = "exact"
 
 
 class Kind(StrEnum):
@@ -78,16 +60,13 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+app.command()(solve)
+app.command()(compare)
 app.command()(pareto)
 app.command("export-plan")(export_plan)
 app.add_typer(importers, name="import")
 app.add_typer(generators, name="generate")
 app.add_typer(fits, name="fit")
-
-
-def say(text: str) -> None:
-    """Print a line for people on stderr."""
-    typer.echo(text, err=True)
 
 
 def _version(wanted: bool) -> None:
@@ -108,117 +87,13 @@ def root(
     del version
 
 
-def _solve_one(file: str, solver: str, options: SolveOptions, quiet: bool) -> Result:
-    from ..instances.document import load
-    from .api import solve as solve_instance
-    from .output import console
-
-    instance = load(file)
-    if quiet or not sys.stderr.isatty():
-        return solve_instance(instance, solver, options)
-    limit = f", at most {options.time_limit_s:g} s" if options.time_limit_s else ""
-    with console(stderr=True).status(f"{instance.name}: {solver}{limit} …"):
-        return solve_instance(instance, solver, options)
-
-
-@app.command()
-def solve(
-    files: Annotated[list[str], typer.Argument(help="Instance files, or example:NAME.", show_default=False)],
-    solver: Annotated[
-        str | None, typer.Option(help="A name from 'clusterplan solvers'. [default: auto]")
-    ] = None,
-    time_limit: Annotated[
-        float | None, typer.Option(help="Seconds for each instance, 0 for no limit. [default: 60]")
-    ] = None,
-    gap: Annotated[
-        float | None, typer.Option(help="Relative gap that counts as optimal. [default: 1e-6]")
-    ] = None,
-    threads: Annotated[int | None, typer.Option(help="Most threads to use.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Of everything random.")] = None,
-    memory_limit: Annotated[float | None, typer.Option(help="GiB that the backend may take.")] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Option of the method; may be repeated."),
-    ] = None,
-    provisioning: Annotated[
-        Provisioning | None,
-        typer.Option(help="How HeterPS's methods find units. [default: load-balance]"),
-    ] = None,
-    config: Annotated[Path | None, typer.Option(help="YAML file with options; those given here win.")] = None,
-    format: Annotated[Format, typer.Option(help="How to print.")] = Format.table,
-    output: Annotated[
-        Path | None, typer.Option(help="Also write the results here, one JSON object a line.")
-    ] = None,
-    verbose: Annotated[
-        int, typer.Option("--verbose", "-v", count=True, help="Say more; twice: even more.")
-    ] = 0,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, only errors.")] = False,
-) -> None:
-    """Solve instances; every plan is verified before it is shown."""
-    from .output import COLUMNS, console, csv_line, csv_row, notes, plan_table, summary
-
-    level = logging.ERROR if quiet else (logging.WARNING, logging.INFO, logging.DEBUG)[min(verbose, 2)]
-    logging.basicConfig(level=level, stream=sys.stderr, format="%(levelname)s %(message)s")
-    given = {
-        "time_limit_s": time_limit,
-        "gap": gap,
-        "threads": threads,
-        "seed": seed,
-        "memory_limit_gib": memory_limit,
-    }
-    from .cli_options import merged_options
-
-    more = [f"provisioning={provisioning.value}"] if provisioning else []
-    configured, options = merged_options(config, given, [*(settings or []), *more])
-    if output is not None:
-        _write(output, "", append=True)  # what is there stays until there is a result
-    if format is Format.csv:
-        typer.echo(csv_line(COLUMNS))
-    codes: list[int] = []
-    results: list[Result] = []
-    for file in files:
-        try:
-            result = _solve_one(file, solver or configured or "auto", options, quiet)
-        except ClusterplanError as error:
-            say(str(error) if isinstance(error, InstanceError) else f"{file}: {error}")
-            codes.append(code_of_error(error))
-            continue
-        results.append(result)
-        codes.append(code_of_result(result))
-        if output is not None:
-            _write(output, result.to_json() + "\n", append=len(results) > 1)
-        if format is Format.json:
-            typer.echo(result.to_json())
-        elif format is Format.csv:
-            typer.echo(csv_line(csv_row(result)))
-    if format is Format.table and results:
-        out = console()
-        for part in summary(results, out.width):
-            out.print(part, markup=False)
-        plan = plan_table(results[0]) if len(files) == 1 else None
-        if plan is not None:
-            out.print(plan)
-        for result in results:
-            for line in notes(result):
-                out.print(line if len(files) == 1 else f"{result.instance}: {line}", markup=False)
-    raise typer.Exit(worst(codes))
-
-
-def _write(path: Path, text: str, append: bool = False) -> None:
-    try:
-        with path.open("a" if append else "w", encoding="utf-8") as file:
-            file.write(text)
-    except OSError as error:
-        raise OptionError(f"{path}: cannot be written: {error.strerror or error}") from None
-
-
 @app.command()
 def verify(
     instance_file: Annotated[str, typer.Argument(metavar="INSTANCE", help="The instance that was solved.")],
     result_file: Annotated[
         Path, typer.Argument(metavar="RESULT", help="What 'solve --format json' printed.")
     ],
-    format: Annotated[Format, typer.Option(help="How to print.")] = Format.table,
+    format: HowToPrint = Format.table,
 ) -> None:
     """Check stored results: constraints, objective, bounds and every stored figure."""
     from ..instances.document import load
@@ -249,7 +124,7 @@ def verify(
 
 @app.command()
 def validate(
-    files: Annotated[list[str], typer.Argument(help="Instance files, or example:NAME.", show_default=False)],
+    files: Files,
 ) -> None:
     """Check instance files without solving them; one line for each fault."""
     from ..instances.document import load
@@ -366,7 +241,7 @@ def export_model(
         model.write(path, objective - 1)
         text = path.read_text(encoding="utf-8")
     if output is not None:
-        _write(output, text)
+        write_text(output, text)
     else:
         typer.echo(text, nl=False)
 

@@ -104,7 +104,7 @@ class Comparison(Model):
 
     def summary(self) -> tuple[SolverSummary, ...]:
         """Return how each solver did over all instances."""
-        return summarise(self.rows)
+        return summarise(self.rows, self.options.time_limit_s)
 
     def profile(self, within: float = 1e-3) -> Profile:
         """Return the performance profile of the solvers' seconds (Dolan and Moré, 2002).
@@ -239,7 +239,7 @@ def _row(
         gap=None if wrong else result.gap,
         gap_to_best_bound=_gap(own, bounds, result.options.gap) if has_plan else None,
         gap_to_best_plan=_gap(own, [record.value for record in best], 0.0) if has_plan else None,
-        best=has_plan and not _precedes(best, own),
+        best=has_plan and wrong is None and not _precedes(best, own),
         runtime_s=result.runtime_s,
         message=wrong or result.message,
     )

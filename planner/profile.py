@@ -12,6 +12,8 @@ from ..instances.fields import Model
 if TYPE_CHECKING:
     from .comparison import ComparisonRow
 
+FAILED = ("error", "unknown")
+"""How a solve ended that gave no answer."""
 LEAST_S = 1e-3
 """Runtimes below a millisecond count as one: they tell more of the clock than of the solver."""
 
@@ -26,7 +28,7 @@ class SolverSummary(Model):
     wins
         Instances of which no other solver has a better plan; several may win one.
     mean_runtime_s
-        Geometric mean of the seconds over all its instances, those that failed included.
+        Geometric mean of the seconds over all its instances; where it failed, the time limit counts.
     mean_gap_to_best_bound, mean_gap_to_best_plan
         Geometric mean of 1 + gap over the instances for which it has a plan, less 1; None if there are none.
     """
@@ -85,9 +87,15 @@ def _seconds(row: ComparisonRow) -> float:
     return max(row.runtime_s, LEAST_S)
 
 
-def summarise(rows: Sequence[ComparisonRow]) -> tuple[SolverSummary, ...]:
-    """Return how each solver did over all instances."""
-    return tuple(_summary(solver, own) for solver, own in _by_solver(rows).items())
+def summarise(rows: Sequence[ComparisonRow], time_limit_s: float | None) -> tuple[SolverSummary, ...]:
+    """Return how each solver did over all instances.
+
+    Parameters
+    ----------
+    time_limit_s
+        What an instance counts for a solver that failed on it, at least; crashing early is not speed.
+    """
+    return tuple(_summary(solver, own, time_limit_s) for solver, own in _by_solver(rows).items())
 
 
 def _by_solver(rows: Sequence[ComparisonRow]) -> dict[str, list[ComparisonRow]]:
@@ -97,7 +105,10 @@ def _by_solver(rows: Sequence[ComparisonRow]) -> dict[str, list[ComparisonRow]]:
     return by_solver
 
 
-def _summary(solver: str, rows: Sequence[ComparisonRow]) -> SolverSummary:
+def _summary(solver: str, rows: Sequence[ComparisonRow], time_limit_s: float | None) -> SolverSummary:
+    def seconds(row: ComparisonRow) -> float:
+        return max(_seconds(row), time_limit_s or 0.0) if row.status in FAILED else _seconds(row)
+
     def mean_gap(gaps: Iterable[float | None]) -> float | None:
         mean = _geometric_mean(1 + gap for gap in gaps if gap is not None)
         return None if mean is None else max(0.0, mean - 1)
@@ -106,10 +117,10 @@ def _summary(solver: str, rows: Sequence[ComparisonRow]) -> SolverSummary:
         solver=solver,
         instances=len(rows),
         optimal=sum(row.status == "optimal" for row in rows),
-        plans=sum(row.objective is not None and row.gap_to_best_plan is not None for row in rows),
-        failed=sum(row.status in ("error", "unknown") for row in rows),
+        plans=sum(row.objective is not None for row in rows),
+        failed=sum(row.status in FAILED for row in rows),
         wins=sum(row.best for row in rows),
-        mean_runtime_s=_geometric_mean(map(_seconds, rows)) or 0.0,
+        mean_runtime_s=_geometric_mean(map(seconds, rows)) or 0.0,
         mean_gap_to_best_bound=mean_gap(row.gap_to_best_bound for row in rows),
         mean_gap_to_best_plan=mean_gap(row.gap_to_best_plan for row in rows),
     )
@@ -119,10 +130,8 @@ def performance_profile(rows: Sequence[ComparisonRow], within: float) -> Profile
     """Return for each solver the share of instances it has done against the ratio to the fastest."""
     done: dict[str, dict[str, float]] = defaultdict(dict)
     for row in rows:
-        right = row.status != "error" and (
-            row.status == "infeasible" or (row.gap_to_best_plan or 0.0) <= within
-        )
-        if right and (row.status == "infeasible" or row.gap_to_best_plan is not None or row.best):
+        close = row.gap_to_best_plan is not None and row.gap_to_best_plan <= within
+        if row.status != "error" and (row.status == "infeasible" or row.best or close):
             done[row.instance][row.solver] = _seconds(row)
     curves = []
     for solver in _by_solver(rows):

@@ -1,4 +1,4 @@
-"""Every solver by name. A new method is one file and one line here."""
+"""Every solver by name. A new method is one file and one line here, or a plug-in of another package."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from .base import Solver
 
 @cache
 def all_solvers() -> tuple[Solver, ...]:
-    """Return every solver that is known, installed or not; importing a backend is left to its use."""
+    """Return every solver that is known, installed or not; importing a backend is left to its use.
+
+    Plug-ins are looked for once in a process.
+    """
     from .allocation_brute_force import AllocationBruteForce
     from .allocation_cp_sat import AllocationCpSat
     from .allocation_exact import AllocationExact
@@ -30,13 +33,14 @@ def all_solvers() -> tuple[Solver, ...]:
     from .greedy import Greedy
     from .marginal_gain import MarginalGain
     from .milp import Milp
+    from .plugins import plugin_solvers
     from .reinforce import Reinforce
     from .single_type import SingleType
     from .staging_brute_force import StagingBruteForce
     from .staging_cp_sat import StagingCpSat
     from .staging_exact import StagingExact
 
-    return (
+    own = (
         Auto(),
         AllocationExact(),
         AllocationExact(cores=False),
@@ -63,6 +67,7 @@ def all_solvers() -> tuple[Solver, ...]:
         StagingBruteForce(),
         ConsolidationBruteForce(),
     )
+    return (*own, *plugin_solvers({solver.name for solver in own}))
 
 
 def solvers_for(kind: str, *, available: bool = False) -> list[Solver]:

@@ -34,13 +34,27 @@ def prepare(threads: int | None, level: int) -> None:
     """
     # An interrupt from the keyboard reaches every process of the terminal; the parent decides.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # stdout belongs to the parent's data, and some solvers write on it.
-    os.dup2(2, 1)
+    _hide_chatter(level)
     if threads is not None:
         for name in THREADS:
             os.environ.setdefault(name, str(threads))
     logging.basicConfig(level=level, stream=sys.stderr, format="%(levelname)s %(message)s")
     threading.Thread(target=_leave_with_parent, daemon=True).start()
+
+
+def _hide_chatter(level: int) -> None:
+    """Keep what solvers write by themselves off the parent's data, and off stderr unless more is asked for.
+
+    Python's own stderr, and so the log, stays.
+    """
+    sys.stderr = os.fdopen(os.dup(2), "w", buffering=1)
+    if level <= logging.INFO:
+        os.dup2(2, 1)
+        return
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    os.dup2(nowhere, 2)
+    os.close(nowhere)
 
 
 def _leave_with_parent() -> None:
@@ -49,6 +63,11 @@ def _leave_with_parent() -> None:
     if parent is not None:
         parent.join()
         os._exit(1)
+
+
+def available_cores() -> int:
+    """Return how many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def default_memory_gib(jobs: int) -> float | None:

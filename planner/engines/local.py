@@ -7,6 +7,7 @@ import multiprocessing
 import queue
 import signal
 import time
+from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future
 from typing import Any
@@ -44,26 +45,25 @@ class LocalEngine:
             context=multiprocessing.get_context("spawn"),
         )
 
-    def run(self, tasks: list[Task]) -> Iterator[tuple[Task, Answer, float]]:
-        """Do tasks, and yield each with its answer and its seconds as it ends."""
+    def run(self, tasks: deque[Task]) -> Iterator[tuple[Task, Answer, float]]:
+        """Take tasks until there are none, and yield each with its answer and its seconds as it ends."""
         ended: queue.SimpleQueue[tuple[Task, Future[Any], float]] = queue.SimpleQueue()
-        waiting, running = iter(tasks), 0
-
-        def start() -> int:
-            task = next(waiting, None)
-            if task is None:
-                return 0
-            began = time.perf_counter()
-            future = self._pool.schedule(execute, args=(task,), timeout=task.kill_after_s)
-            future.add_done_callback(lambda done: ended.put((task, done, time.perf_counter() - began)))
-            return 1
-
-        for _ in range(self.jobs):
-            running += start()
-        while running:
+        running = 0
+        while tasks or running:
+            while tasks and running < self.jobs:
+                self._start(tasks.popleft(), ended)
+                running += 1
             task, future, seconds = ended.get()
-            running += start() - 1
+            running -= 1
+            if tasks:  # no process shall wait until the caller has dealt with this answer
+                self._start(tasks.popleft(), ended)
+                running += 1
             yield task, _answer(task, future), seconds
+
+    def _start(self, task: Task, ended: queue.SimpleQueue[tuple[Task, Future[Any], float]]) -> None:
+        began = time.perf_counter()
+        future = self._pool.schedule(execute, args=(task,), timeout=task.kill_after_s)
+        future.add_done_callback(lambda done: ended.put((task, done, time.perf_counter() - began)))
 
     def close(self) -> None:
         """Stop at once, whatever is running."""

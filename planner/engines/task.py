@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import logging
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import cache
 from typing import NamedTuple, Protocol
 
 from ...instances.base import Instance, Kind
@@ -12,8 +16,13 @@ from ...solvers.options import SolveOptions
 from ...solvers.result import Limit, Result, Status
 from ...solvers.run import library_versions
 from ..api import solve
-from ..exit_codes import FAILED, code_of_error
+from ..exit_codes import FAILED, LIMIT_NO_PLAN, code_of_error
 from .guard import limited_memory
+from .record import Record
+
+log = logging.getLogger("clusterplan")
+
+WARM_UP_S = 2.0
 
 
 class Head(NamedTuple):
@@ -25,46 +34,13 @@ class Head(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Task:
-    """What a worker is asked to do.
-
-    Attributes
-    ----------
-    source
-        A file, `example:NAME`, or the instance itself.
-    solver
-        Its name; None: only read the instance.
-    options
-        Of the solve.
-    kill_after_s
-        Seconds after which the worker is killed, however busy; None: never.
-    memory_gib
-        Most memory that the worker may take; None: no limit.
-    known_sha256
-        Hash of an instance that is solved already; if it is still the same, nothing is done.
-    """
-
-    source: str | Instance
-    solver: str | None
-    options: SolveOptions = SolveOptions()
-    kill_after_s: float | None = None
-    memory_gib: float | None = None
-    known_sha256: str | None = None
-
-    @property
-    def label(self) -> str:
-        """What to call the source."""
-        return self.source if isinstance(self.source, str) else self.source.name
-
-
-@dataclass(frozen=True)
 class Answer:
     """What comes back of a task, whether or not its worker survived it.
 
     Attributes
     ----------
     head
-        Of the instance, as far as it was read.
+        Of the instance, if it was read.
     result
         The result as JSON; a string, because a journal takes it as it is.
     fault, code
@@ -86,22 +62,50 @@ class Answer:
     limit: Limit = "none"
 
 
+@dataclass(frozen=True)
+class Task:
+    """What a worker is asked to do.
+
+    Attributes
+    ----------
+    label
+        What the source is called.
+    source
+        A file, `example:NAME`, or the instance itself.
+    solver
+        Its name; None: only read the instance.
+    kill_after_s
+        Seconds after which the worker is killed, however busy; None: never.
+    memory_gib
+        Most memory that the worker may take; None: no limit.
+    known_sha256
+        Hash of an instance that is solved already; if it is still the same, nothing is done.
+    warm_up
+        Whether a process first solves something tiny with a solver that it has not used before, so that
+        the result's seconds do not count the loading of libraries.
+    """
+
+    label: str
+    source: str | Instance
+    solver: str | None
+    options: SolveOptions
+    kill_after_s: float | None = None
+    memory_gib: float | None = None
+    known_sha256: str | None = None
+    warm_up: bool = False
+
+
 class Engine(Protocol):
     """Where tasks are done."""
 
-    def run(self, tasks: list[Task]) -> Answers:
-        """Do tasks, and yield each with its answer and its seconds as it ends."""
+    def run(self, tasks: deque[Task]) -> Iterator[tuple[Task, Answer, float]]:
+        """Take tasks until there are none, and yield each with its answer and its seconds as it ends.
+
+        More tasks may be added while it runs.
+        """
 
     def close(self) -> None:
         """Stop at once, whatever is running."""
-
-
-class Answers(Protocol):
-    """Tasks with their answers, in the order in which they end."""
-
-    def __iter__(self) -> Answers: ...
-
-    def __next__(self) -> tuple[Task, Answer, float]: ...
 
 
 def execute(task: Task) -> Answer:
@@ -111,23 +115,60 @@ def execute(task: Task) -> Answer:
         with limited_memory(task.memory_gib):
             instance = load(task.source) if isinstance(task.source, str) else task.source
             head = Head(instance.name, instance.kind, instance.sha256())
-            if task.solver is None or head.sha256 == task.known_sha256:
-                return Answer(head, unchanged=task.solver is not None)
+            if task.solver is None:
+                return Answer(head)
+            if head.sha256 == task.known_sha256:
+                return Answer(head, unchanged=True)
+            if task.warm_up:
+                warm_up(task.solver, head.kind)
             return Answer(head, solve(instance, task.solver, task.options).to_json())
     except ClusterplanError as error:
         return Answer(head, fault=str(error), code=code_of_error(error))
     except MemoryError:
-        return Answer(head, ended=f"out of memory{_of(task.memory_gib)}", limit="memory", code=FAILED)
+        most = "" if task.memory_gib is None else f": it needs more than {task.memory_gib:.3g} GiB"
+        return Answer(head, ended=f"out of memory{most}", limit="memory", code=LIMIT_NO_PLAN)
     except Exception as error:  # noqa: BLE001 - a plug-in may raise anything, and the others must go on
         fault = f"{task.solver or 'reading'} failed with {type(error).__name__}: {error}"
         return Answer(head, fault=fault, code=FAILED)
 
 
-def _of(memory_gib: float | None) -> str:
-    return "" if memory_gib is None else f": more than {memory_gib:.3g} GiB"
+@cache
+def warm_up(solver: str, kind: Kind) -> None:
+    """Solve something tiny with a solver, once in this process."""
+    from ...instances.generators.allocation import generate_allocation
+    from ...instances.generators.consolidation import generate_consolidation
+    from ...instances.generators.staging import generate_staging
+
+    tiny: dict[Kind, Callable[[], Instance]] = {
+        "allocation": lambda: generate_allocation(2, seed=1),
+        "staging": lambda: generate_staging(2, 2, seed=1),
+        "consolidation": lambda: generate_consolidation(2, 2, seed=1),
+    }
+    try:
+        solve(tiny[kind](), solver, SolveOptions(time_limit_s=WARM_UP_S, threads=1))
+    except Exception as error:  # noqa: BLE001 - whatever is wrong will show in the solve that is timed
+        log.debug("%s: warming up failed with %s: %s", solver, type(error).__name__, error)
 
 
-def failure(head: Head, task: Task, answer: Answer, seconds: float) -> Result:
+def record_of(task: Task, answer: Answer, seconds: float) -> Record:
+    """Return the record of a solve; where the instance is known, there is a result whatever happened."""
+    solver = task.solver or ""
+    if answer.result is not None:
+        return Record.of(task.label, solver, Result.model_validate_json(answer.result), seconds)
+    said = answer.ended or answer.fault
+    if answer.head is None:
+        return Record(task.label, solver, None, said, answer.code or FAILED, seconds)
+    return Record(
+        task.label, solver, _failure(answer.head, task, answer, seconds), said, answer.code, seconds
+    )
+
+
+def with_head(answer: Answer, head: Head | None) -> Answer:
+    """Return the answer of a worker that died, with what another one read of the instance."""
+    return replace(answer, head=head)
+
+
+def _failure(head: Head, task: Task, answer: Answer, seconds: float) -> Result:
     """Return the result that stands for a solve that gave none."""
     status: Status = "error" if answer.limit == "none" else "unknown"
     return Result(

@@ -1,0 +1,259 @@
+"""Many solves: in worker processes with hard limits, remembered in a journal, continued after any stop."""
+
+from __future__ import annotations
+
+import difflib
+import logging
+import math
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ..instances.base import Instance
+from ..instances.errors import OptionError
+from ..solvers.options import SolveOptions
+from ..solvers.registry import all_solvers
+from .engines.guard import available_cores, default_memory_gib
+from .engines.record import Record
+from .engines.task import Answer, Engine, Task, record_of, with_head
+from .journal import Journal
+
+log = logging.getLogger("clusterplan")
+
+PATIENCE = 2.0
+GRACE_S = 10.0
+"""A solver is killed after so many times its time limit and so many seconds more."""
+
+
+@dataclass(frozen=True)
+class BatchOptions:
+    """How a batch is run.
+
+    Attributes
+    ----------
+    jobs
+        How many solves at a time. By default one on this machine, and as many as a Dask cluster has threads.
+    output
+        Folder of the journal; None: nothing is written.
+    resume
+        Continue the journal that is there: what has a plan, a proof that there is none, or met a limit is
+        kept; errors are tried again.
+    kill_after_s
+        Seconds after which a solve is killed. By default twice the time limit and 10; 0 for never.
+    memory_limit_gib
+        Most memory of each worker process. By default an equal share of 80 % of the machine's.
+    scheduler
+        Address of a Dask scheduler, whose workers do the work; None: processes on this machine.
+    """
+
+    jobs: int | None = None
+    output: Path | None = None
+    resume: bool = False
+    kill_after_s: float | None = None
+    memory_limit_gib: float | None = None
+    scheduler: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.jobs is not None and self.jobs < 1:
+            raise OptionError(f"jobs is {self.jobs}; it must be at least 1")
+        if self.resume and self.output is None:
+            raise OptionError("resuming needs the folder of the batch to continue: give --output DIR")
+        for name in ("kill_after_s", "memory_limit_gib"):
+            value = getattr(self, name)
+            least = 0.0 if name == "kill_after_s" else 1e-3
+            if value is not None and not least <= value < math.inf:
+                raise OptionError(f"{name} is {value:g}; it must be a number from {least:g} on")
+
+    def kill_after(self, time_limit_s: float | None) -> float | None:
+        """Return the hard time limit that goes with a time limit."""
+        if self.kill_after_s is not None:
+            return self.kill_after_s or None
+        return None if time_limit_s is None else PATIENCE * time_limit_s + GRACE_S
+
+    def memory_of_each(self) -> float | None:
+        """Return the memory of each worker process in GiB; None for no limit."""
+        if self.memory_limit_gib is not None or self.scheduler is not None:
+            return self.memory_limit_gib
+        return default_memory_gib(self.jobs or 1)
+
+    def with_threads(self, options: SolveOptions) -> SolveOptions:
+        """Return options whose threads, where none are given, share the cores; warn if they cannot."""
+        if self.scheduler is not None:
+            return options if options.threads else options.model_copy(update={"threads": 1})
+        cores, jobs = available_cores(), self.jobs or 1
+        if options.threads is None:
+            return options if jobs == 1 else options.model_copy(update={"threads": max(1, cores // jobs)})
+        if jobs * options.threads > cores:
+            log.warning(
+                "%d solves at a time with %d threads each are more than the %d cores here; they will wait "
+                "for each other",
+                jobs,
+                options.threads,
+                cores,
+            )
+        return options
+
+
+Source = str | Path | Instance
+
+
+def solve_many(
+    sources: Sequence[Source],
+    solver: str = "auto",
+    options: SolveOptions | None = None,
+    batch: BatchOptions | None = None,
+) -> Iterator[Record]:
+    """Solve many instances, and yield what became of each as it ends.
+
+    Every solve has a worker process to itself: one that crashes, eats memory or does not stop is a record
+    that says so, and the others go on. With `batch.output` each record is in the journal before it is
+    yielded. Worker processes import the main module anew, so a script calls this under
+    ``if __name__ == "__main__":``.
+
+    Parameters
+    ----------
+    sources
+        Files, ``example:NAME``, or instances; one that stands twice is solved once.
+
+    Raises
+    ------
+    OptionError
+        If the batch cannot be run as asked, or the solver exists for no kind of instance.
+    """
+    named = labelled(sources)
+    check_solvers([solver])
+    yield from run(
+        named, [(label, solver) for label in named], options or SolveOptions(), batch or BatchOptions()
+    )
+
+
+def labelled(sources: Sequence[Source]) -> dict[str, str | Instance]:
+    """Return the sources by what to call them: the file, or the instance's name with a number if needed."""
+    named: dict[str, str | Instance] = {}
+    for source in sources:
+        if not isinstance(source, Instance):
+            named[str(source)] = str(source)
+            continue
+        label, number = source.name, 1
+        while label in named and named[label] is not source:
+            number += 1
+            label = f"{source.name} #{number}"
+        named[label] = source
+    return named
+
+
+def check_solvers(names: Sequence[str]) -> None:
+    """Refuse names that no kind of instance has a solver of.
+
+    Raises
+    ------
+    OptionError
+        Naming what there is.
+    """
+    known = [solver.name for solver in all_solvers()] + ["milp"]
+    for name in names:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            guess = f"did you mean {near[0]!r}? " if near else ""
+            raise OptionError(f"no solver {name!r}; {guess}there are: {', '.join(dict.fromkeys(known))}")
+
+
+def run(
+    sources: Mapping[str, str | Instance],
+    pairs: Sequence[tuple[str, str]],
+    options: SolveOptions,
+    batch: BatchOptions,
+    on_start: Callable[[int, int], None] | None = None,
+    engine: Engine | None = None,
+    warm_up: bool = False,
+) -> Iterator[Record]:
+    """Solve pairs of source and solver, and yield a record of each as it ends; see `solve_many`.
+
+    Parameters
+    ----------
+    sources
+        What the labels in `pairs` stand for.
+    on_start
+        Called with the number of pairs that are finished already, and of all.
+    engine
+        Where to do it, if there is one already; it is left open.
+    warm_up
+        Whether seconds shall not count what a process loads when it first uses a solver.
+    """
+    options = batch.with_threads(options)
+    with ExitStack() as stack:
+        journal = None
+        if batch.output is not None:
+            journal = stack.enter_context(closing(Journal(batch.output, _asked(options), batch.resume)))
+        finished = (
+            {pair: journal.finished[pair] for pair in pairs if pair in journal.finished} if journal else {}
+        )
+        if on_start is not None:
+            on_start(len(finished), len(pairs))
+        if engine is None:
+            engine = stack.enter_context(closing(make_engine(batch, options)))
+        tasks = deque(
+            _task(sources[pair[0]], pair, options, batch, finished.get(pair), warm_up) for pair in pairs
+        )
+        for task, answer, seconds in _with_heads(engine, tasks):
+            if answer.unchanged:
+                yield finished[task.label, task.solver or ""]
+                continue
+            record = record_of(task, answer, seconds)
+            if journal is not None:
+                journal.append(record, answer.result)
+            yield record
+
+
+def _with_heads(engine: Engine, tasks: deque[Task]) -> Iterator[tuple[Task, Answer, float]]:
+    """Do tasks; where a worker died before it said what instance it had, let another one read that."""
+    died: dict[str, list[tuple[Task, Answer, float]]] = {}
+    for task, answer, seconds in engine.run(tasks):
+        if task.solver is None:
+            for lost, end, after in died.pop(task.label):
+                yield lost, with_head(end, answer.head), after
+        elif answer.head is None and answer.ended is not None:
+            if task.label not in died:
+                tasks.appendleft(replace(task, solver=None))
+            died.setdefault(task.label, []).append((task, answer, seconds))
+        else:
+            yield task, answer, seconds
+
+
+def make_engine(batch: BatchOptions, options: SolveOptions) -> Engine:
+    """Return where the tasks of a batch are to be done."""
+    if batch.scheduler is not None:
+        from .engines.dask_cluster import DaskEngine
+
+        return DaskEngine(batch.scheduler, batch.jobs)
+    from .engines.local import LocalEngine
+
+    return LocalEngine(batch.jobs or 1, options.threads)
+
+
+def _asked(options: SolveOptions) -> dict[str, Any]:
+    """Return what must be the same for a journal to be continued; more threads or memory do no harm."""
+    return options.model_dump(mode="json", exclude={"threads", "memory_limit_gib"})
+
+
+def _task(
+    source: str | Instance,
+    pair: tuple[str, str],
+    options: SolveOptions,
+    batch: BatchOptions,
+    known: Record | None,
+    warm_up: bool,
+) -> Task:
+    return Task(
+        pair[0],
+        source,
+        pair[1],
+        options,
+        kill_after_s=batch.kill_after(options.time_limit_s),
+        memory_gib=batch.memory_of_each(),
+        known_sha256=known.result.instance_sha256 if known and known.result else None,
+        warm_up=warm_up,
+    )

@@ -1,0 +1,118 @@
+"""How a batch is shown while it runs, and what is written and printed of it in the end."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import typer
+
+from ..instances.errors import OptionError
+from ..solvers.options import SolveOptions
+from .batch import BatchOptions, check_solvers, labelled, run
+from .cli_common import Format, say, termination_interrupts
+from .cli_progress import Progress
+from .engines.record import Record
+from .exit_codes import INTERRUPTED, worst
+from .output import COLUMNS, MOST_ROWS, console, csv_line, csv_row, notes, safe_cell, summary
+
+SUMMARY = "summary.csv"
+TITLES = ("source", *COLUMNS, "message", "seconds", "exit_code")
+
+
+def solve_batch(
+    files: Sequence[str], solver: str, options: SolveOptions, batch: BatchOptions, format: Format, quiet: bool
+) -> int:
+    """Solve files as a batch, show how it goes, and return the exit code."""
+    named = labelled(files)
+    check_solvers([solver])
+    if len(named) < len(files):
+        say(f"{len(files) - len(named)} files stand twice; each is solved once")
+    if format is Format.csv:
+        typer.echo(csv_line(("source", *COLUMNS)))
+    records: dict[str, Record] = {}
+    interrupted = False
+    with Progress(quiet) as progress, termination_interrupts():
+        try:
+            for record in run(named, [(name, solver) for name in named], options, batch, progress.begin):
+                progress.advance(record)
+                _print(record, format)
+                records[record.source] = _light(record)
+        except KeyboardInterrupt:
+            interrupted = True
+    ordered = [records[name] for name in named if name in records]
+    if batch.output is not None:
+        write_summary(ordered, batch.output)
+    if format is Format.table:
+        _show(ordered, batch.output)
+    if interrupted:
+        how = "; --resume continues it" if batch.output is not None else ""
+        say(f"interrupted: {len(ordered)} of {len(named)} are finished{how}")
+        return INTERRUPTED
+    return worst(record.code for record in ordered)
+
+
+def _print(record: Record, format: Format) -> None:
+    """Print a record at once, for programs."""
+    if record.result is None:
+        return
+    if format is Format.json:
+        typer.echo(record.result.to_json())
+    elif format is Format.csv:
+        typer.echo(csv_line([safe_cell(record.source), *csv_row(record.result)]))
+
+
+def _light(record: Record) -> Record:
+    """Return the record without what is large and not shown: ten thousand may be kept."""
+    if record.result is None:
+        return record
+    plan = None if record.result.plan is None else ()
+    small = record.result.model_copy(update={"plan": plan, "certificate": None, "trace": ()})
+    return Record(record.source, record.solver, small, record.fault, record.code, record.seconds)
+
+
+def write_summary(records: Sequence[Record], folder: Path) -> Path:
+    """Write one line for each record to `summary.csv`; an older one is replaced as a whole.
+
+    Raises
+    ------
+    OptionError
+        If it cannot be written.
+    """
+    lines = [csv_line(TITLES)]
+    for record in records:
+        cells = [None] * len(COLUMNS) if record.result is None else csv_row(record.result)
+        message = record.fault if record.result is None else record.result.message
+        tail = [safe_cell(message), round(record.seconds, 6), record.code]
+        lines.append(csv_line([safe_cell(record.source), *cells, *tail]))
+    path = folder / SUMMARY
+    partial = path.with_suffix(".partial")
+    try:
+        partial.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        os.replace(partial, path)
+    except OSError as error:
+        raise OptionError(f"{path}: cannot be written: {error.strerror or error}") from None
+    return path
+
+
+def _show(records: Sequence[Record], folder: Path | None) -> None:
+    """Print the table; of many only those that went wrong, and how many ended how."""
+    out = console()
+    results = [record.result for record in records if record.result is not None]
+    many = len(results) > MOST_ROWS and folder is not None
+    shown = [result for result in results if result.status in ("error", "unknown", "infeasible")]
+    shown = shown[:MOST_ROWS] if many else results
+    for part in summary(shown, out.width) if shown else ():
+        out.print(part, markup=False)
+    for result in shown:
+        for line in notes(result):
+            out.print(f"{result.instance}: {line}", markup=False)
+    if len(records) > 1:
+        counts = Counter(record.result.status if record.result else "not solved" for record in records)
+        ended = ", ".join(f"{count:,} {status}" for status, count in counts.most_common())
+        seconds = sum(record.seconds for record in records)
+        out.print(f"{len(records):,} instances: {ended}; {seconds:,.1f} s of work", markup=False)
+    if folder is not None:
+        say(f"written: {folder / SUMMARY}, and every result in {folder / 'journal.jsonl'}")

@@ -1,0 +1,125 @@
+"""Every solver on every instance, each in a worker process with hard limits."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+
+from ..instances.base import Instance
+from ..instances.errors import OptionError
+from ..solvers.options import SolveOptions
+from ..solvers.registry import solvers_for
+from ..solvers.run import library_versions
+from .batch import BatchOptions, Source, check_solvers, labelled, make_engine, run
+from .comparison import Comparison, compared
+from .engines.record import Record
+from .engines.task import Engine, Head, Task
+
+log = logging.getLogger("clusterplan")
+
+ANOTHER_NAME = ("auto",)
+"""Solvers that do what another one does; they are compared only if they are asked for."""
+
+
+def compare(
+    instances: Sequence[Source],
+    solvers: Sequence[str] | None = None,
+    options: SolveOptions | None = None,
+    batch: BatchOptions | None = None,
+    *,
+    on_start: Callable[[int, int], None] | None = None,
+    on_record: Callable[[Record], None] | None = None,
+) -> Comparison:
+    """Solve every instance with every solver, and measure each against the best that all of them know.
+
+    A solver that crashes, eats memory, does not stop or returns a wrong plan is a row that says so. An
+    interrupt from the keyboard ends it early, with the rows that are finished. Worker processes import the
+    main module anew, so a script calls this under ``if __name__ == "__main__":``.
+
+    Parameters
+    ----------
+    instances
+        Files, ``example:NAME``, or instances, of any kinds.
+    solvers
+        Names; one that is not for an instance's kind is left out there. By default all that can be used
+        here, but `auto`, which is `exact` again.
+    options
+        Of every solve; the time limit should be one that suits the slowest.
+    batch
+        How many solves at a time, hard limits, journal, and where it all runs.
+    on_start, on_record
+        Called with the number of pairs that are finished already and of all, and with every record.
+
+    Raises
+    ------
+    OptionError
+        If a solver does not exist, or nothing is left to compare.
+    """
+    options, batch = options or SolveOptions(), batch or BatchOptions()
+    named = labelled(instances)
+    if solvers is not None:
+        check_solvers(solvers)
+    records: list[Record] = []
+    interrupted = False
+    faults: list[str] = []
+    order: dict[tuple[str, str], int] = {}
+    with closing(make_engine(batch, batch.with_threads(options))) as engine:
+        try:
+            heads = _read_heads(engine, named, options, batch, faults)
+            pairs = _pairs(heads, solvers, faults)
+            if not pairs:
+                raise OptionError(
+                    "there is nothing to compare: " + ("; ".join(faults) or "no instance is given")
+                )
+            order = {pair: index for index, pair in enumerate(pairs)}
+            for record in run(named, pairs, options, batch, on_start, engine, warm_up=True):
+                records.append(record)
+                if on_record is not None:
+                    on_record(record)
+        except KeyboardInterrupt:
+            interrupted = True
+    records.sort(key=lambda record: order[record.source, record.solver])
+    return compared(records, options, faults, interrupted, library_versions())
+
+
+def _read_heads(
+    engine: Engine,
+    named: Mapping[str, str | Instance],
+    options: SolveOptions,
+    batch: BatchOptions,
+    faults: list[str],
+) -> dict[str, Head]:
+    """Return what kind each source is of; what cannot be read is a fault."""
+    tasks = deque(
+        Task(label, source, None, options, batch.kill_after(options.time_limit_s), batch.memory_of_each())
+        for label, source in named.items()
+    )
+    heads: dict[str, Head] = {}
+    for task, answer, _ in engine.run(tasks):
+        if answer.head is not None:
+            heads[task.label] = answer.head
+        else:
+            said = answer.fault or answer.ended or ""
+            faults.append(said if task.label in said else f"{task.label}: {said}")
+    return {label: heads[label] for label in named if label in heads}
+
+
+def _pairs(
+    heads: Mapping[str, Head], solvers: Sequence[str] | None, faults: list[str]
+) -> list[tuple[str, str]]:
+    """Return which solver is to solve what; what is asked for in vain is a fault."""
+    pairs = []
+    for label, head in heads.items():
+        known = [solver.name for solver in solvers_for(head.kind)]
+        if solvers is None:
+            usable = [solver.name for solver in solvers_for(head.kind, available=True)]
+            pairs += [(label, name) for name in usable if name not in ANOTHER_NAME]
+            continue
+        for name in dict.fromkeys("milp:highs" if name == "milp" else name for name in solvers):
+            if name in known:
+                pairs.append((label, name))
+            else:
+                faults.append(f"{label}: {name} is not for {head.kind}; left out")
+    return pairs

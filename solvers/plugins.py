@@ -1,0 +1,104 @@
+"""Solvers that other packages bring, found through the entry points of the group `clusterplan.solvers`.
+
+An entry point names a `Solver`, a subclass of it, or a function that returns one or several. One that cannot
+be loaded stands in the list all the same, with the reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+from ..formulations.base import Formulation
+from ..formulations.registry import FORMULATIONS
+from ..instances.errors import UnavailableError
+from .base import Clock, Outcome, Solver
+from .options import SolveOptions
+
+GROUP = "clusterplan.solvers"
+
+
+class BrokenPlugin(Solver):
+    """Stands for a plug-in that cannot be loaded.
+
+    Parameters
+    ----------
+    name
+        Of its entry point.
+    reason
+        What is wrong, and with which package.
+    """
+
+    kinds = tuple(FORMULATIONS)
+    what = "a plug-in that cannot be loaded"
+
+    def __init__(self, name: str, reason: str) -> None:
+        self.name, self.reason = name, reason
+
+    def unavailable(self) -> str:
+        """Return why it cannot be loaded."""
+        return self.reason
+
+    def solve(self, formulation: Formulation[Any, Any], options: SolveOptions, clock: Clock) -> Outcome:
+        """Refuse."""
+        raise UnavailableError(f"solver {self.name!r} cannot be used here: {self.reason}")
+
+
+def plugin_solvers(taken: Collection[str]) -> Iterator[Solver]:
+    """Yield the solvers of all installed plug-ins.
+
+    Parameters
+    ----------
+    taken
+        Names that a plug-in must not use again.
+    """
+    names = set(taken)
+    for entry in sorted(entry_points(group=GROUP), key=lambda entry: (entry.name, entry.value)):
+        for solver in _load(entry):
+            if solver.name in names:
+                yield BrokenPlugin(
+                    f"{solver.name} ({_package(entry)})",
+                    f"{_package(entry)} calls a solver {solver.name!r}, and there is one of that name",
+                )
+                continue
+            names.add(solver.name)
+            yield solver
+
+
+def _package(entry: EntryPoint) -> str:
+    return f"the package {entry.dist.name}" if entry.dist is not None else f"the module {entry.module}"
+
+
+def _load(entry: EntryPoint) -> list[Solver]:
+    """Return the solvers of an entry point; what it raises is the reason why there are none."""
+    try:
+        found = entry.load()
+        if callable(found) and not isinstance(found, Solver):
+            found = found()
+        solvers = [found] if isinstance(found, Solver) or not isinstance(found, Iterable) else list(found)
+        for solver in solvers:
+            _check(solver)
+    except Exception as error:  # noqa: BLE001 - it is not our code, and the other solvers must stay usable
+        reason = f"{_package(entry)}, {entry.value}: {type(error).__name__}: {error}"
+        return [BrokenPlugin(entry.name, reason)]
+    return solvers
+
+
+def _check(solver: Any) -> None:
+    """Refuse what is no solver.
+
+    Raises
+    ------
+    TypeError
+        Saying what is missing.
+    """
+    if not isinstance(solver, Solver):
+        raise TypeError(f"gives {type(solver).__name__}, which is no clusterplan Solver")
+    if not isinstance(getattr(solver, "name", None), str) or not solver.name.strip():
+        raise TypeError("its solver has no name")
+    unknown = [kind for kind in getattr(solver, "kinds", ()) if kind not in FORMULATIONS]
+    if unknown or not getattr(solver, "kinds", ()):
+        raise TypeError(
+            f"the kinds of {solver.name!r} are {unknown or 'missing'}; allowed: {', '.join(FORMULATIONS)}"
+        )
