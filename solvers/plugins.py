@@ -42,6 +42,7 @@ class BrokenPlugin(Solver):
 
     def solve(self, formulation: Formulation[Any, Any], options: SolveOptions, clock: Clock) -> Outcome:
         """Refuse."""
+        del formulation, options, clock
         raise UnavailableError(f"solver {self.name!r} cannot be used here: {self.reason}")
 
 

@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
+from multiprocessing.util import Finalize
 from threading import Lock
 from typing import Any
 
@@ -64,7 +65,7 @@ class DaskEngine:
         """Take tasks until there are none, and yield each with its answer and its seconds as it ends."""
         from distributed import as_completed
 
-        ended = as_completed()
+        ended = as_completed(loop=self._client.loop)
         while tasks or self._sent:
             while tasks and len(self._sent) < self._room():
                 answered = self._send(tasks.popleft(), ended)
@@ -124,4 +125,7 @@ def _local_engine() -> LocalEngine:
     """Return the processes of this Dask worker, one for each of its threads."""
     from distributed import get_worker
 
-    return LocalEngine(min(get_worker().state.nthreads, available_cores()), 1)
+    engine = LocalEngine(min(get_worker().state.nthreads, available_cores()), 1)
+    # A worker that Dask has started runs no `atexit` functions, and would wait for its processes for ever.
+    Finalize(None, engine.close, exitpriority=100)
+    return engine

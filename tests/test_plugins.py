@@ -1,0 +1,126 @@
+"""Solvers of other packages: found, listed, used, and contained however bad they are."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+PACKAGE = Path(__file__).parent / "plugin_package"
+
+
+@pytest.fixture(scope="session")
+def plugins(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Return the environment of a process that has the plug-in package installed."""
+    target, source = tmp_path_factory.mktemp("plugins"), tmp_path_factory.mktemp("source")
+    for file in PACKAGE.iterdir():
+        if file.is_file():
+            (source / file.name).write_bytes(file.read_bytes())
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-index"]
+    subprocess.run([*pip, "--no-deps", "--no-build-isolation", "--target", target, source], check=True)
+    return {**os.environ, "PYTHONPATH": str(target)}
+
+
+def run(plugins: dict[str, str], *words: str) -> subprocess.CompletedProcess[str]:
+    """Run the command line with the plug-ins."""
+    command = [sys.executable, "-m", "clusterplan", *words]
+    return subprocess.run(command, env=plugins, capture_output=True, text=True, check=False)
+
+
+def test_solvers_of_a_plugin_are_listed_and_solve(plugins: dict[str, str]) -> None:
+    """A plug-in's solver is one like all others, with its options."""
+    listed = [json.loads(line) for line in run(plugins, "solvers", "--format", "json").stdout.splitlines()]
+    (own,) = [row for row in listed if row["solver"] == "few-workers"]
+    assert own["available"]
+    assert list(own["options"]) == ["joint"]
+    words = ("--solver", "few-workers", "--set", "joint=true", "--format", "json")
+    solved = run(plugins, "solve", "example:optimus-testbed", *words)
+    assert solved.returncode == 0, solved.stderr
+    assert json.loads(solved.stdout)["status"] == "feasible"
+
+
+def test_a_plugin_that_cannot_be_loaded_says_why(plugins: dict[str, str]) -> None:
+    """It stands in the list with its package and the reason, and to use it is an error with that reason."""
+    listed = [json.loads(line) for line in run(plugins, "solvers", "--format", "json").stdout.splitlines()]
+    by_name = {row["solver"]: row for row in listed}
+    assert "clusterplan-odd-solvers" in by_name["absent"]["what"]
+    assert "there_is_no_such_thing" in by_name["absent"]["what"]
+    assert "str, which is no clusterplan Solver" in by_name["nothing"]["what"]
+    taken = by_name["exact (the package clusterplan-odd-solvers)"]
+    assert not taken["available"]
+    assert by_name["exact"]["available"]
+    used = run(plugins, "solve", "example:optimus-testbed", "--solver", "absent")
+    assert used.returncode == 2
+    assert "there_is_no_such_thing" in used.stderr
+
+
+@pytest.fixture(scope="session")
+def compared(plugins: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Return a comparison of all the bad solvers, two good ones beside them."""
+    names = "crashes,eats-memory,never-stops,wrong-plan,raises,false-bound,exact,few-workers"
+    words = ("--solvers", names, "--jobs", "2", "--time-limit", "20", "--kill-after", "6", "--threads", "1")
+    done = run(
+        plugins, "compare", "example:optimus-testbed", *words, "--memory-limit", "0.8", "--format", "json"
+    )
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("solver", "status", "limit", "says"),
+    [
+        ("crashes", "error", "none", "SIGSEGV"),
+        ("eats-memory", "unknown", "memory", "needs more than 0.8 GiB"),
+        ("never-stops", "unknown", "time", "killed after 6 s"),
+        ("wrong-plan", "error", "none", "fails verification"),
+        ("raises", "error", "none", "ValueError: this plug-in is not finished"),
+        ("false-bound", "error", "none", "is wrong: another solver found"),
+    ],
+)
+def test_a_bad_solver_is_one_honest_row(
+    compared: dict[str, Any], solver: str, status: str, limit: str, says: str
+) -> None:
+    """The row says how it ended; no plan and no bound of it count."""
+    (row,) = [row for row in compared["rows"] if row["solver"] == solver]
+    assert (row["status"], row["limit"]) == (status, limit)
+    assert says in row["message"]
+    assert not row["best"]
+    assert row["bound"] is None or row["status"] != "error"
+
+
+def test_good_solvers_complete_beside_bad_ones(compared: dict[str, Any]) -> None:
+    """The rest of the comparison is as it would be alone."""
+    rows = {row["solver"]: row for row in compared["rows"]}
+    assert len(rows) == 8
+    assert rows["exact"]["status"] == "optimal"
+    assert rows["exact"]["best"]
+    assert rows["few-workers"]["gap_to_best_plan"] > 0
+
+
+def test_bad_solvers_are_contained_in_a_batch(plugins: dict[str, str], tmp_path: Path) -> None:
+    """Of a batch too: every file has a line that says what happened, and the journal is complete."""
+    for solver, code in (("crashes", 1), ("never-stops", 6), ("eats-memory", 6)):
+        folder = tmp_path / solver
+        words = (
+            "--solver",
+            solver,
+            "--jobs",
+            "2",
+            "--kill-after",
+            "2",
+            "--memory-limit",
+            "1.5",
+            "--threads",
+            "1",
+        )
+        files = ("example:optimus-testbed", "example:gavel-three-gpu-types")
+        done = run(plugins, "solve", *files, *words, "--output", str(folder), "--quiet")
+        assert done.returncode == code, done.stderr
+        assert len((folder / "journal.jsonl").read_text().splitlines()) == 3
+        assert len((folder / "summary.csv").read_text().splitlines()) == 3
