@@ -16,6 +16,8 @@ from .cli_common import Format, say, termination_interrupts
 from .cli_progress import Progress
 from .engines.record import Record
 from .exit_codes import INTERRUPTED, worst
+from .journal import NAME as JOURNAL
+from .journal import read_journal
 from .output import COLUMNS, MOST_ROWS, console, csv_line, csv_row, notes, safe_cell, summary
 
 SUMMARY = "summary.csv"
@@ -37,11 +39,15 @@ def solve_batch(
     with Progress(quiet) as progress, termination_interrupts():
         try:
             for record in run(named, [(name, solver) for name in named], options, batch, progress.begin):
-                progress.advance(record)
-                _print(record, format)
                 records[record.source] = _light(record)
+                _print(record, format)
+                progress.advance(record)
         except KeyboardInterrupt:
             interrupted = True
+    if interrupted and batch.output is not None:
+        # Between a line of the journal and its record here there is room for an interrupt.
+        written = read_journal(batch.output).items()
+        records |= {source: _light(record) for (source, _), record in written if source not in records}
     ordered = [records[name] for name in named if name in records]
     if batch.output is not None:
         write_summary(ordered, batch.output)
@@ -115,4 +121,4 @@ def _show(records: Sequence[Record], folder: Path | None) -> None:
         seconds = sum(record.seconds for record in records)
         out.print(f"{len(records):,} instances: {ended}; {seconds:,.1f} s of work", markup=False)
     if folder is not None:
-        say(f"written: {folder / SUMMARY}, and every result in {folder / 'journal.jsonl'}")
+        say(f"written: {folder / SUMMARY}, and every result in {folder / JOURNAL}")

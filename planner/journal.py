@@ -87,10 +87,9 @@ class Journal:
         before = lines[0].get("asked")
         if before != asked:
             raise OptionError(f"{self.path}: is of another batch: {_difference(before, asked)}")
-        for number, line in enumerate(lines[1:], 2):
-            record = _read(line, f"{self.path}: line {number}")
+        for pair, record in _records(lines, self.path).items():
             if record.result is not None and record.result.status != "error":
-                self.finished[record.source, record.solver] = record
+                self.finished[pair] = record
 
     def append(self, record: Record, result: str | None) -> None:
         """Write a record, with its result as JSON; when this returns, it is on the disk."""
@@ -111,6 +110,23 @@ class Journal:
     def close(self) -> None:
         """Close it, and let others in."""
         self._file.close()
+
+
+def read_journal(folder: Path) -> dict[tuple[str, str], Record]:
+    """Return what the journal in a folder tells, the last line of each source and solver.
+
+    Raises
+    ------
+    InstanceError
+        If it is none.
+    """
+    path = folder / NAME
+    return _records(_complete_lines(path)[0], path)
+
+
+def _records(lines: list[dict[str, Any]], path: Path) -> dict[tuple[str, str], Record]:
+    found = [_read(line, f"{path}: line {number}") for number, line in enumerate(lines[1:], 2)]
+    return {(record.source, record.solver): record for record in found}
 
 
 def _complete_lines(path: Path) -> tuple[list[dict[str, Any]], int]:

@@ -179,7 +179,7 @@ def verify(instance: Instance, result: Result) -> Verification:
 
 
 def read_results(path: Path) -> list[dict[str, Any]]:
-    """Return the results of a file as plain data: one JSON object, or one a line.
+    """Return the results of a file as plain data: one JSON object, one a line, or a batch's journal.
 
     Raises
     ------
@@ -193,11 +193,15 @@ def read_results(path: Path) -> list[dict[str, Any]]:
             data, position = decoder.raw_decode(text, position)
         except (ValueError, RecursionError) as error:
             raise fail(source, f"is not JSON: {error}") from None
+        while position < len(text) and text[position].isspace():
+            position += 1
+        if isinstance(data, dict) and ("journal" in data or "source" in data):
+            if "result" not in data:
+                continue  # the head of a batch's journal, or a file that could not be read
+            data = data["result"]
         if not isinstance(data, dict) or not _is_result(data):
             raise fail(source, "is not a result; give what 'clusterplan solve --format json' printed")
         found.append(data)
-        while position < len(text) and text[position].isspace():
-            position += 1
     return found
 
 

@@ -1,0 +1,262 @@
+"""Batches: every solve in a process of its own, a journal that survives any stop, and honest summaries."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import clusterplan
+from clusterplan.instances.errors import OptionError
+from clusterplan.instances.generators.allocation import generate_allocation
+from clusterplan.instances.generators.consolidation import generate_consolidation
+from clusterplan.instances.generators.staging import generate_staging
+from clusterplan.planner.batch import BatchOptions, solve_many
+from clusterplan.planner.journal import Journal
+from clusterplan.planner.verification import parse_result, read_results
+
+COMMAND = [sys.executable, "-m", "clusterplan"]
+OPTIONS = ("--jobs", "2", "--threads", "1", "--seed", "1", "--time-limit", "120")
+
+
+def run(*words: str | Path, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """Run the command line."""
+    command = [*COMMAND, *map(str, words)]
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
+
+
+def mixed(folder: Path, count: int) -> list[Path]:
+    """Write small instances of all three kinds."""
+    made = []
+    for number in range(count):
+        kind = number % 3
+        if kind == 0:
+            instance: clusterplan.Instance = generate_allocation(5 + number % 7, seed=number)
+        elif kind == 1:
+            instance = generate_staging(4 + number % 5, 3, seed=number)
+        else:
+            instance = generate_consolidation(4, 6, seed=number)
+        path = folder / f"{number:03}-{instance.kind}.yaml"
+        clusterplan.save(instance, path)
+        made.append(path)
+    return made
+
+
+def journal_lines(folder: Path) -> list[dict[str, Any]]:
+    """Return the complete lines of a journal behind its head."""
+    lines = (folder / "journal.jsonl").read_bytes().split(b"\n")[:-1]
+    return [json.loads(line) for line in lines[1:]]
+
+
+def essence(line: dict[str, Any]) -> dict[str, Any]:
+    """Return what of a line must not depend on when and how often the batch was stopped."""
+    result = line["result"]
+    kept = ("instance", "instance_sha256", "status", "limit", "objective", "bound", "plan", "certificate")
+    return {"source": line["source"], "solver": line["solver"], **{key: result[key] for key in kept}}
+
+
+def by_source(lines: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Return the essence of each line by its source; no source may stand twice."""
+    found = {line["source"]: essence(line) for line in lines}
+    assert len(found) == len(lines)
+    return found
+
+
+def test_a_batch_killed_at_any_moment_is_resumed_without_loss(tmp_path: Path) -> None:
+    """`kill -9` twenty times: what was finished stays, nothing is done twice, and the end is the same."""
+    files = [str(path) for path in mixed(tmp_path, 90)]
+    undisturbed = tmp_path / "undisturbed"
+    assert run("solve", *files, *OPTIONS, "--output", undisturbed, "--quiet").returncode == 0
+    expected = by_source(journal_lines(undisturbed))
+    assert len(expected) == 90
+
+    moments, folder = random.Random(7), tmp_path / "disturbed"
+    kept: list[dict[str, Any]] = []
+    kills = 0
+    journal = folder / "journal.jsonl"
+    while kills < 20:
+        command = [*COMMAND, "solve", *files, *OPTIONS, "--output", str(folder), "--resume", "--quiet"]
+        size = journal.stat().st_size if journal.exists() else 0
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+            # Mostly once the journal grows, or kills would only ever hit the start; sometimes before.
+            while process.poll() is None and moments.random() > 0.001:
+                if journal.exists() and journal.stat().st_size > size:
+                    break
+                time.sleep(0.005)
+            time.sleep(moments.uniform(0, 0.15))
+            process.send_signal(signal.SIGKILL)
+        kills += 1
+        if journal.exists():
+            lines = journal_lines(folder)
+            assert lines[: len(kept)] == kept
+            kept = lines
+    assert 10 <= len(kept) <= 90
+    last = run("solve", *files, *OPTIONS, "--output", folder, "--resume", "--format", "json")
+    assert last.returncode == 0, last.stderr
+    assert journal_lines(folder)[: len(kept)] == kept
+    assert by_source(journal_lines(folder)) == expected
+    assert len(last.stdout.splitlines()) == 90
+    assert len((folder / "summary.csv").read_text().splitlines()) == 91
+
+
+def test_ctrl_c_writes_what_is_known_and_exits_130(tmp_path: Path) -> None:
+    """An interrupt, or a batch system's request to end, leaves journal and summary; workers end too."""
+    files = [str(path) for path in mixed(tmp_path, 60)]
+    for number, stop in enumerate((signal.SIGINT, signal.SIGTERM)):
+        folder = tmp_path / f"out{number}"
+        command = [*COMMAND, "solve", *files, *OPTIONS, "--output", str(folder)]
+        with subprocess.Popen(
+            command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+        ) as process:
+            assert process.stderr is not None
+            for line in process.stderr:
+                if line.startswith("[ 3/60]"):
+                    break
+            process.send_signal(stop)
+            said = process.stderr.read()
+        assert process.returncode == 130
+        assert "of 60 are finished; --resume continues it" in said
+        assert "Traceback" not in said
+        done = len(journal_lines(folder))
+        assert 3 <= done < 60
+        assert len((folder / "summary.csv").read_text().splitlines()) == done + 1
+
+
+def test_a_line_that_was_cut_off_is_dropped(tmp_path: Path) -> None:
+    """What a stop left half written is solved again; a line that no stop explains is refused."""
+    files = [str(path) for path in mixed(tmp_path, 3)]
+    folder = tmp_path / "out"
+    assert run("solve", *files, *OPTIONS, "--output", folder).returncode == 0
+    journal = folder / "journal.jsonl"
+    whole = journal.read_bytes()
+    journal.write_bytes(whole[:-40])
+    resumed = run("solve", *files, *OPTIONS, "--output", folder, "--resume")
+    assert resumed.returncode == 0
+    assert "resuming: 2 of 3 are finished" in resumed.stderr
+    assert by_source(journal_lines(folder)).keys() == set(files)
+    journal.write_bytes(whole[:60] + b"\n" + whole[60:])
+    refused = run("solve", *files, *OPTIONS, "--output", folder, "--resume")
+    assert refused.returncode == 3
+    assert "is not of a journal" in refused.stderr
+
+
+def test_a_changed_instance_is_solved_again(tmp_path: Path) -> None:
+    """What is finished is kept only while the instance, tables included, is the same."""
+    files = [str(path) for path in mixed(tmp_path, 3)]
+    folder = tmp_path / "out"
+    assert run("solve", *files, *OPTIONS, "--output", folder).returncode == 0
+    clusterplan.save(generate_allocation(9, seed=99), files[0])
+    resumed = run("solve", *files, *OPTIONS, "--output", folder, "--resume", "--format", "json")
+    assert len(resumed.stdout.splitlines()) == 3
+    lines = journal_lines(folder)
+    assert [line["source"] for line in lines].count(files[0]) == 2
+    assert lines[-1]["result"]["instance_sha256"] == clusterplan.load(files[0]).sha256()
+
+
+def test_a_journal_of_another_batch_is_not_continued(tmp_path: Path) -> None:
+    """Other options, no --resume, a second process, or a file in the place of the folder: each is refused."""
+    (file,) = mixed(tmp_path, 1)
+    folder = tmp_path / "out"
+    assert run("solve", file, *OPTIONS, "--output", folder).returncode == 0
+    again = run("solve", file, *OPTIONS, "--output", folder)
+    assert (again.returncode, "--resume" in again.stderr) == (2, True)
+    other = run("solve", file, *OPTIONS, "--gap", "0.5", "--output", folder, "--resume")
+    assert (other.returncode, "gap was 1e-06, now 0.5" in other.stderr) == (2, True)
+    assert run("solve", file, "--jobs", "1", "--output", file).returncode == 2
+    held = Journal(tmp_path / "held", {}, resume=False)
+    with pytest.raises(OptionError, match="another batch is writing it"):
+        Journal(tmp_path / "held", {}, resume=True)
+    held.close()
+
+
+def test_bad_files_are_lines_and_the_rest_is_solved(tmp_path: Path) -> None:
+    """A file that is missing or wrong costs its own line; the worst exit code remains."""
+    good = mixed(tmp_path, 2)
+    (tmp_path / "bad.yaml").write_text("kind: nonsense\n")
+    done = run("solve", *good, "bad.yaml", "none.yaml", *OPTIONS, "--output", "out", cwd=tmp_path)
+    assert done.returncode == 3
+    assert "none.yaml: there is no such file" in done.stderr
+    with (tmp_path / "out" / "summary.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["exit_code"] for row in rows] == ["0", "0", "3", "3"]
+    assert "kind: is 'nonsense'" in rows[2]["message"]
+
+
+def test_names_are_no_formulas_in_the_summary(tmp_path: Path) -> None:
+    """Neither a file's nor an instance's name, nor a message, begins a cell with a sign."""
+    name = "=cmd|' /C calc'!A0"
+    instance = generate_allocation(3, seed=1).model_copy(update={"name": name})
+    path = tmp_path / "=1+1.yaml"
+    clusterplan.save(instance, path)
+    done = run("solve", "=1+1.yaml", "--jobs", "1", "--output", "out", "--format", "csv", cwd=tmp_path)
+    assert done.returncode == 0
+    text = (tmp_path / "out" / "summary.csv").read_text()
+    for cells in [*csv.reader(text.splitlines()), *csv.reader(done.stdout.splitlines())]:
+        assert not any(cell.startswith(("=", "@", "+")) for cell in cells)
+    assert "'=1+1.yaml,'=cmd" in text
+
+
+def test_results_of_a_journal_can_be_verified(tmp_path: Path) -> None:
+    """`verify` takes the journal as it is."""
+    files = mixed(tmp_path, 3)
+    assert run("solve", *files, *OPTIONS, "--output", tmp_path / "out").returncode == 0
+    for file in files:
+        checked = run("verify", file, tmp_path / "out" / "journal.jsonl")
+        assert checked.returncode == 0, checked.stdout
+        assert ": verified" in checked.stdout
+    stored = read_results(tmp_path / "out" / "journal.jsonl")
+    assert len(stored) == 3
+    assert all(parse_result(data, "journal").plan is not None for data in stored)
+
+
+def test_threads_are_shared_among_jobs_and_too_many_are_warned_of(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Where nothing is said the cores are shared; more than there are is a warning, not a fault."""
+    cores = len(os.sched_getaffinity(0))
+    options = BatchOptions(jobs=cores).with_threads(clusterplan.SolveOptions())
+    assert options.threads == 1
+    assert not caplog.records
+    BatchOptions(jobs=cores).with_threads(clusterplan.SolveOptions(threads=2))
+    assert "wait for each other" in caplog.text
+    (file,) = mixed(tmp_path, 1)
+    said = run("solve", file, "--jobs", str(cores), "--threads", "3").stderr
+    assert "WARNING" in said
+
+
+def test_options_that_do_not_belong_together_are_refused(tmp_path: Path) -> None:
+    """Each with what to do instead."""
+    for words, hint in (
+        (("--resume",), "--output DIR"),
+        (("--engine", "dask"), "--scheduler ADDRESS"),
+        (("--scheduler", "tcp://127.0.0.1:9"), "--engine dask"),
+        (("--jobs", "0"), "1"),
+        (("--jobs", "1", "--memory-limit", "-1"), "memory_limit_gib"),
+        (("--jobs", "1", "--solver", "exactt"), "did you mean 'exact'"),
+    ):
+        refused = run("solve", "example:heterps-ctr", *words, cwd=tmp_path)
+        assert refused.returncode == 2, words
+        assert hint in refused.stderr, refused.stderr
+
+
+def test_the_library_yields_records_of_files_and_instances(tmp_path: Path) -> None:
+    """Instances of one name are told apart; one that stands twice is solved once."""
+    (file,) = mixed(tmp_path, 1)
+    twins = [generate_allocation(4, seed=seed).model_copy(update={"name": "twin"}) for seed in (1, 2)]
+    records = list(solve_many([file, *twins, twins[0], str(file)]))
+    assert sorted(record.source for record in records) == sorted([str(file), "twin", "twin #2"])
+    assert all(record.result and record.result.status == "optimal" for record in records)
+    alone = clusterplan.solve(twins[1])
+    (second,) = [record.result for record in records if record.source == "twin #2"]
+    assert second is not None
+    assert second.objective == alone.objective
+    assert second.plan == alone.plan
