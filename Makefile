@@ -5,11 +5,12 @@ BIN := $(VENV)/bin
 CODE := planner formulations instances solvers
 WORKERS ?= auto
 
-.PHONY: demo test lint types unit wheel bench-startup bench-allocation bench-staging bench-consolidation clean help
+.PHONY: demo test lint types unit wheel docs bench-startup bench-allocation bench-staging bench-consolidation clean help
 
 help:
 	@echo "make demo   install and solve the bundled examples of all three kinds"
 	@echo "make test   install with extras; linters, types, tests, and the built wheel"
+	@echo "make docs   build the documentation site: docs/_build/html/index.html"
 	@echo "make bench-startup   how long the command takes beside a bare interpreter"
 	@echo "make bench-allocation   every allocation method from 10 to 1,000,000 jobs; about an hour"
 	@echo "make bench-staging   every staging method from 5 layers on 2 types to 300 on 64; about 40 minutes"
@@ -58,6 +59,10 @@ wheel: $(VENV)/.installed-dev
 	$(BIN)/python tests/wheel_check.py $(VENV)-wheel instances/examples
 	rm -rf build dist $(VENV)-wheel
 
+docs: $(VENV)/.installed-dev
+	$(BIN)/sphinx-build -b html -W --keep-going -n -q -d docs/_build/doctrees docs docs/_build/html
+	@echo "docs/_build/html/index.html"
+
 bench-startup: $(VENV)/.installed
 	$(BIN)/python benchmarks/startup.py
 
@@ -71,4 +76,4 @@ bench-consolidation: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/consolidation.py
 
 clean:
-	rm -rf $(VENV) $(VENV)-wheel build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-wheel build dist docs/_build docs/generated *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

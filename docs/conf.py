@@ -15,7 +15,7 @@ import clusterplan
 
 project = "clusterplan"
 version = release = clusterplan.__version__
-copyright = "the authors of clusterplan, MIT licence"  # noqa: A001
+copyright = "the authors of clusterplan, MIT licence"
 
 extensions = [
     "myst_parser",
@@ -44,20 +44,16 @@ napoleon_custom_sections = [("Attributes", "params_style")]
 
 # Names in signatures that have no page here: the standard library, other projects, and type aliases.
 nitpicky = True
-nitpick_ignore = [
-    ("py:class", name)
-    for name in (
-        "Any",
-        "Path",
-        "pathlib.Path",
-        "pd.DataFrame",
-        "np.ndarray",
-        "ABC",
-        "Generic",
-        "TypeVar",
-    )
+nitpick_ignore_regex = [
+    ("py:class", r"(collections\.abc|pathlib|typing|enum)\..*"),
+    ("py:class", r"(Any|Path|pd\.DataFrame|ABC)"),
+    ("py:class", r"(clusterplan\.formulations\.base\.)?(InstanceT|EntryT)"),
+    ("py:class", r"(clusterplan\.formulations\.textbook\.)?TextbookModel"),
+    ("py:class", r"clusterplan\.instances\.(fields\.Model|job_table\.JobTable|speed\..*|fits\.points\..*)"),
+    ("py:class", r"clusterplan\.instances\.consolidation\.(Server|PlacementJob)"),
+    # Pieces of types with brackets in them, as `Attributes` of data classes have them.
+    ("py:(class|obj)", r"(dict|list|tuple|typing\.Literal)\[.*"),
 ]
-nitpick_ignore_regex: list[tuple[str, str]] = []
 
 html_theme = "pydata_sphinx_theme"
 html_title = f"clusterplan {version}"

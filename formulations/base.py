@@ -51,7 +51,7 @@ class Objective:
     unit: str
 
     def gap(self, value: float | None, bound: float | None) -> float | None:
-        """Return |value − bound| / |value|; 0 if equal, None if unknown or only the value is 0."""
+        """Return ``|value − bound| / |value|``; 0 if equal, None if unknown or only the value is 0."""
         if value is None or bound is None:
             return None
         if value == bound:

@@ -59,7 +59,7 @@ class ObjectiveRecord(Model):
     certified_bound
         A limit that our own checker derives without trusting a solver.
     gap, certified_gap
-        |value − bound| / |value|; 0 if equal, None if unknown or only the value is 0.
+        ``|value − bound| / |value|``; 0 if equal, None if unknown or only the value is 0.
     proven
         Whether the gap is at most the requested one and all earlier objectives are proven.
     """

@@ -1,7 +1,7 @@
-"""Pages that are written from the package itself whenever the site is built, so that they cannot go stale.
+"""Pages that are written from the package itself whenever the site is built, so that they cannot be old.
 
-They are Markdown in ``docs/generated``: the command line from its parser, the document formats from their JSON
-Schemas, the solvers from the registry, and a page for each report in ``benchmarks/results``.
+They are Markdown in ``docs/generated``: the command line from its parser, the document formats from their
+JSON Schemas, the solvers from the registry, and a page for each report in ``benchmarks/results``.
 """
 
 from __future__ import annotations
@@ -68,6 +68,7 @@ def _parameters(command: Any, context: Any) -> Iterator[tuple[str, str]]:
 def command_line() -> Iterator[str]:
     """Return the reference of the command line, from the parser that reads it."""
     import typer
+
     from clusterplan.planner.cli import app
 
     root = typer.main.get_command(app)
@@ -185,8 +186,8 @@ class Documents:
     def page(self) -> Iterator[str]:
         """Return the page of this kind of document."""
         yield f"# {self.kind.capitalize()}\n"
-        yield f"`clusterplan schema {self.kind}` prints the same as JSON Schema, for editors and other programs."
-        yield "Unknown fields are faults.\n"
+        yield f"`clusterplan schema {self.kind}` prints the same as JSON Schema, for editors and other"
+        yield "programs. Unknown fields are faults.\n"
         self._link(self.schema["title"], self.schema)
         while self.waiting:
             name = self.waiting.pop(0)
@@ -255,9 +256,9 @@ def solvers() -> Iterator[str]:
 
     yield "# Solvers\n"
     yield "All solvers that come with the package. `clusterplan solvers` also says which can be used where it"
-    yield "runs, and lists plug-ins. *proves* says whether a solver can prove optimality. Every solver honours a time"
-    yield "limit, a gap, threads and a seed; what else it honours stands under *also*. An option that a solver"
-    yield "would ignore is refused.\n"
+    yield "runs, and lists plug-ins. *proves* says whether a solver can prove optimality. Every solver takes"
+    yield "a time limit, a gap, threads and a seed; what else it takes stands under *also*. An option that a"
+    yield "solver would ignore is refused.\n"
     own = [solver for solver in all_solvers() if type(solver).__module__.startswith("clusterplan.")]
     yield from table(
         ["solver", "kinds", "proves", "what it is", "also"],

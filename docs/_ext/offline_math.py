@@ -1,4 +1,4 @@
-"""Formulas as MathML, written when the site is built: no script, no font and no network is needed to read them.
+"""Formulas as MathML, written when the site is built: reading them takes no script and no network.
 
 Docutils brings the converter from LaTeX; a formula that it does not understand is a warning, and so breaks a
 build with ``-W``.
