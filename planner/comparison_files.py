@@ -28,7 +28,7 @@ def write(comparison: Comparison, folder: Path) -> list[Path]:
         If they cannot be written.
     """
     from .reports.comparison_page import comparison_page
-    from .reports.markdown import comparison_markdown
+    from .reports.comparison_markdown import comparison_markdown
 
     texts = {
         "html": comparison_page(comparison),

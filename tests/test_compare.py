@@ -1,0 +1,287 @@
+"""Comparisons: gaps against the best that all solvers know, aggregates, profiles, and the command."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import clusterplan
+from clusterplan.formulations.registry import formulate
+from clusterplan.instances.errors import OptionError
+from clusterplan.instances.generators.allocation import generate_allocation
+from clusterplan.instances.generators.consolidation import generate_consolidation
+from clusterplan.instances.generators.staging import generate_staging
+from clusterplan.planner.compare import compare
+from clusterplan.planner.comparison import Comparison, ComparisonRow, compared
+from clusterplan.planner.comparison_files import to_csv
+from clusterplan.planner.engines.record import Record
+from clusterplan.solvers.result import ObjectiveRecord, Result
+
+COMMAND = [sys.executable, "-m", "clusterplan"]
+
+
+def run(*words: str | Path) -> subprocess.CompletedProcess[str]:
+    """Run the command line."""
+    return subprocess.run([*COMMAND, *map(str, words)], capture_output=True, text=True, check=False)
+
+
+def objective(
+    value: float | None, bound: float | None, sense: Any = "min", name: str = "cost", proven: bool = False
+) -> ObjectiveRecord:
+    """Return what a solver knows of an objective."""
+    return ObjectiveRecord(name=name, sense=sense, unit="USD", value=value, bound=bound, proven=proven)
+
+
+def record(solver: str, *objectives: ObjectiveRecord, sha256: str = "a", **more: Any) -> Record:
+    """Return a record of a made-up result; one with values has a plan."""
+    plan = () if objectives and objectives[0].value is not None else None
+    source = more.pop("source", f"{sha256}.yaml")
+    proven = bool(objectives) and all(one.proven for one in objectives)
+    deciding = next((one for one in objectives if not one.proven), objectives[-1] if objectives else None)
+    result = Result(
+        instance=more.pop("instance", "x"),
+        kind="staging",
+        instance_sha256=sha256,
+        solver=solver,
+        status=more.pop("status", "optimal" if proven else "feasible" if plan is not None else "unknown"),
+        objective=deciding.value if deciding else None,
+        bound=deciding.bound if deciding else None,
+        objectives=objectives,
+        plan=plan,
+        **more,
+    )
+    return Record.of(source, solver, result, result.runtime_s)
+
+
+def rows(*records: Record) -> dict[str, ComparisonRow]:
+    """Return the rows by solver."""
+    made = compared(records, clusterplan.SolveOptions())
+    return {row.solver: row for row in made.rows}
+
+
+def test_gaps_are_measured_against_the_best_of_all() -> None:
+    """The best plan may be one solver's, the best bound another's."""
+    found = rows(
+        record("a", objective(10.0, 5.0)),
+        record("b", objective(12.5, 8.0)),
+        record("c", objective(None, 9.0)),
+    )
+    assert found["a"].gap_to_best_plan == 0
+    assert found["a"].gap_to_best_bound == pytest.approx(0.1)
+    assert found["b"].gap_to_best_plan == pytest.approx(0.2)
+    assert found["b"].gap_to_best_bound == pytest.approx(3.5 / 12.5)
+    assert found["c"].gap_to_best_plan is None
+    assert [row.best for row in found.values()] == [True, False, False]
+
+
+def test_maximised_objectives_are_measured_the_other_way_round() -> None:
+    """More is better, and the smallest bound is the tightest."""
+    found = rows(record("a", objective(8.0, 10.0, "max")), record("b", objective(5.0, 9.0, "max")))
+    assert found["a"].gap_to_best_bound == pytest.approx(1 / 8)
+    assert found["b"].gap_to_best_plan == pytest.approx(3 / 5)
+
+
+def test_later_objectives_decide_among_equals_only() -> None:
+    """A plan is judged at the first objective at which it misses, whatever it reaches on later ones."""
+    value = {"sense": "max", "name": "value"}
+    found = rows(
+        record(
+            "exact",
+            objective(10.0, 10.0, **value, proven=True),
+            objective(4.0, 4.0, name="servers", proven=True),
+        ),
+        record("same", objective(10.0, 12.0, **value), objective(5.0, None, name="servers")),
+        record("less", objective(8.0, 12.0, **value), objective(1.0, None, name="servers")),
+    )
+    assert found["exact"].best
+    assert found["same"].gap_to_best_plan == pytest.approx(1 / 5)
+    assert found["same"].gap_to_best_bound == pytest.approx(1 / 5)
+    assert found["less"].gap_to_best_plan == pytest.approx(2 / 8)
+    assert found["less"].gap_to_best_bound == pytest.approx(2 / 8)
+
+
+def test_a_bound_that_another_plan_refutes_is_an_error_and_does_not_count() -> None:
+    """The solver that claimed it is told, and nobody else is measured by it."""
+    found = rows(
+        record("liar", objective(10.0, 10.0, proven=True)),
+        record("honest", objective(9.0, 8.0)),
+        record("never", status="infeasible"),
+    )
+    assert found["liar"].status == "error"
+    assert "is wrong: another solver found 9" in (found["liar"].message or "")
+    assert found["honest"].gap_to_best_bound == pytest.approx(1 / 9)
+    assert found["never"].status == "error"
+    assert "says that no plan exists" in (found["never"].message or "")
+
+
+def test_instances_of_one_name_are_told_apart() -> None:
+    """By their files; what could not be solved at all is a fault."""
+    records = [record("a", objective(1.0, 1.0), sha256=sha, source=f"{sha}.yaml") for sha in ("one", "two")]
+    made = compared(
+        [*records, Record("bad.yaml", "a", None, "there is no such file", 3)], clusterplan.SolveOptions()
+    )
+    assert made.instances == ("x (one.yaml)", "x (two.yaml)")
+    assert made.faults == ("bad.yaml: a: there is no such file",)
+
+
+def test_aggregates_are_geometric_means_and_counts() -> None:
+    """Failures count with the time limit, or a crash would look fast."""
+    records = [
+        record("a", objective(10.0, 10.0, proven=True), sha256="1", runtime_s=1.0),
+        record("a", objective(20.0, 20.0, proven=True), sha256="2", runtime_s=4.0),
+        record("b", objective(20.0, 10.0), sha256="1", runtime_s=0.5),
+        record("b", status="error", sha256="2", runtime_s=0.01),
+    ]
+    made = compared(records, clusterplan.SolveOptions(time_limit_s=8))
+    a, b = made.summary()
+    assert (a.instances, a.optimal, a.plans, a.wins, a.failed) == (2, 2, 2, 2, 0)
+    assert a.mean_runtime_s == pytest.approx(2.0)
+    assert a.mean_gap_to_best_plan == pytest.approx(0.0, abs=1e-12)
+    assert (b.instances, b.optimal, b.plans, b.wins, b.failed) == (2, 0, 1, 0, 1)
+    assert b.mean_runtime_s == pytest.approx(2.0)
+    assert b.mean_gap_to_best_bound == pytest.approx(0.5)
+
+
+def test_performance_profiles_are_those_of_dolan_and_more() -> None:
+    """The share of instances within so many times the fastest; a plan that is not good enough is none."""
+    records = [
+        record("a", objective(10.0, None), sha256="1", runtime_s=1.0),
+        record("b", objective(10.0, None), sha256="1", runtime_s=3.0),
+        record("a", objective(10.0, None), sha256="2", runtime_s=8.0),
+        record("b", objective(10.0, None), sha256="2", runtime_s=2.0),
+        record("a", objective(10.0, None), sha256="3", runtime_s=5.0),
+        record("b", objective(10.5, None), sha256="3", runtime_s=1.0),
+        record("a", status="error", sha256="4"),
+        record("b", status="error", sha256="4"),
+    ]
+    made = compared(records, clusterplan.SolveOptions())
+    profile = made.profile()
+    a, b = profile.curves
+    assert profile.instances == 3
+    assert a.ratio == pytest.approx((1, 4))
+    assert a.share == pytest.approx((2 / 3, 1))
+    assert b.ratio == pytest.approx((1, 3))
+    assert b.share == pytest.approx((1 / 3, 2 / 3))
+    loose_a, _ = made.profile(within=0.1).curves
+    assert loose_a.share == pytest.approx((1 / 3, 2 / 3, 1))
+
+
+def test_exports_survive_hostile_names() -> None:
+    """Formulas are disarmed in CSV; JSON and back is without loss."""
+    made = compared(
+        [record("=1+1", objective(1.0, 1.0), instance="@sum", source="+x")], clusterplan.SolveOptions()
+    )
+    for cells in csv.reader(to_csv(made).splitlines()):
+        assert not any(cell.startswith(("=", "+", "@")) for cell in cells)
+    assert Comparison.model_validate_json(made.to_json()) == made
+    frame = made.to_frame()
+    assert list(frame.columns) == list(ComparisonRow.model_fields)
+    assert len(frame) == 1
+
+
+def test_solvers_agree_on_real_instances_of_all_kinds() -> None:
+    """Gaps of real solves are what the formulations say; solvers of other kinds are left out, with a word."""
+    instances = [
+        generate_allocation(5, seed=3),
+        generate_staging(4, 2, seed=3),
+        generate_consolidation(3, 4, seed=3),
+    ]
+    made = compare(instances, ["exact", "milp", "marginal-gain", "greedy"], clusterplan.SolveOptions(seed=1))
+    assert [row.solver for row in made.rows] == [
+        *("exact", "milp:highs", "marginal-gain"),
+        *("exact", "milp:highs", "greedy"),
+        *("exact", "milp:highs"),
+    ]
+    for row in made.rows:
+        if row.solver in ("exact", "milp:highs"):
+            assert row.best
+            assert row.gap_to_best_bound == pytest.approx(0, abs=1e-6)
+    assert sum("is not for" in fault for fault in made.faults) == 4
+    heuristic = clusterplan.solve(instances[0], "marginal-gain")
+    best = clusterplan.solve(instances[0])
+    (row,) = [row for row in made.rows if row.solver == "marginal-gain"]
+    expected = formulate(instances[0]).objectives[0].gap(heuristic.objective, best.objective)
+    assert row.gap_to_best_plan == pytest.approx(expected)
+
+
+def test_what_cannot_be_compared_is_refused() -> None:
+    """An unknown solver, and nothing to do."""
+    with pytest.raises(OptionError, match="did you mean 'greedy'"):
+        compare(["example:heterps-ctr"], ["gredy"])
+    with pytest.raises(OptionError, match="nothing to compare"):
+        compare(["example:heterps-ctr"], ["marginal-gain"])
+
+
+def test_the_command_writes_page_tables_and_journal(tmp_path: Path) -> None:
+    """All files of a comparison, and a second run that only continues."""
+    words = (
+        "compare",
+        "example:heterps-ctr",
+        "example:optimus-testbed",
+        "--solvers",
+        "exact,greedy,marginal-gain",
+    )
+    out = tmp_path / "out"
+    done = run(*words, "--output", out, "--format", "csv")
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.splitlines()) == 5
+    found = {path.name for path in out.iterdir()}
+    assert found == {"journal.jsonl", *(f"comparison.{ending}" for ending in ("html", "md", "csv", "json"))}
+    assert (out / "comparison.csv").read_text() == done.stdout
+    again = run(*words, "--output", out, "--resume", "--format", "json")
+    assert again.returncode == 0, again.stderr
+    assert "resuming: 4 of 4 are finished" in again.stderr
+    assert (
+        Comparison.model_validate_json(again.stdout).rows
+        == Comparison.model_validate_json((out / "comparison.json").read_text()).rows
+    )
+    table = run(*words)
+    assert "to best bound" in table.stdout
+    assert "mean seconds" in table.stdout
+    assert table.stdout.count("best") >= 4
+
+
+def test_an_unreadable_file_is_a_fault_and_the_rest_is_compared() -> None:
+    """With the exit code of a bad instance."""
+    done = run("compare", "none.yaml", "example:heterps-ctr", "--solvers", "exact,greedy", "--format", "json")
+    assert done.returncode == 3
+    found = json.loads(done.stdout)
+    assert found["faults"] == ["none.yaml: there is no such file"]
+    assert len(found["rows"]) == 2
+
+
+def test_an_interrupt_keeps_the_rows_that_are_finished(tmp_path: Path) -> None:
+    """Exit code 130, the files are written, and what is there is right."""
+    words = (
+        "--solvers",
+        "exact,brute-force,greedy,genetic",
+        "--time-limit",
+        "30",
+        "--output",
+        str(tmp_path / "out"),
+    )
+    command = [*COMMAND, "compare", "example:opt-350-three-gpus", "example:heterps-ctr", *words]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        assert process.stdout is not None
+        for line in process.stderr:
+            if line.startswith("[1/8]"):
+                break
+        process.send_signal(signal.SIGINT)
+        said = process.stderr.read()
+        shown = process.stdout.read()
+    assert process.returncode == 130
+    assert "interrupted" in said
+    assert "exact" in shown
+    found = json.loads((tmp_path / "out" / "comparison.json").read_text())
+    assert found["interrupted"]
+    assert 1 <= len(found["rows"]) < 8
+    assert not any(math.isnan(row["runtime_s"]) for row in found["rows"])
