@@ -31,6 +31,7 @@ myst_heading_anchors = 3
 html_math_renderer = "mathml"
 
 default_role = "literal"
+smartquotes = False  # two hyphens begin an option
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 autodoc_typehints_format = "short"

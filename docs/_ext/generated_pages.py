@@ -6,9 +6,11 @@ JSON Schemas, the solvers from the registry, and a page for each report in ``ben
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +31,11 @@ def plain(text: str) -> str:
         if index % 2:
             parts[index] = code(part.strip("`"))
         else:
-            parts[index] = re.sub(r"([\\*_|$<>\[\]{}])", r"\\\1", part)
+            options = re.split(r"(?<![\w-])(--[a-z][a-z-]*)", part)
+            for place, words in enumerate(options):
+                escaped = re.sub(r"([\\*_|$<>\[\]{}])", r"\\\1", words)
+                options[place] = code(words) if place % 2 else escaped
+            parts[index] = "".join(options)
     return "".join(parts)
 
 
@@ -133,11 +139,14 @@ class Documents:
         What `clusterplan schema` calls it.
     schema
         Its JSON Schema.
+    shared
+        What fields mean that several kinds have.
     """
 
-    def __init__(self, kind: str, schema: Mapping[str, Any]) -> None:
+    def __init__(self, kind: str, schema: Mapping[str, Any], shared: Mapping[str, str] | None = None) -> None:
         self.kind = kind
         self.schema = schema
+        self.shared = dict(shared or {})
         self.named: dict[str, Mapping[str, Any]] = {}
         self.waiting: list[str] = []
 
@@ -161,7 +170,7 @@ class Documents:
         if "enum" in schema:
             return " or ".join(code(str(value)) for value in schema["enum"])
         if schema.get("type") == "string" and "description" in schema:
-            return plain(schema["description"])
+            return "a [file](../reference/schema.md#tables)"
         return self._of_type(schema)
 
     def _of_type(self, schema: Mapping[str, Any]) -> str:
@@ -193,6 +202,8 @@ class Documents:
             name = self.waiting.pop(0)
             schema = self.named[name]
             text, meanings = _sections(schema.get("description", ""))
+            if self.shared and schema is self.schema:
+                meanings = self.shared | meanings
             yield f"(schema-{self.kind}-{name.lower()})="
             yield f"## {name}\n"
             yield plain(text) + "\n"
@@ -239,12 +250,14 @@ def _default(schema: Mapping[str, Any]) -> str:
 
 def documents() -> Iterator[tuple[str, Iterator[str]]]:
     """Return the name and lines of a page for each kind of document."""
+    from clusterplan.instances.base import Instance
     from clusterplan.instances.document import DOCUMENTS
     from clusterplan.solvers.frontier import Frontier
     from clusterplan.solvers.result import Result
 
     for kind, model in {**DOCUMENTS, "result": Result, "frontier": Frontier}.items():
-        yield kind, Documents(kind, model.model_json_schema()).page()
+        shared = _sections(inspect.cleandoc(Instance.__doc__ or ""))[1] if issubclass(model, Instance) else {}
+        yield kind, Documents(kind, model.model_json_schema(), shared).page()
 
 
 # Solvers
@@ -296,6 +309,75 @@ def _allowed(option: Any) -> str:
     ] + least
 
 
+# Python
+
+API = {
+    "Solving and checking": (
+        *("solve", "verify", "SolveOptions", "Result", "Verification", "Diagnosis"),
+        *("clusterplan.solvers.result.ObjectiveRecord", "clusterplan.solvers.result.SolveError"),
+    ),
+    "Frontiers": ("pareto", "Frontier", "AllocationFrontier"),
+    "Batches and comparisons": ("solve_many", "compare", "BatchOptions", "Comparison"),
+    "Instances": (
+        *("load", "parse_instance", "save", "load_catalogue", "Instance", "AllocationInstance"),
+        *("StagingInstance", "ConsolidationInstance", "HardwareCatalogue"),
+    ),
+    "Fits": ("fit_speed", "fit_loss", "SpeedFit", "LossFit"),
+    "Errors": (
+        *("ClusterplanError", "InstanceError", "clusterplan.instances.errors.Fault", "OptionError"),
+        *("UnavailableError", "TooLargeError"),
+    ),
+}
+"""The order of the public names; those that are not listed come after these."""
+FOR_SOLVERS = {
+    "clusterplan.solvers.base": ("Solver", "Outcome", "MethodOption", "Clock"),
+    "clusterplan.formulations.base": ("Formulation", "Objective", "Violation"),
+}
+
+
+def python() -> Iterator[str]:
+    """Return the reference of the public names, and of what a solver is made of."""
+    import clusterplan
+
+    yield "# Python\n"
+    yield "All names on this page are imported from `clusterplan`, unless they are written with their module."
+    yield "Importing it loads no solver: each name is imported when it is first used.\n"
+    public = set(clusterplan.__all__)
+    listed = {name for names in API.values() for name in names}
+    groups = {title: [n for n in names if "." in n or n in public] for title, names in API.items()}
+    groups["More"] = sorted(public - listed)
+    for title, names in groups.items():
+        if names:
+            yield f"## {title}\n\n```{{eval-rst}}"
+            for name in names:
+                yield from _documented(name if "." in name else f"clusterplan.{name}")
+            yield "```\n"
+    yield "The fields of instances and results are listed with their types and defaults under"
+    yield "[documents](../reference/schema.md).\n"
+    yield "## For those who write solvers\n"
+    yield "How to use them: [](../guides/add-a-solver.md).\n\n```{eval-rst}"
+    for module, names in FOR_SOLVERS.items():
+        for name in names:
+            yield from _documented(f"{module}.{name}")
+    yield "```\n"
+
+
+def _documented(path: str) -> Iterator[str]:
+    """Return the directive for a name and what it stands for."""
+    module, _, name = path.rpartition(".")
+    thing = getattr(import_module(module), name)
+    if not isinstance(thing, type):
+        yield f".. autofunction:: {path}"
+    elif issubclass(thing, Exception):
+        yield f".. autoexception:: {path}"
+        if thing.__base__ is not Exception:
+            yield "   :show-inheritance:"
+    else:
+        yield f".. autoclass:: {path}"
+        yield "   :members:"
+    yield ""
+
+
 # Measured results
 
 
@@ -321,6 +403,7 @@ def generate(app: Sphinx | None = None) -> None:
     written: set[Path] = set()
     _write("cli", command_line(), written)
     _write("solvers", solvers(), written)
+    _write("api", python(), written)
     for kind, lines in documents():
         _write(f"schema-{kind}", lines, written)
     for name, lines in measured():
