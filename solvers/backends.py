@@ -19,6 +19,7 @@ from typing import Any
 from ..instances.errors import ClusterplanError, OptionError
 from .base import Feature
 from .result import Limit
+from .threads import run_highs
 
 LOG_ROUNDING = 0.0005
 """CBC's log shows bounds with three decimals."""
@@ -124,9 +125,7 @@ class Highs(Backend):
             solution = highspy.HighsSolution()
             solution.col_value = [float(request.start.get(v, 0.0)) for v in variables]
             model.setSolution(solution)
-        # HiGHS then runs in a thread of its own, so that Ctrl-C ends it and keeps its plan.
-        model.HandleKeyboardInterrupt = True
-        model.solve()
+        run_highs(model)
         status, info = model.getModelStatus(), model.getInfo()
         found = info.primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible
         kinds = highspy.HighsModelStatus

@@ -10,7 +10,6 @@ with load balance, and none for four.
 
 from __future__ import annotations
 
-import warnings
 from importlib import import_module, util
 from typing import Any
 
@@ -21,6 +20,7 @@ from ..formulations.staging import StagingFormulation
 from .base import Clock, MethodOption, Outcome, Solver
 from .options import SolveOptions
 from .placement import PROVISIONING, Loss, Search, random_types
+from .threads import no_warnings
 
 STARTUP = 100
 """How many random runs of random types are judged first, beside each type alone."""
@@ -49,8 +49,7 @@ class Bayesian(Solver):
         search = Search(
             formulation, self.setting(options, "provisioning"), clock, self.setting(options, "evaluations")
         )
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # Optuna calls some of its samplers' options experimental
+        with no_warnings():  # Optuna calls some of its samplers' options experimental
             _study(search, options.seed or 0)
         return search.outcome(f"bayesian: {search.judged:,} choices of types")
 

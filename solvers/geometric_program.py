@@ -19,7 +19,6 @@ one scalar expression of each term: 100 jobs then compile twenty times as long, 
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -34,6 +33,7 @@ from ..instances.job import Job
 from ..instances.speed import SpeedTable
 from .base import Clock
 from .options import SolveOptions
+from .threads import no_warnings
 
 ACCURACY = 1e-7
 """Prices need no more: the bound that they prove holds whatever they are."""
@@ -172,8 +172,7 @@ def _run(cp: Any, problem: Any, options: SolveOptions, clock: Clock) -> str:
     settings |= {"accept_unknown": True, "max_threads": options.threads or 0}
     if clock.remaining_s is not None:
         settings["time_limit"] = SHARE * clock.remaining_s
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # an inaccurate solution is as good a source of prices as any
+    with no_warnings():  # an inaccurate solution is as good a source of prices as any
         try:
             problem.solve(solver=cp.CLARABEL, **settings)
         except cp.error.SolverError:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
-import sys
 from typing import Any
 
 import numpy as np
@@ -14,6 +12,7 @@ from .backends import BackendError
 from .base import Clock
 from .options import SolveOptions
 from .result import Limit
+from .threads import run_highs
 
 FIXED: dict[str, Any] = {
     "mip_feasibility_tolerance": 1e-9,
@@ -68,9 +67,7 @@ def branch_and_bound(
         solution = highspy.HighsSolution()
         solution.col_value = start
         highs.setSolution(solution)
-    highs.HandleKeyboardInterrupt = True
-    with contextlib.redirect_stdout(sys.stderr):  # it says there what it does when it is interrupted
-        highs.solve()
+    run_highs(highs)
     kinds, status, info = highspy.HighsModelStatus, highs.getModelStatus(), highs.getInfo()
     found = info.primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible
     if status in (kinds.kInfeasible, kinds.kUnboundedOrInfeasible) and not found:

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from ..instances.staging import StagingInstance
 from .placement import Types
+from .threads import GLOBAL_STATE
 
 torch: Any = import_module("torch")
 
@@ -35,9 +36,9 @@ LONGEST_STEP = 1.0
 
 @contextmanager
 def one_torch(seed: int, threads: int | None) -> Iterator[None]:
-    """Seed PyTorch and set its threads; both are as before at the end."""
+    """Seed PyTorch and set its threads; both are as before at the end, and no other thread's."""
     before = torch.get_num_threads()
-    with torch.random.fork_rng(devices=[]):
+    with GLOBAL_STATE, torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         try:
             torch.set_num_threads(threads or 1)  # on so small a network more threads only wait
