@@ -1,0 +1,57 @@
+"""The command `report`: a page for people of what was solved before."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ..instances.errors import OptionError
+from .cli_common import say
+
+if TYPE_CHECKING:
+    from ..instances.base import Instance
+
+
+def report(
+    instance_file: Annotated[
+        str,
+        typer.Argument(metavar="INSTANCE", help="The instance that was solved, or example:NAME."),
+    ],
+    result_file: Annotated[
+        Path,
+        typer.Argument(metavar="RESULT", help="A stored result or frontier, or the journal of a batch."),
+    ],
+    output: Annotated[Path, typer.Option(help="HTML file to write.")],
+) -> None:
+    """Write a stored result or frontier as one HTML page that opens without a network.
+
+    Of a file with several results it takes the last one of the instance.
+    """
+    from ..instances.document import load
+    from .reports.page import write_page
+
+    write_page(output, page_of(load(instance_file), result_file))
+    say(f"written: {output}")
+
+
+def page_of(instance: Instance, path: Path) -> str:
+    """Return the page of the last result or frontier of an instance in a file.
+
+    Raises
+    ------
+    OptionError
+        If the file has none of this instance.
+    """
+    from .reports.frontier_page import frontier_page
+    from .reports.plan_page import plan_page
+    from .verification import is_frontier, of_instance, parse_frontier, parse_result, read_results
+
+    own = [data for data in read_results(path) if data["instance_sha256"] == instance.sha256()]
+    if not own:
+        raise OptionError(f"{path}: has no result of {instance.name}, or the instance was changed since")
+    last = of_instance(instance, own)[-1]
+    if is_frontier(last):
+        return frontier_page(instance, parse_frontier(last, str(path)))
+    return plan_page(instance, parse_result(last, str(path)))

@@ -1,0 +1,107 @@
+"""Batches on Dask: a real cluster of this machine's processes, in which a worker is killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import clusterplan
+from clusterplan.instances.errors import OptionError
+from clusterplan.instances.generators.allocation import generate_allocation
+from clusterplan.planner.batch import BatchOptions, solve_many
+from clusterplan.planner.compare import compare
+
+distributed = pytest.importorskip("distributed", reason="the extra dask is not installed")
+
+pytestmark = [
+    # Of Dask's own threads and sockets, which it leaves to the garbage collector.
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    """Return a cluster of two workers, each a process with a nanny."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, memory_limit=0
+        ) as made:
+            yield made
+
+
+def some(count: int) -> list[clusterplan.Instance]:
+    """Return small instances."""
+    return [
+        generate_allocation(12, seed=seed).model_copy(update={"name": f"small-{seed}"})
+        for seed in range(count)
+    ]
+
+
+def test_a_batch_survives_the_death_of_a_worker(cluster: Any, tmp_path: Path) -> None:
+    """A worker is killed in the middle: every instance has its result, once, as on this machine."""
+    instances = some(24)
+    batch = BatchOptions(scheduler=cluster.scheduler_address, output=tmp_path)
+    options = clusterplan.SolveOptions(seed=1)
+    records = []
+    for record in solve_many(instances, options=options, batch=batch):
+        records.append(record)
+        if len(records) == 5:
+            victim = next(iter(cluster.workers.values())).process.pid
+            os.kill(victim, signal.SIGKILL)
+    assert sorted(record.source for record in records) == sorted(instance.name for instance in instances)
+    for instance in instances:
+        (result,) = [record.result for record in records if record.source == instance.name]
+        assert result is not None
+        assert result.objective == clusterplan.solve(instance, options=options).objective
+        assert clusterplan.verify(instance, result).ok
+    again = list(solve_many(instances, options=options, batch=BatchOptions(output=tmp_path, resume=True)))
+    assert len(again) == 24
+    assert len((tmp_path / "journal.jsonl").read_text().splitlines()) == 25
+
+
+def test_a_comparison_runs_on_the_cluster(cluster: Any) -> None:
+    """With the same rows as here; hard limits hold on the workers too."""
+    batch = BatchOptions(scheduler=cluster.scheduler_address, kill_after_s=3)
+    options = clusterplan.SolveOptions(time_limit_s=60, seed=1)
+    found = compare(
+        ["example:optimus-testbed", "none.yaml"], ["exact", "brute-force", "marginal-gain"], options, batch
+    )
+    rows = {row.solver: row for row in found.rows}
+    assert rows["exact"].status == "optimal"
+    assert rows["marginal-gain"].gap_to_best_plan == pytest.approx(0.0939, abs=1e-3)
+    assert rows["brute-force"].limit == "time"
+    assert "killed after 3 s" in (rows["brute-force"].message or "")
+    assert found.faults == ("none.yaml: there is no such file",)
+
+
+def test_the_command_runs_on_the_cluster(cluster: Any) -> None:
+    """`--engine dask --scheduler ADDRESS`."""
+    words = ("--engine", "dask", "--scheduler", cluster.scheduler_address, "--format", "csv")
+    command = [
+        sys.executable,
+        "-m",
+        "clusterplan",
+        "solve",
+        "example:heterps-ctr",
+        "example:tiresias-testbed",
+    ]
+    done = subprocess.run([*command, *words], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.splitlines()) == 3
+
+
+def test_a_scheduler_that_does_not_answer_is_a_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With its address."""
+    monkeypatch.setattr("clusterplan.planner.engines.dask_cluster.CONNECT_S", 1)
+    with pytest.raises(OptionError, match=r"tcp://127\.0\.0\.1:9"):
+        list(solve_many(["example:heterps-ctr"], batch=BatchOptions(scheduler="tcp://127.0.0.1:9")))
