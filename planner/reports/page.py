@@ -1,0 +1,111 @@
+"""The page that every report is made from: one file that needs nothing else, and no network.
+
+Names in instances are untrusted. The templates escape all text; data for scripts is JSON in which no
+character can end the script; and a content policy lets only the scripts run that the page was made with.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ...instances.errors import OptionError
+
+if TYPE_CHECKING:
+    import jinja2
+
+HERE = Path(__file__).parent
+IN_SCRIPTS = str.maketrans({c: f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"})
+
+
+def render(template: str, *, scripts: Sequence[str], data: Mapping[str, Any], **context: Any) -> str:
+    """Return a page.
+
+    Parameters
+    ----------
+    template
+        Name of a packaged template that extends `base.html.j2`.
+    scripts
+        Packaged scripts that follow Plotly and `page.js`.
+    data
+        What the scripts read: `figures` by the id of their element, and whatever else a script wants.
+    context
+        What the template shows.
+    """
+    from markupsafe import Markup
+
+    texts = [_plotly()] if data.get("figures") else []
+    texts += [_packaged(name) for name in ("page.js", *scripts)]
+    return (
+        _environment()
+        .get_template(template)
+        .render(
+            policy=_policy(texts),
+            style=Markup(_packaged("page.css")),
+            scripts=[Markup(text) for text in texts],
+            data=Markup(to_json(data)),
+            **context,
+        )
+    )
+
+
+def to_json(data: Any) -> str:
+    """Return JSON that can stand inside a script element."""
+    return json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":")).translate(IN_SCRIPTS)
+
+
+def write_page(path: Path, html: str) -> None:
+    """Write a page.
+
+    Raises
+    ------
+    OptionError
+        If it cannot be written.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(html, encoding="utf-8", newline="\n")
+    except OSError as error:
+        where = error.filename or path
+        raise OptionError(f"{where}: cannot be written: {error.strerror or error}") from None
+
+
+def _policy(scripts: Sequence[str]) -> str:
+    """Return a content policy that forbids the network, and every script but these."""
+    digests = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in scripts]
+    allowed = " ".join(f"'sha256-{digest}'" for digest in digests)
+    return (
+        f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data: blob:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+@cache
+def _packaged(name: str) -> str:
+    return (HERE / name).read_text(encoding="utf-8")
+
+
+@cache
+def _plotly() -> str:
+    from plotly.offline import get_plotlyjs
+
+    # Browsers read CR LF as LF, and the content policy counts what they read.
+    return str(get_plotlyjs()).replace("\r\n", "\n").replace("\r", "\n")
+
+
+@cache
+def _environment() -> jinja2.Environment:
+    import jinja2
+
+    return jinja2.Environment(
+        loader=jinja2.FileSystemLoader(HERE),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )

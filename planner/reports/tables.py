@@ -1,0 +1,91 @@
+"""Tables of a report: columns, and cells that carry what they are sorted by."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from ..output import percent
+from .words import duration, short
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column; one of numbers is aligned to the right and sorted by value.
+
+    Attributes
+    ----------
+    note
+        What the title means, in a few words.
+    wide
+        Whether it holds sentences.
+    """
+
+    title: str
+    numeric: bool = False
+    note: str | None = None
+    wide: bool = False
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What a cell shows.
+
+    Attributes
+    ----------
+    value
+        What it is sorted by in a column of numbers; None is unknown, and comes last.
+    mark
+        Class of the cell's style, such as `good` or `bad`.
+    swatch
+        Number of the colour that stands before the text.
+    share
+        Length of a bar behind the text, at most 1.
+    """
+
+    text: str
+    value: float | None = None
+    mark: str = ""
+    swatch: int | None = None
+    share: float | None = None
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table with a caption; the first column names the row.
+
+    Attributes
+    ----------
+    id
+        Unique on the page.
+    filter
+        What may be typed to see only some rows; None where there is nothing to filter.
+    """
+
+    id: str
+    caption: str
+    columns: Sequence[Column]
+    rows: Sequence[Sequence[Cell]]
+    sortable: bool = True
+    filter: str | None = None
+    footnotes: Sequence[str] = field(default=())
+
+
+def number(value: float | None, digits: int = 6) -> Cell:
+    """Return the cell of a number."""
+    return Cell(short(value, digits), value)
+
+
+def share(value: float | None) -> Cell:
+    """Return the cell of a gap, in per cent."""
+    return Cell(percent(value), value)
+
+
+def seconds(value: float | None) -> Cell:
+    """Return the cell of a duration."""
+    return Cell(duration(value), value)
+
+
+def text(value: str | None, mark: str = "") -> Cell:
+    """Return the cell of a text; none is a dash."""
+    return Cell(value or "–", mark=mark)
