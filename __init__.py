@@ -38,11 +38,13 @@ if TYPE_CHECKING:
     from .planner.api import solve
     from .planner.pareto import pareto
     from .planner.verification import Verification, verify
+    from .solvers.allocation_frontier import AllocationFrontier
     from .solvers.frontier import Frontier
     from .solvers.options import SolveOptions
     from .solvers.result import Result
 
 _HOMES = {
+    "AllocationFrontier": "solvers.allocation_frontier",
     "AllocationInstance": "instances.allocation",
     "ClusterplanError": "instances.errors",
     "ConsolidationInstance": "instances.consolidation",
@@ -72,6 +74,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "AllocationFrontier",
     "AllocationInstance",
     "ClusterplanError",
     "ConsolidationInstance",

@@ -153,14 +153,17 @@ def schema(kind: Annotated[Kind, typer.Argument(help="Which document.")]) -> Non
     """Print the JSON Schema of a document."""
     import json
 
-    from pydantic import BaseModel
+    from pydantic import BaseModel, TypeAdapter
 
     from ..instances.document import DOCUMENTS
+    from ..solvers.allocation_frontier import AllocationFrontier
     from ..solvers.frontier import Frontier
     from ..solvers.result import Result
 
-    models: dict[str, type[BaseModel]] = {**DOCUMENTS, "result": Result, "frontier": Frontier}
-    typer.echo(json.dumps(models[kind.value].model_json_schema(), indent=2))
+    frontier: TypeAdapter[Frontier | AllocationFrontier] = TypeAdapter(Frontier | AllocationFrontier)
+    models: dict[str, type[BaseModel]] = {**DOCUMENTS, "result": Result}
+    text = frontier.json_schema() if kind is Kind.frontier else models[kind.value].model_json_schema()
+    typer.echo(json.dumps(text, indent=2))
 
 
 @app.command()

@@ -1,18 +1,22 @@
-"""The command `pareto`: the whole trade-off of cost against throughput."""
+"""The command `pareto`: the whole trade-off of cost against throughput, or against completion time."""
 
 from __future__ import annotations
 
+import math
 import sys
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..instances.errors import OptionError
+
 if TYPE_CHECKING:
     from ..instances.base import Instance
-    from ..solvers.frontier import Frontier
     from ..solvers.options import SolveOptions
+    from .pareto import AnyFrontier
 
 
 class FrontierFormat(StrEnum):
@@ -23,17 +27,42 @@ class FrontierFormat(StrEnum):
     csv = "csv"
 
 
+class ClusterMix(StrEnum):
+    """Which clusters an allocation's frontier looks at."""
+
+    fixed = "fixed"
+    any = "any"
+
+
 def pareto(
-    file: Annotated[str, typer.Argument(help="A staging instance, or example:NAME.", show_default=False)],
+    file: Annotated[
+        str, typer.Argument(help="A staging or allocation instance, or example:NAME.", show_default=False)
+    ],
     output: Annotated[
         Path | None, typer.Option(help="Folder to write frontier.csv and frontier.json into.")
     ] = None,
     error: Annotated[
         float | None,
-        typer.Option(help="Relative error in cost; 0 for every breakpoint. [default: 1e-4]"),
+        typer.Option(
+            help="Relative error, of staging in cost, of allocation in mean completion time; 0 for every "
+            "breakpoint. [default: 1e-4, of allocation 0.01]"
+        ),
     ] = None,
     most_usd: Annotated[
-        float | None, typer.Option("--most-usd", help="Leave out plans that cost more.")
+        float | None,
+        typer.Option("--most-usd", help="Leave out what costs more; of allocation USD per hour."),
+    ] = None,
+    mix: Annotated[
+        ClusterMix | None,
+        typer.Option(
+            help="Allocation: scale the cluster, or take any amounts of what has a price. [default: fixed]"
+        ),
+    ] = None,
+    price: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=USD", help="Allocation: price of a resource per unit and hour; may be repeated."
+        ),
     ] = None,
     time_limit: Annotated[float | None, typer.Option(help="Seconds, 0 for no limit. [default: 60]")] = None,
     threads: Annotated[int | None, typer.Option(help="Most threads to use.")] = None,
@@ -41,16 +70,21 @@ def pareto(
     format: Annotated[FrontierFormat, typer.Option(help="How to print.")] = FrontierFormat.table,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, only errors.")] = False,
 ) -> None:
-    """Find every plan that no other beats in both cost and throughput, and prove that none is missing."""
+    """Find what no other plan beats in two aims at once, and prove that none is missing.
+
+    Staging: cost against throughput. Allocation: mean completion time against the hourly cost of the cluster.
+    """
     from ..instances.document import load
     from .cli_options import merged_options
     from .exit_codes import code_of_frontier
     from .output import console
-    from .pareto import DEFAULT_ERROR, shown, to_csv, write
+    from .pareto import shown, to_csv, write
 
     given = {"time_limit_s": time_limit, "threads": threads, "seed": seed}
     _, options = merged_options(None, given, [])
-    frontier = _find(load(file), options, DEFAULT_ERROR if error is None else error, most_usd, quiet)
+    wanted: dict[str, Any] = {"error": error, "most_usd": most_usd, "prices": read_prices(price or ())}
+    wanted["mix"] = None if mix is None else mix.value
+    frontier = _find(load(file), options, wanted, quiet)
     if output is not None:
         for path in write(frontier, output):
             typer.echo(f"written: {path}", err=True)
@@ -67,14 +101,29 @@ def pareto(
     raise typer.Exit(code_of_frontier(frontier))
 
 
-def _find(
-    instance: Instance, options: SolveOptions, error: float, most_usd: float | None, quiet: bool
-) -> Frontier:
+def read_prices(given: Sequence[str]) -> dict[str, float]:
+    """Read NAME=USD; a name may hold an equals sign, a number cannot."""
+    prices: dict[str, float] = {}
+    for text in given:
+        name, sign, number = text.rpartition("=")
+        try:
+            price = float(number)
+        except ValueError:
+            price = math.nan
+        if not sign or not name or not price >= 0:
+            raise OptionError(f"--price {text!r}: write NAME=USD, such as gpu=2.5, with USD at least 0")
+        if name in prices:
+            raise OptionError(f"--price {name} is given twice; give each resource one price")
+        prices[name] = price
+    return prices
+
+
+def _find(instance: Instance, options: SolveOptions, wanted: dict[str, Any], quiet: bool) -> AnyFrontier:
     from .output import console
     from .pareto import pareto as find
 
     if quiet or not sys.stderr.isatty():
-        return find(instance, options, error=error, most_usd=most_usd)
+        return find(instance, options, **wanted)
     limit = f", at most {options.time_limit_s:g} s" if options.time_limit_s else ""
     with console(stderr=True).status(f"{instance.name}: frontier{limit} …"):
-        return find(instance, options, error=error, most_usd=most_usd)
+        return find(instance, options, **wanted)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from ..instances.errors import ClusterplanError, InstanceError, OptionError, UnavailableError
 
 if TYPE_CHECKING:
+    from ..solvers.allocation_frontier import AllocationFrontier
     from ..solvers.frontier import Frontier
     from ..solvers.result import Result
 
@@ -39,7 +40,7 @@ def code_of_error(error: ClusterplanError) -> int:
     return USAGE if isinstance(error, OptionError | UnavailableError) else FAILED
 
 
-def code_of_frontier(frontier: Frontier) -> int:
+def code_of_frontier(frontier: Frontier | AllocationFrontier) -> int:
     """Return the exit code that goes with a frontier."""
     if frontier.status == "infeasible":
         return INFEASIBLE

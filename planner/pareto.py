@@ -1,62 +1,116 @@
-"""The frontier of cost against throughput: found, checked, shown and written."""
+"""The frontier of an instance: of cost against throughput, or of completion time against hourly cost."""
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
-from ..formulations.base import agree
-from ..formulations.staging import StagingFormulation
-from ..formulations.staging_frontier import Corner, certified_error
+from ..formulations.allocation_clusters import Mix
+from ..formulations.allocation_mixes import ladder_of
+from ..instances.allocation import AllocationInstance
 from ..instances.base import Instance
 from ..instances.errors import OptionError
+from ..instances.fields import LARGEST, unknown_names
 from ..instances.staging import StagingInstance
-from ..solvers.frontier import Frontier, FrontierPoint, describe, find_frontier
+from ..solvers.allocation_clusters import find_allocation_frontier
+from ..solvers.allocation_frontier import AllocationFrontier
+from ..solvers.base import Clock
+from ..solvers.frontier import Frontier, find_frontier
 from ..solvers.options import SolveOptions
-from .output import csv_line, figure, percent, safe_cell, table
+from .allocation_pareto import shown_allocation, verify_allocation
+from .output import csv_line, safe_cell
+from .staging_pareto import shown_staging, verify_staging
 from .verification import Verification
 
 if TYPE_CHECKING:
     from rich.table import Table
 
 DEFAULT_ERROR = 1e-4
-MOST_ROWS = 40
+DEFAULT_ALLOCATION_ERROR = 1e-2
+"""Each point is a plan for all jobs, and a curve that falls to a tenth takes 230 points for 1 %."""
 SUPPORTED = frozenset({"time_limit_s", "gap", "threads", "seed"})
+
+AnyFrontier = Frontier | AllocationFrontier
+
+
+@overload
+def pareto(
+    instance: StagingInstance,
+    options: SolveOptions | None = ...,
+    *,
+    error: float | None = ...,
+    most_usd: float | None = ...,
+) -> Frontier: ...
+
+
+@overload
+def pareto(
+    instance: AllocationInstance,
+    options: SolveOptions | None = ...,
+    *,
+    error: float | None = ...,
+    most_usd: float | None = ...,
+    mix: Mix | None = ...,
+    prices: Mapping[str, float] | None = ...,
+) -> AllocationFrontier: ...
+
+
+@overload
+def pareto(
+    instance: Instance,
+    options: SolveOptions | None = ...,
+    *,
+    error: float | None = ...,
+    most_usd: float | None = ...,
+    mix: Mix | None = ...,
+    prices: Mapping[str, float] | None = ...,
+) -> AnyFrontier: ...
 
 
 def pareto(
     instance: Instance,
     options: SolveOptions | None = None,
     *,
-    error: float = DEFAULT_ERROR,
+    error: float | None = None,
     most_usd: float | None = None,
-) -> Frontier:
-    """Return every plan of a staging instance that no other beats in both cost and throughput.
+    mix: Mix | None = None,
+    prices: Mapping[str, float] | None = None,
+) -> AnyFrontier:
+    """Return every plan that no other beats in two aims at once, and prove that none is missing.
 
-    The instance's floor, limits, memory and budgets hold for every point; its objective plays no part.
+    Staging: cost against throughput. The instance's floor, limits, memory and budgets hold for every point;
+    its objective plays no part. Allocation: mean completion time of the jobs against the hourly cost of the
+    cluster; the instance's objective and budget play no part.
 
     Parameters
     ----------
     options
         Time limit, threads and seed.
     error
-        ε: for every feasible plan there is a point at least as fast that costs at most 1/(1 − ε) times as
-        much. 0 asks for every breakpoint.
+        ε. Staging (1e-4 unless given): for every feasible plan there is a point at least as fast that costs
+        at most 1/(1 − ε) times as much. Allocation (0.01): for every cluster there is a point that costs no
+        more, and no plan for the cluster has a mean completion time below 1 − ε times the point's. 0 asks
+        for every breakpoint.
     most_usd
-        Look for no dearer plans. By default the instance's cost limit; where units are unlimited and there
-        is no budget, ten times the cost of the cheapest plan.
+        Look for nothing dearer, in USD, or for allocation in USD per hour. By default staging stops at the
+        instance's cost limit; where units are unlimited and there is no budget, at ten times the cost of the
+        cheapest plan. Allocation stops where every job is as fast as it can be.
+    mix
+        Allocation: `fixed` (the default) scales the instance's cluster, `any` takes any amounts of the
+        resources that have a price.
+    prices
+        Allocation: USD per hour of one unit, by resource; they go before those of the instance.
 
     Raises
     ------
     OptionError
-        If the instance is not of staging, or an option has no meaning here.
+        If the instance has no such trade-off, or an option has no meaning here.
+    TooLargeError
+        If an allocation has too many configurations where nothing limits the cluster.
     """
-    if not isinstance(instance, StagingInstance):
-        raise OptionError("a frontier of cost against throughput is for staging instances")
-    if not 0 <= error < 1:
+    if error is not None and not 0 <= error < 1:
         raise OptionError(f"error is {error:g}; it must be at least 0 and below 1")
     if most_usd is not None and not 0 < most_usd < math.inf:
         raise OptionError(f"most_usd is {most_usd:g}; it must be above 0")
@@ -65,75 +119,73 @@ def pareto(
     for name in unused:
         if getattr(options, name):
             raise OptionError(f"a frontier does not support {name}; leave it out")
-    return find_frontier(instance, options, error, most_usd)
-
-
-def verify_frontier(instance: Instance, frontier: Frontier) -> Verification:
-    """Check a frontier against its instance: every plan, every figure, and the error that it proves."""
-    name = instance.name
+    if isinstance(instance, AllocationInstance):
+        wanted = DEFAULT_ALLOCATION_ERROR if error is None else error
+        return _of_allocation(instance, options, wanted, most_usd, mix or "fixed", prices or {})
     if not isinstance(instance, StagingInstance):
-        fault = f"the frontier is of a staging instance; {name} is of kind {instance.kind}"
-        return Verification(instance=name, ok=False, faults=(fault,))
-    faults = list(_faults(instance, frontier))
-    confirmed, claimed = [], []
-    if not faults:
-        confirmed.append(f"every constraint holds for each of {len(frontier.points)} plans")
-        if frontier.certified_error is not None:
-            most = "" if frontier.most_usd is None else f" of at most {frontier.most_usd:g} USD"
-            confirmed.append(f"no plan{most} beats the points by more than {frontier.certified_error:g}")
-    if frontier.status == "complete" and frontier.certified_error != frontier.error:
-        claimed.append(f"that no plan beats the points by more than {frontier.error:g}")
-    if frontier.status == "infeasible":
-        claimed.append("that there is no plan")
-    return Verification(
-        instance=name, ok=not faults, faults=tuple(faults), confirmed=tuple(confirmed), claimed=tuple(claimed)
-    )
+        raise OptionError(f"a frontier is for staging and allocation instances, not for {instance.kind}")
+    if mix is not None or prices:
+        raise OptionError(f"{'a mix' if mix else 'a price'} is for allocation instances; leave it out")
+    return find_frontier(instance, options, DEFAULT_ERROR if error is None else error, most_usd)
 
 
-def _faults(instance: StagingInstance, frontier: Frontier) -> Iterator[str]:
-    if frontier.instance_sha256 != instance.sha256():
-        yield "instance_sha256 does not agree: the frontier is of another instance, or it was changed since"
-    formulation, broken = StagingFormulation(instance), False
-    for index, point in enumerate(frontier.points):
-        for violation in formulation.violations(point.plan):
-            broken = True
-            yield f"points[{index}]: broken constraint: {violation}"
-    if broken:
-        return
-    for index, point in enumerate(frontier.points):
-        derived = describe(formulation, point.plan)
-        for field in sorted(set(FrontierPoint.model_fields) - {"plan"}):
-            old, new = getattr(point, field), getattr(derived, field)
-            if not agree(old, new):
-                yield f"points[{index}].{field} is stored as {old:.10g}; recomputed it is {new:.10g}"
-    corners = [Corner(point.stage_time_s, point.cost_usd) for point in frontier.points]
-    for index, (a, b) in enumerate(itertools.pairwise(corners)):
-        if not (a.time_s < b.time_s and a.cost_usd > b.cost_usd):
-            yield f"points[{index + 1}] is not slower and cheaper than the one before"
-    proven = None
-    if corners:
-        proven = certified_error(
-            formulation, corners, frontier.error, frontier.most_usd, frontier.certificate
+def _of_allocation(
+    instance: AllocationInstance,
+    options: SolveOptions,
+    error: float,
+    most_usd: float | None,
+    mix: Mix,
+    given: Mapping[str, float],
+) -> AllocationFrontier:
+    clock = Clock(options.time_limit_s)
+    if mix not in ("fixed", "any"):
+        raise OptionError(f"mix is {mix!r}; allowed: fixed, any")
+    for _, what in unknown_names(given, instance.resources, "prices", "resource", "resources"):
+        raise OptionError(f"price: {what}")
+    for name, price in given.items():
+        if not 0 <= price <= LARGEST:
+            raise OptionError(f"the price of {name} is {price:g}; it must be at least 0 and at most 1e15")
+    prices = {**instance.prices_usd_per_hour, **given}
+    if not any(prices.values()):
+        raise OptionError(
+            f"{instance.name}: no resource has a price, so clusters do not differ in cost; give "
+            "prices_usd_per_hour in the instance, or prices here, on the command line --price NAME=USD "
+            f"(resources: {', '.join(instance.resources)})"
         )
-    stored = frontier.certified_error
-    if stored is not None and (proven is None or proven > stored * (1 + 1e-9)):
-        yield f"certified_error is stored as {stored}; what the certificate proves is {proven}"
+    if not any(instance.table().weight):
+        raise OptionError(f"{instance.name}: every job has weight 0, so there is no mean completion time")
+    assumed = [
+        f"{name} costs {price:g} USD/h, as given; not from the instance" for name, price in given.items()
+    ]
+    ladder = ladder_of(instance, mix, prices, most_usd)
+    return find_allocation_frontier(instance, ladder, options, error, clock, tuple(assumed))
 
 
-def frontier_rows(frontier: Frontier) -> tuple[list[str], list[list[Any]]]:
+def verify_frontier(instance: Instance, frontier: AnyFrontier) -> Verification:
+    """Check a frontier against its instance: every plan, every figure, and the error that it proves."""
+    if isinstance(instance, StagingInstance) and isinstance(frontier, Frontier):
+        return verify_staging(instance, frontier)
+    if isinstance(instance, AllocationInstance) and isinstance(frontier, AllocationFrontier):
+        return verify_allocation(instance, frontier)
+    kind = "a staging" if frontier.kind == "staging" else "an allocation"
+    fault = f"the frontier is of {kind} instance; {instance.name} is of kind {instance.kind}"
+    return Verification(instance=instance.name, ok=False, faults=(fault,))
+
+
+def frontier_rows(frontier: AnyFrontier) -> tuple[list[str], list[list[Any]]]:
     """Return titles and rows of a table with one line for each point."""
     frame = frontier.to_frame()
     return list(frame.columns), frame.astype(object).to_numpy().tolist()
 
 
-def to_csv(frontier: Frontier) -> str:
+def to_csv(frontier: AnyFrontier) -> str:
     """Return the points as CSV."""
     titles, rows = frontier_rows(frontier)
     lines = [csv_line(titles), *(csv_line([safe_cell(cell) for cell in row]) for row in rows)]
     return "\n".join(lines) + "\n"
 
 
-def write(frontier: Frontier, folder: Path) -> tuple[Path, Path]:
+def write(frontier: AnyFrontier, folder: Path) -> tuple[Path, Path]:
     """Write `frontier.csv` and `frontier.json` into a folder, which is made if it is missing.
 
     Raises
@@ -152,61 +204,6 @@ def write(frontier: Frontier, folder: Path) -> tuple[Path, Path]:
     return paths
 
 
-def shown(frontier: Frontier) -> tuple[Table, list[str]]:
+def shown(frontier: AnyFrontier) -> tuple[Table, list[str]]:
     """Return the points as a table for people, thinned where they are many, and lines about the whole."""
-    points = _thinned(frontier.points)
-    columns = [("samples/s", True), ("USD", True), ("hours", True), ("USD/h", True)]
-    columns.append(("stages: units of each type, in order", False))
-    rows = [
-        [
-            figure(point.throughput_samples_per_s, 6),
-            figure(point.cost_usd, 6),
-            figure(point.time_s / 3600, 5),
-            figure(point.rate_usd_per_hour, 6),
-            _stages(point),
-        ]
-        for point in points
-    ]
-    return table(columns, rows), list(_lines(frontier, len(points)))
-
-
-def _thinned(points: Sequence[FrontierPoint]) -> list[FrontierPoint]:
-    """Return at most `MOST_ROWS` points, evenly along the frontier as it looks on logarithmic axes."""
-    if len(points) <= MOST_ROWS:
-        return list(points)
-    fastest, cheapest = points[0], points[-1]
-    gain = math.log(fastest.throughput_samples_per_s / cheapest.throughput_samples_per_s)
-    price = math.log(fastest.cost_usd / cheapest.cost_usd) if cheapest.cost_usd > 0 else 0.0
-    chosen = {0: fastest, len(points) - 1: cheapest}
-    for index, point in enumerate(points):
-        along = math.log(fastest.throughput_samples_per_s / point.throughput_samples_per_s) / gain
-        if price > 0:
-            along = (along + math.log(fastest.cost_usd / point.cost_usd) / price) / 2
-        if along * (MOST_ROWS - 1) >= len(chosen) - 1:
-            chosen[index] = point
-    return [chosen[index] for index in sorted(chosen)][:MOST_ROWS]
-
-
-def _stages(point: FrontierPoint) -> str:
-    text = " → ".join(f"{stage.units} {stage.type}" for stage in point.plan[:6])
-    return text + (f" … ({len(point.plan)} stages)" if len(point.plan) > 6 else "")
-
-
-def _lines(frontier: Frontier, shown_points: int) -> Iterator[str]:
-    total = len(frontier.points)
-    if shown_points < total:
-        yield f"{shown_points} of {total} points are shown; --output DIR writes all, with their plans"
-    if frontier.status == "infeasible":
-        yield "no plan exists"
-        if frontier.diagnosis is not None:
-            yield from frontier.diagnosis.reasons
-            yield from (f"remedy: {remedy}" for remedy in frontier.diagnosis.remedies)
-        return
-    most = "" if frontier.most_usd is None else f" of at most {figure(frontier.most_usd)} USD"
-    if frontier.status == "partial":
-        yield f"stopped by the {frontier.limit} limit; the points are plans, but better ones may be missing"
-    if frontier.certified_error is None:
-        yield f"not certified: that no plan{most} is faster than the fastest point"
-    else:
-        error = percent(frontier.certified_error)
-        yield f"certified: every plan{most} is matched by a point as fast that costs at most {error} more"
+    return shown_staging(frontier) if isinstance(frontier, Frontier) else shown_allocation(frontier)

@@ -19,6 +19,7 @@ from ..instances.errors import Fault, InstanceError
 from ..instances.fields import Model
 from ..instances.reading import fail, read_text
 from ..instances.validation import validated
+from ..solvers.allocation_frontier import AllocationFrontier
 from ..solvers.frontier import Frontier
 from ..solvers.result import ObjectiveRecord, Result, plan_hash
 from ..solvers.run import contradiction, objective_records
@@ -241,11 +242,26 @@ def verify_stored(instance: Instance, data: dict[str, Any], source: str) -> Veri
         if is_frontier(data):
             from .pareto import verify_frontier
 
-            return verify_frontier(instance, validated(Frontier, data, source))
+            return verify_frontier(instance, parse_frontier(data, source))
         return verify(instance, parse_result(data, source))
     except InstanceError as error:
         faults = tuple(f"{fault.path}: {fault.what}" for fault in error.faults)
         return Verification(instance=instance.name, ok=False, faults=faults)
+
+
+def parse_frontier(data: dict[str, Any], source: str) -> Frontier | AllocationFrontier:
+    """Return a stored frontier.
+
+    Raises
+    ------
+    InstanceError
+        Naming each field that has a value which is not allowed.
+    """
+    models: dict[str, type[Frontier | AllocationFrontier]]
+    models = {"staging": Frontier, "allocation": AllocationFrontier}
+    if data["kind"] not in models:
+        raise fail(source, f"is {data['kind']!r}; frontiers are of {' or '.join(models)}", "kind")
+    return validated(models[data["kind"]], data, source)
 
 
 def is_frontier(data: dict[str, Any]) -> bool:

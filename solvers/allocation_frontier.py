@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
 from ..formulations.allocation_plan import JobAllocation
 from ..formulations.base import Diagnosis
-from ..instances.fields import Model
+from ..instances.fields import Amounts, Model, Positive
 from .options import SolveOptions
 from .result import Limit
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 class AllocationPoint(Model):
@@ -40,6 +43,27 @@ class AllocationPoint(Model):
     plan: tuple[JobAllocation, ...]
 
 
+class ClusterBound(Model):
+    """What is proven about a cluster that is no point, because another one is better or it has no plan.
+
+    Attributes
+    ----------
+    rate_usd_per_hour, capacities
+        As of a point; with the mix `any` the hourly cost, and only the resources without a price.
+    no_plan
+        Whether the cluster is too small for any plan.
+    bound_s, certified_bound_s, certificate
+        As of a point; without bounds where there is no plan.
+    """
+
+    rate_usd_per_hour: float
+    capacities: dict[str, float]
+    no_plan: bool = False
+    bound_s: float | None = None
+    certified_bound_s: float | None = None
+    certificate: dict[str, Any] | None = None
+
+
 class AllocationFrontier(Model):
     """What a search over clusters found; JSON and back without loss.
 
@@ -51,9 +75,18 @@ class AllocationFrontier(Model):
         `complete`: the error is proven; `partial`: a limit stopped the search; `infeasible`: no plan at all.
     error, certified_error
         ε: for every such cluster there is a point that costs no more and whose mean completion time, less
-        the part ε, is no longer; as asked for, and as the check derives.
+        the part ε, is no longer than that of any plan for the cluster; as asked for, and as the check
+        derives. None where the check cannot rule out plans for clusters cheaper than the cheapest point.
+    most_usd_per_hour
+        Dearer clusters were not looked at; None: all were.
+    prices_usd_per_hour
+        Of one unit of each resource: those of the document, unless others were given.
+    weight
+        Σ ω_j, which turns weighted job-seconds into seconds of the mean.
     points
         From the dearest and fastest to the cheapest.
+    others
+        Clusters that are no points, and on which the error rests too.
     current
         The instance's own cluster, where it has a plan.
     """
@@ -66,10 +99,33 @@ class AllocationFrontier(Model):
     limit: Limit = "none"
     error: Annotated[float, Field(ge=0, lt=1)]
     certified_error: float | None = None
+    most_usd_per_hour: Positive | None = None
+    prices_usd_per_hour: Amounts = {}
+    weight: float = 1.0
     points: tuple[AllocationPoint, ...] = ()
+    others: tuple[ClusterBound, ...] = ()
     current: AllocationPoint | None = None
     assumptions: tuple[str, ...] = ()
     runtime_s: Annotated[float, Field(ge=0)] = 0.0
     options: SolveOptions = SolveOptions()
     versions: dict[str, str] = {}
     diagnosis: Diagnosis | None = None
+
+    def to_json(self) -> str:
+        """Return the frontier as one line of JSON."""
+        return self.model_dump_json()
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row for each point, without its plan; capacities and prices in columns of their own."""
+        import pandas as pd
+
+        figures = ("rate_usd_per_hour", "mean_completion_s", "bound_s", "certified_bound_s")
+        resources = list(self.points[0].capacities) if self.points else []
+        rows = [
+            {name: getattr(point, name) for name in figures}
+            | {f"capacity.{name}": point.capacities[name] for name in resources}
+            | {f"price.{name}": (point.prices or {}).get(name) for name in resources}
+            for point in self.points
+        ]
+        columns = [*figures, *(f"{part}.{name}" for part in ("capacity", "price") for name in resources)]
+        return pd.DataFrame(rows, columns=columns)

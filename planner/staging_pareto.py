@@ -1,0 +1,111 @@
+"""The frontier of a staging instance, cost against throughput: checked, and shown to people."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ..formulations.base import agree
+from ..formulations.staging import StagingFormulation
+from ..formulations.staging_frontier import Corner, certified_error
+from ..instances.staging import StagingInstance
+from ..solvers.frontier import Frontier, FrontierPoint, describe
+from .output import figure, percent, table
+from .thinning import thinned
+from .verification import Verification
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+
+def verify_staging(instance: StagingInstance, frontier: Frontier) -> Verification:
+    """Check a frontier against its instance: every plan, every figure, and the error that it proves."""
+    name = instance.name
+    faults = list(_faults(instance, frontier))
+    confirmed, claimed = [], []
+    if not faults:
+        confirmed.append(f"every constraint holds for each of {len(frontier.points)} plans")
+        if frontier.certified_error is not None:
+            most = "" if frontier.most_usd is None else f" of at most {frontier.most_usd:g} USD"
+            confirmed.append(f"no plan{most} beats the points by more than {frontier.certified_error:g}")
+    if frontier.status == "complete" and frontier.certified_error != frontier.error:
+        claimed.append(f"that no plan beats the points by more than {frontier.error:g}")
+    if frontier.status == "infeasible":
+        claimed.append("that there is no plan")
+    return Verification(
+        instance=name, ok=not faults, faults=tuple(faults), confirmed=tuple(confirmed), claimed=tuple(claimed)
+    )
+
+
+def _faults(instance: StagingInstance, frontier: Frontier) -> Iterator[str]:
+    if frontier.instance_sha256 != instance.sha256():
+        yield "instance_sha256 does not agree: the frontier is of another instance, or it was changed since"
+    formulation, broken = StagingFormulation(instance), False
+    for index, point in enumerate(frontier.points):
+        for violation in formulation.violations(point.plan):
+            broken = True
+            yield f"points[{index}]: broken constraint: {violation}"
+    if broken:
+        return
+    for index, point in enumerate(frontier.points):
+        derived = describe(formulation, point.plan)
+        for field in sorted(set(FrontierPoint.model_fields) - {"plan"}):
+            old, new = getattr(point, field), getattr(derived, field)
+            if not agree(old, new):
+                yield f"points[{index}].{field} is stored as {old:.10g}; recomputed it is {new:.10g}"
+    corners = [Corner(point.stage_time_s, point.cost_usd) for point in frontier.points]
+    for index, (a, b) in enumerate(itertools.pairwise(corners)):
+        if not (a.time_s < b.time_s and a.cost_usd > b.cost_usd):
+            yield f"points[{index + 1}] is not slower and cheaper than the one before"
+    proven = None
+    if corners:
+        proven = certified_error(
+            formulation, corners, frontier.error, frontier.most_usd, frontier.certificate
+        )
+    stored = frontier.certified_error
+    if stored is not None and (proven is None or proven > stored * (1 + 1e-9)):
+        yield f"certified_error is stored as {stored}; what the certificate proves is {proven}"
+
+
+def shown_staging(frontier: Frontier) -> tuple[Table, list[str]]:
+    """Return the points as a table for people, thinned where they are many, and lines about the whole."""
+    points = thinned(frontier.points, lambda p: (p.throughput_samples_per_s, p.cost_usd))
+    columns = [("samples/s", True), ("USD", True), ("hours", True), ("USD/h", True)]
+    columns.append(("stages: units of each type, in order", False))
+    rows = [
+        [
+            figure(point.throughput_samples_per_s, 6),
+            figure(point.cost_usd, 6),
+            figure(point.time_s / 3600, 5),
+            figure(point.rate_usd_per_hour, 6),
+            _stages(point),
+        ]
+        for point in points
+    ]
+    return table(columns, rows), list(_lines(frontier, len(points)))
+
+
+def _stages(point: FrontierPoint) -> str:
+    text = " → ".join(f"{stage.units} {stage.type}" for stage in point.plan[:6])
+    return text + (f" … ({len(point.plan)} stages)" if len(point.plan) > 6 else "")
+
+
+def _lines(frontier: Frontier, shown_points: int) -> Iterator[str]:
+    total = len(frontier.points)
+    if shown_points < total:
+        yield f"{shown_points} of {total} points are shown; --output DIR writes all, with their plans"
+    if frontier.status == "infeasible":
+        yield "no plan exists"
+        if frontier.diagnosis is not None:
+            yield from frontier.diagnosis.reasons
+            yield from (f"remedy: {remedy}" for remedy in frontier.diagnosis.remedies)
+        return
+    most = "" if frontier.most_usd is None else f" of at most {figure(frontier.most_usd)} USD"
+    if frontier.status == "partial":
+        yield f"stopped by the {frontier.limit} limit; the points are plans, but better ones may be missing"
+    if frontier.certified_error is None:
+        yield f"not certified: that no plan{most} is faster than the fastest point"
+    else:
+        error = percent(frontier.certified_error)
+        yield f"certified: every plan{most} is matched by a point as fast that costs at most {error} more"
