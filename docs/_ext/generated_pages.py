@@ -197,7 +197,10 @@ class Documents:
         yield f"# {self.kind.capitalize()}\n"
         yield f"`clusterplan schema {self.kind}` prints the same as JSON Schema, for editors and other"
         yield "programs. Unknown fields are faults.\n"
-        self._link(self.schema["title"], self.schema)
+        if "properties" in self.schema:
+            self._link(self.schema["title"], self.schema)
+        else:
+            yield f"Either {self.words(self.schema)}.\n"
         while self.waiting:
             name = self.waiting.pop(0)
             schema = self.named[name]
@@ -249,15 +252,18 @@ def _default(schema: Mapping[str, Any]) -> str:
 
 
 def documents() -> Iterator[tuple[str, Iterator[str]]]:
-    """Return the name and lines of a page for each kind of document."""
-    from clusterplan.instances.base import Instance
-    from clusterplan.instances.document import DOCUMENTS
-    from clusterplan.solvers.frontier import Frontier
-    from clusterplan.solvers.result import Result
+    """Return the name and lines of a page for each kind of document, from what `schema` prints."""
+    from typer.testing import CliRunner
 
-    for kind, model in {**DOCUMENTS, "result": Result, "frontier": Frontier}.items():
-        shared = _sections(inspect.cleandoc(Instance.__doc__ or ""))[1] if issubclass(model, Instance) else {}
-        yield kind, Documents(kind, model.model_json_schema(), shared).page()
+    from clusterplan.instances.base import Instance
+    from clusterplan.instances.document import KINDS
+    from clusterplan.planner.cli import Kind, app
+
+    shared = _sections(inspect.cleandoc(Instance.__doc__ or ""))[1]
+    for kind in Kind:
+        printed = CliRunner().invoke(app, ["schema", kind.value])
+        schema = json.loads(printed.stdout)
+        yield kind.value, Documents(kind.value, schema, shared if kind.value in KINDS else {}).page()
 
 
 # Solvers
