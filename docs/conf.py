@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from docutils import nodes
 from pydantic import BaseModel
 from sphinx.application import Sphinx
 
@@ -36,10 +37,12 @@ autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 autodoc_typehints_format = "short"
 autodoc_preserve_defaults = True
+autodoc_default_options = {"exclude-members": "model_config"}
 python_use_unqualified_type_names = True
 maximum_signature_line_length = 80
 napoleon_google_docstring = False
 napoleon_use_rtype = False
+napoleon_attr_annotations = False
 # Attributes as one list: most are fields of data classes, which have no page of their own.
 napoleon_custom_sections = [("Attributes", "params_style")]
 
@@ -88,6 +91,15 @@ def _signature(app: Sphinx, what: str, name: str, thing: Any, *rest: Any) -> tup
     return ("", None) if what == "class" and issubclass(thing, BaseModel) else None
 
 
+def _dashes(app: Sphinx, tree: nodes.document, name: str) -> None:
+    """Write the dashes between a field and its meaning, which Sphinx leaves to its clever quotes."""
+    del app, name
+    for text in list(tree.findall(nodes.Text)):
+        if text.startswith(" -- "):
+            text.parent.replace(text, nodes.Text(" – " + text[4:]))
+
+
 def setup(app: Sphinx) -> None:
     """Register what is only needed here."""
     app.connect("autodoc-process-signature", _signature)
+    app.connect("doctree-resolved", _dashes)

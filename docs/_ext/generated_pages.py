@@ -6,6 +6,7 @@ JSON Schemas, the solvers from the registry, and a page for each report in ``ben
 
 from __future__ import annotations
 
+import ast
 import inspect
 import json
 import re
@@ -388,10 +389,28 @@ def _documented(path: str) -> Iterator[str]:
 
 
 def measured() -> Iterator[tuple[str, Iterator[str]]]:
-    """Return the name and lines of a page for each report of a benchmark."""
+    """Return the name and lines of a page for each report of a benchmark, and of one for other tables."""
     for report in sorted(RESULTS.glob("*.md")):
         include = f"```{{include}} ../../benchmarks/results/{report.name}\n:relative-images:\n```\n"
         yield report.stem, iter([include])
+    others = [
+        table
+        for table in sorted(RESULTS.glob("*.csv"))
+        if not (RESULTS / f"{table.stem.partition('-')[0]}.md").exists()
+    ]
+    if others:
+        yield "others", _tables(others)
+
+
+def _tables(files: Sequence[Path]) -> Iterator[str]:
+    """Return a page of results that have no report, with what their benchmark says of itself."""
+    yield "# Other measured results\n"
+    for file in files:
+        script = RESULTS.parent / f"{file.stem.partition('-')[0]}.py"
+        about = ast.get_docstring(ast.parse(script.read_text(encoding="utf-8"))) if script.exists() else None
+        yield f"## {file.stem.replace('-', ' ').capitalize()}\n"
+        yield plain((about or "").partition("\n\n")[0]) + "\n"
+        yield f"```{{csv-table}}\n:file: ../../benchmarks/results/{file.name}\n:header-rows: 1\n```\n"
 
 
 def _write(name: str, lines: Iterable[str], written: set[Path]) -> None:
