@@ -5,13 +5,14 @@ BIN := $(VENV)/bin
 CODE := planner formulations instances solvers
 WORKERS ?= auto
 
-.PHONY: demo test lint types unit wheel docs bench-startup bench-allocation bench-staging bench-consolidation clean help
+.PHONY: demo test lint types unit wheel docs bench-startup bench-batch bench-allocation bench-staging bench-consolidation clean help
 
 help:
 	@echo "make demo   install and solve the bundled examples of all three kinds"
 	@echo "make test   install with extras; linters, types, tests, and the built wheel"
 	@echo "make docs   build the documentation site: docs/_build/html/index.html"
 	@echo "make bench-startup   how long the command takes beside a bare interpreter"
+	@echo "make bench-batch   what a batch costs beside its solves, and what a second worker brings; a minute"
 	@echo "make bench-allocation   every allocation method from 10 to 1,000,000 jobs; about an hour"
 	@echo "make bench-staging   every staging method from 5 layers on 2 types to 300 on 64; about 40 minutes"
 	@echo "make bench-consolidation   every consolidation method from 16 to 100,000 servers; about 40 minutes"
@@ -65,6 +66,9 @@ docs: $(VENV)/.installed-dev
 
 bench-startup: $(VENV)/.installed
 	$(BIN)/python benchmarks/startup.py
+
+bench-batch: $(VENV)/.installed
+	$(BIN)/python benchmarks/batch.py
 
 bench-allocation: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/allocation.py

@@ -20,6 +20,7 @@ from .cli_fit import fits
 from .cli_import_clusters import importers
 from .cli_inputs import generators
 from .cli_pareto import pareto
+from .cli_report import report
 from .cli_solve import solve
 from .exit_codes import (
     FAILED,
@@ -63,6 +64,7 @@ app = typer.Typer(
 app.command()(solve)
 app.command()(compare)
 app.command()(pareto)
+app.command()(report)
 app.command("export-plan")(export_plan)
 app.add_typer(importers, name="import")
 app.add_typer(generators, name="generate")

@@ -53,6 +53,8 @@ def solve_batch(
         write_summary(ordered, batch.output)
     if format is Format.table:
         _show(ordered, batch.output)
+    if batch.output is not None and not quiet:
+        say(f"written: {batch.output / SUMMARY}, and every result in {batch.output / JOURNAL}")
     if interrupted:
         how = "; --resume continues it" if batch.output is not None else ""
         say(f"interrupted: {len(ordered)} of {len(named)} are finished{how}")
@@ -120,5 +122,3 @@ def _show(records: Sequence[Record], folder: Path | None) -> None:
         ended = ", ".join(f"{count:,} {status}" for status, count in counts.most_common())
         seconds = sum(record.seconds for record in records)
         out.print(f"{len(records):,} instances: {ended}; {seconds:,.1f} s of work", markup=False)
-    if folder is not None:
-        say(f"written: {folder / SUMMARY}, and every result in {folder / JOURNAL}")

@@ -92,7 +92,8 @@ def compare(
         from .comparison_files import write
 
         for path in write(found, output):
-            say(f"written: {path}")
+            if not quiet:
+                say(f"written: {path}")
     _print(found, format)
     for fault in found.faults:
         say(fault)

@@ -16,7 +16,13 @@ from ..instances.errors import OptionError
 if TYPE_CHECKING:
     from ..instances.base import Instance
     from ..solvers.options import SolveOptions
+    from ..solvers.result import Result
     from .pareto import AnyFrontier
+
+
+BASELINES = "single-type,greedy,genetic"
+BASELINE_S = 10.0
+"""What each baseline may take."""
 
 
 class FrontierFormat(StrEnum):
@@ -39,7 +45,7 @@ def pareto(
         str, typer.Argument(help="A staging or allocation instance, or example:NAME.", show_default=False)
     ],
     output: Annotated[
-        Path | None, typer.Option(help="Folder to write frontier.csv and frontier.json into.")
+        Path | None, typer.Option(help="Folder for frontier.html, .md, .csv and .json.")
     ] = None,
     error: Annotated[
         float | None,
@@ -64,6 +70,13 @@ def pareto(
             metavar="NAME=USD", help="Allocation: price of a resource per unit and hour; may be repeated."
         ),
     ] = None,
+    baselines: Annotated[
+        str | None,
+        typer.Option(
+            help="Staging: solvers to be seen on the page beside the frontier, separated by commas, or none. "
+            "[default: single-type,greedy,genetic]"
+        ),
+    ] = None,
     time_limit: Annotated[float | None, typer.Option(help="Seconds, 0 for no limit. [default: 60]")] = None,
     threads: Annotated[int | None, typer.Option(help="Most threads to use.")] = None,
     seed: Annotated[int | None, typer.Option(help="Of everything random.")] = None,
@@ -77,17 +90,21 @@ def pareto(
     from ..instances.document import load
     from .cli_options import merged_options
     from .exit_codes import code_of_frontier
+    from .frontier_files import to_csv, write
     from .output import console
-    from .pareto import shown, to_csv, write
+    from .pareto import shown
 
     given = {"time_limit_s": time_limit, "threads": threads, "seed": seed}
     _, options = merged_options(None, given, [])
     wanted: dict[str, Any] = {"error": error, "most_usd": most_usd, "prices": read_prices(price or ())}
     wanted["mix"] = None if mix is None else mix.value
-    frontier = _find(load(file), options, wanted, quiet)
+    instance = load(file)
+    names = _baseline_names(instance, baselines, output)
+    frontier = _find(instance, options, wanted, quiet)
     if output is not None:
-        for path in write(frontier, output):
-            typer.echo(f"written: {path}", err=True)
+        for path in write(instance, frontier, output, _baselines(instance, names, options)):
+            if not quiet:
+                typer.echo(f"written: {path}", err=True)
     if format is FrontierFormat.json:
         typer.echo(frontier.to_json())
     elif format is FrontierFormat.csv:
@@ -99,6 +116,33 @@ def pareto(
         for line in lines:
             out.print(line, markup=False)
     raise typer.Exit(code_of_frontier(frontier))
+
+
+def _baseline_names(instance: Instance, given: str | None, output: Path | None) -> list[str]:
+    """Return which solvers the page shows beside the frontier.
+
+    Raises
+    ------
+    OptionError
+        If there is no page, or no such solver of staging instances.
+    """
+    from ..solvers.registry import find_solver
+
+    if given is not None and (output is None or instance.kind != "staging"):
+        raise OptionError("--baselines are for the page of a staging instance, which --output DIR writes")
+    if instance.kind != "staging" or output is None or given == "none":
+        return []
+    names = [name.strip() for name in (given or BASELINES).split(",") if name.strip()]
+    return [find_solver(name, instance.kind).name for name in names]
+
+
+def _baselines(instance: Instance, names: Sequence[str], options: SolveOptions) -> list[Result]:
+    """Solve an instance with solvers that are fast, for comparison; those that find no plan are left out."""
+    from .api import solve
+
+    asked = options.model_copy(update={"time_limit_s": BASELINE_S})
+    results = [solve(instance, name, asked) for name in names]
+    return [result for result in results if result.plan is not None]
 
 
 def read_prices(given: Sequence[str]) -> dict[str, float]:

@@ -46,12 +46,15 @@ def page_of(instance: Instance, path: Path) -> str:
     """
     from .reports.frontier_page import frontier_page
     from .reports.plan_page import plan_page
-    from .verification import is_frontier, of_instance, parse_frontier, parse_result, read_results
+    from .verification import is_frontier, parse_frontier, parse_result, read_results, verify_stored
 
     own = [data for data in read_results(path) if data["instance_sha256"] == instance.sha256()]
     if not own:
         raise OptionError(f"{path}: has no result of {instance.name}, or the instance was changed since")
-    last = of_instance(instance, own)[-1]
+    last = own[-1]
+    checked = verify_stored(instance, last, str(path))
+    if not checked.ok:
+        raise OptionError(f"{path}: verification failed, so there is no page: {checked.faults[0]}")
     if is_frontier(last):
         return frontier_page(instance, parse_frontier(last, str(path)))
     return plan_page(instance, parse_result(last, str(path)))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ..instances.errors import OptionError
 from .comparison import Comparison, ComparisonRow
+from .files import write_all
 from .output import csv_line, safe_cell
 
 
@@ -27,21 +27,13 @@ def write(comparison: Comparison, folder: Path) -> list[Path]:
     OptionError
         If they cannot be written.
     """
-    from .reports.comparison_page import comparison_page
     from .reports.comparison_markdown import comparison_markdown
+    from .reports.comparison_page import comparison_page
 
     texts = {
-        "html": comparison_page(comparison),
-        "md": comparison_markdown(comparison),
-        "csv": to_csv(comparison),
-        "json": comparison.to_json() + "\n",
+        "comparison.html": comparison_page(comparison),
+        "comparison.md": comparison_markdown(comparison),
+        "comparison.csv": to_csv(comparison),
+        "comparison.json": comparison.to_json() + "\n",
     }
-    paths = [folder / f"comparison.{ending}" for ending in texts]
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for path, text in zip(paths, texts.values(), strict=True):
-            path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        where = error.filename or folder
-        raise OptionError(f"{where}: cannot be written: {error.strerror or error}") from None
-    return paths
+    return write_all(folder, texts)

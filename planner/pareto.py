@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, overload
 
 from ..formulations.allocation_clusters import Mix
 from ..formulations.allocation_mixes import ladder_of
@@ -20,7 +19,6 @@ from ..solvers.base import Clock
 from ..solvers.frontier import Frontier, find_frontier
 from ..solvers.options import SolveOptions
 from .allocation_pareto import shown_allocation, verify_allocation
-from .output import csv_line, safe_cell
 from .staging_pareto import shown_staging, verify_staging
 from .verification import Verification
 
@@ -170,38 +168,6 @@ def verify_frontier(instance: Instance, frontier: AnyFrontier) -> Verification:
     kind = "a staging" if frontier.kind == "staging" else "an allocation"
     fault = f"the frontier is of {kind} instance; {instance.name} is of kind {instance.kind}"
     return Verification(instance=instance.name, ok=False, faults=(fault,))
-
-
-def frontier_rows(frontier: AnyFrontier) -> tuple[list[str], list[list[Any]]]:
-    """Return titles and rows of a table with one line for each point."""
-    frame = frontier.to_frame()
-    return list(frame.columns), frame.astype(object).to_numpy().tolist()
-
-
-def to_csv(frontier: AnyFrontier) -> str:
-    """Return the points as CSV."""
-    titles, rows = frontier_rows(frontier)
-    lines = [csv_line(titles), *(csv_line([safe_cell(cell) for cell in row]) for row in rows)]
-    return "\n".join(lines) + "\n"
-
-
-def write(frontier: AnyFrontier, folder: Path) -> tuple[Path, Path]:
-    """Write `frontier.csv` and `frontier.json` into a folder, which is made if it is missing.
-
-    Raises
-    ------
-    OptionError
-        If they cannot be written.
-    """
-    paths = folder / "frontier.csv", folder / "frontier.json"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for path, text in zip(paths, (to_csv(frontier), frontier.to_json() + "\n"), strict=True):
-            path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        where = error.filename or folder
-        raise OptionError(f"{where}: cannot be written: {error.strerror or error}") from None
-    return paths
 
 
 def shown(frontier: AnyFrontier) -> tuple[Table, list[str]]:

@@ -1,0 +1,27 @@
+"""Writing the files of a report."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from ..instances.errors import OptionError
+
+
+def write_all(folder: Path, texts: Mapping[str, str]) -> list[Path]:
+    """Write texts to files of these names in a folder, which is made if it is missing; return their paths.
+
+    Raises
+    ------
+    OptionError
+        If they cannot be written.
+    """
+    paths = [folder / name for name in texts]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for path, text in zip(paths, texts.values(), strict=True):
+            path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        where = error.filename or folder
+        raise OptionError(f"{where}: cannot be written: {error.strerror or error}") from None
+    return paths
