@@ -5,7 +5,7 @@ const chooser = (() => {
   const slider = document.getElementById("chosen");
   if (!slider) return null;
   const words = document.getElementById("chosen-words");
-  const { points, plot, ring, pickable } = data.choice;
+  const { points, plot, line, star, ring, today } = data.choice;
   const rows = new Map([...document.querySelectorAll("#points tbody tr")].map((row) => [Number(row.cells[0].dataset.v) - 1, row]));
   let current = -1;
 
@@ -36,8 +36,8 @@ const chooser = (() => {
     row.addEventListener("click", () => choose(index));
   }
   document.getElementById(plot).on("plotly_click", (event) => {
-    const hit = event.points.find((point) => pickable.includes(point.curveNumber));
-    if (hit) choose(hit.curveNumber === pickable[0] ? hit.pointNumber : data.choice.today);
+    const hit = event.points.find((point) => point.curveNumber === line || point.curveNumber === star);
+    if (hit) choose(hit.curveNumber === line ? hit.pointNumber : today);
   });
   return { choose, start: data.choice.start };
 })();

@@ -6,9 +6,8 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from .comparison_page import results_table, summary_table
+from .comparison_page import results_table, summary_table, title
 from .tables import Cell, Table
-from .words import counted
 
 if TYPE_CHECKING:
     from ..comparison import Comparison
@@ -18,11 +17,7 @@ SPECIAL = re.compile(r"([\\`*_\[\]#|~$]|^[-+=]|(?<=^\d)[.)])")
 
 def comparison_markdown(comparison: Comparison) -> str:
     """Return the summary and the table of a comparison."""
-    solvers, instances = (
-        counted(len(comparison.solvers), "solver"),
-        counted(len(comparison.instances), "instance"),
-    )
-    parts = [f"# {solvers} on {instances}"]
+    parts = [f"# {title(comparison)}"]
     if comparison.interrupted:
         parts.append("**Interrupted: some pairs are missing.**")
     parts += [_table(summary_table(comparison)), _table(results_table(comparison))]

@@ -35,7 +35,7 @@ def comparison_page(comparison: Comparison) -> str:
         "comparison.html.j2",
         scripts=(),
         data={"figures": figures},
-        title=f"{counted(len(comparison.solvers), 'solver')} on {counted(len(comparison.instances), 'instance')}",
+        title=title(comparison),
         kicker="Comparison of solvers",
         verdict=("interrupted", "bad") if comparison.interrupted else ("complete", "good"),
         lead=_lead(comparison, len(failed)),
@@ -52,6 +52,12 @@ def comparison_page(comparison: Comparison) -> str:
         results=results_table(comparison),
         footer=_footer(comparison),
     )
+
+
+def title(comparison: Comparison) -> str:
+    """Return how many solvers and instances there are."""
+    solvers, instances = len(comparison.solvers), len(comparison.instances)
+    return f"{counted(solvers, 'solver')} on {counted(instances, 'instance')}"
 
 
 def _lead(comparison: Comparison, failed: int) -> str:

@@ -17,6 +17,8 @@ SYMBOLS = ("circle", "square", "diamond", "triangle-up", "x", "cross", "triangle
 DASHES = ("solid", "dash", "dot", "dashdot")
 HATCHES = ("", "/", ".", "x")
 LONGEST = 60
+WIDE = 12.0
+"""Axes are logarithmic where the largest value is so many times the least."""
 
 Figure = dict[str, Any]
 
@@ -59,18 +61,35 @@ def log_axis(title: str, values: Sequence[float], **more: Any) -> Figure:
     given = [value for value in values if value > 0]
     low, high = (min(given), max(given)) if given else (1.0, 10.0)
     span = math.log10(high / low)
-    ticks = {"dtick": 1} if span >= 2 else {"dtick": "D2"}
     pad = max(0.06 * span, 0.04)
+    ticks = _log_ticks(low * 10**-pad, high * 10**pad)
     return axis(
         title,
         type="log",
         range=[math.log10(low) - pad, math.log10(high) + pad],
-        exponentformat="power" if high >= 1e7 or low < 1e-4 else "none",
-        separatethousands=True,
-        minorloglabels="none",
-        **ticks,
+        tickvals=ticks,
+        ticktext=[_tick(tick) for tick in ticks],
         **more,
     )
+
+
+def _log_ticks(low: float, high: float) -> list[float]:
+    """Return some three to ten round values between two."""
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    for digits in ((1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 7, 8, 9), (1, 1.5, 2, 3, 4, 5, 7), (1, 2, 5), (1,)):
+        ticks = [digit * 10.0**power for power in powers for digit in digits]
+        ticks = [tick for tick in ticks if low <= tick <= high]
+        if len(ticks) <= 9:
+            return ticks
+    return ticks[:: math.ceil(len(ticks) / 9)]
+
+
+def _tick(value: float) -> str:
+    if 1e-4 <= value < 1e6:
+        return f"{value:,.10g}"
+    power = math.floor(math.log10(value) + 1e-9)
+    digit = value / 10.0**power
+    return f"10<sup>{power}</sup>" if abs(digit - 1) < 1e-9 else f"{digit:g}·10<sup>{power}</sup>"
 
 
 def layout(xaxis: Figure, yaxis: Figure, height: int = 420, **more: Any) -> Figure:
@@ -109,4 +128,53 @@ def line_at(axis_name: str, value: float, dash_style: str = "dash") -> Figure:
         f"{across}1": 1,
         f"{across}ref": f"{across} domain",
         "line": {"color": "@muted", "width": 1.5, "dash": dash_style},
+    }
+
+
+def spread_axis(title: str, values: Sequence[float]) -> Figure:
+    """Return an axis over these values, logarithmic where they span much."""
+    if min(values) > 0 and max(values) > WIDE * min(values):
+        return log_axis(title, values)
+    low, high = min(values), max(values)
+    pad = 0.06 * (high - low) or 0.1 * high or 1.0
+    return axis(
+        title, range=[max(0.0, low - pad) if low >= 0 else low - pad, high + pad], separatethousands=True
+    )
+
+
+def place_on(axis_: Figure, value: float) -> float:
+    """Return where an annotation stands: on a logarithmic axis Plotly wants the logarithm."""
+    return math.log10(value) if axis_.get("type") == "log" else value
+
+
+def note(text: str, **where: object) -> Figure:
+    """Return words inside the plot."""
+    return {
+        "text": shown(text),
+        "showarrow": False,
+        "font": {"color": "@muted", "size": 12},
+        "borderpad": 3,
+        **where,
+    }
+
+
+def ring(x: float, y: float) -> Figure:
+    """Return the mark of the point that is chosen, which a script moves."""
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "x": [x],
+        "y": [y],
+        "hoverinfo": "skip",
+        "marker": marker("circle-open", "@ink", 20, 3),
+    }
+
+
+def marker(form: str, fill: str, size: int, width: float = 1) -> Figure:
+    """Return the look of a point."""
+    return {
+        "symbol": form,
+        "color": fill,
+        "size": size,
+        "line": {"color": "@panel" if width == 1 else fill, "width": width},
     }

@@ -6,15 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ...instances.staging import StagingInstance
-from ...solvers.frontier import Frontier, FrontierPoint
+from ...solvers.frontier import FrontierPoint
 from ..output import percent
 from .chains import in_short
 from .facts import usd
-from .figures import Figure, axis, layout, line_at, log_axis, shown
+from .figures import Figure, layout, line_at, marker, note, place_on, ring, shown, spread_axis
 from .words import duration, short
 
-WIDE = 12.0
-"""Axes are logarithmic where the largest value is so many times the least."""
 CLOSE = 1e-6
 HOVER = (
     "<b>%{customdata[0]}</b><br>%{customdata[1]}<br>%{customdata[2]}<br>%{customdata[3]}<br>"
@@ -54,7 +52,6 @@ class Baseline:
 
 def frontier_figure(
     instance: StagingInstance,
-    frontier: Frontier,
     points: Sequence[FrontierPoint],
     today: int,
     baselines: Sequence[Baseline],
@@ -63,11 +60,11 @@ def frontier_figure(
     every = [*points, *(baseline.point for baseline in baselines)]
     speeds = [point.throughput_samples_per_s for point in every]
     floor, limit = instance.throughput_floor_samples_per_s, instance.cost_limit_usd
-    x = _axis("throughput [samples/s]", [*speeds, *([] if floor is None else [floor])])
-    y = _axis("cost of the training [USD]", [point.cost_usd for point in every])
+    x = spread_axis("throughput [samples/s]", [*speeds, *([] if floor is None else [floor])])
+    y = spread_axis("cost of the training [USD]", [point.cost_usd for point in every])
     traces = [
         _line(points),
-        {**_marks([points[today]], ["today's choice"]), "marker": _marker("star", "@accent", 17)},
+        {**_marks([points[today]], ["today's choice"]), "marker": marker("star", "@accent", 17)},
         ring(points[today].throughput_samples_per_s, points[today].cost_usd),
     ]
     if baselines:
@@ -80,21 +77,28 @@ def frontier_figure(
                 "textposition": "top center",
                 "textfont": {"color": "@muted", "size": 12},
                 "cliponaxis": False,
-                "marker": _marker("diamond", "@s1", 11),
+                "marker": marker("diamond", "@s1", 11),
             }
         )
     shapes, notes = [], []
     if floor is not None:
         shapes.append(line_at("x", floor))
         notes.append(
-            _note(f"floor {short(floor)}", x=_at(x, floor), xanchor="left", yref="paper", y=1, yanchor="top")
+            note(
+                f"floor {short(floor)}",
+                x=place_on(x, floor),
+                xanchor="left",
+                yref="paper",
+                y=1,
+                yanchor="top",
+            )
         )
     if limit is not None and limit <= 1.5 * max(point.cost_usd for point in every):
         shapes.append(line_at("y", limit, "dot"))
         notes.append(
-            _note(
+            note(
                 f"cost limit {usd(limit)}",
-                y=_at(y, limit),
+                y=place_on(y, limit),
                 yanchor="bottom",
                 xref="paper",
                 x=0,
@@ -104,54 +108,6 @@ def frontier_figure(
     if instance.hourly_budget_usd is not None:
         traces.append(_budget(instance, instance.hourly_budget_usd, speeds))
     return {"data": traces, "layout": layout(x, y, 460, shapes=shapes, annotations=notes)}
-
-
-def _axis(title: str, values: Sequence[float]) -> Figure:
-    if min(values) > 0 and max(values) > WIDE * min(values):
-        return log_axis(title, values)
-    low, high = min(values), max(values)
-    pad = 0.06 * (high - low) or 0.1 * high or 1.0
-    return axis(
-        title, range=[max(0.0, low - pad) if low >= 0 else low - pad, high + pad], separatethousands=True
-    )
-
-
-def _at(axis_: Figure, value: float) -> float:
-    """Return where an annotation stands; on logarithmic axes Plotly wants the logarithm."""
-    import math
-
-    return math.log10(value) if axis_.get("type") == "log" else value
-
-
-def _note(text: str, **where: object) -> Figure:
-    return {
-        "text": shown(text),
-        "showarrow": False,
-        "font": {"color": "@muted", "size": 12},
-        "borderpad": 3,
-        **where,
-    }
-
-
-def ring(x: float, y: float) -> Figure:
-    """Return the mark of the point that is chosen, which a script moves."""
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "x": [x],
-        "y": [y],
-        "hoverinfo": "skip",
-        "marker": _marker("circle-open", "@ink", 20, 3),
-    }
-
-
-def _marker(symbol: str, colour: str, size: int, width: float = 1) -> Figure:
-    return {
-        "symbol": symbol,
-        "color": colour,
-        "size": size,
-        "line": {"color": "@panel" if width == 1 else colour, "width": width},
-    }
 
 
 def _marks(points: Sequence[FrontierPoint], titles: Sequence[str]) -> Figure:

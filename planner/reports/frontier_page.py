@@ -65,12 +65,13 @@ def _staging_page(instance: StagingInstance, frontier: Frontier, results: Sequen
     today = _today(instance, len(points))
     data: dict[str, Any] = {"figures": {}}
     if points:
-        data["figures"]["frontier"] = frontier_figure(instance, frontier, points, today, baselines)
+        data["figures"]["frontier"] = frontier_figure(instance, points, today, baselines)
         data["chain"] = chains.data()
         data["choice"] = {
             "plot": "frontier",
+            "line": 0,
+            "star": 1,
             "ring": 2,
-            "pickable": [0, 1],
             "today": today,
             "start": today,
             "points": [_choice(chains, point, index, len(points)) for index, point in enumerate(points)],
@@ -145,16 +146,17 @@ def _certified(frontier: Frontier, shown: int) -> Iterator[str]:
     if frontier.certified_error is not None:
         error = percent(frontier.certified_error)
         yield (
-            f"Certified by our own check, which trusts no solver: for every feasible plan{most} there is a point "
-            f"at least as fast that costs at most {error} more."
+            f"Certified by our own check, which trusts no solver: for every feasible plan{most} there is a "
+            f"point at least as fast that costs at most {error} more."
         )
     elif frontier.points:
         yield f"Not certified: that no plan{most} is faster than the fastest point."
     if frontier.status == "complete":
         error = percent(frontier.error)
-        yield f"The search ended by itself, and leaves out only plans that save less than {error} of the cost."
+        yield f"The search ended by itself; what it leaves out saves less than {error} of the cost."
     else:
-        yield f"The search was stopped ({frontier.limit} limit): points are plans, but better ones may be missing."
+        stopped = "" if frontier.limit == "none" else f" ({frontier.limit} limit)"
+        yield f"The search was stopped{stopped}: points are plans, but better ones may be missing."
     if shown < len(frontier.points):
         yield f"{shown:,} of {len(frontier.points):,} points are on this page, evenly chosen."
 

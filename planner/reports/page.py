@@ -37,8 +37,6 @@ def render(template: str, *, scripts: Sequence[str], data: Mapping[str, Any], **
     context
         What the template shows.
     """
-    from markupsafe import Markup
-
     texts = [_plotly()] if data.get("figures") else []
     texts += [_packaged(name) for name in ("page.js", *scripts)]
     return (
@@ -46,9 +44,9 @@ def render(template: str, *, scripts: Sequence[str], data: Mapping[str, Any], **
         .get_template(template)
         .render(
             policy=_policy(texts),
-            style=Markup(_packaged("page.css")),
-            scripts=[Markup(text) for text in texts],
-            data=Markup(to_json(data)),
+            style=_packaged("page.css"),
+            scripts=texts,
+            data=to_json(data),
             **context,
         )
     )

@@ -109,7 +109,7 @@ class Servers:
         """Return the servers that are shown, by rack: whole racks in their order, while there is room."""
         by_rack: dict[str, list[Row]] = defaultdict(list)
         for row in self.rows.values():
-            by_rack["" if row.server.rack is None else f"rack {row.server.rack}"].append(row)
+            by_rack["" if row.server.rack is None else row.server.rack].append(row)
         shown: dict[str, list[Row]] = {}
         room = MOST_SERVERS
         for name, rows in by_rack.items():
@@ -138,7 +138,7 @@ class Servers:
         """Return the heading of a rack."""
         of = sum(row.capacity for row in rows)
         busy = of - sum(row.free for row in rows)
-        name = f"{rack}: " if rack else ""
+        name = f"{rack}: " if rack.startswith("rack") else f"rack {rack}: " if rack else ""
         return f"{name}{counted(len(rows), 'server')}, {short(busy)} of {short(of)} {self.resource} in use"
 
     def states_table(self, rest: Iterable[Row]) -> Table:

@@ -19,6 +19,8 @@ MARK = {"optimal": "good", "complete": "good", "infeasible": "bad", "error": "ba
 
 def short(value: float | None, digits: int = 6) -> str:
     """Return a number without zeros at its end; an unknown one is a dash."""
+    if value is not None and 0 < abs(value) < 1:
+        return f"{value:.{digits}g}"
     written = figure(value, digits)
     return written.rstrip("0").rstrip(".") if "." in written and "e" not in written else written
 
