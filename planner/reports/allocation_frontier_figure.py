@@ -44,7 +44,8 @@ def lower_steps(instance: AllocationInstance, frontier: AllocationFrontier) -> C
 def _known_bounds(frontier: AllocationFrontier) -> list[tuple[float, Mapping[str, float], float]]:
     """Return rate, capacities and bound of each cluster that has one, in the order of the rates."""
     known: list[tuple[float, Mapping[str, float], float]] = []
-    for record in (*frontier.points, *frontier.others):
+    records: tuple[AllocationPoint | ClusterBound, ...] = (*frontier.points, *frontier.others)
+    for record in records:
         certified, proven = record.certified_bound_s, record.bound_s
         bound = certified if certified is not None else proven if proven is not None else 0.0
         if isinstance(record, ClusterBound) and record.no_plan:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ..output import percent
-from .figures import Figure, axis, colour, dash, layout, line_at, log_axis, shown, symbol
+from .figures import MANY, Figure, axis, colour, dash, layout, line_at, log_axis, shown, size, symbol
 from .words import duration, short
 
 if TYPE_CHECKING:
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 LEAST_GAP = 1e-9
 """Gaps below this are drawn as 0: they tell of rounding."""
 LEAST_S = 1e-3
-MANY = 1000
 HOVER = (
     "<b>%{customdata[0]}</b><br>%{customdata[1]}, %{customdata[2]}<br>%{customdata[3]}<br>"
     "gap to the best bound: %{customdata[4]}<br>%{customdata[5]}<extra></extra>"
@@ -47,7 +46,7 @@ def gap_figure(comparison: Comparison) -> Figure:
                 "marker": {
                     "color": colour(index, 0.85 if len(rows) < MANY else 0.55),
                     "symbol": symbol(index),
-                    "size": 9 if len(rows) < MANY else 6,
+                    "size": size(index, len(rows)),
                     "line": {"width": 1 if len(rows) < MANY else 0, "color": "@panel"},
                 },
             }
@@ -108,7 +107,7 @@ def profile_figure(comparison: Comparison, within: float) -> Figure:
                 "x": ratio,
                 "y": [100 * part for part in share],
                 "line": {"shape": "hv", "color": colour(index), "dash": dash(index), "width": 2.2},
-                "marker": {"color": colour(index), "symbol": symbol(index), "size": 7},
+                "marker": {"color": colour(index), "symbol": symbol(index), "size": 8},
                 "meta": {"key": index},
                 "hovertemplate": f"<b>{shown(curve.solver)}</b><br>%{{y:.3g}} % of the instances<br>"
                 "within %{x:.3g} times the fastest<extra></extra>",

@@ -17,6 +17,7 @@ SYMBOLS = ("circle", "square", "diamond", "triangle-up", "x", "cross", "triangle
 DASHES = ("solid", "dash", "dot", "dashdot")
 HATCHES = ("", "/", ".", "x")
 LONGEST = 60
+MANY = 1000
 WIDE = 12.0
 """Axes are logarithmic where the largest value is so many times the least."""
 
@@ -36,6 +37,12 @@ def colour(index: int, alpha: float | None = None) -> str:
 def symbol(index: int) -> str:
     """Return the marker of this number; with the colours it repeats only after 56."""
     return SYMBOLS[index % len(SYMBOLS)]
+
+
+def size(index: int, points: int) -> int:
+    """Return how large the marker of this number is, where there are so many; triangles look smaller."""
+    larger = symbol(index).startswith("triangle")
+    return (9 if points < MANY else 6) + (2 if larger else 0)
 
 
 def dash(index: int) -> str:

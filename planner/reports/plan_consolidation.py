@@ -30,7 +30,13 @@ def consolidation_parts(instance: ConsolidationInstance, result: Result) -> dict
         ("servers", f"{len(instance.expanded_servers):,}"),
         ("jobs", f"{len(instance.jobs):,}"),
     ]
-    empty = {"scripts": (), "data": {"figures": {}}, "sections": [], "about": about, "servers": None}
+    empty: dict[str, Any] = {
+        "scripts": (),
+        "data": {"figures": {}},
+        "sections": [],
+        "about": about,
+        "servers": None,
+    }
     if result.plan is None:
         return empty
     plan = cast("tuple[JobPlacement, ...]", result.plan)
@@ -72,7 +78,7 @@ def _summary(plan: Sequence[JobPlacement], servers: Servers) -> Facts:
         ("jobs placed", f"{placed:,} of {len(plan):,}"),
         ("servers used by the plan", f"{busy:,} of {len(servers.rows):,}"),
     ]
-    counts = Counter(entry.action for entry in plan if entry.action is not None)
+    counts = Counter(str(entry.action) for entry in plan if entry.action is not None)
     facts += [(f"jobs to {action}", f"{counts[action]:,}") for action in ACTIONS if counts[action]]
     return facts
 
