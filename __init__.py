@@ -10,6 +10,32 @@ True
 Three kinds of instance: *allocation* (how many parameter servers and workers for each job), *staging*
 (which layers on which hardware, and how many units) and *consolidation* (which servers). Every result
 carries objective, bound and gap, and every plan is verified before it is returned.
+
+What goes in
+    load, parse_instance, save        an instance from a file, from plain data, and to a file
+    load_catalogue                    a price list of machines
+    fit_speed, fit_loss               a job's speed, and its remaining steps, from measurements
+    Instance                          AllocationInstance, StagingInstance, ConsolidationInstance
+What is done
+    solve                             one instance by one solver; the answer is a Result
+    solve_many                        many instances in worker processes, with a journal; yields a Record each
+    compare                           every solver on every instance; the answer is a Comparison
+    pareto                            the whole trade-off; the answer is a Frontier or AllocationFrontier
+    verify                            a result checked without trusting a solver; the answer is a Verification
+    SolveOptions, BatchOptions        limits and settings of a solve, and of many
+What comes out
+    result.plan, result.to_frame()    the plan, as entries and as a table of pandas
+    result.objective, .bound, .gap    how good it is, and .certified_bound what the check derives by itself
+    result.prices, .diagnosis         what one more unit is worth, and why there is no plan
+    result.raise_for_status()         the result, or SolveError where it has no plan
+    X.to_json(), X.to_frame()         of results, frontiers and comparisons; notebooks show them as tables
+
+Infeasible instances, limits and solvers that answer wrongly are results. What the caller can mend raises a
+ClusterplanError: InstanceError (a document), OptionError (a name or setting), UnavailableError (a library
+that is missing), TooLargeError (a model that would not fit), SolveError. Nothing is printed; the log is
+``logging.getLogger("clusterplan")``. All calls are safe in several threads. Calls that start worker
+processes (solve_many, compare) belong under ``if __name__ == "__main__":`` in a script. Other packages add
+solvers through the entry point ``clusterplan.solvers``.
 """
 
 from __future__ import annotations
@@ -36,17 +62,23 @@ if TYPE_CHECKING:
     from .instances.hardware import HardwareCatalogue
     from .instances.staging import StagingInstance
     from .planner.api import solve
+    from .planner.batch import BatchOptions, solve_many
+    from .planner.compare import compare
+    from .planner.comparison import Comparison
+    from .planner.engines.record import Record
     from .planner.pareto import pareto
     from .planner.verification import Verification, verify
     from .solvers.allocation_frontier import AllocationFrontier
     from .solvers.frontier import Frontier
     from .solvers.options import SolveOptions
-    from .solvers.result import Result
+    from .solvers.result import Result, SolveError
 
 _HOMES = {
     "AllocationFrontier": "solvers.allocation_frontier",
     "AllocationInstance": "instances.allocation",
+    "BatchOptions": "planner.batch",
     "ClusterplanError": "instances.errors",
+    "Comparison": "planner.comparison",
     "ConsolidationInstance": "instances.consolidation",
     "Diagnosis": "formulations.base",
     "Frontier": "solvers.frontier",
@@ -55,13 +87,16 @@ _HOMES = {
     "InstanceError": "instances.errors",
     "LossFit": "instances.fits",
     "OptionError": "instances.errors",
+    "Record": "planner.engines.record",
     "Result": "solvers.result",
+    "SolveError": "solvers.result",
     "SolveOptions": "solvers.options",
     "SpeedFit": "instances.fits",
     "StagingInstance": "instances.staging",
     "TooLargeError": "instances.errors",
     "UnavailableError": "instances.errors",
     "Verification": "planner.verification",
+    "compare": "planner.compare",
     "fit_loss": "instances.fits",
     "fit_speed": "instances.fits",
     "load": "instances.document",
@@ -70,13 +105,16 @@ _HOMES = {
     "parse_instance": "instances.document",
     "save": "instances.document",
     "solve": "planner.api",
+    "solve_many": "planner.batch",
     "verify": "planner.verification",
 }
 
 __all__ = [
     "AllocationFrontier",
     "AllocationInstance",
+    "BatchOptions",
     "ClusterplanError",
+    "Comparison",
     "ConsolidationInstance",
     "Diagnosis",
     "Frontier",
@@ -85,13 +123,16 @@ __all__ = [
     "InstanceError",
     "LossFit",
     "OptionError",
+    "Record",
     "Result",
+    "SolveError",
     "SolveOptions",
     "SpeedFit",
     "StagingInstance",
     "TooLargeError",
     "UnavailableError",
     "Verification",
+    "compare",
     "fit_loss",
     "fit_speed",
     "load",
@@ -100,6 +141,7 @@ __all__ = [
     "parse_instance",
     "save",
     "solve",
+    "solve_many",
     "verify",
 ]
 

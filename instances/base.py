@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import ConfigDict
 
+from .card import card
 from .fields import Model, Name, SchemaVersion, Text, require
 
 if TYPE_CHECKING:
@@ -61,3 +63,19 @@ class Instance(Model):
     def to_frame(self) -> pd.DataFrame:
         """Return the main table of the instance, one row for each job or layer."""
         raise NotImplementedError
+
+    def sizes(self) -> dict[str, int]:
+        """Return how many rows each list of the document has, such as jobs and servers."""
+        return {
+            field: len(rows)
+            for field in type(self).model_fields
+            if isinstance(rows := getattr(self, field), Sequence | Mapping)
+            and not isinstance(rows, str)
+            and field not in ("assumptions", "objectives", "prices_usd_per_hour")
+        }
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows."""
+        lines = [f"{self.kind} instance", self.source or "", *self.assumptions]
+        rows = [(name, f"{count:,}") for name, count in self.sizes().items()]
+        return card(self.name, lines, (), rows)

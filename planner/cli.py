@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import os
 import sys
-from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -139,13 +138,7 @@ def validate(
             say(str(error))
             codes.append(code_of_error(error))
             continue
-        sizes = ", ".join(
-            f"{len(rows)} {field}"
-            for field in type(instance).model_fields
-            if isinstance(rows := getattr(instance, field), Sequence)
-            and not isinstance(rows, str)
-            and field != "assumptions"
-        )
+        sizes = ", ".join(f"{count} {field}" for field, count in instance.sizes().items())
         typer.echo(f"{file}: {instance.kind}, {sizes}; fine")
     raise typer.Exit(worst(codes))
 

@@ -88,7 +88,7 @@ def solve(
 
     start_logging(verbose, quiet)
     together = jobs is not None or resume or kill_after is not None or engine is not Engine.local
-    together = together or scheduler is not None or (output is not None and output.is_dir())
+    together = together or scheduler is not None
     given = {"time_limit_s": time_limit, "gap": gap, "threads": threads, "seed": seed}
     if not together:
         given["memory_limit_gib"] = memory_limit
@@ -112,6 +112,10 @@ def _solve_in_turn(
     from .output import COLUMNS, console, csv_line, csv_row, notes, plan_table, summary
 
     if output is not None:
+        if output.is_dir():
+            raise OptionError(
+                f"{output}: is a folder; give a file, or --jobs N for a batch, which has a folder"
+            )
         write_text(output, "", append=True)  # what is there stays until there is a result
     if format is Format.csv:
         typer.echo(csv_line(COLUMNS))

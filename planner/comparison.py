@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from ..formulations.base import Objective
 from ..instances.base import Kind
+from ..instances.card import card, percent
 from ..instances.fields import Model
 from ..solvers.options import SolveOptions
 from ..solvers.result import Limit, ObjectiveRecord, Result, Status
@@ -95,6 +96,22 @@ class Comparison(Model):
     def to_json(self) -> str:
         """Return the comparison as one line of JSON."""
         return self.model_dump_json()
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows."""
+        rows = [
+            (
+                summary.solver,
+                f"{summary.optimal} of {summary.instances}",
+                str(summary.wins),
+                percent(summary.mean_gap_to_best_bound),
+                f"{summary.mean_runtime_s:.3g}",
+            )
+            for summary in self.summary()
+        ]
+        title = f"{len(self.solvers)} solvers on {len(self.instances)} instances"
+        titles = ("solver", "proven optimal", "best plan", "mean gap to best bound", "mean seconds")
+        return card(title, self.faults[:3], titles, rows)
 
     def to_frame(self) -> pd.DataFrame:
         """Return one row for each solver on each instance."""

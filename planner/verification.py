@@ -15,6 +15,7 @@ from typing import Any
 from ..formulations.base import Formulation, agree
 from ..formulations.registry import FORMULATIONS, formulate
 from ..instances.base import Instance
+from ..instances.card import card
 from ..instances.errors import Fault, InstanceError
 from ..instances.fields import Model
 from ..instances.reading import fail, read_text
@@ -45,6 +46,12 @@ class Verification(Model):
     faults: tuple[str, ...] = ()
     confirmed: tuple[str, ...] = ()
     claimed: tuple[str, ...] = ()
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows."""
+        found = ("wrong", self.faults), ("confirmed", self.confirmed), ("not re-derived here", self.claimed)
+        rows = [(f"{title}: {line}",) for title, lines in found for line in lines]
+        return card(f"{self.instance}: {'verified' if self.ok else 'VERIFICATION FAILED'}", (), (), rows)
 
 
 def _differs(stored: float | None, derived: float | None) -> bool:

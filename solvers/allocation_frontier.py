@@ -8,6 +8,7 @@ from pydantic import Field
 
 from ..formulations.allocation_plan import JobAllocation
 from ..formulations.base import Diagnosis
+from ..instances.card import card, figure, percent
 from ..instances.fields import Amounts, Model, Positive
 from .options import SolveOptions
 from .result import Limit
@@ -114,6 +115,20 @@ class AllocationFrontier(Model):
     def to_json(self) -> str:
         """Return the frontier as one line of JSON."""
         return self.model_dump_json()
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows."""
+        rows = [
+            (
+                ", ".join(f"{figure(amount)} {name}" for name, amount in point.capacities.items()),
+                figure(point.rate_usd_per_hour),
+                figure(point.mean_completion_s),
+            )
+            for point in self.points
+        ]
+        proven = percent(self.certified_error)
+        lines = [f"frontier of {len(self.points)} clusters, {self.status}; certified error {proven}"]
+        return card(self.instance, lines, ("cluster", "USD/h", "mean completion, s"), rows)
 
     def to_frame(self) -> pd.DataFrame:
         """Return one row for each point, without its plan; capacities and prices in columns of their own."""

@@ -10,6 +10,7 @@ from pydantic import Field
 from ..formulations.base import Diagnosis
 from ..formulations.staging import Stage, StagingFormulation
 from ..formulations.staging_frontier import MOST_WORK, Corner, certified_error
+from ..instances.card import card, figure, percent
 from ..instances.fields import Model
 from ..instances.staging import StagingInstance
 from .base import Clock
@@ -90,15 +91,28 @@ class Frontier(Model):
         """Return the frontier as one line of JSON."""
         return self.model_dump_json()
 
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows."""
+        rows = [
+            (_in_short_plan(point), figure(point.throughput_samples_per_s), figure(point.cost_usd))
+            for point in self.points
+        ]
+        proven = percent(self.certified_error)
+        lines = [f"frontier of {len(self.points)} points, {self.status}; certified error {proven}"]
+        return card(self.instance, lines, ("plan", "samples/s", "USD"), rows)
+
     def to_frame(self) -> pd.DataFrame:
         """Return one row for each point; the plan as text, `first-last:type*units` for each stage."""
         import pandas as pd
 
         rows = [
-            {**point.model_dump(exclude={"plan"}), "plan": " ".join(map(_in_short, point.plan))}
-            for point in self.points
+            {**point.model_dump(exclude={"plan"}), "plan": _in_short_plan(point)} for point in self.points
         ]
         return pd.DataFrame(rows, columns=[*FrontierPoint.model_fields])
+
+
+def _in_short_plan(point: FrontierPoint) -> str:
+    return " ".join(map(_in_short, point.plan))
 
 
 def _in_short(stage: Stage) -> str:

@@ -13,6 +13,7 @@ from pydantic_core import CoreSchema
 from ..formulations.base import Diagnosis, Sense
 from ..formulations.registry import FORMULATIONS
 from ..instances.base import Kind
+from ..instances.card import card, figure, percent
 from ..instances.errors import ClusterplanError
 from ..instances.fields import Model
 from .options import SolveOptions
@@ -163,6 +164,23 @@ class Result(Model):
             )
             raise SolveError(f"{self.instance}: {self.status}: {reasons}")
         return self
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows."""
+        stopped = "" if self.limit == "none" else f", stopped by the {self.limit} limit"
+        lines = [f"{self.status}{stopped}; {self.solver} in {self.runtime_s:.2f} s", self.message or ""]
+        lines += self.diagnosis.reasons if self.diagnosis else ()
+        rows = [
+            (
+                f"{r.name} [{r.unit}]",
+                figure(r.value),
+                figure(r.bound),
+                percent(r.gap),
+                figure(r.certified_bound),
+            )
+            for r in self.objectives
+        ]
+        return card(self.instance, lines, ("objective", "value", "bound", "gap", "certified bound"), rows)
 
     def to_frame(self) -> pd.DataFrame:
         """Return the plan, one row for each entry."""
