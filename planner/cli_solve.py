@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..instances.errors import ClusterplanError, InstanceError
+from ..instances.errors import ClusterplanError, InstanceError, OptionError
 from .cli_common import (
     Config,
     Engine,
