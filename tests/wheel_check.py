@@ -32,7 +32,13 @@ def main() -> None:
             assert all(result["plan"] for result in results)
         Path(folder, "result.json").write_text(json.dumps(results[0]))
         subprocess.run([command, "verify", names[0], "result.json"], cwd=folder, check=True)
-    print(f"the wheel solved {len(files)} examples twice and verified a result")
+        # Pages need their templates, scripts and styles, and workers the package in processes of their own.
+        comparison = ["compare", "example:heterps-ctr", "--solvers", "exact,greedy", "--output", "compared"]
+        frontier = ["pareto", "example:opt-350-three-gpus", "--output", "frontier"]
+        for words, page in ((comparison, "compared/comparison.html"), (frontier, "frontier/frontier.html")):
+            subprocess.run([command, *words, "--quiet"], cwd=folder, check=True, stdout=subprocess.DEVNULL)
+            assert "</html>" in Path(folder, page).read_text(encoding="utf-8")
+    print(f"the wheel solved {len(files)} examples twice and verified a result; its pages are whole")
 
 
 if __name__ == "__main__":
