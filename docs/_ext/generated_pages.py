@@ -321,10 +321,13 @@ def _allowed(option: Any) -> str:
 API = {
     "Solving and checking": (
         *("solve", "verify", "SolveOptions", "Result", "Verification", "Diagnosis"),
-        *("clusterplan.solvers.result.ObjectiveRecord", "clusterplan.solvers.result.SolveError"),
+        "clusterplan.solvers.result.ObjectiveRecord",
     ),
     "Frontiers": ("pareto", "Frontier", "AllocationFrontier"),
-    "Batches and comparisons": ("solve_many", "compare", "BatchOptions", "Comparison"),
+    "Batches and comparisons": (
+        *("solve_many", "compare", "BatchOptions", "Record", "Comparison"),
+        *("clusterplan.planner.profile.SolverSummary", "clusterplan.planner.profile.Profile"),
+    ),
     "Instances": (
         *("load", "parse_instance", "save", "load_catalogue", "Instance", "AllocationInstance"),
         *("StagingInstance", "ConsolidationInstance", "HardwareCatalogue"),
@@ -332,7 +335,7 @@ API = {
     "Fits": ("fit_speed", "fit_loss", "SpeedFit", "LossFit"),
     "Errors": (
         *("ClusterplanError", "InstanceError", "clusterplan.instances.errors.Fault", "OptionError"),
-        *("UnavailableError", "TooLargeError"),
+        *("UnavailableError", "TooLargeError", "SolveError"),
     ),
 }
 """The order of the public names; those that are not listed come after these."""
