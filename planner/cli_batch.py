@@ -6,6 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -18,7 +19,22 @@ from .engines.record import Record
 from .exit_codes import INTERRUPTED, worst
 from .journal import NAME as JOURNAL
 from .journal import read_journal
-from .output import COLUMNS, MOST_ROWS, console, csv_line, csv_row, notes, safe_cell, summary
+from .output import (
+    COLUMNS,
+    MOST_ROWS,
+    console,
+    csv_line,
+    csv_row,
+    figure,
+    notes,
+    percent,
+    safe_cell,
+    status_text,
+    table,
+)
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 SUMMARY = "summary.csv"
 TITLES = ("source", *COLUMNS, "message", "seconds", "exit_code")
@@ -106,19 +122,33 @@ def write_summary(records: Sequence[Record], folder: Path) -> Path:
 
 
 def _show(records: Sequence[Record], folder: Path | None) -> None:
-    """Print the table; of many only those that went wrong, and how many ended how."""
+    """Print a line for each; of many only those that went wrong, and how many ended how."""
     out = console()
-    results = [record.result for record in records if record.result is not None]
-    many = len(results) > MOST_ROWS and folder is not None
-    shown = [result for result in results if result.status in ("error", "unknown", "infeasible")]
-    shown = shown[:MOST_ROWS] if many else results
-    for part in summary(shown, out.width) if shown else ():
-        out.print(part, markup=False)
-    for result in shown:
-        for line in notes(result):
-            out.print(f"{result.instance}: {line}", markup=False)
-    if len(records) > 1:
-        counts = Counter(record.result.status if record.result else "not solved" for record in records)
-        ended = ", ".join(f"{count:,} {status}" for status, count in counts.most_common())
-        seconds = sum(record.seconds for record in records)
-        out.print(f"{len(records):,} instances: {ended}; {seconds:,.1f} s of work", markup=False)
+    many = len(records) > MOST_ROWS and folder is not None
+    wrong = [record for record in records if record.result is None or record.result.plan is None]
+    shown = wrong[:MOST_ROWS] if many else records
+    if shown:
+        out.print(_table(shown))
+    for record in shown:
+        for line in notes(record.result) if record in wrong and record.result is not None else ():
+            out.print(f"{record.source}: {line}", markup=False)
+    counts = Counter(record.result.status if record.result else "not solved" for record in records)
+    ended = ", ".join(f"{count:,} {status}" for status, count in counts.most_common())
+    seconds = sum(record.seconds for record in records)
+    out.print(f"{len(records):,} instances: {ended or 'none'}; {seconds:,.1f} s of work", markup=False)
+
+
+def _table(records: Sequence[Record]) -> Table:
+    """Return the table of a batch: one line each, however many objectives there are."""
+    titles = [("source", False), ("status", False), ("objective", False)]
+    titles += [("value", True), ("gap", True), ("certified gap", True), ("seconds", True)]
+    cells = []
+    for record in records:
+        result, seconds = record.result, f"{record.seconds:.2f}"
+        if result is None:
+            cells.append([record.source, "not solved", *["–"] * 4, seconds])
+            continue
+        name = result.deciding.name if result.deciding else "–"
+        figures = [figure(result.objective), percent(result.gap), percent(result.certified_gap)]
+        cells.append([record.source, status_text(result), name, *figures, seconds])
+    return table(titles, cells)

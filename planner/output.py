@@ -71,13 +71,14 @@ def table(columns: Sequence[tuple[str, bool]], rows: Iterable[Sequence[str]]) ->
     """Return a table of plain text; a column is (title, whether it holds numbers)."""
     made = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold")
     for title, numeric in columns:
-        made.add_column(title, justify="right" if numeric else "left", no_wrap=numeric)
+        made.add_column(title, justify="right" if numeric else "left", no_wrap=numeric, overflow="fold")
     for row in rows:
         made.add_row(*map(Text, row))
     return made
 
 
-def _status(result: Result) -> str:
+def status_text(result: Result) -> str:
+    """Return the status, and the limit that was hit if any."""
     return result.status if result.limit == "none" else f"{result.status} ({result.limit} limit)"
 
 
@@ -114,7 +115,7 @@ def summary(results: Sequence[Result], width: int) -> list[Table | str]:
     ]
     rows = []
     for result in results:
-        head = [result.instance, result.solver, _status(result)]
+        head = [result.instance, result.solver, status_text(result)]
         tail = ["verified" if result.plan is not None else "–", f"{result.runtime_s:.2f}"]
         for index, record in enumerate(result.objectives or [None]):
             first = index == 0
@@ -124,7 +125,7 @@ def summary(results: Sequence[Result], width: int) -> list[Table | str]:
 
 def _summary_in_parts(result: Result) -> list[Table | str]:
     check = ", plan verified" if result.plan is not None else ""
-    line = f"{result.instance}: {_status(result)}, by {result.solver} in {result.runtime_s:.2f} s{check}"
+    line = f"{result.instance}: {status_text(result)}, by {result.solver} in {result.runtime_s:.2f} s{check}"
     if not result.objectives:
         return [line]
     return [line, table(FIGURES, map(_figures, result.objectives))]
