@@ -3,8 +3,9 @@
 How a page of `docs` is read:
 
 - a `console` block holds commands after `$`, which run in the order of the page, in one folder for each
-  page, and have to end with exit code 0 or 5; a comment `# exit code N` asks for N. Lines below a command
-  are what it prints first; `…` stands for any text, alone in a line for any lines;
+  page, and have to end with exit code 0 or 5; a comment `# exit code N` asks for N. A backslash continues
+  a line, and `*` stands for files. Lines below a command are what it prints first: `…` stands for any text,
+  alone in a line for any lines;
 - a `python` block runs in between, all blocks of a page as one program;
 - a `code-block` with a caption is a file of that name, and is not run;
 - what needs something that is not here, such as a Slurm cluster, stands in a `text` or `bash` block without
@@ -68,7 +69,7 @@ def blocks(page: Path) -> tuple[Block, ...]:
 def commands(block: Block) -> Iterator[tuple[str, list[str]]]:
     """Return each command of a console block, with the lines shown below it."""
     command, shown = None, []
-    for line in block.text.splitlines():
+    for line in block.text.replace("\\\n", " ").splitlines():
         if line.startswith("$ "):
             if command is not None:
                 yield command, shown
@@ -83,7 +84,8 @@ def commands(block: Block) -> Iterator[tuple[str, list[str]]]:
 
 HELPERS = """
 def _run(command, words, target, codes, pattern):
-    import pathlib, re, subprocess, sys
+    import glob, pathlib, re, subprocess, sys
+    words = [file for word in words for file in (sorted(glob.glob(word)) if "*" in word else [word])]
     if words[0] == "clusterplan":
         words = [sys.executable, "-m", "clusterplan", *words[1:]]
     run = subprocess.run(words, capture_output=True, text=True, stdin=subprocess.DEVNULL)
