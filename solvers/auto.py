@@ -20,11 +20,17 @@ class Auto(Solver):
     features = frozenset({"warm_start"})
     what = f"the kind's best proving method, which is {PROVER!r}"
 
+    def check_options(self, options: SolveOptions) -> None:
+        """Leave the options of the method to the prover, which depends on the kind."""
+        super().check_options(options.model_copy(update={"method_options": {}}))
+
     def solve(self, formulation: Formulation[Any, Any], options: SolveOptions, clock: Clock) -> Outcome:
         """Return the prover's answer; the warm start where the answer contradicts it."""
         from .registry import find_solver
 
-        outcome = find_solver(PROVER, formulation.kind).solve(formulation, options, clock)
+        prover = find_solver(PROVER, formulation.kind)
+        prover.check_options(options)
+        outcome = prover.solve(formulation, options, clock)
         says = f"auto: {PROVER}"
         outcome.message = f"{says}; {outcome.message}" if outcome.message else says
         if options.warm_start is None:

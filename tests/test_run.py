@@ -77,3 +77,12 @@ def test_no_plan_is_unknown_and_raises_when_asked() -> None:
         result.raise_for_status()
     assert OPTIMUM.raise_for_status() is OPTIMUM
     assert len(OPTIMUM.to_frame()) == len(OPTIMUM.plan or ())
+
+
+def test_auto_takes_the_options_of_the_method_that_it_uses() -> None:
+    """`exact` of the kind decides which there are, and is named where there is none."""
+    staging = clusterplan.load("example:opt-350-three-gpus")
+    options = clusterplan.SolveOptions(method_options={"what_if": True})
+    assert "7.46" in (clusterplan.solve(staging, "auto", options).message or "")
+    with pytest.raises(clusterplan.OptionError, match="'exact' has no option 'what_if'"):
+        clusterplan.solve(clusterplan.load("example:optimus-testbed"), "auto", options)
