@@ -96,7 +96,7 @@ def objectives_table(result: Result) -> Table:
         for o in result.objectives
     ]
     caption = "How good the plan is" if result.plan is not None else "What is proven"
-    return Table("objectives", caption, columns, rows, sortable=False)
+    return Table("goals", caption, columns, rows, sortable=False)
 
 
 def instance_facts(instance: Instance) -> Facts:

@@ -11,7 +11,7 @@ from ...formulations.allocation_plan import JobAllocation
 from ...instances.allocation import AllocationInstance
 from ...solvers.result import Result
 from .facts import Facts
-from .figures import Figure, axis, colour, layout, shown, symbol
+from .figures import Figure, axis, colour, layout, shown, spread_axis, symbol
 from .tables import Cell, Column, Table, number, seconds
 from .usage import Usage
 from .words import counted, duration, short, unit_of_time
@@ -180,7 +180,8 @@ def _times_figure(plan: Sequence[JobAllocation]) -> Figure:
         if own:
             traces.append(_times_trace(own, index if variant is not None else None, unit))
     x = axis("jobs, in the order of their completion", range=[-1, len(ordered)], zeroline=False)
-    y = axis(f"completion time [{name}]", rangemode="tozero")
+    times = [(entry.completion_s or 0.0) / unit for entry in ordered]
+    y = spread_axis(f"completion time [{name}]", times)
     return {"data": traces, "layout": layout(x, y, 360)}
 
 

@@ -123,8 +123,8 @@ def _map(servers: Servers) -> Figure:
             "outlinewidth": 0,
             "tickfont": {"color": "@muted"},
         },
-        "xgap": 0.5,
-        "ygap": 0.5,
+        "xgap": 1 if len(rows) < 2000 else 0,
+        "ygap": 1 if len(rows) < 2000 else 0,
     }
     hidden = {"showgrid": False, "zeroline": False, "showticklabels": False, "ticks": ""}
     x, y = axis("", **hidden), axis("", autorange="reversed", **hidden)

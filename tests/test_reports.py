@@ -1,0 +1,536 @@
+"""Reports as text: well-formed, self-contained, escaped, accessible, small enough, and true to their data."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+import subprocess
+import sys
+from functools import cache
+from html.parser import HTMLParser
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import clusterplan
+from clusterplan.instances.errors import OptionError
+from clusterplan.instances.generators.allocation import generate_allocation
+from clusterplan.instances.generators.consolidation import generate_consolidation
+from clusterplan.instances.generators.staging import generate_staging
+from clusterplan.planner.comparison import Comparison, ComparisonRow
+from clusterplan.planner.reports import cards
+from clusterplan.planner.reports.allocation_frontier_figure import lower_steps
+from clusterplan.planner.reports.comparison_markdown import comparison_markdown
+from clusterplan.planner.reports.comparison_page import comparison_page
+from clusterplan.planner.reports.frontier_page import frontier_page
+from clusterplan.planner.reports.page import to_json, write_page
+from clusterplan.planner.reports.plan_page import plan_page
+
+HOSTILE = (
+    "<b>fett</b><img src=x onerror=window.pwned=1></script><script>window.pwned=1</script>"
+    '<a href="javascript:window.pwned=1">x</a>%{y}|`&amp;\'名前'
+)
+"""A name that runs a script, loads an image or changes a table wherever it is not escaped."""
+VOID = {"meta", "input", "br", "img", "link", "path", "circle", "hr"}
+
+
+class Page(HTMLParser):
+    """A page taken apart; anything unbalanced fails."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.tags: list[tuple[str, dict[str, str]]] = []
+        self.open: list[str] = []
+        self.texts: list[str] = []
+        self.raw: list[tuple[dict[str, str], str]] = []
+        self.html = html
+        self.feed(html)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = {name: value or "" for name, value in attrs}
+        self.tags.append((tag, given))
+        if tag == "script":
+            self.raw.append((given, ""))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, {name: value or "" for name, value in attrs}))
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag not in VOID:
+            assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.open and self.open[-1] == "script":
+            given, text = self.raw[-1]
+            self.raw[-1] = (given, text + data)
+        elif not self.open or self.open[-1] != "style":
+            self.texts.append(data)
+
+    def all(self, *names: str) -> list[dict[str, str]]:
+        return [attrs for tag, attrs in self.tags if tag in names]
+
+    @property
+    def data(self) -> Any:
+        return next(json.loads(text) for attrs, text in self.raw if attrs.get("id") == "data")
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self.texts).split())
+
+
+@cache
+def hostile_staging() -> clusterplan.StagingInstance:
+    document = clusterplan.load("example:opt-350-three-gpus").document()
+    first = document["types"][0]["name"]
+    document["name"] = HOSTILE
+    document["types"][0]["name"] = HOSTILE
+    document["source"] = HOSTILE
+    document["assumptions"] = [HOSTILE]
+    for index, layer in enumerate(document["layers"]):
+        layer["name"] = f"{index}{HOSTILE[:150]}"
+        for key, value in layer.items():
+            if isinstance(value, dict) and first in value:
+                layer[key] = {HOSTILE if name == first else name: share for name, share in value.items()}
+    instance = clusterplan.parse_instance(document)
+    assert isinstance(instance, clusterplan.StagingInstance)
+    return instance
+
+
+@cache
+def hostile_allocation() -> clusterplan.AllocationInstance:
+    document = clusterplan.load("example:gavel-three-gpu-types").document()
+    text = json.dumps(document).replace('"v100"', json.dumps(HOSTILE))
+    document = json.loads(text)
+    document["name"] = HOSTILE
+    document["jobs"][0]["name"] = HOSTILE
+    instance = clusterplan.parse_instance(document)
+    assert isinstance(instance, clusterplan.AllocationInstance)
+    return instance
+
+
+def hostile_consolidation(servers: int = 3) -> clusterplan.ConsolidationInstance:
+    """Return two racks, one of a single server, jobs that run, move and wait, and servers half taken."""
+    document = {
+        "schema_version": 1,
+        "kind": "consolidation",
+        "name": HOSTILE,
+        "servers": [
+            {"name": "free", "count": servers, "rack": HOSTILE, "capacity": {"gpu": 4, HOSTILE: 8}},
+            {"name": HOSTILE, "capacity": {"gpu": 4, HOSTILE: 8}, "free": {"gpu": 3, HOSTILE: 8}},
+        ],
+        "jobs": [
+            {"name": HOSTILE, "tasks": 4, "task_demand": {"gpu": 1, HOSTILE: 1}, "current": {HOSTILE: 2}},
+            {"name": "klein", "tasks": 1, "task_demand": {"gpu": 1}},
+            {"name": "groß", "tasks": 40 * servers, "task_demand": {"gpu": 1}},
+        ],
+    }
+    instance = clusterplan.parse_instance(document)
+    assert isinstance(instance, clusterplan.ConsolidationInstance)
+    return instance
+
+
+@cache
+def staging_frontier() -> clusterplan.Frontier:
+    return clusterplan.pareto(hostile_staging())
+
+
+@cache
+def cluster_frontier() -> clusterplan.AllocationFrontier:
+    return clusterplan.pareto(hostile_allocation())
+
+
+@cache
+def opt() -> tuple[clusterplan.StagingInstance, clusterplan.Frontier]:
+    instance = clusterplan.load("example:opt-350-three-gpus")
+    assert isinstance(instance, clusterplan.StagingInstance)
+    return instance, clusterplan.pareto(instance)
+
+
+@cache
+def infeasible(kind: str) -> clusterplan.Instance:
+    """Return an instance without a plan."""
+    if kind == "staging":
+        return clusterplan.load("example:opt-350-three-gpus").model_copy(
+            update={"throughput_floor_samples_per_s": 1e6}
+        )
+    if kind == "allocation":
+        return clusterplan.load("example:optimus-testbed").model_copy(
+            update={"resources": {"cpu": 1.0, "gpu": 1.0, "memory_gib": 1.0}}
+        )
+    instance = hostile_consolidation()
+    jobs = tuple(job.model_copy(update={"must_place": True}) for job in instance.jobs)
+    return instance.model_copy(update={"jobs": jobs})
+
+
+def sample_comparison(instances: int = 5, name: str = "case", solver: str = "solver") -> Comparison:
+    """Return six solvers: proven, heuristic, without a gap, infeasible, unknown and failed ones."""
+    rows = []
+    for index in range(instances):
+        for number, status in enumerate(
+            ("optimal", "feasible", "feasible", "infeasible", "unknown", "error")
+        ):
+            plan = number < 3
+            gap = (
+                None if not plan or number == 2 else (0.0 if number == 0 else 0.01 * (index % 7) ** 2 + 1e-4)
+            )
+            rows.append(
+                ComparisonRow(
+                    instance=f"{name} {index}",
+                    kind="staging",
+                    solver=f"{solver} {number}",
+                    status=status,
+                    objective_name="cost",
+                    unit="USD",
+                    objective=100.0 * (1 + (gap or 0.0)) + index if plan else None,
+                    bound=100.0 + index if number == 0 else None,
+                    gap=gap if number == 0 else None,
+                    gap_to_best_bound=gap,
+                    gap_to_best_plan=(gap or 0.0) if plan else None,
+                    best=plan and not gap,
+                    runtime_s=0.01 * (number + 1) * (1 + index % 11),
+                    message=f"{name} <i>failed</i> | `why`" if status == "error" else None,
+                )
+            )
+    return Comparison(rows=tuple(rows), faults=(f"{name}: cannot be read",), versions={"clusterplan": "1"})
+
+
+@cache
+def all_pages() -> dict[str, str]:
+    """Return every sort of page, with hostile names wherever a name can be."""
+    staging, allocation, consolidation = hostile_staging(), hostile_allocation(), hostile_consolidation()
+    solve = clusterplan.solve
+    baselines = [solve(staging, name) for name in ("greedy", "single-type")]
+    pages = {
+        "frontier": frontier_page(staging, staging_frontier(), baselines),
+        "clusters": frontier_page(allocation, cluster_frontier()),
+        "comparison": comparison_page(sample_comparison(5, HOSTILE[:150], HOSTILE[:150])),
+    }
+    for instance in (staging, allocation, consolidation):
+        pages[f"plan-{instance.kind}"] = plan_page(instance, solve(instance))
+    for kind in ("staging", "allocation", "consolidation"):
+        without = infeasible(kind)
+        pages[f"none-{kind}"] = plan_page(without, solve(without))
+    return pages
+
+
+@pytest.fixture(scope="module")
+def pages() -> dict[str, Page]:
+    return {name: Page(html) for name, html in all_pages().items()}
+
+
+def test_pages_are_well_formed(pages: dict[str, Page]) -> None:
+    for name, page in pages.items():
+        ids = [attrs["id"] for _, attrs in page.tags if "id" in attrs]
+        assert len(ids) == len(set(ids)), name
+        for _, attrs in page.tags:
+            for key in ("aria-labelledby", "for", "data-filter"):
+                assert attrs.get(key) is None or attrs[key] in ids, (name, key, attrs)
+        for anchor in page.all("a"):
+            assert anchor["href"].startswith("#"), name
+            assert anchor["href"][1:] in ids, (name, anchor)
+
+
+def test_pages_need_nothing_else(pages: dict[str, Page]) -> None:
+    for name, page in pages.items():
+        for _, attrs in page.tags:
+            assert not {"src", "srcset", "action", "data", "background"} & attrs.keys(), (name, attrs)
+            assert not [key for key in attrs if key.startswith("on")], (name, attrs)
+        assert not page.all("link", "iframe", "object", "embed", "img", "base", "form"), name
+        assert "@import" not in page.html.split("</style>")[0]
+        assert "url(" not in page.html.split("</style>")[0]
+
+
+def test_policy_allows_the_scripts_of_the_page_alone(pages: dict[str, Page]) -> None:
+    for name, page in pages.items():
+        policy = next(
+            a["content"] for a in page.all("meta") if a.get("http-equiv") == "Content-Security-Policy"
+        )
+        assert "default-src 'none'" in policy
+        assert "unsafe-eval" not in policy
+        scripts = [text for attrs, text in page.raw if attrs.get("type") != "application/json"]
+        digests = {base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in scripts}
+        assert {f"'sha256-{digest}'" for digest in digests} == set(re.findall(r"'sha256-[^']*'", policy)), (
+            name
+        )
+        assert sum("plotly.js v" in text[:200] for text in scripts) == bool(page.data["figures"]), name
+
+
+def test_names_are_text(pages: dict[str, Page]) -> None:
+    for name, page in pages.items():
+        shown = HOSTILE[:150] if name == "comparison" else HOSTILE
+        if name not in ("none-staging", "none-allocation"):
+            assert shown in page.text, name
+        assert "<img" not in page.html.split("<script", 1)[0]
+        blob = next(text for attrs, text in page.raw if attrs.get("id") == "data")
+        assert "<" not in blob, name
+
+
+def test_plotly_sees_no_markup_of_names(pages: dict[str, Page]) -> None:
+    def strings(value: Any) -> list[str]:
+        if isinstance(value, dict):
+            return [found for item in value.values() for found in strings(item)]
+        if isinstance(value, list):
+            return [found for item in value for found in strings(item)]
+        return [value] if isinstance(value, str) else []
+
+    for name, page in pages.items():
+        for text in strings(page.data["figures"]):
+            assert set(re.findall(r"</?(\w+)", text)) <= {"b", "br", "extra", "sup"}, (name, text)
+            assert "fett</b>" not in text
+
+
+def test_tables_are_accessible(pages: dict[str, Page]) -> None:
+    for name, page in pages.items():
+        assert len(page.all("table")) == len(page.all("caption")), name
+        assert all(attrs.get("scope") in ("col", "row") for attrs in page.all("th")), name
+        levels = [int(tag[1]) for tag, _ in page.tags if re.fullmatch(r"h[1-6]", tag)]
+        assert levels.count(1) == 1, name
+        assert all(after <= before + 1 for before, after in pairwise(levels)), (name, levels)
+        assert len(page.all("main")) == len(page.all("header")) == len(page.all("footer")) == 1
+        for plot in (attrs for attrs in page.all("div") if attrs.get("class") == "plot"):
+            assert plot["role"] == "img"
+            assert plot["aria-labelledby"] in [a.get("id") for a in page.all("figcaption")]
+
+
+def test_frontier_holds_every_point_and_its_plan() -> None:
+    instance, frontier = opt()
+    greedy = clusterplan.solve(instance, "greedy")
+    page = Page(frontier_page(instance, frontier, [greedy]))
+    choice = page.data["choice"]
+    assert [(p["x"], p["y"]) for p in choice["points"]] == [
+        (p.throughput_samples_per_s, p.cost_usd) for p in frontier.points
+    ]
+    for point, drawn in zip(frontier.points, choice["points"], strict=True):
+        names = page.data["chain"]["types"]
+        assert [(s[0], s[1], names[s[2]], s[3]) for s in drawn["stages"]] == [
+            (s.first_layer, s.last_layer, s.type, s.units) for s in point.plan
+        ]
+        assert max(s[4] for s in drawn["stages"]) == pytest.approx(point.stage_time_s, rel=1e-5)
+    assert choice["today"] == len(frontier.points) - 1
+    figure = page.data["figures"]["frontier"]
+    assert figure["layout"]["shapes"][0]["x0"] == 60
+    assert "greedy" in figure["data"][-1]["text"]
+    assert "Certified by our own check" in page.text
+    assert "throughput floor 60 samples/s" in page.text
+
+
+def test_frontier_without_points_says_why() -> None:
+    instance = infeasible("staging")
+    page = Page(frontier_page(instance, clusterplan.pareto(instance)))
+    assert "It is proven that no plan exists" in page.text
+    assert "Why there is no plan" in page.text
+    assert page.data["figures"] == {}
+
+
+def test_other_instances_are_refused() -> None:
+    (one, frontier), other = opt(), infeasible("staging")
+    result = clusterplan.solve(one)
+    with pytest.raises(OptionError, match="another instance"):
+        frontier_page(other, frontier)
+    with pytest.raises(OptionError, match="another instance"):
+        plan_page(other, result)
+    with pytest.raises(OptionError, match="the result of auto is of another instance"):
+        frontier_page(one, frontier, [clusterplan.solve(other)])
+
+
+@pytest.mark.parametrize("mix", ["fixed", "any"])
+def test_bounds_of_clusters_lie_below_the_frontier(mix: str) -> None:
+    instance = clusterplan.load("example:gavel-three-gpu-types")
+    frontier = clusterplan.pareto(instance, mix=mix, error=0.05)
+    lower = lower_steps(instance, frontier)
+    assert [rate for rate, _ in lower] == sorted(rate for rate, _ in lower)
+    assert frontier.certified_error is not None
+    rates = sorted(point.rate_usd_per_hour for point in frontier.points)
+    for rate in [*rates, *(rate * (1 - 1e-6) for rate in rates[1:]), *(rate for rate, _ in lower)]:
+        reached = [p.mean_completion_s for p in frontier.points if p.rate_usd_per_hour <= rate * (1 + 1e-12)]
+        holding = [b for start, b in lower if start <= rate * (1 + 1e-12)]
+        if reached and holding:
+            bound = holding[-1]
+            assert bound <= min(reached) * (1 + 1e-9)
+            assert bound >= min(reached) * (1 - frontier.certified_error - 1e-9)
+
+
+def test_comparison_shows_zero_gaps_failures_and_faults() -> None:
+    comparison = sample_comparison()
+    page = Page(comparison_page(comparison))
+    gaps = page.data["figures"]["gaps"]
+    ticks = dict(zip(gaps["layout"]["yaxis"]["ticktext"], gaps["layout"]["yaxis"]["tickvals"], strict=True))
+    assert set(gaps["data"][0]["y"]) == {ticks["0"]}
+    assert set(gaps["data"][2]["y"]) == {ticks["unknown"]}
+    assert all(y > ticks["0"] for y in gaps["data"][1]["y"])
+    assert "case: cannot be read" in page.text
+    assert "case <i>failed</i> | `why`" in page.text
+    assert "15 plans; 5 of them have no gap" in page.text
+    assert len(page.all("input")) == 6 + 1
+    for curve, drawn in zip(
+        comparison.profile().curves, page.data["figures"]["profile"]["data"], strict=True
+    ):
+        assert drawn["x"][:-1] == list(curve.ratio)
+        assert drawn["y"][:-1] == [100 * share for share in curve.share]
+
+
+def test_comparison_without_any_plan_has_no_plots() -> None:
+    row = ComparisonRow(instance="i", kind="staging", solver="s", status="error", message="out of memory")
+    page = Page(comparison_page(Comparison(rows=(row,))))
+    assert page.data["figures"] == {}
+    assert "out of memory" in page.text
+    assert Page(comparison_page(Comparison(faults=("a.yaml: is missing",)))).data["figures"] == {}
+
+
+def test_markdown_keeps_its_columns() -> None:
+    text = comparison_markdown(sample_comparison(3, "a|b<script>`*_[x](y)", "s|t"))
+    tables = [line for line in text.splitlines() if line.startswith("|")]
+    columns = {len(re.findall(r"(?<!\\)\|", line)) for line in tables}
+    assert columns == {10, 12}
+    assert "<script" not in text
+    assert r"s\|t 0" in text
+    assert r"\`\*\_\[x\](y)" in text
+
+
+def test_large_comparison_is_small_enough() -> None:
+    html = comparison_page(sample_comparison(834))
+    assert len(html.encode()) < 15e6
+    assert html.count("<tr>") > 5000
+
+
+def test_large_cluster_says_what_it_leaves_out() -> None:
+    instance = generate_consolidation(10_000, 9_000, seed=3)
+    html = plan_page(instance, clusterplan.solve(instance))
+    assert len(html.encode()) < 15e6
+    page = Page(html)
+    assert "320 of 10,000 servers are drawn one by one" in page.text
+    assert "3,000 of 9,000 jobs are listed" in page.text
+    assert "The other 9,680 servers, by what they hold of gpu" in page.text
+    assert sum(attrs.get("class") == "slots" for attrs in page.all("span")) == 320
+
+
+def test_states_of_servers_add_up() -> None:
+    instance = generate_consolidation(700, 600, seed=4)
+    page = Page(plan_page(instance, clusterplan.solve(instance)))
+    rows = re.findall(r'<table id="states".*?</table>', page.html, re.S)[0]
+    counts = [float(value) for value in re.findall(r'<th scope="row" class="num" data-v="([\d.]+)"', rows)]
+    assert sum(counts) == 700 - 320
+
+
+def test_many_jobs_are_thinned_honestly() -> None:
+    instance = generate_allocation(8000, seed=1)
+    result = clusterplan.solve(instance)
+    page = Page(plan_page(instance, result))
+    match = re.search(r"([\d,]+) of 8,000 jobs are on this page", page.text)
+    assert match
+    rows = re.findall(r'<table id="configurations".*?</table>', page.html, re.S)[0].count("<tr>") - 1
+    assert rows == int(match[1].replace(",", ""))
+    assert "8,000 of 8,000" in page.text
+
+
+def test_slots_of_a_server_add_up_to_it() -> None:
+    instance = hostile_consolidation()
+    page = Page(plan_page(instance, clusterplan.solve(instance)))
+    bars = re.findall(r'<span class="slots".*?</span></li>', page.html, re.S)
+    assert len(bars) == 4
+    for bar in bars:
+        assert sum(float(w) for w in re.findall(r"--w:([\d.]+)", bar)) == pytest.approx(1, abs=1e-4)
+    assert "taken by others: 1 gpu" in bars[-1]
+    assert "jobs to move" in page.text
+
+
+def test_allocation_shows_use_and_prices() -> None:
+    instance = clusterplan.load("example:optimus-testbed")
+    result = clusterplan.solve(instance)
+    page = Page(plan_page(instance, result))
+    assert "weighted job-hours per unit" in page.text
+    assert "2.934" in page.text
+    assert sum(attrs.get("class") == "track" for attrs in page.all("span")) == len(instance.resources)
+
+
+def test_plan_page_names_what_made_it() -> None:
+    instance = clusterplan.load("example:opt-350-three-gpus")
+    options = clusterplan.SolveOptions(time_limit_s=20, seed=3)
+    result = clusterplan.solve(instance, options=options)
+    text = Page(plan_page(instance, result)).text
+    assert instance.sha256() in text
+    assert "time_limit_s 20" in text
+    assert f"clusterplan {clusterplan.__version__}" in text
+    assert "proven optimal" in text
+
+
+@pytest.mark.parametrize("kind", ["staging", "allocation", "consolidation"])
+def test_pages_without_a_plan_say_why(kind: str) -> None:
+    instance = infeasible(kind)
+    result = clusterplan.solve(instance)
+    assert result.status == "infeasible"
+    assert result.diagnosis
+    page = Page(plan_page(instance, result))
+    assert "proven to have no plan" in page.text
+    assert " ".join(result.diagnosis.reasons[0].split()) in page.text
+
+
+def test_cards_are_escaped_fragments() -> None:
+    instance = hostile_staging()
+    fragments = [
+        cards.instance_card(instance),
+        cards.instance_card(hostile_allocation()),
+        cards.instance_card(hostile_consolidation()),
+        cards.result_card(clusterplan.solve(instance)),
+        cards.result_card(clusterplan.solve(infeasible("staging"))),
+        cards.frontier_card(staging_frontier()),
+        cards.frontier_card(cluster_frontier()),
+        cards.frontier_card(clusterplan.pareto(infeasible("staging"))),
+        cards.comparison_card(sample_comparison(2, HOSTILE[:100], HOSTILE[:100])),
+        cards.comparison_card(Comparison()),
+    ]
+    for fragment in fragments:
+        page = Page(fragment)
+        assert {tag for tag, _ in page.tags} <= {"div", "strong", "table", "thead", "tbody", "tr", "th", "td"}
+        assert len(fragment) < 20_000
+    assert HOSTILE in Page(fragments[0]).text
+
+
+def test_frontier_card_shows_the_ends() -> None:
+    text = Page(cards.frontier_card(opt()[1])).text
+    assert "101.508" in text
+    assert "228.657" in text
+    assert "6 of 11 points are shown" in text
+
+
+def test_scripts_cannot_be_ended_by_data() -> None:
+    text = to_json({"a": "</script><!--\u2028&"})
+    assert not set("<>&\u2028") & set(text)
+    assert json.loads(text) == {"a": "</script><!--\u2028&"}
+    with pytest.raises(ValueError, match="JSON"):
+        to_json(float("nan"))
+
+
+def test_pages_that_cannot_be_written_are_an_option_error(tmp_path: Path) -> None:
+    write_page(tmp_path / "new" / "page.html", "<p>ä")
+    assert (tmp_path / "new" / "page.html").read_bytes() == "<p>ä".encode()
+    with pytest.raises(OptionError, match="cannot be written"):
+        write_page(tmp_path / "new", "")
+
+
+def test_long_chain_is_small() -> None:
+    instance = generate_staging(300, 8, "loose", seed=1)
+    options = clusterplan.SolveOptions(time_limit_s=2)
+    html = plan_page(instance, clusterplan.solve(instance, "auto", options))
+    assert len(html) < 200_000
+    assert len(Page(html).data["chain"]["layers"]) == 300
+
+
+def test_modules_of_reports_import_neither_plotly_nor_jinja() -> None:
+    code = """
+import importlib, pkgutil, sys
+import clusterplan.planner.reports as reports
+for module in pkgutil.iter_modules(reports.__path__):
+    importlib.import_module(f"{reports.__name__}.{module.name}")
+print(sorted({"plotly", "jinja2", "markupsafe"} & set(sys.modules)))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
