@@ -139,7 +139,7 @@ def _below(lower: Corners, end: float, unit: float) -> Figure:
         "fillcolor": "@panel",
         "fillpattern": {
             "shape": "/",
-            "fgcolor": "@s2/0.35",
+            "fgcolor": "@s2/0.5",
             "bgcolor": "@panel",
             "size": 7,
             "solidity": 0.12,

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ..comparison import Comparison, ComparisonRow
 
 WITHIN = 1e-3
+MOST_FAULTS = 4
 
 
 def comparison_page(comparison: Comparison) -> str:
@@ -43,6 +44,7 @@ def comparison_page(comparison: Comparison) -> str:
         figures=figures,
         solvers=comparison.solvers,
         faults=comparison.faults,
+        most_faults=MOST_FAULTS,
         interrupted=comparison.interrupted,
         sentence=sentence(rows),
         profile=profile,

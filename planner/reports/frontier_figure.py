@@ -55,59 +55,44 @@ def frontier_figure(
     points: Sequence[FrontierPoint],
     today: int,
     baselines: Sequence[Baseline],
-) -> Figure:
-    """Return the plot: the frontier, today's point, the chosen one, other methods, and the limits."""
+) -> tuple[Figure, dict[str, int]]:
+    """Return the plot, and which of its traces are the frontier, today's choice and the ring."""
     every = [*points, *(baseline.point for baseline in baselines)]
     speeds = [point.throughput_samples_per_s for point in every]
     floor, limit = instance.throughput_floor_samples_per_s, instance.cost_limit_usd
     x = spread_axis("throughput [samples/s]", [*speeds, *([] if floor is None else [floor])])
-    y = spread_axis("cost of the training [USD]", [point.cost_usd for point in every])
-    traces = [
-        _line(points),
-        {**_marks([points[today]], ["today's choice"]), "marker": marker("star", "@accent", 17)},
-        ring(points[today].throughput_samples_per_s, points[today].cost_usd),
+    near = [limit] if limit is not None and near_limit(instance, points) else []
+    y = spread_axis("cost of the training [USD]", [*(point.cost_usd for point in every), *near])
+    traces = [_line(points), *([_others(baselines, x)] if baselines else [])]
+    at = {"line": 0, "star": len(traces), "ring": len(traces) + 1}
+    chosen = points[today]
+    traces += [
+        {**_marks([chosen], ["today's choice"]), "marker": marker("star", "@accent", 17)},
+        ring(chosen.throughput_samples_per_s, chosen.cost_usd),
     ]
-    if baselines:
-        names = [baseline.solver for baseline in baselines]
-        traces.append(
-            {
-                **_marks([baseline.point for baseline in baselines], names),
-                "mode": "markers+text",
-                "text": [shown(name) for name in names],
-                "textposition": "top center",
-                "textfont": {"color": "@muted", "size": 12},
-                "cliponaxis": False,
-                "marker": marker("diamond", "@s1", 11),
-            }
-        )
+    if instance.hourly_budget_usd is not None:
+        traces.append(_budget(instance, instance.hourly_budget_usd, speeds))
+    return {"data": traces, "layout": layout(x, y, 460, **_limits(x, y, floor, near))}, at
+
+
+def _limits(x: Figure, y: Figure, floor: float | None, costs: Sequence[float]) -> Figure:
+    """Return lines at the throughput floor and the cost limit, with their words."""
     shapes, notes = [], []
     if floor is not None:
         shapes.append(line_at("x", floor))
-        notes.append(
-            note(
-                f"floor {short(floor)}",
-                x=place_on(x, floor),
-                xanchor="left",
-                yref="paper",
-                y=1,
-                yanchor="top",
-            )
-        )
-    if limit is not None and limit <= 1.5 * max(point.cost_usd for point in every):
+        at = {"x": place_on(x, floor), "y": 1, "yref": "paper"}
+        notes.append(note(f"floor {short(floor)}", xanchor="left", yanchor="top", **at))
+    for limit in costs:
         shapes.append(line_at("y", limit, "dot"))
-        notes.append(
-            note(
-                f"cost limit {usd(limit)}",
-                y=place_on(y, limit),
-                yanchor="bottom",
-                xref="paper",
-                x=0,
-                xanchor="left",
-            )
-        )
-    if instance.hourly_budget_usd is not None:
-        traces.append(_budget(instance, instance.hourly_budget_usd, speeds))
-    return {"data": traces, "layout": layout(x, y, 460, shapes=shapes, annotations=notes)}
+        at = {"x": 1, "xref": "paper", "y": place_on(y, limit)}
+        notes.append(note(f"cost limit {usd(limit)}", xanchor="right", yanchor="bottom", **at))
+    return {"shapes": shapes, "annotations": notes}
+
+
+def near_limit(instance: StagingInstance, points: Sequence[FrontierPoint]) -> bool:
+    """Return whether the cost limit is near enough to be drawn."""
+    limit = instance.cost_limit_usd
+    return limit is not None and limit <= 1.5 * max(point.cost_usd for point in points)
 
 
 def _marks(points: Sequence[FrontierPoint], titles: Sequence[str]) -> Figure:
@@ -119,6 +104,25 @@ def _marks(points: Sequence[FrontierPoint], titles: Sequence[str]) -> Figure:
         "y": [point.cost_usd for point in points],
         "customdata": [_hover(point, title) for point, title in zip(points, titles, strict=True)],
         "hovertemplate": HOVER,
+    }
+
+
+def _others(baselines: Sequence[Baseline], x: Figure) -> Figure:
+    """Return the plans of other methods, each with its name on the side where there is room."""
+    middle = sum(x["range"]) / 2
+    left = [place_on(x, b.point.throughput_samples_per_s) > middle for b in baselines]
+    gap = "\u00a0" * 4
+    return {
+        **_marks([b.point for b in baselines], [b.solver for b in baselines]),
+        "mode": "markers+text",
+        "text": [
+            shown(b.solver) + gap if end else gap + shown(b.solver)
+            for b, end in zip(baselines, left, strict=True)
+        ],
+        "textposition": ["middle left" if end else "middle right" for end in left],
+        "textfont": {"color": "@muted", "size": 12},
+        "cliponaxis": False,
+        "marker": marker("diamond", "@s1", 12),
     }
 
 
@@ -155,7 +159,10 @@ def _budget(instance: StagingInstance, budget: float, speeds: Sequence[float]) -
     at = [low * (high / low) ** (step / 60) for step in range(61)]
     return {
         "type": "scatter",
-        "mode": "lines",
+        "mode": "lines+text",
+        "text": ["hourly budget", *[""] * 60],
+        "textposition": "top right",
+        "textfont": {"color": "@muted", "size": 12},
         "x": at,
         "y": [budget * hours / speed for speed in at],
         "line": {"color": "@muted", "width": 1.5, "dash": "dot"},

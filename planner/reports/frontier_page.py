@@ -17,7 +17,7 @@ from ..output import percent
 from .allocation_frontier_page import allocation_frontier_page
 from .chains import Chains, in_short, limits_facts, types_table
 from .facts import Facts, check_same, headline, instance_facts, provenance, usd
-from .frontier_figure import Baseline, frontier_figure
+from .frontier_figure import Baseline, frontier_figure, near_limit
 from .page import render
 from .tables import Cell, Column, Table, number, seconds
 from .words import counted, duration, short
@@ -65,13 +65,11 @@ def _staging_page(instance: StagingInstance, frontier: Frontier, results: Sequen
     today = _today(instance, len(points))
     data: dict[str, Any] = {"figures": {}}
     if points:
-        data["figures"]["frontier"] = frontier_figure(instance, points, today, baselines)
+        data["figures"]["frontier"], at = frontier_figure(instance, points, today, baselines)
         data["chain"] = chains.data()
         data["choice"] = {
             "plot": "frontier",
-            "line": 0,
-            "star": 1,
-            "ring": 2,
+            **at,
             "today": today,
             "start": today,
             "points": [_choice(chains, point, index, len(points)) for index, point in enumerate(points)],
@@ -90,7 +88,7 @@ def _staging_page(instance: StagingInstance, frontier: Frontier, results: Sequen
         count=len(points),
         today=today,
         today_words=_today_words(instance),
-        keys=_keys(instance, baselines),
+        keys=_keys(instance, points, baselines) if points else [],
         points=_points_table(points),
         baselines=_baseline_table(baselines),
         without_plan=[f"{r.solver}: {r.status}" for r in results if r.plan is None],
@@ -252,7 +250,9 @@ def _baseline_table(baselines: Sequence[Baseline]) -> Table | None:
     return Table("methods", "Plans of other methods, against the frontier", columns, rows)
 
 
-def _keys(instance: StagingInstance, baselines: Sequence[Baseline]) -> list[tuple[str, str]]:
+def _keys(
+    instance: StagingInstance, points: Sequence[FrontierPoint], baselines: Sequence[Baseline]
+) -> list[tuple[str, str]]:
     """Return what the marks of the plot mean: (mark, words)."""
     keys = [("line", "least cost at which a throughput can be had"), ("star", _today_words(instance))]
     keys.append(("ring", "the point whose plan is shown below"))
@@ -260,6 +260,8 @@ def _keys(instance: StagingInstance, baselines: Sequence[Baseline]) -> list[tupl
         keys.append(("diamond", "plans of other methods"))
     if instance.throughput_floor_samples_per_s is not None:
         keys.append(("dashes", "throughput floor"))
-    if instance.cost_limit_usd is not None or instance.hourly_budget_usd is not None:
-        keys.append(("dots", "cost limit, hourly budget"))
+    near = ["cost limit"] if near_limit(instance, points) else []
+    near += ["hourly budget"] if instance.hourly_budget_usd is not None else []
+    if near:
+        keys.append(("dots", " and ".join(near)))
     return keys

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
@@ -38,11 +39,12 @@ def allocation_parts(instance: AllocationInstance, result: Result) -> dict[str, 
         "scripts": (),
         "data": data,
         "sections": sections,
-        "summary": _summary(plan),
+        "summary": _summary(instance, plan),
         "bars": usage_bars(instance.resources, used, instance.budget_usd_per_hour),
         "resources": _resources_table(instance, used, result.prices),
         "advice": _advice(instance, result),
         "variants": _variants(shown_jobs),
+        "waits": any(not entry.placed for entry in shown_jobs),
         "jobs": _jobs_table(instance, shown_jobs),
         "cut": _cut(plan, shown_jobs),
         "about": [("objective", instance.objective.replace("_", " ")), ("jobs", f"{len(instance.jobs):,}")],
@@ -68,16 +70,20 @@ def _cut(plan: Sequence[JobAllocation] | None, rows: Sequence[JobAllocation]) ->
     )
 
 
-def _summary(plan: Sequence[JobAllocation] | None) -> Facts:
+def _summary(instance: AllocationInstance, plan: Sequence[JobAllocation] | None) -> Facts:
     if plan is None:
         return []
     times = [entry.completion_s or 0.0 for entry in plan]
     waiting = sum(not entry.placed for entry in plan)
+    weights = instance.table().weight.tolist()
+    name = "mean completion time" if len(set(weights)) < 2 else "weighted mean completion time"
+    weighted = math.fsum(w * t for w, t in zip(weights, times, strict=True))
+    mean = weighted / math.fsum(weights) if any(weights) else None
     return [
         ("jobs placed", f"{len(plan) - waiting:,} of {len(plan):,}"),
         ("workers", f"{sum(entry.workers for entry in plan):,}"),
         ("parameter servers", f"{sum(entry.ps for entry in plan):,}"),
-        ("mean completion time", duration(sum(times) / len(times))),
+        (name, duration(mean)),
         ("longest completion time", duration(max(times))),
     ]
 
@@ -121,7 +127,8 @@ def _resources_table(
         hours = None if prices is None else prices.get(name, 0.0) / HOUR
         row += [number(hours, 4)] if prices is not None else []
         if prices and usd:
-            row.append(number(hours / usd[name] if usd.get(name) and hours is not None else None, 4))
+            each = 1.0 if name == BUDGET else usd.get(name, 0.0)
+            row.append(number(hours / each if each and hours is not None else None, 4))
         rows.append(row)
     return Table(
         "amounts", "Resources: what there is, what the plan takes, what more is worth", columns, rows
@@ -176,13 +183,23 @@ def _times_figure(plan: Sequence[JobAllocation]) -> Figure:
     unit, name = unit_of_time(ordered[-1].completion_s or 0.0)
     traces = []
     for index, variant in enumerate([*_variants(plan), None]):
-        own = [(rank, entry) for rank, entry in enumerate(ordered) if entry.variant == variant]
+        own = [(rank, entry) for rank, entry in enumerate(ordered, 1) if entry.variant == variant]
         if own:
             traces.append(_times_trace(own, index if variant is not None else None, unit))
-    x = axis("jobs, in the order of their completion", range=[-1, len(ordered)], zeroline=False)
+    x = axis(
+        "jobs, in the order of their completion",
+        range=[0, len(ordered) + 1],
+        zeroline=False,
+        **_whole(len(ordered)),
+    )
     times = [(entry.completion_s or 0.0) / unit for entry in ordered]
     y = spread_axis(f"completion time [{name}]", times)
     return {"data": traces, "layout": layout(x, y, 360)}
+
+
+def _whole(jobs: int) -> dict[str, int]:
+    """Return ticks at every job, where there are few."""
+    return {"dtick": 1} if jobs <= 12 else {}
 
 
 def _times_trace(own: Sequence[tuple[int, JobAllocation]], index: int | None, unit: float) -> Figure:

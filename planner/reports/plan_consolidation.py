@@ -88,7 +88,7 @@ def _bars(servers: Servers) -> list[tuple[str, float, str]]:
     rows = []
     for name, (capacity, taken, used) in servers.total.items():
         words = f"{short(used)} of the {short(capacity - taken)} that were free"
-        words += f", {short(taken)} more are taken by others" if taken else ""
+        words += f"; others hold {short(taken)}" if taken else ""
         rows.append((name, min(1.0, used / (capacity - taken)) if capacity > taken else 0.0, words))
     return rows
 
