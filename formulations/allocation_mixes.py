@@ -203,8 +203,8 @@ class AnyAmounts(Ladder):
     def _wide_usd(self) -> Fraction:
         """What the plan costs in which every job takes as much as it can, or the most that is allowed."""
         menu = self.wide
-        if (np.diff(menu.start) == 0).any():
-            return Fraction(1)
+        if (np.diff(menu.start) == 0).any():  # there is no plan, whatever the cost
+            return Fraction(self.most_usd or 1.0)
         most = math.fsum(np.maximum.reduceat(menu.demand[:, -1], menu.start[:-1]))
         if self.most_usd is not None:
             most = min(most, self.most_usd)

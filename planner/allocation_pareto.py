@@ -181,16 +181,10 @@ class _Check:
         beyond = sum(not _same(record.bound_s, record.certified_bound_s) for record in records)
         if beyond:
             yield f"the bounds bound_s of {beyond} clusters, which are higher than the certified ones"
-        if any(point.prices and point.prices != _own_prices(point) for point in frontier.points):
-            yield "prices that are not those of the certificates"
 
 
 def _same(a: float | None, b: float | None) -> bool:
     return a is b if a is None or b is None else agree(a, b)
-
-
-def _own_prices(point: AllocationPoint) -> object:
-    return None if point.certificate is None else point.certificate.get("prices")
 
 
 def _plan_faults(
@@ -206,6 +200,8 @@ def _plan_faults(
         stored, derived = point.mean_completion_s, value / ladder.weight
         yield f"{place}.mean_completion_s is stored as {stored:.10g}; recomputed it is {derived:.10g}"
     yield from _certificate_faults(formulation, place, point)
+    if point.prices is not None and point.prices != (point.certificate or {}).get("prices"):
+        yield f"{place}.prices are not those of its certificate"
     bound = _certified(formulation, point)
     if bound > value * (1 + WRONG):
         yield f"{place}.certificate: it would exclude the plan of {place}"

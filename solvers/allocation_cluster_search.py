@@ -249,20 +249,19 @@ class ClusterSearch:
             return stretch.high
         if stretch.low >= stretch.high:
             return None
-        low, high = stretch.point, stretch.high
+        low, high = stretch.low, stretch.high
         dearest = self.ladder.previous(high)
-        if low is not None and stretch.low not in self._tried and self._is_flat(stretch):
-            self._tried.add(stretch.low)
+        if low not in self._tried and self._is_flat(stretch):
+            self._tried.add(low)
             return dearest  # the whole fall may be at the dearest step, which a single solve shows
-        if low is None or stretch.bound <= 0:
-            amount = (stretch.low + high) / 2
+        if low == ZERO or stretch.point is None or stretch.bound <= 0:
+            amount = (low + high) / 2
         else:
             falls = math.log(stretch.value / stretch.bound)
             parts = 2 if not self.error else max(2, math.ceil(falls / -math.log1p(-AIM * self.error)))
-            along = (parts // 2) / parts
-            amount = low * Fraction(float(high / low) ** along) if low > 0 else high * Fraction(along)
+            amount = low * Fraction(float(high / low) ** (parts // 2 / parts))
         step = self.ladder.at_most(amount)
-        return min(max(step, stretch.low), dearest)
+        return min(max(step, low), dearest)
 
     def _is_flat(self, stretch: Stretch) -> bool:
         """Return whether the best plan of the step below the stretch is that of a cheaper step."""

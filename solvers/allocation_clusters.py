@@ -55,7 +55,7 @@ def find_allocation_frontier(
         status="infeasible" if none else _status(search),
         limit=search.limit if search.limit != "none" else _why_short(search),
         error=error,
-        certified_error=proven_error(ladder, search.values(), certified),
+        certified_error=proven_error(ladder, search.values(), certified) if search.found else None,
         most_usd_per_hour=ladder.most_usd,
         prices_usd_per_hour=ladder.prices,
         weight=ladder.weight,

@@ -1,0 +1,417 @@
+"""The frontier of completion time against hourly cost: against brute force, its check, and the command."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import random
+import subprocess
+import sys
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+from random_instances import random_allocation
+
+import clusterplan
+from clusterplan.formulations.allocation import AllocationFormulation
+from clusterplan.formulations.allocation_clusters import ZERO, Ladder
+from clusterplan.formulations.allocation_mixes import ladder_of
+from clusterplan.instances.allocation import AllocationInstance
+from clusterplan.instances.errors import OptionError, TooLargeError
+from clusterplan.instances.generators.allocation import generate_allocation
+from clusterplan.planner.pareto import shown, verify_frontier
+from clusterplan.planner.verification import verify_stored
+from clusterplan.solvers.options import SolveOptions
+
+PRICES = {"cpu": 0.03, "gpu": 1.0}
+
+
+def optimum(instance: AllocationInstance) -> float:
+    """Return the least Σ ω t, by trying every plan; infinite if there is none."""
+    if AllocationFormulation(instance).elementary_infeasibility() is not None:
+        return math.inf
+    result = clusterplan.solve(instance, "brute-force")
+    return math.inf if result.plan is None else float(result.objective or 0.0)
+
+
+def some_steps(ladder: Ladder, most: int) -> list[Fraction]:
+    """Return every step, or so many of them from the first to the last."""
+    steps = [ZERO]
+    while steps[-1] < ladder.last and len(steps) <= most:
+        steps.append(ladder.next(steps[-1]))
+    if steps[-1] >= ladder.last:
+        return steps
+    return [ladder.at_most(ladder.last * Fraction(k, most)) for k in range(most + 1)]
+
+
+def random_case(seed: int) -> tuple[AllocationInstance, dict[str, float], float | None]:
+    """Return a tiny instance, some with amounts that are not whole, with prices and a most to spend."""
+    instance, rng = random_allocation(seed), random.Random(seed)
+    assert isinstance(instance, AllocationInstance)
+    if seed % 4 == 0:
+        resources = {
+            name: round(c * rng.choice([0.77, 1, 1.31]), 2) for name, c in instance.resources.items()
+        }
+        instance = instance.model_copy(update={"resources": resources})
+    given = {name: rng.choice([0.1, 0.25, 0.5, 1, 2]) for name in instance.resources if rng.random() < 0.7}
+    return instance, given, rng.choice([None, None, 6.0, 0.3])
+
+
+def check_every_cluster(ladder: Ladder, frontier: clusterplan.AllocationFrontier, most: int) -> int:
+    """Assert what a frontier claims for every cluster of a tiny instance; return how many have a plan."""
+    points = [(point.rate_usd_per_hour, point.mean_completion_s) for point in frontier.points]
+    before, planned = math.inf, 0
+    for step in some_steps(ladder, most):
+        value = optimum(ladder.cluster(step)) / ladder.weight
+        assert value <= before * (1 + 1e-9)
+        cost = ladder.rate(step) * (1 + 2e-9)
+        reached = min((mean for rate, mean in points if rate <= cost), default=math.inf)
+        assert math.isinf(value) == math.isinf(reached), step
+        if not math.isinf(value):
+            planned += 1
+            assert frontier.certified_error is not None
+            assert reached * (1 - frontier.certified_error) <= value * (1 + 2e-9), step
+        before = value
+    return planned
+
+
+@pytest.mark.parametrize("mix", ["fixed", "any"])
+@pytest.mark.parametrize("error", [0.0, 0.05])
+def test_every_cluster_by_brute_force(mix: Any, error: float) -> None:
+    """For every cluster some point costs no more and is as good, up to the error; the check agrees."""
+    planned, infeasible, several = 0, 0, 0
+    for seed in range(40):
+        instance, given, most_usd = random_case(seed)
+        prices = {**instance.prices_usd_per_hour, **given}
+        try:
+            frontier = clusterplan.pareto(instance, error=error, mix=mix, prices=given, most_usd=most_usd)
+        except OptionError:
+            assert not prices or mix == "any" or not any(job.weight for job in instance.jobs), seed
+            continue
+        checked = verify_frontier(instance, frontier)
+        assert checked.ok, (seed, checked.faults)
+        assert frontier.status == ("complete" if frontier.points else "infeasible"), seed
+        if frontier.points:
+            assert frontier.certified_error <= max(error, 1e-9), seed
+        else:
+            assert frontier.diagnosis is not None
+            assert any("infeasible" in line for line in checked.confirmed), (seed, checked)
+        ladder = ladder_of(instance, mix, prices, most_usd)
+        planned += check_every_cluster(ladder, frontier, 60)
+        infeasible += frontier.status == "infeasible"
+        several += len(frontier.points) > 2
+    assert planned > 100
+    assert infeasible > 3
+    assert several > 3
+
+
+@pytest.mark.parametrize("mix", ["fixed", "any"])
+def test_points_fall_and_the_current_cluster_is_one(mix: Any) -> None:
+    """Dearer points are faster; the instance's own cluster is solved too, without its budget."""
+    instance = clusterplan.load("example:gavel-three-gpu-types")
+    assert isinstance(instance, AllocationInstance)
+    frontier = clusterplan.pareto(instance, mix=mix)
+    assert frontier.status == "complete"
+    assert frontier.certified_error is not None
+    assert frontier.certified_error <= frontier.error == 0.01
+    rates = [point.rate_usd_per_hour for point in frontier.points]
+    means = [point.mean_completion_s for point in frontier.points]
+    assert rates == sorted(rates, reverse=True)
+    assert means == sorted(means)
+    free = instance.model_copy(update={"budget_usd_per_hour": None})
+    own = clusterplan.solve(free, "exact")
+    weight = sum(job.weight for job in instance.jobs)
+    assert frontier.current is not None
+    assert frontier.current.capacities == instance.resources
+    assert frontier.current.rate_usd_per_hour == pytest.approx(5.76)
+    assert frontier.current.mean_completion_s == pytest.approx(own.objective / weight, rel=2e-4)
+    if mix == "fixed":
+        assert any(point.capacities == instance.resources for point in frontier.points)
+        assert frontier.points[0].bound_s == frontier.points[0].mean_completion_s
+    else:
+        as_fast = [p for p in frontier.points if p.mean_completion_s <= frontier.current.mean_completion_s]
+        assert min(point.rate_usd_per_hour for point in as_fast) <= 5.76 + 1e-9
+
+
+def test_any_mix_is_never_worse_than_the_fixed_one() -> None:
+    """Where all resources have a price, every scaled cluster is one of those that the mix `any` looks at."""
+    instance = clusterplan.load("example:gavel-three-gpu-types")
+    fixed = clusterplan.pareto(instance, mix="fixed")
+    free = clusterplan.pareto(instance, mix="any")
+    for point in fixed.points:
+        best = min(p.mean_completion_s for p in free.points if p.rate_usd_per_hour <= point.rate_usd_per_hour)
+        assert best * (1 - 0.01) <= point.mean_completion_s
+
+
+def test_clusters_are_scaled_without_rounding_errors() -> None:
+    """0.1 of 30 is 3 and not 2; amounts that are not whole are scaled in parts; the rest scales along."""
+    instance = clusterplan.load("example:optimus-testbed")
+    assert isinstance(instance, AllocationInstance)
+    instance = instance.model_copy(update={"resources": {"cpu": 30.0, "memory_gib": 7.3, "gpu": 10.0}})
+    ladder = ladder_of(instance, "fixed", {"gpu": 1.0}, None)
+    step = ZERO
+    for count in range(1, 200):
+        step = ladder.next(step)
+        cluster = ladder.cluster(step).resources
+        assert (cluster["gpu"], cluster["cpu"]) == (count, 3 * count)
+        assert cluster["memory_gib"] == pytest.approx(0.73 * count)
+        assert ladder.step_of(float(count), cluster) == step
+        assert ladder.previous(step) == Fraction(count - 1, 10)
+    assert ladder.step_of(3.0, {**ladder.cluster(Fraction(3, 10)).resources, "cpu": 10.0}) is None
+    assert any("memory_gib in parts" in line for line in ladder.assumptions())
+    assert any("scale along at no cost: cpu, memory_gib" in line for line in ladder.assumptions())
+
+
+def test_most_usd_ends_the_frontier() -> None:
+    """No point costs more per hour, and the certificate speaks of no dearer cluster."""
+    instance = clusterplan.load("example:gavel-three-gpu-types")
+    for mix in ("fixed", "any"):
+        frontier = clusterplan.pareto(instance, mix=mix, most_usd=8.0)
+        assert frontier.status == "complete"
+        assert frontier.most_usd_per_hour == 8.0
+        assert max(point.rate_usd_per_hour for point in frontier.points) <= 8.0
+        assert verify_frontier(instance, frontier).ok
+        assert any("at most 8 USD/h" in line for line in shown(frontier)[1])
+    poor = clusterplan.pareto(instance, most_usd=0.2)
+    assert poor.status == "infeasible"
+    assert poor.diagnosis is not None
+    assert poor.current is not None
+    assert verify_frontier(instance, poor).ok
+
+
+def test_what_an_allocation_frontier_needs() -> None:
+    """Prices, a resource that has one, and a job with a weight; each refusal says what to do."""
+    instance = clusterplan.load("example:optimus-testbed")
+    assert isinstance(instance, AllocationInstance)
+    with pytest.raises(OptionError, match=r"prices_usd_per_hour.*--price NAME=USD.*cpu, memory_gib, gpu"):
+        clusterplan.pareto(instance)
+    with pytest.raises(OptionError, match="unknown resource 'tpu'"):
+        clusterplan.pareto(instance, prices={"tpu": 1.0})
+    with pytest.raises(OptionError, match="price of gpu is -1"):
+        clusterplan.pareto(instance, prices={"gpu": -1.0})
+    with pytest.raises(OptionError, match="allowed: fixed, any"):
+        clusterplan.pareto(instance, prices={"gpu": 1.0}, mix="some")  # type: ignore[call-overload]
+    with pytest.raises(OptionError, match="memory_limit_gib"):
+        clusterplan.pareto(instance, SolveOptions(memory_limit_gib=1.0), prices={"gpu": 1.0})
+    none_there = instance.model_copy(update={"resources": {**instance.resources, "tpu": 0.0}})
+    with pytest.raises(OptionError, match="has none of the resources with a price"):
+        clusterplan.pareto(none_there, prices={"tpu": 1.0})
+    with pytest.raises(OptionError, match="no task takes any"):
+        clusterplan.pareto(none_there, prices={"tpu": 1.0}, mix="any")
+    idle = instance.model_copy(
+        update={"jobs": tuple(job.model_copy(update={"weight": 0.0}) for job in instance.jobs)}
+    )
+    with pytest.raises(OptionError, match="every job has weight 0"):
+        clusterplan.pareto(idle, prices={"gpu": 1.0})
+
+
+def test_endless_ranges_need_a_limit() -> None:
+    """Where nothing limits the cluster, ranges must; the most to spend does as well."""
+    speed = {"model": "ps_async", "theta": [1.0, 0.1, 0.1, 0.1]}
+    variant = {"name": "v", "worker_demand": {"gpu": 1}, "ps_demand": {"gpu": 1}, "speed": speed}
+    variant |= {"workers": {"min": 1, "max": 100_000}, "ps": {"min": 1, "max": 100_000}}
+    document = {
+        "schema_version": 1,
+        "kind": "allocation",
+        "name": "wide",
+        "resources": {"gpu": 8},
+        "prices_usd_per_hour": {"gpu": 1},
+        "jobs": [{"name": "j", "remaining_steps": 1000, "variants": [variant]}],
+    }
+    instance = clusterplan.parse_instance(document)
+    with pytest.raises(TooLargeError, match="--most-usd"):
+        clusterplan.pareto(instance)
+    for mix in ("fixed", "any"):
+        frontier = clusterplan.pareto(instance, most_usd=30.0, mix=mix)
+        assert frontier.status == "complete"
+        assert verify_frontier(instance, frontier).ok
+
+
+def test_given_prices_go_before_those_of_the_instance() -> None:
+    """They are stored, named as an assumption, and the check says that they are not the instance's."""
+    instance = clusterplan.load("example:gavel-three-gpu-types")
+    frontier = clusterplan.pareto(instance, prices={"v100": 3.0, "k80": 0.0})
+    assert frontier.prices_usd_per_hour == {"v100": 3.0, "p100": 0.43}
+    assert any("v100 costs 3 USD/h, as given" in line for line in frontier.assumptions)
+    assert any("no cost: k80" in line for line in frontier.assumptions)
+    checked = verify_frontier(instance, frontier)
+    assert checked.ok
+    assert any("v100 costs 3 USD/h" in line for line in checked.claimed)
+
+
+def mutations(data: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    """Return what is wrong, and a stored frontier that has it."""
+    middle = len(data["points"]) // 2
+
+    def changed(what: str, path: list[Any], value: Any) -> tuple[str, dict[str, Any]]:
+        copy = json.loads(json.dumps(data))
+        at = copy
+        for key in path[:-1]:
+            at = at[key]
+        at[path[-1]] = value(at[path[-1]]) if callable(value) else value
+        return what, copy
+
+    here = ["points", middle]
+    name = next(iter(data["points"][middle]["capacities"]))
+    wrong = [
+        changed("mean", [*here, "mean_completion_s"], lambda x: x * 0.999),
+        changed("rate", [*here, "rate_usd_per_hour"], lambda x: x * 0.9),
+        changed("capacity", [*here, "capacities", name], lambda x: x + 1),
+        changed("no capacity", [*here, "capacities"], {}),
+        changed("bound beyond the plan", [*here, "bound_s"], lambda x: x * 1.01),
+        changed("bound below the certified", [*here, "bound_s"], lambda x: x * 0.9),
+        changed("certified bound", [*here, "certified_bound_s"], lambda x: x * 0.99),
+        changed("certificate", [*here, "certificate", "prices"], {}),
+        changed("weaker certificate", [*here, "certificate"], {"prices": {}, "cutoff": 1.0}),
+        changed("form of a certificate", [*here, "certificate", "prices"], {"nothing": 1.0}),
+        changed("no certificate", [*here, "certificate"], None),
+        changed("plan", [*here, "plan", 0, "workers"], lambda x: x + 1),
+        changed("plan of another point", [*here, "plan"], data["points"][0]["plan"]),
+        changed("plan without a job", [*here, "plan"], data["points"][middle]["plan"][1:]),
+        changed("point left out", ["points"], lambda points: points[:middle] + points[middle + 1 :]),
+        changed("cheapest point left out", ["points"], lambda points: points[:-1]),
+        changed("dearest points left out", ["points"], lambda points: points[middle:]),
+        changed("order", ["points"], lambda points: points[::-1]),
+        changed("others left out", ["others"], []),
+        changed("error", ["certified_error"], lambda x: x / 2),
+        changed("weight", ["weight"], lambda x: x * 2),
+        changed("prices", ["prices_usd_per_hour", name], lambda x: x * 2),
+        changed("no prices", ["prices_usd_per_hour"], {}),
+        changed("price of nothing", ["prices_usd_per_hour"], {"nothing": 1.0}),
+        changed("hash", ["instance_sha256"], "0" * 64),
+        changed("current cluster", ["current", "capacities", name], lambda x: x + 1),
+        changed("current mean", ["current", "mean_completion_s"], lambda x: x * 0.9),
+        changed("current rate", ["current", "rate_usd_per_hour"], lambda x: x * 0.9),
+        changed("unknown field", ["extra"], 1) if "extra" in data else changed("kind", ["kind"], "staging"),
+    ]
+    index = next(i for i, other in enumerate(data["others"]) if other["no_plan"])
+    wrong.append(changed("where plans begin", ["others", index, "rate_usd_per_hour"], lambda x: x + 7.77))
+    return wrong
+
+
+@pytest.mark.parametrize("mix", ["fixed", "any"])
+def test_altered_frontiers_are_rejected(mix: Any) -> None:
+    """Every figure, plan, bound, certificate and cluster that is changed is found."""
+    instance = clusterplan.load("example:gavel-three-gpu-types")
+    frontier = clusterplan.pareto(instance, mix=mix, error=0.1)
+    data = json.loads(frontier.to_json())
+    assert verify_stored(instance, data, "f").ok
+    assert clusterplan.AllocationFrontier.model_validate(data) == frontier
+    for what, wrong in mutations(data):
+        checked = verify_stored(instance, wrong, "f")
+        assert not checked.ok, what
+        assert checked.faults, what
+
+
+def test_frontiers_of_another_kind_are_told_apart() -> None:
+    """An allocation's frontier is none of a staging instance, and there are none of consolidation."""
+    instance = clusterplan.load("example:gavel-three-gpu-types")
+    frontier = clusterplan.pareto(instance, error=0.3)
+    other = verify_frontier(clusterplan.load("example:heterps-ctr"), frontier)
+    assert other.faults == ("the frontier is of an allocation instance; heterps-ctr is of kind staging",)
+    placed = clusterplan.load("example:tiresias-testbed")
+    data = {"kind": "consolidation", "instance_sha256": "", "points": []}
+    assert "frontiers are of staging or allocation" in verify_stored(placed, data, "f").faults[0]
+
+
+def test_a_time_limit_leaves_a_partial_frontier_with_its_error() -> None:
+    """What was found in time is there, and the error that is certified is what is proven."""
+    instance = generate_allocation(2000, 3, 0.5, seed=1)
+    frontier = clusterplan.pareto(instance, SolveOptions(time_limit_s=1.0), prices=PRICES, error=1e-4)
+    assert frontier.status == "partial"
+    assert frontier.limit == "time"
+    assert frontier.certified_error is None or frontier.certified_error > frontier.error
+    assert verify_frontier(instance, frontier).ok
+    nothing = clusterplan.pareto(instance, SolveOptions(time_limit_s=1e-6), prices=PRICES)
+    assert nothing.status == "partial"
+    assert verify_frontier(instance, nothing).ok
+
+
+def test_a_thousand_jobs_are_certified() -> None:
+    """Held in columns, with a resource that has no price; the table is thinned."""
+    instance = generate_allocation(1000, 3, 0.5, seed=1)
+    frontier = clusterplan.pareto(instance, SolveOptions(threads=1, seed=0), prices=PRICES, error=0.05)
+    assert frontier.status == "complete"
+    assert frontier.certified_error is not None
+    assert frontier.certified_error <= 0.05
+    checked = verify_frontier(instance, frontier)
+    assert checked.ok, checked.faults
+    fine = clusterplan.pareto(instance, prices=PRICES, error=0.01)
+    table, lines = shown(fine)
+    assert table.row_count <= 40 < len(fine.points)
+    assert any("points are shown" in line for line in lines)
+    assert any(line.startswith("certified: ") for line in lines)
+
+
+def clusterplan_command(*arguments: str) -> subprocess.CompletedProcess[str]:
+    code = "import sys; from clusterplan.planner.cli import main; sys.argv[0] = 'clusterplan'; main()"
+    command = [sys.executable, "-c", code, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+
+
+def test_the_command_writes_tables_that_verify(tmp_path: Path) -> None:
+    """CSV and JSON are written, agree with each other, and `verify` accepts the JSON and no other."""
+    name, folder = "example:optimus-testbed", tmp_path / "new" / "dir"
+    given = ("--price", "gpu=1.2", "--price", "cpu=0.03", "--error", "0.05")
+    done = clusterplan_command("pareto", name, *given, "--output", str(folder))
+    assert done.returncode == 0, done.stderr
+    for text in (
+        "USD/h",
+        "mean completion, h",
+        "scarcest",
+        "certified: ",
+        "own cluster: 20.6",
+        "gpu costs 1.2",
+    ):
+        assert text in done.stdout, text
+    stored = json.loads((folder / "frontier.json").read_text())
+    assert stored["kind"] == "allocation"
+    with (folder / "frontier.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    for row, point in zip(rows, stored["points"], strict=True):
+        assert float(row["mean_completion_s"]) == point["mean_completion_s"]
+        assert float(row["capacity.gpu"]) == point["capacities"]["gpu"]
+    checked = clusterplan_command("verify", name, str(folder / "frontier.json"))
+    assert checked.returncode == 0, checked.stdout
+    assert "no plan beats the points" in checked.stdout
+    stored["points"][0]["mean_completion_s"] *= 0.9
+    (folder / "frontier.json").write_text(json.dumps(stored))
+    assert clusterplan_command("verify", name, str(folder / "frontier.json")).returncode == 7
+
+
+def test_the_command_takes_mixes_and_refuses_what_has_no_meaning() -> None:
+    """`--mix any`, formats, and wrong prices in one line each."""
+    name = "example:gavel-three-gpu-types"
+    as_json = clusterplan_command("pareto", name, "--mix", "any", "--error", "0.1", "--format", "json", "-q")
+    assert as_json.returncode == 0, as_json.stderr
+    assert json.loads(as_json.stdout)["mix"] == "any"
+    as_csv = clusterplan_command("pareto", name, "--error", "0.3", "--format", "csv")
+    assert as_csv.stdout.startswith("rate_usd_per_hour,mean_completion_s")
+    poor = clusterplan_command("pareto", name, "--most-usd", "0.2")
+    assert poor.returncode == 4
+    assert "no plan exists of at most" in poor.stdout
+    for arguments, text in (
+        (("example:optimus-testbed",), "--price NAME=USD"),
+        ((name, "--price", "v100"), "write NAME=USD"),
+        ((name, "--price", "v100=-1"), "at least 0"),
+        ((name, "--price", "v100=nan"), "write NAME=USD"),
+        ((name, "--price", "v100=1", "--price", "v100=2"), "given twice"),
+        ((name, "--price", "tpu=1"), "unknown resource 'tpu'"),
+        (("example:heterps-ctr", "--price", "v100=1"), "for allocation instances"),
+        (("example:heterps-ctr", "--mix", "any"), "for allocation instances"),
+        (("example:tiresias-testbed",), "for staging and allocation"),
+    ):
+        done = clusterplan_command("pareto", *arguments)
+        assert done.returncode == 2, arguments
+        assert text in done.stderr, (arguments, done.stderr)
+        assert len(done.stderr.strip().splitlines()) == 1, arguments
+
+
+def test_the_schema_covers_both_frontiers() -> None:
+    """One schema, for either kind."""
+    done = clusterplan_command("schema", "frontier")
+    schema = json.loads(done.stdout)
+    assert {part["$ref"].rsplit("/", 1)[1] for part in schema["anyOf"]} == {"Frontier", "AllocationFrontier"}
