@@ -317,7 +317,7 @@ def test_frontier_holds_every_point_and_its_plan() -> None:
     assert choice["today"] == len(frontier.points) - 1
     figure = page.data["figures"]["frontier"]
     assert figure["layout"]["shapes"][0]["x0"] == 60
-    assert "greedy" in figure["data"][-1]["text"]
+    assert [text.strip() for text in figure["data"][1]["text"]] == ["greedy"]
     assert "Certified by our own check" in page.text
     assert "throughput floor 60 samples/s" in page.text
 
@@ -328,6 +328,35 @@ def test_frontier_without_points_says_why() -> None:
     assert "It is proven that no plan exists" in page.text
     assert "Why there is no plan" in page.text
     assert page.data["figures"] == {}
+
+
+def test_limits_of_the_document_are_drawn() -> None:
+    instance, frontier = opt()
+    dear, cheap = frontier.points[0], frontier.points[-1]
+    limits = {"cost_limit_usd": dear.cost_usd * 1.2, "hourly_budget_usd": dear.rate_usd_per_hour}
+    limited = instance.model_copy(update={**limits, "objective": "throughput"})
+    page = Page(frontier_page(limited, clusterplan.pareto(limited)))
+    figure = page.data["figures"]["frontier"]
+    assert [shape.get("y0") for shape in figure["layout"]["shapes"]] == [0, dear.cost_usd * 1.2]
+    assert page.data["choice"]["today"] == 0
+    budget = figure["data"][-1]
+    assert budget["y"][0] == pytest.approx(dear.rate_usd_per_hour * cheap.time_s / 3600)
+    assert "cost limit and hourly budget" in page.text
+
+
+def test_clusters_without_a_plan_or_without_todays() -> None:
+    instance = clusterplan.load("example:gavel-three-gpu-types")
+    none = clusterplan.pareto(instance, most_usd=0.5)
+    assert none.status == "infeasible"
+    page = Page(frontier_page(instance, none))
+    assert "It is proven that no cluster of at most 0.5 USD/h has a plan" in page.text
+    assert page.data["figures"] == {}
+    small = infeasible("allocation").model_copy(update={"prices_usd_per_hour": {"gpu": 1.0}})
+    frontier = clusterplan.pareto(small, error=0.1)
+    assert frontier.current is None
+    page = Page(frontier_page(small, frontier))
+    assert "today’s cluster" not in page.text
+    assert len(page.data["choice"]["points"]) == len(frontier.points)
 
 
 def test_other_instances_are_refused() -> None:
