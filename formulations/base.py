@@ -10,7 +10,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
 from pydantic import TypeAdapter
@@ -202,5 +202,11 @@ class Formulation(ABC, Generic[InstanceT, EntryT]):
     @classmethod
     def parse_plan(cls, data: Any) -> tuple[EntryT, ...]:
         """Return a plan from plain data; raises pydantic's ValidationError where it is malformed."""
-        adapter: TypeAdapter[tuple[EntryT, ...]] = TypeAdapter(tuple[cls.entry, ...])  # type: ignore[name-defined]
-        return adapter.validate_python(data)
+        plan: tuple[EntryT, ...] = _plan_adapter(cls.entry).validate_python(data)
+        return plan
+
+
+@cache
+def _plan_adapter(entry: type[Model]) -> TypeAdapter[Any]:
+    """Return what reads plans of these entries; making it takes longer than reading a small plan."""
+    return TypeAdapter(tuple[entry, ...])  # type: ignore[valid-type]

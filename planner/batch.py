@@ -8,17 +8,17 @@ import math
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ..instances.base import Instance
 from ..instances.errors import OptionError
 from ..solvers.options import SolveOptions
-from ..solvers.registry import all_solvers
+from ..solvers.registry import all_solvers, own_solvers
 from .engines.guard import available_cores, default_memory_gib
 from .engines.record import Record
-from .engines.task import Answer, Engine, Task, record_of, with_head
+from .engines.task import Engine, Task, record_of
 from .journal import Journal
 
 log = logging.getLogger("clusterplan")
@@ -168,7 +168,7 @@ def run(
     batch: BatchOptions,
     on_start: Callable[[int, int], None] | None = None,
     engine: Engine | None = None,
-    warm_up: bool = False,
+    apart: bool = False,
 ) -> Iterator[Record]:
     """Solve pairs of source and solver, and yield a record of each as it ends; see `solve_many`.
 
@@ -180,8 +180,9 @@ def run(
         Called with the number of pairs that are finished already, and of all.
     engine
         Where to do it, if there is one already; it is left open.
-    warm_up
-        Whether seconds shall not count what a process loads when it first uses a solver.
+    apart
+        Whether every solve has a process that does nothing else, warmed up, so that seconds can be compared.
+        Solves of plug-ins have such a process anyway.
     """
     options = batch.with_threads(options)
     with ExitStack() as stack:
@@ -194,11 +195,11 @@ def run(
         if on_start is not None:
             on_start(len(finished), len(pairs))
         if engine is None:
-            engine = stack.enter_context(closing(make_engine(batch, options)))
+            engine = stack.enter_context(closing(make_engine(batch)))
         tasks = deque(
-            _task(sources[pair[0]], pair, options, batch, finished.get(pair), warm_up) for pair in pairs
+            _task(sources[pair[0]], pair, options, batch, finished.get(pair), apart) for pair in pairs
         )
-        for task, answer, seconds in _with_heads(engine, tasks):
+        for task, answer, seconds in engine.run(tasks):
             if answer.unchanged:
                 yield finished[task.label, task.solver or ""]
                 continue
@@ -208,22 +209,7 @@ def run(
             yield record
 
 
-def _with_heads(engine: Engine, tasks: deque[Task]) -> Iterator[tuple[Task, Answer, float]]:
-    """Do tasks; where a worker died before it said what instance it had, let another one read that."""
-    died: dict[str, list[tuple[Task, Answer, float]]] = {}
-    for task, answer, seconds in engine.run(tasks):
-        if task.solver is None:
-            for lost, end, after in died.pop(task.label):
-                yield lost, with_head(end, answer.head), after
-        elif answer.head is None and answer.ended is not None:
-            if task.label not in died:
-                tasks.appendleft(replace(task, solver=None))
-            died.setdefault(task.label, []).append((task, answer, seconds))
-        else:
-            yield task, answer, seconds
-
-
-def make_engine(batch: BatchOptions, options: SolveOptions) -> Engine:
+def make_engine(batch: BatchOptions) -> Engine:
     """Return where the tasks of a batch are to be done."""
     if batch.scheduler is not None:
         from .engines.dask_cluster import DaskEngine
@@ -231,7 +217,7 @@ def make_engine(batch: BatchOptions, options: SolveOptions) -> Engine:
         return DaskEngine(batch.scheduler, batch.jobs)
     from .engines.local import LocalEngine
 
-    return LocalEngine(batch.jobs or 1, options.threads)
+    return LocalEngine(batch.jobs or 1)
 
 
 def _asked(options: SolveOptions) -> dict[str, Any]:
@@ -245,7 +231,7 @@ def _task(
     options: SolveOptions,
     batch: BatchOptions,
     known: Record | None,
-    warm_up: bool,
+    apart: bool,
 ) -> Task:
     return Task(
         pair[0],
@@ -255,5 +241,6 @@ def _task(
         kill_after_s=batch.kill_after(options.time_limit_s),
         memory_gib=batch.memory_of_each(),
         known_sha256=known.result.instance_sha256 if known and known.result else None,
-        warm_up=warm_up,
+        alone=apart or pair[1] not in {solver.name for solver in own_solvers()},
+        warm_up=apart,
     )

@@ -65,7 +65,7 @@ def compare(
     interrupted = False
     faults: list[str] = []
     order: dict[tuple[str, str], int] = {}
-    with closing(make_engine(batch, batch.with_threads(options))) as engine:
+    with closing(make_engine(batch)) as engine:
         try:
             heads = _read_heads(engine, named, options, batch, faults)
             pairs = _pairs(heads, solvers, faults)
@@ -74,7 +74,7 @@ def compare(
                     "there is nothing to compare: " + ("; ".join(faults) or "no instance is given")
                 )
             order = {pair: index for index, pair in enumerate(pairs)}
-            for record in run(named, pairs, options, batch, on_start, engine, warm_up=True):
+            for record in run(named, pairs, options, batch, on_start, engine, apart=True):
                 records.append(record)
                 if on_record is not None:
                     on_record(record)

@@ -7,6 +7,7 @@ be loaded stands in the list all the same, with the reason.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
+from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
@@ -55,7 +56,7 @@ def plugin_solvers(taken: Collection[str]) -> Iterator[Solver]:
         Names that a plug-in must not use again.
     """
     names = set(taken)
-    for entry in sorted(entry_points(group=GROUP), key=lambda entry: (entry.name, entry.value)):
+    for entry in installed():
         for solver in _load(entry):
             if solver.name in names:
                 yield BrokenPlugin(
@@ -65,6 +66,12 @@ def plugin_solvers(taken: Collection[str]) -> Iterator[Solver]:
                 continue
             names.add(solver.name)
             yield solver
+
+
+@cache
+def installed() -> tuple[EntryPoint, ...]:
+    """Return the entry points of all plug-ins; nothing is loaded yet."""
+    return tuple(sorted(entry_points(group=GROUP), key=lambda entry: (entry.name, entry.value)))
 
 
 def _package(entry: EntryPoint) -> str:

@@ -11,10 +11,16 @@ from .base import Solver
 
 @cache
 def all_solvers() -> tuple[Solver, ...]:
-    """Return every solver that is known, installed or not; importing a backend is left to its use.
+    """Return every solver that is known, installed or not, with those of plug-ins."""
+    from .plugins import plugin_solvers
 
-    Plug-ins are looked for once in a process.
-    """
+    own = own_solvers()
+    return (*own, *plugin_solvers({solver.name for solver in own}))
+
+
+@cache
+def own_solvers() -> tuple[Solver, ...]:
+    """Return the solvers of this package; importing a backend is left to its use."""
     from .allocation_brute_force import AllocationBruteForce
     from .allocation_cp_sat import AllocationCpSat
     from .allocation_exact import AllocationExact
@@ -33,14 +39,13 @@ def all_solvers() -> tuple[Solver, ...]:
     from .greedy import Greedy
     from .marginal_gain import MarginalGain
     from .milp import Milp
-    from .plugins import plugin_solvers
     from .reinforce import Reinforce
     from .single_type import SingleType
     from .staging_brute_force import StagingBruteForce
     from .staging_cp_sat import StagingCpSat
     from .staging_exact import StagingExact
 
-    own = (
+    return (
         Auto(),
         AllocationExact(),
         AllocationExact(cores=False),
@@ -67,7 +72,6 @@ def all_solvers() -> tuple[Solver, ...]:
         StagingBruteForce(),
         ConsolidationBruteForce(),
     )
-    return (*own, *plugin_solvers({solver.name for solver in own}))
 
 
 def solvers_for(kind: str, *, available: bool = False) -> list[Solver]:

@@ -6,26 +6,24 @@ has here, so that what crashes or does not stop costs one row and no worker.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import cache
-from multiprocessing.util import Finalize
-from threading import Lock
 from typing import Any
 
 from ...instances.document import load
 from ...instances.errors import ClusterplanError, OptionError, UnavailableError
 from ..exit_codes import FAILED, code_of_error
-from .guard import available_cores
 from .local import LocalEngine
 from .task import Answer, Head, Task
 
 CONNECT_S = 15
 AHEAD = 2
 """Tasks sent for each thread of the cluster, so that none waits for its next one."""
-_making = Lock()
+_of_thread = threading.local()
+"""Each thread of a Dask worker does one task at a time, and keeps what it does them in."""
 
 
 class DaskEngine:
@@ -114,18 +112,8 @@ def _answer(future: Any) -> tuple[Answer, float]:
 
 def execute_guarded(task: Task) -> tuple[Answer, float]:
     """Do a task in a process of its own on a Dask worker; return its answer and its seconds."""
-    with _making:
-        engine = _local_engine()
+    engine = getattr(_of_thread, "engine", None)
+    if engine is None:
+        engine = _of_thread.engine = LocalEngine(1)
     _, answer, seconds = next(engine.run(deque([task])))
     return answer, seconds
-
-
-@cache
-def _local_engine() -> LocalEngine:
-    """Return the processes of this Dask worker, one for each of its threads."""
-    from distributed import get_worker
-
-    engine = LocalEngine(min(get_worker().state.nthreads, available_cores()), 1)
-    # A worker that Dask has started runs no `atexit` functions, and would wait for its processes for ever.
-    Finalize(None, engine.close, exitpriority=100)
-    return engine

@@ -6,11 +6,8 @@ Nothing heavy is imported here: numerical libraries read their number of threads
 from __future__ import annotations
 
 import logging
-import multiprocessing
 import os
-import signal
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -22,24 +19,18 @@ SHARE = 0.8
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 
 
-def prepare(threads: int | None, level: int) -> None:
-    """Make a worker process quiet, obedient and mortal.
+def prepare(level: int) -> None:
+    """Make a process quiet, and its numerical libraries single-threaded unless the environment says more.
 
     Parameters
     ----------
-    threads
-        Of numerical libraries that are given none; None leaves them alone.
     level
         Of the log, which goes to stderr.
     """
-    # An interrupt from the keyboard reaches every process of the terminal; the parent decides.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     _hide_chatter(level)
-    if threads is not None:
-        for name in THREADS:
-            os.environ.setdefault(name, str(threads))
+    for name in THREADS:
+        os.environ.setdefault(name, "1")
     logging.basicConfig(level=level, stream=sys.stderr, format="%(levelname)s %(message)s")
-    threading.Thread(target=_leave_with_parent, daemon=True).start()
 
 
 def _hide_chatter(level: int) -> None:
@@ -55,14 +46,6 @@ def _hide_chatter(level: int) -> None:
     os.dup2(nowhere, 1)
     os.dup2(nowhere, 2)
     os.close(nowhere)
-
-
-def _leave_with_parent() -> None:
-    """End this process when its parent has, be it by `kill -9`; nobody would take the answer."""
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
 
 
 def available_cores() -> int:

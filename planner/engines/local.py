@@ -1,105 +1,149 @@
-"""Worker processes on this machine: each task has a process to itself, which may die alone."""
+"""Processes on this machine, started and watched by a keeper."""
 
 from __future__ import annotations
 
+import json
 import logging
 import multiprocessing
+import os
 import queue
 import signal
-import time
+import socket
+import subprocess
+import sys
+import threading
+import weakref
 from collections import deque
 from collections.abc import Iterator
-from concurrent.futures import Future
-from typing import Any
+from contextlib import suppress
+from multiprocessing.connection import Connection
 
-from pebble import ProcessExpired, ProcessPool
-
-from ..exit_codes import FAILED, LIMIT_NO_PLAN
-from .guard import prepare
-from .task import Answer, Task, execute
+from ...instances.errors import UnavailableError
+from ..exit_codes import FAILED
+from .task import Answer, Task
 
 log = logging.getLogger("clusterplan")
 
+START = (
+    "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
+    "from clusterplan.planner.engines.keeper import main; main(int(sys.argv[2]), int(sys.argv[3]))"
+)
+"""What a keeper runs; unlike the processes of `multiprocessing` it does not import the main module again."""
+PATIENCE_S = 5.0
+"""What a keeper may take to end, before it is killed."""
+
 
 class LocalEngine:
-    """A pool of processes, in which one that is killed or dies is replaced.
+    """A keeper, and what is asked of it.
 
     Parameters
     ----------
     jobs
         How many tasks at a time.
-    threads
-        Of numerical libraries in each process.
+
+    Raises
+    ------
+    UnavailableError
+        Where a process cannot be given a link.
     """
 
-    def __init__(self, jobs: int, threads: int | None = None) -> None:
-        current = multiprocessing.current_process()
-        if current.daemon:
-            current.daemon = False  # workers of Dask are, and could have no processes of their own
+    def __init__(self, jobs: int) -> None:
+        if os.name != "posix":
+            raise UnavailableError("batches need Linux or macOS; --engine dask can use machines that have it")
         self.jobs = jobs
-        self._pool = ProcessPool(
-            max_workers=jobs,
-            initializer=prepare,
-            initargs=(threads, log.getEffectiveLevel()),
-            # A fork would inherit the threads of solvers that are loaded here, without their locks.
-            context=multiprocessing.get_context("spawn"),
-        )
+        self._keeper: Keeper | None = None
 
     def run(self, tasks: deque[Task]) -> Iterator[tuple[Task, Answer, float]]:
         """Take tasks until there are none, and yield each with its answer and its seconds as it ends."""
-        ended: queue.SimpleQueue[tuple[Task, Future[Any], float]] = queue.SimpleQueue()
-        running = 0
-        while tasks or running:
-            while tasks and running < self.jobs:
-                self._start(tasks.popleft(), ended)
-                running += 1
-            task, future, seconds = ended.get()
-            running -= 1
+        number, sent = 0, dict[int, Task]()
+        while tasks or sent:
+            while tasks and len(sent) < self.jobs:
+                number += 1
+                sent[number] = tasks.popleft()
+                self._running_keeper().give(number, sent[number])
+            told = self._running_keeper().told.get()
+            if told is None:
+                yield from self._lost(sent)
+                continue
+            done, answer, seconds = told
+            task = sent.pop(done)
             if tasks:  # no process shall wait until the caller has dealt with this answer
-                self._start(tasks.popleft(), ended)
-                running += 1
-            yield task, _answer(task, future), seconds
+                number += 1
+                sent[number] = tasks.popleft()
+                self._running_keeper().give(number, sent[number])
+            yield task, answer, seconds
 
-    def _start(self, task: Task, ended: queue.SimpleQueue[tuple[Task, Future[Any], float]]) -> None:
-        began = time.perf_counter()
-        future = self._pool.schedule(execute, args=(task,), timeout=task.kill_after_s)
-        future.add_done_callback(lambda done: ended.put((task, done, time.perf_counter() - began)))
+    def _running_keeper(self) -> Keeper:
+        if self._keeper is None:
+            self._keeper = Keeper()
+        return self._keeper
+
+    def _lost(self, sent: dict[int, Task]) -> Iterator[tuple[Task, Answer, float]]:
+        """Give up the tasks of a keeper that has ended, which nothing that they do can bring about."""
+        code = self._running_keeper().end()
+        self._keeper = None
+        ended = f"the process that watched it was ended from outside, with exit code {code}"
+        while sent:
+            _, task = sent.popitem()
+            yield task, Answer(ended=ended, code=FAILED), 0.0
 
     def close(self) -> None:
         """Stop at once, whatever is running."""
-        self._pool.stop()
-        self._pool.join()
+        if self._keeper is not None:
+            self._keeper.end()
+            self._keeper = None
 
 
-def _answer(task: Task, future: Future[Any]) -> Answer:
-    """Return what a worker answered, or how it ended."""
-    error = future.exception()
-    if error is None:
-        answer: Answer = future.result()
-        return answer
-    if isinstance(error, TimeoutError):
-        return Answer(
-            ended=f"killed after {task.kill_after_s:.3g} s{_limit(task)}", limit="time", code=LIMIT_NO_PLAN
+class Keeper:
+    """The process that runs `keeper.main`, and the link to it; without the link it ends.
+
+    Attributes
+    ----------
+    told
+        Number, answer and seconds of each task that has ended; None once the process has.
+    """
+
+    def __init__(self) -> None:
+        self._link, there = multiprocessing.Pipe()
+        self.told: queue.SimpleQueue[tuple[int, Answer, float] | None] = queue.SimpleQueue()
+        arguments = [json.dumps(sys.path), str(there.fileno()), str(log.getEffectiveLevel())]
+        self.process = subprocess.Popen(  # noqa: S603 - this interpreter, and what stands above
+            [sys.executable, "-c", START, *arguments],
+            stdin=subprocess.DEVNULL,
+            pass_fds=[there.fileno()],
+            start_new_session=True,  # so that Ctrl-C, which reaches all processes of a terminal, does not
         )
-    if isinstance(error, ProcessExpired):
-        return Answer(ended=f"its process died{_cause(error.exitcode, task)}", code=FAILED)
-    return Answer(fault=f"{type(error).__name__}: {error}", code=FAILED)
+        there.close()
+        # Both sides may have much to say at the same time, and would wait for each other for ever.
+        threading.Thread(target=_listen, args=(self._link, self.told), daemon=True).start()
+        self._finalize = weakref.finalize(self, _end, self.process, self._link)
+
+    def give(self, number: int, task: Task) -> None:
+        """Give it a task; if it has ended, that shows when it is listened to."""
+        with suppress(OSError):
+            self._link.send((number, task))
+
+    def end(self) -> int:
+        """Let go of it, so that it kills what it is waiting for and ends; return its exit code."""
+        self._finalize()
+        return self.process.returncode
 
 
-def _limit(task: Task) -> str:
-    asked = task.options.time_limit_s
-    return "" if asked is None else f", because it did not end at its time limit of {asked:.3g} s"
+def _listen(link: Connection, told: queue.SimpleQueue[tuple[int, Answer, float] | None]) -> None:
+    """Pass on what a keeper says, until it says no more."""
+    with suppress(EOFError, OSError):
+        while True:
+            told.put(link.recv())
+    told.put(None)
 
 
-def _cause(code: int | None, task: Task) -> str:
-    """Say why a process died, as far as its exit code tells."""
-    if code is None or code >= 0:
-        return f" with exit code {code}"
+def _end(process: subprocess.Popen[bytes], link: Connection) -> None:
+    with suppress(OSError):  # a close alone would not end a `recv` in another thread
+        socket.socket(fileno=os.dup(link.fileno())).shutdown(socket.SHUT_RDWR)
+    link.close()
     try:
-        name = signal.Signals(-code).name
-    except ValueError:
-        name = f"signal {-code}"
-    memory = ""
-    if task.memory_gib is not None and name in ("SIGABRT", "SIGKILL", "SIGSEGV"):
-        memory = f"; it may have needed more than its {task.memory_gib:.3g} GiB"
-    return f" of {name}{memory}"
+        process.wait(PATIENCE_S)
+    except subprocess.TimeoutExpired:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()

@@ -5,8 +5,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
-from functools import cache
+from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from ...instances.base import Instance, Kind
@@ -23,6 +22,8 @@ from .record import Record
 log = logging.getLogger("clusterplan")
 
 WARM_UP_S = 2.0
+MOST_TEXT = 2000
+"""Characters of a message or an error."""
 
 
 class Head(NamedTuple):
@@ -75,14 +76,17 @@ class Task:
     solver
         Its name; None: only read the instance.
     kill_after_s
-        Seconds after which the worker is killed, however busy; None: never.
+        Seconds of solving after which the process is killed, however busy; None: never. Reading and
+        warming up may take as long again.
     memory_gib
         Most memory that the worker may take; None: no limit.
     known_sha256
         Hash of an instance that is solved already; if it is still the same, nothing is done.
+    alone
+        Whether the process does nothing else, before or after: for solvers of other packages.
     warm_up
-        Whether a process first solves something tiny with a solver that it has not used before, so that
-        the result's seconds do not count the loading of libraries.
+        Whether the process first solves something tiny with the solver, so that the result's seconds do
+        not count the loading of libraries.
     """
 
     label: str
@@ -92,6 +96,7 @@ class Task:
     kill_after_s: float | None = None
     memory_gib: float | None = None
     known_sha256: str | None = None
+    alone: bool = False
     warm_up: bool = False
 
 
@@ -108,33 +113,63 @@ class Engine(Protocol):
         """Stop at once, whatever is running."""
 
 
-def execute(task: Task) -> Answer:
-    """Do a task in this process; every failure that Python can catch becomes an answer."""
+def execute(task: Task, tell: Callable[[str, Head | None], None]) -> Answer:
+    """Do a task in this process; every failure that Python can catch becomes an answer.
+
+    Parameters
+    ----------
+    tell
+        Called with `head` once the instance is read, and with `solving` when the solver's time begins.
+    """
     head = None
     try:
         with limited_memory(task.memory_gib):
             instance = load(task.source) if isinstance(task.source, str) else task.source
             head = Head(instance.name, instance.kind, instance.sha256())
+            tell("head", head)
             if task.solver is None:
                 return Answer(head)
             if head.sha256 == task.known_sha256:
                 return Answer(head, unchanged=True)
             if task.warm_up:
                 warm_up(task.solver, head.kind)
-            return Answer(head, solve(instance, task.solver, task.options).to_json())
+            tell("solving", None)
+            return Answer(head, _as_json(solve(instance, task.solver, task.options)))
     except ClusterplanError as error:
-        return Answer(head, fault=str(error), code=code_of_error(error))
+        return Answer(head, fault=one_line(error), code=code_of_error(error))
     except MemoryError:
         most = "" if task.memory_gib is None else f": it needs more than {task.memory_gib:.3g} GiB"
         return Answer(head, ended=f"out of memory{most}", limit="memory", code=LIMIT_NO_PLAN)
-    except Exception as error:  # noqa: BLE001 - a plug-in may raise anything, and the others must go on
-        fault = f"{task.solver or 'reading'} failed with {type(error).__name__}: {error}"
+    except BaseException as error:  # noqa: BLE001 - a plug-in may raise anything, even an exit
+        fault = f"{task.solver or 'reading'} failed with {type(error).__name__}: {one_line(error)}"
         return Answer(head, fault=fault, code=FAILED)
 
 
-@cache
+def _as_json(result: Result) -> str:
+    """Return a result as JSON from which it can be read again, its message not longer than people read.
+
+    Raises
+    ------
+    ValidationError
+        If a solver put something into it that no result can hold.
+    """
+    if result.message and len(result.message) > MOST_TEXT:
+        result = result.model_copy(update={"message": result.message[:MOST_TEXT] + " …"})
+    text = result.to_json()
+    Result.model_validate_json(text)
+    return text
+
+
+def one_line(error: BaseException) -> str:
+    """Return the text of an error in one line; those of other people's code may have none, or fail at it."""
+    try:
+        return " ".join(str(error).split())[:MOST_TEXT]
+    except Exception:  # noqa: BLE001 - see above
+        return "an error that cannot say what it is"
+
+
 def warm_up(solver: str, kind: Kind) -> None:
-    """Solve something tiny with a solver, once in this process."""
+    """Solve something tiny with a solver, so that its libraries are loaded."""
     from ...instances.generators.allocation import generate_allocation
     from ...instances.generators.consolidation import generate_consolidation
     from ...instances.generators.staging import generate_staging
@@ -147,7 +182,7 @@ def warm_up(solver: str, kind: Kind) -> None:
     try:
         solve(tiny[kind](), solver, SolveOptions(time_limit_s=WARM_UP_S, threads=1))
     except Exception as error:  # noqa: BLE001 - whatever is wrong will show in the solve that is timed
-        log.debug("%s: warming up failed with %s: %s", solver, type(error).__name__, error)
+        log.debug("%s: warming up failed with %s: %s", solver, type(error).__name__, one_line(error))
 
 
 def record_of(task: Task, answer: Answer, seconds: float) -> Record:
@@ -161,11 +196,6 @@ def record_of(task: Task, answer: Answer, seconds: float) -> Record:
     return Record(
         task.label, solver, _failure(answer.head, task, answer, seconds), said, answer.code, seconds
     )
-
-
-def with_head(answer: Answer, head: Head | None) -> Answer:
-    """Return the answer of a worker that died, with what another one read of the instance."""
-    return replace(answer, head=head)
 
 
 def _failure(head: Head, task: Task, answer: Answer, seconds: float) -> Result:
