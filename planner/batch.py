@@ -57,6 +57,8 @@ class BatchOptions:
     scheduler: str | None = None
 
     def __post_init__(self) -> None:
+        if self.output is not None:
+            object.__setattr__(self, "output", Path(self.output))
         if self.jobs is not None and self.jobs < 1:
             raise OptionError(f"jobs is {self.jobs}; it must be at least 1")
         if self.resume and self.output is None:
@@ -131,17 +133,17 @@ def solve_many(
 
 
 def labelled(sources: Sequence[Source]) -> dict[str, str | Instance]:
-    """Return the sources by what to call them: the file, or the instance's name with a number if needed."""
+    """Return the sources by what to call them: the file, or the instance's name; with a number if needed."""
     named: dict[str, str | Instance] = {}
     for source in sources:
-        if not isinstance(source, Instance):
-            named[str(source)] = str(source)
-            continue
-        label, number = source.name, 1
-        while label in named and named[label] is not source:
+        given: str | Instance = source if isinstance(source, Instance) else str(source)
+        # A file name may hold bytes that are no text, which no report could be written with.
+        plain = (given if isinstance(given, str) else given.name).encode("utf-8", "backslashreplace").decode()
+        label, number = plain, 1
+        while label in named and named[label] != given:
             number += 1
-            label = f"{source.name} #{number}"
-        named[label] = source
+            label = f"{plain} #{number}"
+        named[label] = given
     return named
 
 
@@ -189,19 +191,16 @@ def run(
         journal = None
         if batch.output is not None:
             journal = stack.enter_context(closing(Journal(batch.output, _asked(options), batch.resume)))
-        finished = (
-            {pair: journal.finished[pair] for pair in pairs if pair in journal.finished} if journal else {}
-        )
+        known = {pair: at.instance_sha256 for pair, at in journal.finished.items()} if journal else {}
         if on_start is not None:
-            on_start(len(finished), len(pairs))
+            on_start(sum(pair in known for pair in pairs), len(pairs))
         if engine is None:
             engine = stack.enter_context(closing(make_engine(batch)))
-        tasks = deque(
-            _task(sources[pair[0]], pair, options, batch, finished.get(pair), apart) for pair in pairs
-        )
+        tasks = deque(_task(sources[pair[0]], pair, options, batch, known.get(pair), apart) for pair in pairs)
         for task, answer, seconds in engine.run(tasks):
             if answer.unchanged:
-                yield finished[task.label, task.solver or ""]
+                assert journal is not None
+                yield journal.read((task.label, task.solver or ""))
                 continue
             record = record_of(task, answer, seconds)
             if journal is not None:
@@ -230,7 +229,7 @@ def _task(
     pair: tuple[str, str],
     options: SolveOptions,
     batch: BatchOptions,
-    known: Record | None,
+    known: str | None,
     apart: bool,
 ) -> Task:
     return Task(
@@ -240,7 +239,7 @@ def _task(
         options,
         kill_after_s=batch.kill_after(options.time_limit_s),
         memory_gib=batch.memory_of_each(),
-        known_sha256=known.result.instance_sha256 if known and known.result else None,
+        known_sha256=known,
         alone=apart or pair[1] not in {solver.name for solver in own_solvers()},
         warm_up=apart,
     )

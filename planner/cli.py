@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import signal
 import sys
 from enum import StrEnum
 from pathlib import Path
@@ -244,8 +245,13 @@ def export_model(
         typer.echo(text, nl=False)
 
 
+def _interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
 def main() -> None:
     """Run the command line; turn every error into one line and an exit code."""
+    signal.signal(signal.SIGTERM, _interrupt)  # how batch systems ask a process to end
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a name must not fail because the terminal lacks a letter

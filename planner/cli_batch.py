@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import signal
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from ..instances.errors import OptionError
 from ..solvers.options import SolveOptions
 from .batch import BatchOptions, check_solvers, labelled, run
-from .cli_common import Format, say, termination_interrupts
+from .cli_common import Format, say
 from .cli_progress import Progress
 from .engines.record import Record
 from .exit_codes import INTERRUPTED, worst
+from .files import write_all
 from .journal import NAME as JOURNAL
 from .journal import read_journal
 from .output import (
@@ -52,23 +52,25 @@ def solve_batch(
         typer.echo(csv_line(("source", *COLUMNS)))
     records: dict[str, Record] = {}
     interrupted = False
-    with Progress(quiet) as progress, termination_interrupts():
+    with Progress(quiet) as progress:
         try:
             for record in run(named, [(name, solver) for name in named], options, batch, progress.begin):
-                records[record.source] = _light(record)
+                records[record.source] = record.light()
                 _print(record, format)
                 progress.advance(record)
         except KeyboardInterrupt:
             interrupted = True
-    if interrupted and batch.output is not None:
-        # Between a line of the journal and its record here there is room for an interrupt.
-        written = read_journal(batch.output).items()
-        records |= {source: _light(record) for (source, _), record in written if source not in records}
+    if interrupted:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # what is left to do is short, and must not be cut off
+        if batch.output is not None:
+            for record in read_journal(batch.output):
+                if record.solver == solver and record.source in named:
+                    records.setdefault(record.source, record.light())
     ordered = [records[name] for name in named if name in records]
-    if batch.output is not None:
-        write_summary(ordered, batch.output)
     if format is Format.table:
         _show(ordered, batch.output)
+    if batch.output is not None:
+        write_summary(ordered, batch.output)
     if batch.output is not None and not quiet:
         say(f"written: {batch.output / SUMMARY}, and every result in {batch.output / JOURNAL}")
     if interrupted:
@@ -88,15 +90,6 @@ def _print(record: Record, format: Format) -> None:
         typer.echo(csv_line([safe_cell(record.source), *csv_row(record.result)]))
 
 
-def _light(record: Record) -> Record:
-    """Return the record without what is large and not shown: ten thousand may be kept."""
-    if record.result is None:
-        return record
-    plan = None if record.result.plan is None else ()
-    small = record.result.model_copy(update={"plan": plan, "certificate": None, "trace": ()})
-    return Record(record.source, record.solver, small, record.fault, record.code, record.seconds)
-
-
 def write_summary(records: Sequence[Record], folder: Path) -> Path:
     """Write one line for each record to `summary.csv`; an older one is replaced as a whole.
 
@@ -111,13 +104,7 @@ def write_summary(records: Sequence[Record], folder: Path) -> Path:
         message = record.fault if record.result is None else record.result.message
         tail = [safe_cell(message), round(record.seconds, 6), record.code]
         lines.append(csv_line([safe_cell(record.source), *cells, *tail]))
-    path = folder / SUMMARY
-    partial = path.with_suffix(".partial")
-    try:
-        partial.write_text("\n".join(lines) + "\n", encoding="utf-8")
-        os.replace(partial, path)
-    except OSError as error:
-        raise OptionError(f"{path}: cannot be written: {error.strerror or error}") from None
+    (path,) = write_all(folder, {SUMMARY: "\n".join(lines) + "\n"})
     return path
 
 

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import logging
-import signal
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -102,17 +99,3 @@ def batch_options(
     if (engine is Engine.dask) != (scheduler is not None):
         raise OptionError("--engine dask and --scheduler ADDRESS belong together; give both or neither")
     return BatchOptions(scheduler=scheduler, memory_limit_gib=memory_limit, **given)
-
-
-@contextmanager
-def termination_interrupts() -> Iterator[None]:
-    """Let a polite request to end, as batch systems send it, be the same as Ctrl-C."""
-
-    def interrupt(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)

@@ -29,7 +29,6 @@ from .cli_common import (
     batch_options,
     say,
     start_logging,
-    termination_interrupts,
 )
 from .exit_codes import BAD_INSTANCE, INTERRUPTED, SOLVED
 
@@ -84,24 +83,23 @@ def compare(
         engine, scheduler, memory_limit, jobs=jobs, output=output, resume=resume, kill_after_s=kill_after
     )
     wanted = None if names is None else [name.strip() for name in names.split(",") if name.strip()]
-    with Progress(quiet) as progress, termination_interrupts():
+    with Progress(quiet) as progress:
         found = compare_solvers(
             files, wanted, options, batch, on_start=progress.begin, on_record=progress.advance
         )
-    if output is not None:
+    _print(found, format)
+    for fault in found.faults:
+        say(fault)
+    if output is not None and (found.rows or not found.interrupted):
         from .comparison_files import write
 
         for path in write(found, output):
             if not quiet:
                 say(f"written: {path}")
-    _print(found, format)
-    for fault in found.faults:
-        say(fault)
     if found.interrupted:
         say("interrupted; what is shown is complete" + ("; --resume continues it" if output else ""))
         raise typer.Exit(INTERRUPTED)
-    unread = len({row.file for row in found.rows}) < len(set(files))
-    raise typer.Exit(BAD_INSTANCE if unread else SOLVED)
+    raise typer.Exit(BAD_INSTANCE if found.unread else SOLVED)
 
 
 def _print(comparison: Comparison, format: Format) -> None:

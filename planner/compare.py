@@ -16,6 +16,7 @@ from .batch import BatchOptions, Source, check_solvers, labelled, make_engine, r
 from .comparison import Comparison, compared
 from .engines.record import Record
 from .engines.task import Engine, Head, Task
+from .journal import read_journal
 
 log = logging.getLogger("clusterplan")
 
@@ -61,27 +62,40 @@ def compare(
     named = labelled(instances)
     if solvers is not None:
         check_solvers(solvers)
-    records: list[Record] = []
+    heads: dict[str, Head] = {}
+    pairs: list[tuple[str, str]] = []
+    unread: list[str] = []
+    left_out: list[str] = []
+    records: dict[tuple[str, str], Record] = {}
     interrupted = False
-    faults: list[str] = []
-    order: dict[tuple[str, str], int] = {}
     with closing(make_engine(batch)) as engine:
         try:
-            heads = _read_heads(engine, named, options, batch, faults)
-            pairs = _pairs(heads, solvers, faults)
+            heads = _read_heads(engine, named, options, batch, unread, left_out)
+            pairs = _pairs(heads, solvers, left_out)
             if not pairs:
-                raise OptionError(
-                    "there is nothing to compare: " + ("; ".join(faults) or "no instance is given")
-                )
-            order = {pair: index for index, pair in enumerate(pairs)}
+                why = "; ".join([*unread, *left_out]) or "no instance is given"
+                raise OptionError(f"there is nothing to compare: {why}")
             for record in run(named, pairs, options, batch, on_start, engine, apart=True):
-                records.append(record)
+                records[record.source, record.solver] = record.light()
                 if on_record is not None:
                     on_record(record)
         except KeyboardInterrupt:
             interrupted = True
-    records.sort(key=lambda record: order[record.source, record.solver])
-    return compared(records, options, faults, interrupted, library_versions())
+            records |= _left_in_journal(batch, heads, set(pairs) - set(records))
+    ordered = [records[pair] for pair in pairs if pair in records]
+    return compared(ordered, options, unread, left_out, interrupted, library_versions())
+
+
+def _left_in_journal(
+    batch: BatchOptions, heads: Mapping[str, Head], missing: set[tuple[str, str]]
+) -> dict[tuple[str, str], Record]:
+    """Return what the journal knows of pairs that an interrupt kept from being looked at."""
+    found = {}
+    for record in read_journal(batch.output) if batch.output is not None else ():
+        pair, result = (record.source, record.solver), record.result
+        if pair in missing and result and result.instance_sha256 == heads[record.source].sha256:
+            found[pair] = record.light()
+    return found
 
 
 def _read_heads(
@@ -89,9 +103,10 @@ def _read_heads(
     named: Mapping[str, str | Instance],
     options: SolveOptions,
     batch: BatchOptions,
-    faults: list[str],
+    unread: list[str],
+    left_out: list[str],
 ) -> dict[str, Head]:
-    """Return what kind each source is of; what cannot be read is a fault."""
+    """Return what kind each source is of; what cannot be read, or is another one again, is told."""
     tasks = deque(
         Task(label, source, None, options, batch.kill_after(options.time_limit_s), batch.memory_of_each())
         for label, source in named.items()
@@ -102,14 +117,19 @@ def _read_heads(
             heads[task.label] = answer.head
         else:
             said = answer.fault or answer.ended or ""
-            faults.append(said if task.label in said else f"{task.label}: {said}")
-    return {label: heads[label] for label in named if label in heads}
+            unread.append(said if task.label in said else f"{task.label}: {said}")
+    first: dict[str, str] = {}
+    for label in [label for label in named if label in heads]:
+        same = first.setdefault(heads[label].sha256, label)
+        if same != label:
+            left_out.append(f"{label}: is the instance of {same} again; left out")
+    return {label: heads[label] for label in first.values()}
 
 
 def _pairs(
-    heads: Mapping[str, Head], solvers: Sequence[str] | None, faults: list[str]
+    heads: Mapping[str, Head], solvers: Sequence[str] | None, left_out: list[str]
 ) -> list[tuple[str, str]]:
-    """Return which solver is to solve what; what is asked for in vain is a fault."""
+    """Return which solver is to solve what; what is asked for in vain is told."""
     pairs = []
     for label, head in heads.items():
         known = [solver.name for solver in solvers_for(head.kind)]
@@ -121,5 +141,5 @@ def _pairs(
             if name in known:
                 pairs.append((label, name))
             else:
-                faults.append(f"{label}: {name} is not for {head.kind}; left out")
+                left_out.append(f"{label}: {name} is not for {head.kind}; left out")
     return pairs

@@ -13,13 +13,13 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ..formulations.base import Objective
+from ..formulations.base import Objective, agree
 from ..instances.base import Kind
 from ..instances.card import card, percent
 from ..instances.fields import Model
 from ..solvers.options import SolveOptions
 from ..solvers.result import Limit, ObjectiveRecord, Result, Status
-from ..solvers.run import CONTRADICTION
+from ..solvers.run import CONTRADICTION, excess
 from .engines.record import Record
 from .profile import Profile, SolverSummary, performance_profile, summarise
 
@@ -41,7 +41,7 @@ class ComparisonRow(Model):
     gap_to_best_plan
         How much worse the plan is than the best of all solvers; 0 for that one.
     best
-        Whether no other solver found a better plan.
+        Whether no other solver found a plan that is better by more than the requested gap.
     runtime_s
         Wall-clock seconds of the solve, or until its process died or was killed.
     """
@@ -71,17 +71,25 @@ class Comparison(Model):
     ----------
     rows
         By instance, then by solver, in the order in which they were given.
-    faults
-        What could not be read, and pairs that were left out, each in a sentence.
+    unread
+        What could not be read, each in a sentence.
+    left_out
+        Pairs that were left out or could not be solved at all, each in a sentence.
     interrupted
         Whether some pairs are missing because somebody stopped it.
     """
 
     rows: tuple[ComparisonRow, ...] = ()
-    faults: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
     interrupted: bool = False
     options: SolveOptions = SolveOptions()
     versions: dict[str, str] = {}
+
+    @property
+    def faults(self) -> tuple[str, ...]:
+        """What is not in the rows, and why."""
+        return (*self.unread, *self.left_out)
 
     @property
     def instances(self) -> tuple[str, ...]:
@@ -137,13 +145,14 @@ class Comparison(Model):
 def compared(
     records: Sequence[Record],
     options: SolveOptions,
-    faults: Sequence[str] = (),
+    unread: Sequence[str] = (),
+    left_out: Sequence[str] = (),
     interrupted: bool = False,
     versions: dict[str, str] | None = None,
 ) -> Comparison:
     """Return the comparison of what was solved; records without a result count as faults."""
     by_instance: dict[str, list[Record]] = defaultdict(list)
-    missing = list(faults)
+    missing = list(left_out)
     for record in records:
         if record.result is None:
             missing.append(f"{record.source}: {record.solver}: {record.fault}")
@@ -153,7 +162,8 @@ def compared(
     rows = [row for sha256, group in by_instance.items() for row in _rows(group, names[sha256])]
     return Comparison(
         rows=tuple(rows),
-        faults=tuple(missing),
+        unread=tuple(unread),
+        left_out=tuple(missing),
         interrupted=interrupted,
         options=options,
         versions=versions or {},
@@ -194,7 +204,7 @@ def _rows(group: Sequence[Record], name: str) -> list[ComparisonRow]:
         if _precedes(objectives, best):
             best = objectives
     refuted = {id(result): _refuted(result, best) for result in results}
-    bounds = _best_bounds([result for result in results if refuted[id(result)] is None])
+    bounds = _best_bounds([result for result in results if refuted[id(result)] is None], best)
     return [
         _row(record.source, result, name, best, bounds, refuted[id(result)])
         for record, result in zip(group, results, strict=True)
@@ -208,26 +218,30 @@ def _refuted(result: Result, best: Sequence[ObjectiveRecord]) -> str | None:
     for own, other in zip(result.objectives, best, strict=False):
         if own.bound is None or other.value is None:
             return None
-        beyond = own.bound - other.value if own.sense == "min" else other.value - own.bound
-        scale = max(abs(own.bound), abs(other.value))
-        if beyond > CONTRADICTION * (scale or 1.0):
+        if excess(_objective(own), other.value, own.bound) > CONTRADICTION:
             return f"its bound of {own.bound:.10g} is wrong: another solver found {other.value:.10g}"
-        if not own.proven or _objective(own).better(other.value, own.bound):
+        # A bound on what follows holds for plans that are no worse than its own on what came before.
+        worse = own.value is not None and _objective(own).better(own.value, other.value)
+        if not own.proven or worse:
             return None
     return None
 
 
-def _best_bounds(results: Sequence[Result]) -> list[float | None]:
+def _best_bounds(results: Sequence[Result], best: Sequence[ObjectiveRecord]) -> list[float | None]:
     """Return the tightest bound on each objective.
 
-    A bound on a later objective holds where the earlier ones are at their optimum; so it is compared only
-    with plans that reach the best bounds on all earlier ones.
+    A bound on a later objective was proven for plans that are no worse on the earlier ones than the plan it
+    came with. So it counts if that one is as good there as the best plan, and is compared only with plans
+    that reach the best bounds on all earlier objectives.
     """
     most = max((len(result.objectives) for result in results), default=0)
     bounds: list[float | None] = [None] * most
     for result in results:
         for index, record in enumerate(result.objectives):
             bounds[index] = _objective(record).tighter(bounds[index], record.bound)
+            known = best[index].value if index < len(best) else None
+            if record.value is None or known is None or not agree(record.value, known):
+                break
     return bounds
 
 
@@ -242,6 +256,7 @@ def _row(
     deciding = result.deciding
     has_plan = result.plan is not None
     own = result.objectives if has_plan else ()
+    to_plan = _gap(own, [record.value for record in best], 0.0) if has_plan else None
     return ComparisonRow(
         instance=name,
         file=source,
@@ -255,8 +270,8 @@ def _row(
         bound=None if wrong else result.bound,
         gap=None if wrong else result.gap,
         gap_to_best_bound=_gap(own, bounds, result.options.gap) if has_plan else None,
-        gap_to_best_plan=_gap(own, [record.value for record in best], 0.0) if has_plan else None,
-        best=has_plan and wrong is None and not _precedes(best, own),
+        gap_to_best_plan=to_plan,
+        best=has_plan and wrong is None and to_plan is not None and to_plan <= result.options.gap,
         runtime_s=result.runtime_s,
         message=wrong or result.message,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -20,7 +21,9 @@ def write_all(folder: Path, texts: Mapping[str, str]) -> list[Path]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for path, text in zip(paths, texts.values(), strict=True):
-            path.write_text(text, encoding="utf-8")
+            partial = path.with_name(f".{path.name}.partial")
+            partial.write_text(text, encoding="utf-8", errors="backslashreplace")
+            os.replace(partial, path)  # nobody shall find half a file
     except OSError as error:
         where = error.filename or folder
         raise OptionError(f"{where}: cannot be written: {error.strerror or error}") from None

@@ -8,15 +8,23 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
-from ..instances.errors import InstanceError, OptionError
+from ..instances.errors import OptionError
 from ..instances.reading import fail
 from .engines.record import Record
 from .verification import parse_result
 
 NAME = "journal.jsonl"
+
+
+class _Place(NamedTuple):
+    """Where in a journal a finished solve stands, and of which instance it is."""
+
+    offset: int
+    instance_sha256: str
 
 
 class Journal:
@@ -27,14 +35,14 @@ class Journal:
     folder
         Where it lies; made if it is missing.
     asked
-        What the batch was asked for, plain data: solver and options.
+        What the batch was asked for, plain data.
     resume
         Whether to continue the journal that is there.
 
     Attributes
     ----------
     finished
-        The records with a result that an earlier run left, by source and solver; errors are not results.
+        What an earlier run left, by source and solver; errors are not results, and are left out.
 
     Raises
     ------
@@ -45,20 +53,23 @@ class Journal:
 
     def __init__(self, folder: Path, asked: dict[str, Any], resume: bool) -> None:
         self.path = folder / NAME
-        self.finished: dict[tuple[str, str], Record] = {}
+        self.finished: dict[tuple[str, str], _Place] = {}
         if folder.exists() and not folder.is_dir():
             raise OptionError(f"{folder}: is a file; a batch writes a folder, so give another --output")
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            self._file: IO[str] = self.path.open("a+", encoding="utf-8", newline="\n")
+            self._file: IO[bytes] = self.path.open("a+b", buffering=0)
         except OSError as error:
-            raise OptionError(f"{self.path}: cannot be written: {error.strerror or error}") from None
+            raise self._fault(error) from None
         try:
             self._lock()
             self._continue(asked, resume)
         except BaseException:
             self._file.close()
             raise
+
+    def _fault(self, error: OSError) -> OptionError:
+        return OptionError(f"{self.path}: cannot be written: {error.strerror or error}")
 
     def _lock(self) -> None:
         try:
@@ -68,52 +79,69 @@ class Journal:
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise OptionError(
-                f"{self.path}: another batch is writing it; wait, or give another --output"
-            ) from None
+            what = "another batch is writing it; wait, or give another --output"
+            raise OptionError(f"{self.path}: {what}") from None
 
     def _continue(self, asked: dict[str, Any], resume: bool) -> None:
         """Read what is there, drop a line that was cut off, and check that it is the same batch."""
-        lines, end = _complete_lines(self.path)
-        if lines and not resume:
-            raise OptionError(
-                f"{self.path}: there is a journal of {len(lines) - 1} solves; continue it with --resume, "
-                "or give another --output"
-            )
+        before, end = None, 0
+        for offset, number, line in _lines(self.path):
+            end = offset + len(line)
+            data = _decoded(line, self.path, number)
+            if number == 1:
+                before = data
+                continue
+            pair, result = (data.get("source"), data.get("solver")), data.get("result")
+            if isinstance(result, dict) and result.get("status") != "error":
+                self.finished[pair] = _Place(offset, str(result.get("instance_sha256")))  # type: ignore[index]
+            else:
+                self.finished.pop(pair, None)  # type: ignore[arg-type]
+        if before is not None and not resume:
+            what = f"there is a journal of {len(self.finished)} finished solves"
+            raise OptionError(f"{self.path}: {what}; continue it with --resume, or give another --output")
         self._file.truncate(end)
-        if not lines:
+        if before is None:
             self._write(json.dumps({"journal": 1, "asked": asked}))
-            return
-        before = lines[0].get("asked")
-        if before != asked:
-            raise OptionError(f"{self.path}: is of another batch: {_difference(before, asked)}")
-        for pair, record in _records(lines, self.path).items():
-            if record.result is not None and record.result.status != "error":
-                self.finished[pair] = record
+        elif before.get("asked") != asked:
+            what = _difference(before.get("asked"), asked)
+            raise OptionError(f"{self.path}: is of another batch: {what}")
+
+    def read(self, pair: tuple[str, str]) -> Record:
+        """Return a record that an earlier run left."""
+        with self.path.open("rb") as file:
+            file.seek(self.finished[pair].offset)
+            return _record(_decoded(file.readline(), self.path, None), str(self.path))
 
     def append(self, record: Record, result: str | None) -> None:
-        """Write a record, with its result as JSON; when this returns, it is on the disk."""
+        """Write a record; when this returns, it is on the disk.
+
+        Parameters
+        ----------
+        result
+            Of the record, as JSON, if somebody has it already.
+        """
         head: dict[str, Any] = {"source": record.source, "solver": record.solver, "seconds": record.seconds}
-        if result is None:
+        if record.result is None:
             self._write(json.dumps(head | {"fault": record.fault, "code": record.code}))
         else:
-            self._write(f'{json.dumps(head)[:-1]}, "result": {result}}}')
+            self._write(f'{json.dumps(head)[:-1]}, "result": {result or record.result.to_json()}}}')
 
     def _write(self, line: str) -> None:
+        left = memoryview((line + "\n").encode("utf-8", "backslashreplace"))
         try:
-            self._file.write(line + "\n")
-            self._file.flush()
+            while left:
+                left = left[self._file.write(left) :]
             os.fsync(self._file.fileno())
         except OSError as error:
-            raise OptionError(f"{self.path}: cannot be written: {error.strerror or error}") from None
+            raise self._fault(error) from None
 
     def close(self) -> None:
         """Close it, and let others in."""
         self._file.close()
 
 
-def read_journal(folder: Path) -> dict[tuple[str, str], Record]:
-    """Return what the journal in a folder tells, the last line of each source and solver.
+def read_journal(folder: Path) -> Iterator[Record]:
+    """Yield what the journal in a folder tells, oldest first; a later record replaces an earlier one.
 
     Raises
     ------
@@ -121,40 +149,40 @@ def read_journal(folder: Path) -> dict[tuple[str, str], Record]:
         If it is none.
     """
     path = folder / NAME
-    return _records(_complete_lines(path)[0], path)
+    for _, number, line in _lines(path) if path.exists() else ():
+        if number > 1:
+            yield _record(_decoded(line, path, number), f"{path}: line {number}")
 
 
-def _records(lines: list[dict[str, Any]], path: Path) -> dict[tuple[str, str], Record]:
-    found = [_read(line, f"{path}: line {number}") for number, line in enumerate(lines[1:], 2)]
-    return {(record.source, record.solver): record for record in found}
+def _lines(path: Path) -> Iterator[tuple[int, int, bytes]]:
+    """Yield offset, number and text of each complete line."""
+    offset = 0
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            if not line.endswith(b"\n"):
+                return
+            yield offset, number, line
+            offset += len(line)
 
 
-def _complete_lines(path: Path) -> tuple[list[dict[str, Any]], int]:
-    """Return the lines that are complete, and where the last of them ends.
+def _decoded(line: bytes, path: Path, number: int | None) -> dict[str, Any]:
+    """Return the data of a line.
 
     Raises
     ------
     InstanceError
-        If a line in the middle is not JSON, which no stop explains.
+        If it is not one of a journal, which no stop explains.
     """
-    lines: list[dict[str, Any]] = []
-    end = 0
-    with path.open("rb") as file:
-        for number, raw in enumerate(file, 1):
-            if not raw.endswith(b"\n"):
-                break
-            try:
-                data = json.loads(raw)
-            except ValueError:
-                data = None
-            if not isinstance(data, dict) or (number == 1 and "journal" not in data):
-                raise fail(f"{path}: line {number}", "is not of a journal; give another --output")
-            lines.append(data)
-            end += len(raw)
-    return lines, end
+    try:
+        data = json.loads(line)
+    except ValueError:
+        data = None
+    if not isinstance(data, dict) or (number == 1) != ("journal" in data):
+        raise fail(f"{path}: line {number}", "is not of a journal; give another --output")
+    return data
 
 
-def _read(line: dict[str, Any], place: str) -> Record:
+def _record(line: dict[str, Any], place: str) -> Record:
     try:
         source, solver, seconds = line["source"], line["solver"], line["seconds"]
         if "result" in line:
@@ -162,8 +190,6 @@ def _read(line: dict[str, Any], place: str) -> Record:
         return Record(source, solver, None, line["fault"], line["code"], seconds)
     except (KeyError, TypeError) as error:
         raise fail(place, f"is not of a journal: {error}") from None
-    except InstanceError as error:
-        raise OptionError(f"{error}; remove that line, or give another --output") from None
 
 
 def _difference(before: Any, asked: dict[str, Any]) -> str:

@@ -30,7 +30,8 @@ class SolverSummary(Model):
     mean_runtime_s
         Geometric mean of the seconds over all its instances; where it failed, the time limit counts.
     mean_gap_to_best_bound, mean_gap_to_best_plan
-        Geometric mean of 1 + gap over the instances for which it has a plan, less 1; None if there are none.
+        Geometric mean of 1 + gap over the instances for which it has a plan, less 1. None if there are none,
+        or if one has no gap, because its value is 0 and the reference is not: no mean would tell of that.
     """
 
     solver: str
@@ -52,7 +53,7 @@ class ProfileCurve(Model):
     ratio
         τ, ascending from 1; the curve is a step function, constant from each to the next.
     share
-        Of all instances, at most 1.
+        Of the instances that it was given and that somebody has done; at most 1.
     """
 
     solver: str
@@ -109,20 +110,23 @@ def _summary(solver: str, rows: Sequence[ComparisonRow], time_limit_s: float | N
     def seconds(row: ComparisonRow) -> float:
         return max(_seconds(row), time_limit_s or 0.0) if row.status in FAILED else _seconds(row)
 
-    def mean_gap(gaps: Iterable[float | None]) -> float | None:
-        mean = _geometric_mean(1 + gap for gap in gaps if gap is not None)
+    planned = [row for row in rows if row.objective is not None]
+
+    def mean_gap(gaps: list[float | None]) -> float | None:
+        known = [1 + gap for gap in gaps if gap is not None]
+        mean = _geometric_mean(known) if len(known) == len(gaps) else None
         return None if mean is None else max(0.0, mean - 1)
 
     return SolverSummary(
         solver=solver,
         instances=len(rows),
         optimal=sum(row.status == "optimal" for row in rows),
-        plans=sum(row.objective is not None for row in rows),
+        plans=len(planned),
         failed=sum(row.status in FAILED for row in rows),
         wins=sum(row.best for row in rows),
         mean_runtime_s=_geometric_mean(map(seconds, rows)) or 0.0,
-        mean_gap_to_best_bound=mean_gap(row.gap_to_best_bound for row in rows),
-        mean_gap_to_best_plan=mean_gap(row.gap_to_best_plan for row in rows),
+        mean_gap_to_best_bound=mean_gap([row.gap_to_best_bound for row in planned]),
+        mean_gap_to_best_plan=mean_gap([row.gap_to_best_plan for row in planned]),
     )
 
 
@@ -134,9 +138,10 @@ def performance_profile(rows: Sequence[ComparisonRow], within: float) -> Profile
         if row.status != "error" and (row.status == "infeasible" or row.best or close):
             done[row.instance][row.solver] = _seconds(row)
     curves = []
-    for solver in _by_solver(rows):
+    for solver, own in _by_solver(rows).items():
         ratios = sorted(times[solver] / min(times.values()) for times in done.values() if solver in times)
-        steps = {ratio: (index + 1) / len(done) for index, ratio in enumerate(ratios)}
+        given = sum(row.instance in done for row in own)
+        steps = {ratio: (index + 1) / given for index, ratio in enumerate(ratios)}
         if not math.isclose(min(steps, default=math.inf), 1.0):
             steps = {1.0: 0.0, **steps}
         curves.append(ProfileCurve(solver=solver, ratio=tuple(steps), share=tuple(steps.values())))

@@ -6,9 +6,12 @@ be loaded stands in the list all the same, with the reason.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+import sys
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import redirect_stdout
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
+from itertools import islice
 from typing import Any
 
 from ..formulations.base import Formulation
@@ -18,6 +21,8 @@ from .base import Clock, Outcome, Solver
 from .options import SolveOptions
 
 GROUP = "clusterplan.solvers"
+MOST = 1000
+"""Solvers of one entry point."""
 
 
 class BrokenPlugin(Solver):
@@ -81,13 +86,15 @@ def _package(entry: EntryPoint) -> str:
 def _load(entry: EntryPoint) -> list[Solver]:
     """Return the solvers of an entry point; what it raises is the reason why there are none."""
     try:
-        found = entry.load()
-        if callable(found) and not isinstance(found, Solver):
-            found = found()
-        solvers = [found] if isinstance(found, Solver) or not isinstance(found, Iterable) else list(found)
-        for solver in solvers:
-            _check(solver)
-    except Exception as error:  # noqa: BLE001 - it is not our code, and the other solvers must stay usable
+        with redirect_stdout(sys.stderr):  # stdout belongs to the data of whoever asks
+            found = entry.load()
+            if callable(found) and not isinstance(found, Solver):
+                found = found()
+            alone = isinstance(found, Solver) or not isinstance(found, Iterable)
+            solvers = [found] if alone else list(islice(found, MOST))
+            for solver in solvers:
+                _check(solver)
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - not our code, and the others must stay usable
         reason = f"{_package(entry)}, {entry.value}: {type(error).__name__}: {error}"
         return [BrokenPlugin(entry.name, reason)]
     return solvers
@@ -105,6 +112,9 @@ def _check(solver: Any) -> None:
         raise TypeError(f"gives {type(solver).__name__}, which is no clusterplan Solver")
     if not isinstance(getattr(solver, "name", None), str) or not solver.name.strip():
         raise TypeError("its solver has no name")
+    if not isinstance(solver.method_options, Mapping):
+        raise TypeError(f"the method_options of {solver.name!r} are no mapping")
+    solver.unavailable()  # which may fail, but then here
     unknown = [kind for kind in getattr(solver, "kinds", ()) if kind not in FORMULATIONS]
     if unknown or not getattr(solver, "kinds", ()):
         raise TypeError(

@@ -79,7 +79,7 @@ def conclude(
 ) -> Result:
     """Turn a solver's outcome into a result, after verifying its plan."""
     plan = None if outcome.plan is None else tuple(outcome.plan)
-    broken: list[Violation] = formulation.violations(plan) if plan is not None else []
+    broken = _misfits(formulation, plan) or (formulation.violations(plan) if plan is not None else [])
     values = formulation.evaluate(plan) if plan is not None and not broken else None
     certified = () if outcome.infeasible else formulation.certified_bounds(outcome.certificate, values)
     if plan is None and any(bound is not None and math.isinf(bound) for bound in certified):
@@ -133,6 +133,12 @@ def conclude(
     )
 
 
+def _misfits(formulation: Formulation[Any, Any], plan: tuple[Any, ...] | None) -> list[Violation]:
+    """Return what in a plan is no entry of one, which a solver of somebody else may have put there."""
+    wrong = {type(entry).__name__ for entry in plan or () if type(entry) is not formulation.entry}
+    return [Violation("entries", f"are {name}, not {formulation.entry.__name__}") for name in sorted(wrong)]
+
+
 def _with_advice(
     formulation: Formulation[Any, Any], outcome: Outcome, value: float | None, message: str | None
 ) -> str | None:
@@ -154,7 +160,7 @@ def _padded(bounds: Any, length: int) -> list[float | None]:
     return [*bounds, *[None] * length][:length]
 
 
-def _excess(objective: Objective, value: float, bound: float) -> float:
+def excess(objective: Objective, value: float, bound: float) -> float:
     """Return by how much the bound is better than the value, relatively; it never should be."""
     beyond = bound - value if objective.sense == "min" else value - bound
     if math.isinf(beyond):
@@ -168,7 +174,7 @@ def contradiction(formulation: Formulation[Any, Any], claimed: Any, values: Any)
         return None
     bounds = _padded(claimed, len(values))
     for objective, value, bound in zip(formulation.objectives, values, bounds, strict=True):
-        if bound is not None and _excess(objective, value, bound) > CONTRADICTION:
+        if bound is not None and excess(objective, value, bound) > CONTRADICTION:
             return f"a bound of {bound:.12g} that its own plan contradicts: {objective.name} is {value:.12g}"
         if bound is None:
             return None
@@ -176,10 +182,12 @@ def contradiction(formulation: Formulation[Any, Any], claimed: Any, values: Any)
 
 
 def _snapped(objective: Objective, value: float | None, bound: float | None) -> float | None:
+    if bound is not None and not math.isfinite(bound):
+        return None  # it says nothing, and would be as close to any value as one likes
     if value is None or bound is None:
         return bound
     close = abs(value - bound) <= SNAP * (max(abs(value), abs(bound)) if value else 1.0)
-    return value if close or _excess(objective, value, bound) > 0 else bound
+    return value if close or excess(objective, value, bound) > 0 else bound
 
 
 def objective_records(

@@ -199,7 +199,7 @@ def sample_comparison(instances: int = 5, name: str = "case", solver: str = "sol
                     message=f"{name} <i>failed</i> | `why`" if status == "error" else None,
                 )
             )
-    return Comparison(rows=tuple(rows), faults=(f"{name}: cannot be read",), versions={"clusterplan": "1"})
+    return Comparison(rows=tuple(rows), left_out=(f"{name}: cannot be read",), versions={"clusterplan": "1"})
 
 
 @cache
@@ -411,7 +411,7 @@ def test_comparison_without_any_plan_has_no_plots() -> None:
     page = Page(comparison_page(Comparison(rows=(row,))))
     assert page.data["figures"] == {}
     assert "out of memory" in page.text
-    assert Page(comparison_page(Comparison(faults=("a.yaml: is missing",)))).data["figures"] == {}
+    assert Page(comparison_page(Comparison(left_out=("a.yaml: is missing",)))).data["figures"] == {}
 
 
 def test_markdown_keeps_its_columns() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
+from asyncio import CancelledError
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import replace
@@ -17,7 +18,7 @@ from ...instances.document import load
 from ...instances.errors import ClusterplanError, OptionError, UnavailableError
 from ..exit_codes import FAILED, code_of_error
 from .local import LocalEngine
-from .task import Answer, Head, Task
+from .task import Answer, Head, Task, one_line
 
 CONNECT_S = 15
 AHEAD = 2
@@ -86,10 +87,13 @@ class DaskEngine:
             instance = load(task.source) if isinstance(task.source, str) else task.source
         except ClusterplanError as error:
             seconds = time.perf_counter() - began
-            return task, Answer(fault=str(error), code=code_of_error(error)), seconds
+            return task, Answer(fault=one_line(error), code=code_of_error(error)), seconds
         head = Head(instance.name, instance.kind, instance.sha256())
         if task.solver is None or head.sha256 == task.known_sha256:
             return task, Answer(head, unchanged=task.solver is not None), time.perf_counter() - began
+        if self._client.status != "running":
+            lost = Answer(head, ended="the connection to the Dask scheduler is lost", code=FAILED)
+            return task, lost, time.perf_counter() - began
         future = self._client.submit(execute_guarded, replace(task, source=instance), pure=False)
         self._sent[future] = task, head
         ended.add(future)
@@ -97,17 +101,19 @@ class DaskEngine:
 
     def close(self) -> None:
         """Stop at once, whatever is running."""
-        self._client.cancel(list(self._sent), force=True)
+        if self._client.status == "running":
+            self._client.cancel(list(self._sent), force=True)
         self._client.close()
 
 
 def _answer(future: Any) -> tuple[Answer, float]:
     """Return what came back, or that nothing did: a task whose workers die again and again is given up."""
-    error = future.exception()
-    if error is None:
+    try:
         answer: tuple[Answer, float] = future.result()
-        return answer
-    return Answer(ended=f"lost on the Dask cluster: {type(error).__name__}: {error}", code=FAILED), 0.0
+    except (Exception, CancelledError) as error:  # noqa: BLE001 - of Dask, whose errors are many
+        ended = f"lost on the Dask cluster: {type(error).__name__}: {one_line(error)}"
+        return Answer(ended=ended, code=FAILED), 0.0
+    return answer
 
 
 def execute_guarded(task: Task) -> tuple[Answer, float]:

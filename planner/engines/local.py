@@ -138,8 +138,9 @@ def _listen(link: Connection, told: queue.SimpleQueue[tuple[int, Answer, float] 
 
 
 def _end(process: subprocess.Popen[bytes], link: Connection) -> None:
-    with suppress(OSError):  # a close alone would not end a `recv` in another thread
-        socket.socket(fileno=os.dup(link.fileno())).shutdown(socket.SHUT_RDWR)
+    # A close alone would not end a `recv` in another thread.
+    with suppress(OSError), socket.socket(fileno=os.dup(link.fileno())) as same:
+        same.shutdown(socket.SHUT_RDWR)
     link.close()
     try:
         process.wait(PATIENCE_S)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ...solvers.result import Result
 from ..exit_codes import code_of_result
@@ -35,6 +35,14 @@ class Record:
     fault: str | None = None
     code: int = 0
     seconds: float = field(default=0.0, compare=False)
+
+    def light(self) -> Record:
+        """Return the record without what is large, plan and certificate: many may be kept."""
+        if self.result is None:
+            return self
+        plan = None if self.result.plan is None else ()
+        small = self.result.model_copy(update={"plan": plan, "certificate": None, "trace": ()})
+        return replace(self, result=small)
 
     @classmethod
     def of(cls, source: str, solver: str, result: Result, seconds: float) -> Record:

@@ -190,7 +190,7 @@ def record_of(task: Task, answer: Answer, seconds: float) -> Record:
     solver = task.solver or ""
     if answer.result is not None:
         return Record.of(task.label, solver, Result.model_validate_json(answer.result), seconds)
-    said = answer.ended or answer.fault
+    said = answer.ended or " ".join((answer.fault or "").split())
     if answer.head is None:
         return Record(task.label, solver, None, said, answer.code or FAILED, seconds)
     return Record(
