@@ -49,6 +49,8 @@ def solve_with(instance: Instance, solver: Solver, options: SolveOptions) -> Res
     else:
         log.info("%s: solving with %s", instance.name, solver.name)
         outcome = solver.solve(formulation, options, clock)
+        # An infinite bound says nothing, and would be as close to any value as one likes.
+        outcome.bounds = tuple(b if b is not None and math.isfinite(b) else None for b in outcome.bounds)
         if solver.proves:
             certify(formulation, outcome, clock)
     if outcome.infeasible:
@@ -182,8 +184,6 @@ def contradiction(formulation: Formulation[Any, Any], claimed: Any, values: Any)
 
 
 def _snapped(objective: Objective, value: float | None, bound: float | None) -> float | None:
-    if bound is not None and not math.isfinite(bound):
-        return None  # it says nothing, and would be as close to any value as one likes
     if value is None or bound is None:
         return bound
     close = abs(value - bound) <= SNAP * (max(abs(value), abs(bound)) if value else 1.0)

@@ -254,7 +254,7 @@ def test_an_unreadable_file_is_a_fault_and_the_rest_is_compared() -> None:
     done = run("compare", "none.yaml", "example:heterps-ctr", "--solvers", "exact,greedy", "--format", "json")
     assert done.returncode == 3
     found = json.loads(done.stdout)
-    assert found["faults"] == ["none.yaml: there is no such file"]
+    assert found["unread"] == ["none.yaml: there is no such file"]
     assert len(found["rows"]) == 2
 
 

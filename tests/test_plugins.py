@@ -6,10 +6,13 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+import clusterplan
 
 PACKAGE = Path(__file__).parent / "plugin_package"
 
@@ -54,6 +57,7 @@ def test_a_plugin_that_cannot_be_loaded_says_why(plugins: dict[str, str]) -> Non
     taken = by_name["exact (the package clusterplan-odd-solvers)"]
     assert not taken["available"]
     assert by_name["exact"]["available"]
+    assert "SystemExit" in by_name["quits"]["what"]
     used = run(plugins, "solve", "example:optimus-testbed", "--solver", "absent")
     assert used.returncode == 2
     assert "there_is_no_such_thing" in used.stderr
@@ -61,11 +65,17 @@ def test_a_plugin_that_cannot_be_loaded_says_why(plugins: dict[str, str]) -> Non
 
 @pytest.fixture(scope="session")
 def compared(plugins: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """Return a comparison of all the bad solvers, two good ones beside them."""
-    names = "crashes,eats-memory,never-stops,wrong-plan,raises,false-bound,exact,few-workers"
-    words = ("--solvers", names, "--jobs", "2", "--time-limit", "20", "--kill-after", "6", "--threads", "1")
-    done = run(
-        plugins, "compare", "example:optimus-testbed", *words, "--memory-limit", "0.8", "--format", "json"
+    """Return a comparison of all the bad solvers, two good ones after them."""
+    names = (
+        "bends-the-world,crashes,eats-memory,maps-memory,never-stops,holds-on,wrong-plan,odd-entries,raises,"
+        "exits,leaves,false-bound,empty-bound,has-children,exact,few-workers"
+    )
+    folder = tmp_path_factory.mktemp("compared")
+    clusterplan.save(clusterplan.load("example:optimus-testbed"), folder / "here.yaml")
+    words = ("--solvers", names, "--jobs", "1", "--time-limit", "20", "--kill-after", "6", "--threads", "1")
+    command = [sys.executable, "-m", "clusterplan", "compare", "here.yaml", *words, "--memory-limit", "0.8"]
+    done = subprocess.run(
+        [*command, "--format", "json"], cwd=folder, env=plugins, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
     found: dict[str, Any] = json.loads(done.stdout)
@@ -77,9 +87,14 @@ def compared(plugins: dict[str, str], tmp_path_factory: pytest.TempPathFactory) 
     [
         ("crashes", "error", "none", "SIGSEGV"),
         ("eats-memory", "unknown", "memory", "needs more than 0.8 GiB"),
+        ("maps-memory", "unknown", "memory", "needs more than 0.8 GiB"),
         ("never-stops", "unknown", "time", "killed after 6 s"),
+        ("holds-on", "unknown", "time", "killed after 6 s"),
         ("wrong-plan", "error", "none", "fails verification"),
+        ("odd-entries", "error", "none", "entries: are Entry, not JobAllocation"),
         ("raises", "error", "none", "ValueError: this plug-in is not finished"),
+        ("exits", "error", "none", "its process died with exit code 0"),
+        ("leaves", "error", "none", "SystemExit"),
         ("false-bound", "error", "none", "is wrong: another solver found"),
     ],
 )
@@ -94,10 +109,25 @@ def test_a_bad_solver_is_one_honest_row(
     assert row["bound"] is None or row["status"] != "error"
 
 
+def test_an_empty_bound_proves_nothing(compared: dict[str, Any]) -> None:
+    """Minus infinity is below everything, and as close to any value as one likes."""
+    (row,) = [row for row in compared["rows"] if row["solver"] == "empty-bound"]
+    assert row["status"] == "feasible"
+    assert row["gap_to_best_plan"] > 0
+
+
+def test_what_a_solver_started_ends_with_its_solve(compared: dict[str, Any]) -> None:
+    """No process is left that takes time from those after it."""
+    (row,) = [row for row in compared["rows"] if row["solver"] == "has-children"]
+    assert row["status"] == "feasible"
+    listed = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
+    assert "sleep 7777" not in listed
+
+
 def test_good_solvers_complete_beside_bad_ones(compared: dict[str, Any]) -> None:
-    """The rest of the comparison is as it would be alone."""
+    """The rest is as it would be alone, whatever was bent in the processes of those before."""
     rows = {row["solver"]: row for row in compared["rows"]}
-    assert len(rows) == 8
+    assert len(rows) == 16
     assert rows["exact"]["status"] == "optimal"
     assert rows["exact"]["best"]
     assert rows["few-workers"]["gap_to_best_plan"] > 0
@@ -105,7 +135,7 @@ def test_good_solvers_complete_beside_bad_ones(compared: dict[str, Any]) -> None
 
 def test_bad_solvers_are_contained_in_a_batch(plugins: dict[str, str], tmp_path: Path) -> None:
     """Of a batch too: every file has a line that says what happened, and the journal is complete."""
-    for solver, code in (("crashes", 1), ("never-stops", 6), ("eats-memory", 6)):
+    for solver, code in (("crashes", 1), ("exits", 1), ("bends-the-world", 1), ("eats-memory", 6)):
         folder = tmp_path / solver
         words = (
             "--solver",
@@ -124,3 +154,45 @@ def test_bad_solvers_are_contained_in_a_batch(plugins: dict[str, str], tmp_path:
         assert done.returncode == code, done.stderr
         assert len((folder / "journal.jsonl").read_text().splitlines()) == 3
         assert len((folder / "summary.csv").read_text().splitlines()) == 3
+
+
+def test_nothing_is_left_of_a_batch_that_was_killed(plugins: dict[str, str], tmp_path: Path) -> None:
+    """Keeper and solver end with the process that wanted them, even one that never lets Python run."""
+    command = [
+        sys.executable,
+        "-m",
+        "clusterplan",
+        "solve",
+        "example:optimus-testbed",
+        "--solver",
+        "holds-on",
+    ]
+    more = ["--jobs", "1", "--time-limit", "0", "--output", str(tmp_path)]
+    with subprocess.Popen([*command, *more], env=plugins, stderr=subprocess.DEVNULL) as process:
+        deadline = time.monotonic() + 30
+        while not (started := descendants(process.pid)) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        time.sleep(3)
+        started |= descendants(process.pid)
+        process.kill()
+    assert len(started) >= 2
+    deadline = time.monotonic() + 10
+    while any(map(is_running, started)) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not any(map(is_running, started))
+
+
+def descendants(pid: int) -> set[int]:
+    """Return the processes that a process has started, and those that these have."""
+    listed = subprocess.run(["ps", "-eo", "pid,ppid"], capture_output=True, text=True, check=True).stdout
+    pairs = [tuple(map(int, line.split())) for line in listed.splitlines()[1:]]
+    own = {child for child, parent in pairs if parent == pid}
+    return own.union(*(descendants(child) for child in own))
+
+
+def is_running(pid: int) -> bool:
+    """Return whether there is such a process, and it is more than an entry in a table."""
+    try:
+        return "Z" not in Path(f"/proc/{pid}/stat").read_text().split(")")[1].split()[0]
+    except OSError:
+        return False

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import math
+import mmap
 import os
+import re
 import signal
+import subprocess
+import threading
 from typing import Any, ClassVar
 
+from clusterplan.formulations.allocation import AllocationFormulation
+from clusterplan.formulations.allocation_plan import JobAllocation
 from clusterplan.formulations.base import Formulation
 from clusterplan.solvers.base import Clock, MethodOption, Outcome, Solver
 from clusterplan.solvers.marginal_gain import MarginalGain
 from clusterplan.solvers.options import SolveOptions
+
+print("a plug-in that talks while it is loaded")
 
 
 class FewWorkers(Solver):
@@ -26,6 +35,12 @@ class FewWorkers(Solver):
         return MarginalGain(joint=joint).solve(formulation, SolveOptions(), clock)
 
 
+class Entry(JobAllocation):
+    """An entry with one thing too many."""
+
+    extra: int
+
+
 class Bad(FewWorkers):
     """A solver that is bad in one way."""
 
@@ -33,7 +48,7 @@ class Bad(FewWorkers):
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.proves = name == "false-bound"
+        self.proves = name in ("false-bound", "empty-bound")
 
     def solve(self, formulation: Formulation[Any, Any], options: SolveOptions, clock: Clock) -> Outcome:
         """Be bad."""
@@ -47,10 +62,30 @@ class Bad(FewWorkers):
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
             while True:
                 pass
+        if self.name == "maps-memory":
+            shared = mmap.mmap(-1, 2**31)
+            for page in range(0, 2**31, 4096):
+                shared[page] = 1
+        if self.name == "exits":
+            os._exit(0)
+        if self.name == "leaves":
+            raise SystemExit(0)
+        if self.name == "has-children":
+            subprocess.Popen(["sleep", "7777"])
+        if self.name == "holds-on":
+            re.match("(a+)+$", "a" * 60 + "b")  # in C, without ever letting another thread run
+        if self.name == "bends-the-world":
+            os.chdir("/")
+            AllocationFormulation.evaluate = lambda self, plan: (1.0,)  # type: ignore[method-assign]
+            threading.Timer(0.1, os._exit, (3,)).start()
         if self.name == "raises":
-            raise ValueError("this plug-in is not finished")
+            raise ValueError("this plug-in\nis not finished")
         outcome = MarginalGain().solve(formulation, SolveOptions(), clock)
         assert outcome.plan
+        if self.name == "empty-bound":
+            outcome.bounds = (-math.inf,)
+        if self.name == "odd-entries":
+            outcome.plan = [Entry(**entry.model_dump(), extra=1) for entry in outcome.plan]
         if self.name == "wrong-plan":
             more = [entry.model_copy(update={"workers": 100 * entry.workers}) for entry in outcome.plan]
             return Outcome(plan=more)
@@ -59,7 +94,10 @@ class Bad(FewWorkers):
         return outcome
 
 
-BAD = ("crashes", "eats-memory", "never-stops", "wrong-plan", "raises", "false-bound")
+BAD = (
+    *("crashes", "eats-memory", "maps-memory", "never-stops", "holds-on", "wrong-plan", "odd-entries"),
+    *("raises", "exits", "leaves", "false-bound", "empty-bound", "has-children", "bends-the-world"),
+)
 
 
 def bad_solvers() -> list[Solver]:
@@ -70,3 +108,8 @@ def bad_solvers() -> list[Solver]:
 def no_solver() -> str:
     """Return what is no solver."""
     return "nothing"
+
+
+def quit_at_once() -> None:
+    """End the process that asks, if it lets that happen."""
+    raise SystemExit(0)
