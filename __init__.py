@@ -33,9 +33,8 @@ What comes out
 Infeasible instances, limits and solvers that answer wrongly are results. What the caller can mend raises a
 ClusterplanError: InstanceError (a document), OptionError (a name or setting), UnavailableError (a library
 that is missing), TooLargeError (a model that would not fit), SolveError. Nothing is printed; the log is
-``logging.getLogger("clusterplan")``. All calls are safe in several threads. Calls that start worker
-processes (solve_many, compare) belong under ``if __name__ == "__main__":`` in a script. Other packages add
-solvers through the entry point ``clusterplan.solvers``.
+``logging.getLogger("clusterplan")``. All calls are safe in several threads. Other packages add solvers
+through the entry point ``clusterplan.solvers``.
 """
 
 from __future__ import annotations

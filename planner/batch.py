@@ -110,10 +110,9 @@ def solve_many(
 ) -> Iterator[Record]:
     """Solve many instances, and yield what became of each as it ends.
 
-    Every solve has a worker process to itself: one that crashes, eats memory or does not stop is a record
-    that says so, and the others go on. With `batch.output` each record is in the journal before it is
-    yielded. Worker processes import the main module anew, so a script calls this under
-    ``if __name__ == "__main__":``.
+    Solves run in processes with hard limits: one that crashes, eats memory or does not stop is a record
+    that says so, and the others go on. A process is used again only for this package's own solvers, and
+    only after an answer. With `batch.output` each record is in the journal before it is yielded.
 
     Parameters
     ----------

@@ -36,8 +36,7 @@ def compare(
     """Solve every instance with every solver, and measure each against the best that all of them know.
 
     A solver that crashes, eats memory, does not stop or returns a wrong plan is a row that says so. An
-    interrupt from the keyboard ends it early, with the rows that are finished. Worker processes import the
-    main module anew, so a script calls this under ``if __name__ == "__main__":``.
+    interrupt from the keyboard ends it early, with the rows that are finished.
 
     Parameters
     ----------

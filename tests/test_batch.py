@@ -260,3 +260,92 @@ def test_the_library_yields_records_of_files_and_instances(tmp_path: Path) -> No
     assert second is not None
     assert second.objective == alone.objective
     assert second.plan == alone.plan
+
+
+def test_an_interrupted_batch_reports_its_own_solver_only(tmp_path: Path) -> None:
+    """What another solver left in the same journal is not this batch's."""
+    files = [str(path) for path in mixed(tmp_path, 3)[:1]] + ["example:optimus-testbed"]
+    folder = tmp_path / "out"
+    assert run("solve", *files, *OPTIONS, "--solver", "marginal-gain", "--output", folder).returncode == 0
+    command = [
+        *COMMAND,
+        "solve",
+        *files,
+        *OPTIONS,
+        "--solver",
+        "brute-force",
+        "--resume",
+        "--output",
+        str(folder),
+    ]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+        time.sleep(3)
+        process.send_signal(signal.SIGINT)
+        assert process.stderr is not None
+        said = process.stderr.read()
+    assert process.returncode == 130, said
+    assert "marginal-gain" not in (folder / "summary.csv").read_text()
+
+
+def test_file_names_that_are_no_text_are_shown_as_well_as_possible(tmp_path: Path) -> None:
+    """They are solved, and every file is written."""
+    path = os.fsdecode(os.fsencode(tmp_path) + b"/bad\xff.yaml")
+    clusterplan.save(generate_allocation(3, seed=1), path)
+    done = run("solve", path, "--jobs", "1", "--output", tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    assert "bad\\udcff.yaml" in (tmp_path / "out" / "summary.csv").read_text(encoding="utf-8")
+    compared = run(
+        "compare", path, "--solvers", "exact", "--output", tmp_path / "compared", "--format", "csv"
+    )
+    assert compared.returncode == 0, compared.stderr
+    assert "bad\\udcff.yaml" in compared.stdout
+
+
+def test_a_file_and_an_instance_of_its_name_are_two(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whichever is given first."""
+    monkeypatch.chdir(tmp_path)
+    clusterplan.save(generate_allocation(3, seed=1), "twin.yaml")
+    instance = generate_allocation(4, seed=2).model_copy(update={"name": "twin.yaml"})
+    for sources in ([instance, "twin.yaml"], ["twin.yaml", instance]):
+        records = list(solve_many(sources))
+        assert {record.source for record in records} == {"twin.yaml", "twin.yaml #2"}
+        assert len({record.result.instance_sha256 for record in records if record.result}) == 2
+
+
+def test_a_script_needs_no_main_guard(tmp_path: Path) -> None:
+    """Nothing of it is run again by the processes that it starts."""
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import clusterplan\n"
+        "print('once')\n"
+        "batch = clusterplan.BatchOptions(jobs=2, output='out')\n"
+        "names = ['example:heterps-ctr', 'example:optimus-testbed']\n"
+        "for record in clusterplan.solve_many(names, batch=batch):\n"
+        "    print(record.result.status)\n"
+        "print(len(clusterplan.compare(['example:heterps-ctr'], ['exact', 'greedy']).rows))\n"
+    )
+    done = subprocess.run([sys.executable, script], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "once\noptimal\noptimal\n2\n"), done.stderr
+
+
+def test_large_instances_and_answers_pass_each_other() -> None:
+    """Both ends of a link may have much to say at once."""
+    instances = [
+        generate_allocation(2000, seed=seed).model_copy(update={"name": f"{seed}"}) for seed in range(6)
+    ]
+    records = list(solve_many(instances, "marginal-gain", batch=BatchOptions(jobs=3)))
+    assert sorted(record.source for record in records) == [str(seed) for seed in range(6)]
+
+
+def test_a_full_disk_is_one_line(tmp_path: Path) -> None:
+    """What is finished stays, and the message says what is the matter."""
+    files = [str(path) for path in mixed(tmp_path, 6)]
+    code = "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (12000, 12000)); "
+    code += "from clusterplan.planner.cli import main; sys.argv[0] = 'clusterplan'; main()"
+    command = [sys.executable, "-c", code, "solve", *files, *OPTIONS, "--output", str(tmp_path / "out")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "journal.jsonl: cannot be written" in done.stderr
+    resumed = run("solve", *files, *OPTIONS, "--output", tmp_path / "out", "--resume")
+    assert resumed.returncode == 0, resumed.stderr
+    assert len(by_source(journal_lines(tmp_path / "out"))) == 6

@@ -8,6 +8,7 @@ import math
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -285,3 +286,100 @@ def test_an_interrupt_keeps_the_rows_that_are_finished(tmp_path: Path) -> None:
     assert found["interrupted"]
     assert 1 <= len(found["rows"]) < 8
     assert not any(math.isnan(row["runtime_s"]) for row in found["rows"])
+
+
+def test_a_bound_near_zero_is_not_blamed_for_rounding() -> None:
+    """Where the optimum is 0 there is no relative error; the tolerance is absolute, as in a solve."""
+    found = rows(record("honest", objective(3.0, 1e-9)), record("lucky", objective(0.0, 0.0, proven=True)))
+    assert found["honest"].status == "feasible"
+    assert found["honest"].bound == 1e-9
+
+
+def test_bounds_on_later_objectives_hold_only_for_plans_as_good_on_the_earlier_ones() -> None:
+    """Neither is their solver blamed by a plan that is worse there, nor do they count for a better one."""
+    value = {"sense": "max", "name": "value"}
+    a = record(
+        "a",
+        objective(9.8, 10.0, **value, proven=True),
+        objective(1.0, 1.0, name="servers", proven=True),
+        objective(7.0, 7.0, name="traffic", proven=True),
+    )
+    b = record(
+        "b",
+        objective(10.0, 10.0, **value, proven=True),
+        objective(4.0, None, name="servers"),
+        objective(2.0, None, name="traffic"),
+    )
+    found = rows(a, b)
+    assert found["a"].status == "optimal"
+    c = record(
+        "c",
+        objective(8.0, 12.0, **value),
+        objective(1.0, None, name="servers"),
+        objective(9.0, 6.0, name="x"),
+    )
+    d = record(
+        "d",
+        objective(10.0, 10.0, **value),
+        objective(4.0, 4.0, name="servers"),
+        objective(5.0, 1.0, name="x"),
+    )
+    assert rows(c, d)["d"].gap_to_best_bound == pytest.approx(4 / 5)
+
+
+def test_plans_worth_nothing_do_not_drop_out_of_the_mean() -> None:
+    """Where a gap has no number, a mean without it would flatter."""
+    records = [
+        record("nothing", objective(0.0, 10.0, "max"), sha256="1"),
+        record("nothing", objective(10.0, 10.0, "max"), sha256="2"),
+        record("most", objective(9.0, 10.0, "max"), sha256="1"),
+        record("most", objective(10.0, 10.0, "max"), sha256="2"),
+    ]
+    nothing, most = compared(records, clusterplan.SolveOptions()).summary()
+    assert nothing.mean_gap_to_best_plan is None
+    assert most.mean_gap_to_best_plan == pytest.approx(0.0)
+
+
+def test_profiles_judge_a_solver_by_what_it_was_given() -> None:
+    """One that is only for some of the instances is not blamed for the others."""
+    records = [record("all", objective(10.0, None), sha256=sha, runtime_s=2.0) for sha in ("1", "2", "3")]
+    records.append(record("one", objective(10.0, None), sha256="3", runtime_s=1.0))
+    _, one = compared(records, clusterplan.SolveOptions()).profile().curves
+    assert one.share == (1.0,)
+
+
+def test_a_plan_within_the_requested_gap_is_as_good_as_the_best() -> None:
+    """Who is called optimal is not called beaten."""
+    found = rows(
+        record("a", objective(10.0, 9.99999, proven=True)),
+        record("b", objective(9.999995, 9.99999, proven=True)),
+    )
+    assert found["a"].best
+    assert found["b"].best
+
+
+def test_an_instance_counts_once_under_however_many_names(tmp_path: Path) -> None:
+    """A second path to the same document is left out, with a word."""
+    clusterplan.save(generate_allocation(3, seed=1), tmp_path / "a.yaml")
+    clusterplan.save(generate_allocation(3, seed=1), tmp_path / "b.yaml")
+    made = compare([tmp_path / "a.yaml", tmp_path / "b.yaml"], ["exact"])
+    assert len(made.rows) == 1
+    assert "b.yaml: is the instance of" in made.left_out[0]
+
+
+def test_an_interrupt_before_anything_is_done_leaves_the_files_alone(tmp_path: Path) -> None:
+    """What an earlier comparison wrote is not replaced by nothing; one that goes on has what was finished."""
+    words = ["compare", "example:heterps-ctr", "example:optimus-testbed", "--solvers", "exact,greedy"]
+    words += ["--output", str(tmp_path)]
+    assert run(*words).returncode == 0
+    before = (tmp_path / "comparison.csv").read_text()
+    for moment in (0.5, 0.8, 1.1, 1.4):
+        with subprocess.Popen(
+            [*COMMAND, *words, "--resume"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+        ) as process:
+            time.sleep(moment)
+            process.send_signal(signal.SIGTERM)
+            assert process.stderr is not None
+            said = process.stderr.read()
+        assert "Traceback" not in said
+        assert (tmp_path / "comparison.csv").read_text() == before
