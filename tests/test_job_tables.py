@@ -257,7 +257,7 @@ def test_many_generated_jobs_go_into_a_table(tmp_path: Path, ending: str) -> Non
     assert clusterplan_command(tmp_path, *words).returncode == 0
     assert (tmp_path / f"x-jobs.{ending}").exists()
     checked = clusterplan_command(tmp_path, "validate", "x.yaml")
-    assert (checked.returncode, checked.stdout) == (0, "x.yaml: allocation, 6000 jobs; fine\n")
+    assert (checked.returncode, checked.stdout) == (0, "x.yaml: allocation, 3 resources, 6000 jobs; fine\n")
     assert load(tmp_path / "x.yaml").sha256() == generate_allocation(6000, seed=3).sha256()
 
 
