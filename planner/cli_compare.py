@@ -71,11 +71,15 @@ def compare(
 
     Seconds are comparable only between solves that do not share cores: raise --jobs with care.
     """
+    start_logging(verbose, quiet)
+    if engine is Engine.local:
+        from .engines.local import start_early
+
+        start_early()
     from .cli_options import merged_options
     from .cli_progress import Progress
     from .compare import compare as compare_solvers
 
-    start_logging(verbose, quiet)
     given = {"time_limit_s": time_limit, "gap": gap, "threads": threads, "seed": seed}
     configured, options = merged_options(config, given, settings or [])
     names = solvers or configured

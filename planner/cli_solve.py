@@ -84,11 +84,15 @@ def solve(
     With --jobs, --resume or --engine it is a batch: solves have processes of their own, and --output DIR
     holds a journal and summary.csv.
     """
-    from .cli_options import merged_options
-
     start_logging(verbose, quiet)
     together = jobs is not None or resume or kill_after is not None or engine is not Engine.local
     together = together or scheduler is not None
+    if together and engine is Engine.local:
+        from .engines.local import start_early
+
+        start_early()
+    from .cli_options import merged_options
+
     given = {"time_limit_s": time_limit, "gap": gap, "threads": threads, "seed": seed}
     if not together:
         given["memory_limit_gib"] = memory_limit

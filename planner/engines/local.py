@@ -17,10 +17,13 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
 from multiprocessing.connection import Connection
+from typing import TYPE_CHECKING
 
 from ...instances.errors import UnavailableError
 from ..exit_codes import FAILED
-from .task import Answer, Task
+
+if TYPE_CHECKING:
+    from .task import Answer, Task
 
 log = logging.getLogger("clusterplan")
 
@@ -31,6 +34,16 @@ START = (
 """What a keeper runs; unlike the processes of `multiprocessing` it does not import the main module again."""
 PATIENCE_S = 5.0
 """What a keeper may take to end, before it is killed."""
+
+
+_ready: list[Keeper] = []
+"""A keeper that was started before anybody needed it."""
+
+
+def start_early() -> None:
+    """Start a keeper now, so that it loads what it needs while this process does so too."""
+    if os.name == "posix" and not _ready:
+        _ready.append(Keeper())
 
 
 class LocalEngine:
@@ -55,7 +68,8 @@ class LocalEngine:
 
     def run(self, tasks: deque[Task]) -> Iterator[tuple[Task, Answer, float]]:
         """Take tasks until there are none, and yield each with its answer and its seconds as it ends."""
-        number, sent = 0, dict[int, Task]()
+        number = 0
+        sent: dict[int, Task] = {}
         while tasks or sent:
             while tasks and len(sent) < self.jobs:
                 number += 1
@@ -75,11 +89,13 @@ class LocalEngine:
 
     def _running_keeper(self) -> Keeper:
         if self._keeper is None:
-            self._keeper = Keeper()
+            self._keeper = _ready.pop() if _ready else Keeper()
         return self._keeper
 
     def _lost(self, sent: dict[int, Task]) -> Iterator[tuple[Task, Answer, float]]:
         """Give up the tasks of a keeper that has ended, which nothing that they do can bring about."""
+        from .task import Answer
+
         code = self._running_keeper().end()
         self._keeper = None
         ended = f"the process that watched it was ended from outside, with exit code {code}"
