@@ -209,4 +209,5 @@ class Formulation(ABC, Generic[InstanceT, EntryT]):
 @cache
 def _plan_adapter(entry: type[Model]) -> TypeAdapter[Any]:
     """Return what reads plans of these entries; making it takes longer than reading a small plan."""
+    # A type made while the program runs is beyond the type checker.
     return TypeAdapter(tuple[entry, ...])  # type: ignore[valid-type]

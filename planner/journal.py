@@ -91,11 +91,11 @@ class Journal:
             if number == 1:
                 before = data
                 continue
-            pair, result = (data.get("source"), data.get("solver")), data.get("result")
+            pair, result = (str(data.get("source")), str(data.get("solver"))), data.get("result")
             if isinstance(result, dict) and result.get("status") != "error":
-                self.finished[pair] = _Place(offset, str(result.get("instance_sha256")))  # type: ignore[index]
+                self.finished[pair] = _Place(offset, str(result.get("instance_sha256")))
             else:
-                self.finished.pop(pair, None)  # type: ignore[arg-type]
+                self.finished.pop(pair, None)
         if before is not None and not resume:
             what = f"there is a journal of {len(self.finished)} finished solves"
             raise OptionError(f"{self.path}: {what}; continue it with --resume, or give another --output")
