@@ -57,9 +57,11 @@ def main(link_fd: int, level: int) -> None:
     own_solvers(), installed(), library_versions()
     gc.freeze()  # or the collector would write into pages that all children share
     children = Children(link_fd)
-    with suppress(EOFError):
-        _keep(link, children)
-    children.kill()
+    try:
+        with suppress(EOFError, ConnectionError):
+            _keep(link, children)
+    finally:
+        children.kill()
 
 
 def _keep(link: Connection, children: Children) -> NoReturn:
@@ -67,8 +69,8 @@ def _keep(link: Connection, children: Children) -> NoReturn:
 
     Raises
     ------
-    EOFError
-        Once whoever gives them has gone.
+    EOFError, ConnectionError
+        Once whoever gives them has gone, be it while an answer is on its way.
     """
     attempts: dict[int, Attempt] = {}
     while True:
