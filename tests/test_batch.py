@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from processes import all_end, descendants
 
 import clusterplan
 from clusterplan.instances.errors import OptionError
@@ -81,7 +82,7 @@ def test_a_batch_killed_at_any_moment_is_resumed_without_loss(tmp_path: Path) ->
 
     moments, folder = random.Random(7), tmp_path / "disturbed"
     kept: list[dict[str, Any]] = []
-    kills = 0
+    kills, started = 0, set[int]()
     journal = folder / "journal.jsonl"
     while kills < 20:
         command = [*COMMAND, "solve", *files, *OPTIONS, "--output", str(folder), "--resume", "--quiet"]
@@ -93,6 +94,7 @@ def test_a_batch_killed_at_any_moment_is_resumed_without_loss(tmp_path: Path) ->
                     break
                 time.sleep(0.005)
             time.sleep(moments.uniform(0, 0.15))
+            started |= descendants(process.pid)
             process.send_signal(signal.SIGKILL)
         kills += 1
         if journal.exists():
@@ -100,6 +102,8 @@ def test_a_batch_killed_at_any_moment_is_resumed_without_loss(tmp_path: Path) ->
             assert lines[: len(kept)] == kept
             kept = lines
     assert 10 <= len(kept) <= 90
+    assert started
+    assert all_end(started)
     last = run("solve", *files, *OPTIONS, "--output", folder, "--resume", "--format", "json")
     assert last.returncode == 0, last.stderr
     assert journal_lines(folder)[: len(kept)] == kept

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from processes import all_end, descendants
 
 import clusterplan
 
@@ -176,23 +177,4 @@ def test_nothing_is_left_of_a_batch_that_was_killed(plugins: dict[str, str], tmp
         started |= descendants(process.pid)
         process.kill()
     assert len(started) >= 2
-    deadline = time.monotonic() + 10
-    while any(map(is_running, started)) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert not any(map(is_running, started))
-
-
-def descendants(pid: int) -> set[int]:
-    """Return the processes that a process has started, and those that these have."""
-    listed = subprocess.run(["ps", "-eo", "pid,ppid"], capture_output=True, text=True, check=True).stdout
-    pairs = [tuple(map(int, line.split())) for line in listed.splitlines()[1:]]
-    own = {child for child, parent in pairs if parent == pid}
-    return own.union(*(descendants(child) for child in own))
-
-
-def is_running(pid: int) -> bool:
-    """Return whether there is such a process, and it is more than an entry in a table."""
-    try:
-        return "Z" not in Path(f"/proc/{pid}/stat").read_text().split(")")[1].split()[0]
-    except OSError:
-        return False
+    assert all_end(started)
