@@ -22,11 +22,8 @@ from ..formulations.consolidation import ConsolidationFormulation, JobPlacement
 from ..formulations.consolidation_certificate import (
     MUST_PLACE,
     PRICED,
-    CertifiedGoal,
-    goal_bound,
     level,
 )
-from ..formulations.consolidation_classes import exact
 from ..instances.errors import TooLargeError
 from . import consolidation_named
 from .backends import BackendError
@@ -184,7 +181,7 @@ class _Run:
         if name in PRICED:
             program = Program(self.master, self.options, self._share())
             relaxed = program.relax(name)
-            bound = self._bound(program, name, relaxed)
+            bound = program.bound(name, relaxed)
             if relaxed.prices is not None and math.isfinite(bound):
                 self.progress.goals = [certified(self.master, name, relaxed.prices)]
                 self.progress.bounds = [self.master.in_plan(name, bound)]
@@ -202,8 +199,7 @@ class _Run:
         if values is None or len(progress.bounds) < known:
             return program, None
         least = self.formulation.elementary_bounds()[names.index("traffic")]
-        levels = {name: exact(value) * program.master.steps[name] for name, value in program.levels.items()}
-        search = TrafficSearch(self.formulation, levels, self.options, self.clock, least or 0.0)
+        search = TrafficSearch(self.formulation, dict(program.levels), self.options, self.clock, least or 0.0)
         search.run(values[names.index("traffic")])
         progress.notes += search.notes
         progress.bounds.append(search.bound)
@@ -236,9 +232,10 @@ class _Run:
             if index >= len(bounds):
                 return
             if objective.name in program.levels:
-                reached = level(classes, objective.name, value) / program.master.steps[objective.name]
+                step = program.master.steps[objective.name]
+                reached = level(classes, objective.name, value)
                 believed = program.levels[objective.name]
-                if float(reached) > believed + CLOSE * max(1.0, abs(believed)):
+                if reached > believed + Fraction(CLOSE) * max(step, abs(believed)):
                     self.progress.bounds = bounds[: index + 1]
                     return
             bound = bounds[index]
@@ -261,7 +258,7 @@ class _Run:
         master, progress = program.master, self.progress
         program.clock = self._share()
         relaxed = program.relax(goal)
-        bound = self._bound(program, goal, relaxed)
+        bound = program.bound(goal, relaxed)
         if goal == MUST_PLACE and bound > 0 and relaxed.prices is not None:
             progress.goals = [certified(master, goal, relaxed.prices)]
             progress.infeasible = True
@@ -284,7 +281,7 @@ class _Run:
             return None
         value = master.counted(goal, whole)
         log.info("%s: bound %g, reached %g with %d columns", goal, bound, value, len(master.columns))
-        program.levels[goal] = value
+        program.levels[goal] = master.exactly(goal, whole)
         return whole
 
     def _reach(
@@ -299,24 +296,6 @@ class _Run:
                 return start, "none"
         program.clock = self._share()
         return program.whole(goal, bound, start)
-
-    @staticmethod
-    def _bound(program: Program, goal: str, relaxed: Relaxed) -> float:
-        """Return what the prices of a relaxation prove, in steps: what the check will derive from them."""
-        master = program.master
-        if relaxed.prices is None:
-            return -math.inf
-        priced = CertifiedGoal.model_validate(certified(master, goal, relaxed.prices))
-        levels = {
-            name: Fraction(value) * master.steps[name]
-            for name, value in program.levels.items()
-            if name != MUST_PLACE
-        }
-        try:
-            least = goal_bound(master.classes, priced, levels)
-        except TooLargeError:
-            return master.rounded(goal, relaxed.bound)
-        return -math.inf if least is None else float(least / master.steps[goal])
 
     def _close(
         self, program: Program, goal: str, relaxed: Relaxed, bound: float, whole: Whole

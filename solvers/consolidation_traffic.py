@@ -93,13 +93,13 @@ class TrafficSearch:
             self.notes.append(f"traffic without classes: {error}")
             return None
         program = Program(master, self.options, self._share())
-        levels = {name: float(value / master.steps[name]) for name, value in self.levels.items()}
-        *others, goal = levels or {MUST_PLACE: 0.0}
+        levels = self.levels or {MUST_PLACE: Fraction(0)}
+        *others, goal = levels
         program.levels = {name: levels[name] for name in others}
-        level = levels.get(goal, 0.0)
+        level = program.most(goal, levels[goal])
         found = Limited(most, program, goal=goal)
         relaxed = program.relax(goal)
-        if master.rounded(goal, relaxed.bound) > level + 1e-9 * abs(level):
+        if program.bound(goal, relaxed) > level + 1e-9 * abs(level):
             found.prices, found.none = relaxed.prices, True
             return found
         if not master.classes.exact:
@@ -111,7 +111,7 @@ class TrafficSearch:
             if master.complete(goal, relaxed.prices, level - relaxed.bound):
                 found.whole, limit = program.whole(goal, level, None, most=level)
                 found.none = found.whole is None and limit == "none"
-        program.levels[goal] = level
+        program.levels[goal] = levels[goal]
         return found
 
     def _share(self) -> Clock:
