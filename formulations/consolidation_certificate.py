@@ -119,11 +119,19 @@ def quantum(classes: Classes, objective: str) -> Fraction | None:
 
 def level(classes: Classes, objective: str, value: float) -> Fraction:
     """Return an objective's value, to be minimised, as an exact number that is no better than it."""
+    return as_reached(
+        classes, objective, (exact(value) - classes.offset(objective)) * (-1 if objective == "value" else 1)
+    )
+
+
+def as_reached(classes: Classes, objective: str, exactly: Fraction) -> Fraction:
+    """Return the level, to be minimised, that every plan keeps whose value is the same up to rounding.
+
+    Where values are multiples of a step that is the level itself. Elsewhere plans whose values doubles cannot
+    tell apart are equally good, and what is proven for later objectives has to hold for all of them.
+    """
     step = quantum(classes, objective)
-    exactly = (exact(value) - classes.offset(objective)) * (-1 if objective == "value" else 1)
-    if step is not None:
-        return round(exactly / step) * step
-    return exactly + abs(exactly) * ROUNDING
+    return exactly + abs(exactly) * ROUNDING if step is None else round(exactly / step) * step
 
 
 def _weighed(

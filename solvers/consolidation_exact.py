@@ -14,7 +14,6 @@ import logging
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from fractions import Fraction
 from typing import Any
 
 from ..formulations.base import Formulation
@@ -22,6 +21,8 @@ from ..formulations.consolidation import ConsolidationFormulation, JobPlacement
 from ..formulations.consolidation_certificate import (
     MUST_PLACE,
     PRICED,
+    ROUNDING,
+    as_reached,
     level,
 )
 from ..instances.errors import TooLargeError
@@ -171,7 +172,8 @@ class _Run:
                 break
             whole = found
         if whole is not None and not progress.infeasible:
-            self._forget_beyond(program, self._offer(self._written(program, whole)))
+            written = self._offer(self._written(program, whole))
+            self._forget_beyond(program, written and progress.values)
         return build_s
 
     def _only_bound(self) -> None:
@@ -195,7 +197,7 @@ class _Run:
         progress, names = self.progress, self.formulation.instance.objectives
         values = self._offer(self._written(program, whole))
         known = len(progress.bounds)
-        self._forget_beyond(program, values)
+        self._forget_beyond(program, values and progress.values)
         if values is None or len(progress.bounds) < known:
             return program, None
         least = self.formulation.elementary_bounds()[names.index("traffic")]
@@ -232,14 +234,13 @@ class _Run:
             if index >= len(bounds):
                 return
             if objective.name in program.levels:
-                step = program.master.steps[objective.name]
                 reached = level(classes, objective.name, value)
                 believed = program.levels[objective.name]
-                if reached > believed + Fraction(CLOSE) * max(step, abs(believed)):
+                if reached > believed + ROUNDING * abs(believed):
                     self.progress.bounds = bounds[: index + 1]
                     return
             bound = bounds[index]
-            if bound is None or abs(value - bound) > CLOSE * max(1.0, abs(value)):
+            if bound is None or abs(value - bound) > CLOSE * abs(value):
                 self.progress.bounds = bounds[: index + 2]
                 return
 
@@ -281,7 +282,7 @@ class _Run:
             return None
         value = master.counted(goal, whole)
         log.info("%s: bound %g, reached %g with %d columns", goal, bound, value, len(master.columns))
-        program.levels[goal] = master.exactly(goal, whole)
+        program.levels[goal] = as_reached(master.classes, goal, master.exactly(goal, whole))
         return whole
 
     def _reach(
@@ -305,14 +306,14 @@ class _Run:
         value = master.counted(goal, whole)
         while value > bound + CLOSE * max(1.0, abs(value)) and not self.clock.expired:
             assert relaxed.prices is not None
-            step = 1.0 if master.whole[goal] else CLOSE * max(1.0, abs(value))
+            step = 1.0 if master.whole[goal] else CLOSE / 2 * max(1.0, abs(value))
             if not master.complete(goal, relaxed.prices, value - step - relaxed.bound):
                 break
             better, limit = program.whole(goal, bound, None, most=value - step)
             if limit != "none":
                 return whole if better is None else better, bound, limit
             if better is None or master.counted(goal, better) >= value:
-                return whole, value, "none"
+                return whole, value if master.whole[goal] else value - step, "none"
             whole, value = better, master.counted(goal, better)
         return whole, bound, "none"
 
@@ -341,7 +342,7 @@ class _Run:
         name = formulation.objectives[len(settled)].name
         try:
             found = consolidation_named.solve(formulation, progress.plan, settled, self.options, self.clock)
-        except TooLargeError as error:
+        except (TooLargeError, BackendError) as error:
             progress.notes.append(f"{name} and what follows are not proven: {error}")
             return
         progress.notes.append(f"{name} and what follows by the model with named servers")

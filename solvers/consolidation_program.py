@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -12,13 +13,14 @@ from numpy.typing import NDArray
 
 from ..formulations.consolidation_certificate import LARGEST, MUST_PLACE, CertifiedGoal, goal_bound
 from ..instances.errors import TooLargeError
-from .backends import BackendError
 from .base import Clock
 from .consolidation_master import Column, Master, Prices
 from .consolidation_pricing import Floats
 from .highs import branch_and_bound
 from .options import SolveOptions
 from .result import Limit
+
+log = logging.getLogger("clusterplan")
 
 Whole = NDArray[np.int64]
 MOST_ROUNDS = 500
@@ -110,11 +112,11 @@ class Program:
             if self.clock.remaining_s is not None:
                 highs.setOptionValue("time_limit", highs.getRunTime() + self.clock.remaining_s)
             highs.run()
-            status, kinds = highs.getModelStatus(), highspy.HighsModelStatus
-            if status != kinds.kOptimal:
-                if status in (kinds.kTimeLimit, kinds.kInterrupt, kinds.kInfeasible, kinds.kUnknown):
-                    return best  # infeasible only where the columns there are do not reach earlier levels
-                raise BackendError(f"HiGHS stopped with status {highs.modelStatusToString(status)!r}")
+            status = highs.getModelStatus()
+            if status != highspy.HighsModelStatus.kOptimal:
+                # A limit; columns that do not reach earlier levels yet; or figures too unlike for HiGHS.
+                log.info("%s: HiGHS stopped with status %r", goal, highs.modelStatusToString(status))
+                return best
             prices = self._prices(highs, settled)
             value = highs.getInfo().objective_function_value
             added, beyond = master.improve(goal, prices)

@@ -99,7 +99,8 @@ def _configured(options: SolveOptions, clock: Clock) -> cp_model.CpSolver:
 
     solver = cp_model.CpSolver()
     parameters = solver.parameters
-    settings: dict[str, Any] = {"relative_gap_limit": options.gap / 4}
+    # This part of CP-SAT 9.15's presolve cuts off optima (google/or-tools#5293).
+    settings: dict[str, Any] = {"relative_gap_limit": options.gap / 4, "presolve_inclusion_work_limit": 0}
     if clock.remaining_s is not None:
         settings["max_time_in_seconds"] = clock.remaining_s
     if options.threads is not None:
@@ -139,7 +140,7 @@ def solve_in_order(
         outcome.plan = formulation.parse_plan(options.warm_start)
     for target, kept in zip(built.objectives, settled, strict=False):
         _keep(model, target, kept / target.to_plan(1.0))
-        bounds.append(kept)
+        bounds.append(None)
     for index, target in list(enumerate(built.objectives))[len(settled) :]:
         if clock.expired:
             outcome.limit = "time"

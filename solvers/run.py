@@ -15,6 +15,7 @@ from ..formulations.base import Diagnosis, Formulation, Objective, Violation
 from ..formulations.registry import formulate
 from ..instances.base import Instance
 from ..instances.errors import OptionError
+from .backends import BackendError
 from .base import Clock, Outcome, Solver
 from .certify import certify
 from .diagnosis import diagnose
@@ -48,10 +49,13 @@ def solve_with(instance: Instance, solver: Solver, options: SolveOptions) -> Res
         outcome = Outcome(infeasible=True, message="no plan exists; counting alone proves it")
     else:
         log.info("%s: solving with %s", instance.name, solver.name)
-        outcome = solver.solve(formulation, options, clock)
+        try:
+            outcome = solver.solve(formulation, options, clock)
+        except BackendError as error:
+            outcome = Outcome(failed=True, message=f"{solver.name}: {error}")
         # An infinite bound says nothing, and would be as close to any value as one likes.
         outcome.bounds = tuple(b if b is not None and math.isfinite(b) else None for b in outcome.bounds)
-        if solver.proves:
+        if solver.proves and not outcome.failed:
             certify(formulation, outcome, clock)
     if outcome.infeasible:
         diagnosis = diagnose(formulation, diagnosis, clock.remaining_s)
@@ -135,7 +139,7 @@ def conclude(
 
 
 def _refuted(solver: str, claim: str, message: str | None) -> str:
-    """Say, and log, which claim of a solver its own plan refutes; the plan itself is none the worse for it."""
+    """Say, and log, which claim of a solver its own plan refutes; the plan is none the worse for it."""
     said = f"{solver} {claim}; the plan is kept, with the bound that is certified"
     log.warning("%s", said)
     return "; ".join(part for part in (said, message) if part)
@@ -157,6 +161,8 @@ def _with_advice(
 
 
 def _status(outcome: Outcome, plan: Any, records: tuple[ObjectiveRecord, ...]) -> Status:
+    if outcome.failed and plan is None:
+        return "error"
     if outcome.infeasible:
         return "infeasible"
     if plan is None:
@@ -183,7 +189,9 @@ def contradiction(formulation: Formulation[Any, Any], claimed: Any, values: Any)
     bounds = _padded(claimed, len(values))
     for objective, value, bound in zip(formulation.objectives, values, bounds, strict=True):
         if bound is not None and excess(objective, value, bound) > CONTRADICTION:
-            return f"a bound of {bound:.12g}, which its own plan contradicts: {objective.name} is {value:.12g}"
+            return (
+                f"a bound of {bound:.12g}, which its own plan contradicts: {objective.name} is {value:.12g}"
+            )
         if bound is None:
             return None
     return None
