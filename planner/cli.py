@@ -141,6 +141,8 @@ def validate(
             continue
         sizes = ", ".join(f"{count} {field}" for field, count in instance.sizes().items())
         typer.echo(f"{file}: {instance.kind}, {sizes}; fine")
+        for note in instance.scale_notes():
+            typer.echo(f"  note: {note}")
     raise typer.Exit(worst(codes))
 
 
