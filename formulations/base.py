@@ -42,7 +42,7 @@ def loosened(limit: float) -> float:
 
 def agree(a: float, b: float) -> bool:
     """Return whether two figures are the same up to the rounding of floating-point sums."""
-    return math.isclose(a, b, rel_tol=1e-9, abs_tol=1e-16)
+    return math.isclose(a, b, rel_tol=1e-9)
 
 
 @dataclass(frozen=True)

@@ -31,9 +31,10 @@ def unavailable() -> str | None:
 def whole_at_most(coefficients: Sequence[float], limit: float) -> tuple[list[int], int]:
     """Return the row Σ aᵢxᵢ ≤ b, a ≥ 0, in whole numbers: exactly where possible, else a shade looser.
 
-    Loosening by less than 2⁻⁴⁰ of the limit keeps bounds valid, and is below the checker's tolerance.
+    Loosening by less than 2⁻⁴⁰ of the limit, beyond what the check allows, keeps bounds valid.
     """
-    exact = whole_row(coefficients, loosened(limit))
+    limit = loosened(limit)
+    exact = whole_row(coefficients, limit)
     if exact is not None and max([*map(abs, exact[0]), abs(exact[1])]) < LARGEST_SUM // max(
         1, len(coefficients)
     ):
