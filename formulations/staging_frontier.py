@@ -92,4 +92,4 @@ def proves_none(formulation: StagingFormulation, most_usd: float | None, data: A
         return False
     most = math.inf if most_usd is None else loosened(most_usd) * (1 + ROUNDING)
     cutoff = min(facts.most_usd, most)
-    return not unproven(facts, given.intervals, facts.slowest_s, lambda _: cutoff, MOST_WORK)
+    return not unproven(facts, given.intervals, facts.slowest_s, lambda _: cutoff)

@@ -153,6 +153,8 @@ class _Check:
         bound = _certified(formulation, other)
         if other.no_plan and other.bound_s is not None:
             yield f"{place} has no plan and yet a bound_s"
+        if other.no_plan and any(reached <= step for reached in self.values):
+            yield f"{place} has no plan, although there is a point that costs no more"
         self.unproven += other.no_plan and not math.isinf(bound)
         yield from _bound_faults(place, other, bound, math.inf, ladder.weight)
         self.bounds[step] = max(bound, self.bounds.get(step, -math.inf))

@@ -93,7 +93,7 @@ class Findings:
         if wrote == here:
             self.faults.append(what)
         else:
-            self.claimed.append(f"{what}; {wrote or 'an unknown version'} wrote it, and this is {here}")
+            self.claimed.append(f"{what}; version {wrote!r} wrote it, and this is {here!r}")
 
     def verification(self, instance: str) -> Verification:
         """Return the answer; where something is false, nothing else is worth saying."""

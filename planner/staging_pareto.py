@@ -29,7 +29,7 @@ def verify_staging(instance: StagingInstance, frontier: Frontier) -> Verificatio
     """Check a frontier against its instance: every plan, every figure, and the error that it proves."""
     found, formulation = Findings(), StagingFormulation(instance)
     found.faults += _faults(formulation, frontier)
-    if frontier.status == "infeasible":
+    if frontier.status == "infeasible" and not found.faults:
         _check_infeasible(found, formulation, frontier)
     if found.faults:
         return found.verification(instance.name)
