@@ -54,12 +54,13 @@ class Objective:
     unit: str
 
     def gap(self, value: float | None, bound: float | None) -> float | None:
-        """Return ``|value − bound| / |value|``; 0 if equal, None if unknown or only the value is 0."""
+        """Return ``|value − bound| / |value|``; 0 if equal, None if unknown, beyond all floats or by 0."""
         if value is None or bound is None:
             return None
         if value == bound:
             return 0.0
-        return abs(value - bound) / abs(value) if value else None
+        gap = abs(value - bound) / abs(value) if value else math.inf
+        return gap if math.isfinite(gap) else None
 
     def better(self, a: float, b: float) -> bool:
         """Return whether value `a` is strictly better than `b`, beyond rounding."""

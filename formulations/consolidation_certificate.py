@@ -326,6 +326,6 @@ def worth_of_servers(formulation: ConsolidationFormulation, data: Any, value: fl
             worth = Fraction(most, bound.scale) + open_
             rounded = math.floor(worth / step) * step if step is not None else worth
             model = "" if empty.gpu_model is None else f" ({empty.gpu_model})"
-            amounts = ", ".join(f"{amount:g} {name}" for name, amount in empty.capacity.items())
+            amounts = ", ".join(f"{amount:g} {name}" for name, amount in sorted(empty.capacity.items()))
             found[f"empty server of {amounts}{model}"] = float(rounded)
     return found

@@ -15,6 +15,7 @@ from typing import IO, Any, NamedTuple
 from ..instances.errors import OptionError
 from ..instances.reading import fail
 from .engines.record import Record
+from .exit_codes import SEVERITY
 from .verification import parse_result
 
 NAME = "journal.jsonl"
@@ -175,7 +176,7 @@ def _decoded(line: bytes, path: Path, number: int | None) -> dict[str, Any]:
     """
     try:
         data = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         data = None
     if not isinstance(data, dict) or (number == 1) != ("journal" in data):
         raise fail(f"{path}: line {number}", "is not of a journal; give another --output")
@@ -184,11 +185,14 @@ def _decoded(line: bytes, path: Path, number: int | None) -> dict[str, Any]:
 
 def _record(line: dict[str, Any], place: str) -> Record:
     try:
-        source, solver, seconds = line["source"], line["solver"], line["seconds"]
+        source, solver, seconds = str(line["source"]), str(line["solver"]), float(line["seconds"])
         if "result" in line:
             return Record.of(source, solver, parse_result(line["result"], place), seconds)
-        return Record(source, solver, None, line["fault"], line["code"], seconds)
-    except (KeyError, TypeError) as error:
+        code = line["code"]
+        if code not in SEVERITY:
+            raise ValueError(f"there is no exit code {code!r}")
+        return Record(source, solver, None, str(line["fault"]), code, seconds)
+    except (KeyError, TypeError, ValueError) as error:
         raise fail(place, f"is not of a journal: {error}") from None
 
 

@@ -3,45 +3,67 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from ..formulations.base import agree
-from ..formulations.staging import StagingFormulation
-from ..formulations.staging_frontier import Corner, certified_error
+from ..formulations.base import agree, within
+from ..formulations.staging import Stage, StagingFormulation
+from ..formulations.staging_certificate import read_certificate
+from ..formulations.staging_frontier import Corner, certified_error, proves_none
 from ..instances.staging import StagingInstance
 from ..solvers.frontier import Frontier, FrontierPoint, describe
+from .findings import Findings, Verification
+from .frontier_check import frontier_faults, note_error, stated
+from .infeasibility import check_diagnosis, check_infeasible
 from .output import figure, percent, table
 from .thinning import thinned
-from .verification import Verification
 
 if TYPE_CHECKING:
     from rich.table import Table
 
+DEFAULT_ERROR = 1e-4
+
 
 def verify_staging(instance: StagingInstance, frontier: Frontier) -> Verification:
     """Check a frontier against its instance: every plan, every figure, and the error that it proves."""
-    name = instance.name
-    faults = list(_faults(instance, frontier))
-    confirmed, claimed = [], []
-    if not faults:
-        confirmed.append(f"every constraint holds for each of {len(frontier.points)} plans")
-        if frontier.certified_error is not None:
-            most = "" if frontier.most_usd is None else f" of at most {frontier.most_usd:g} USD"
-            confirmed.append(f"no plan{most} beats the points by more than {frontier.certified_error:g}")
-    if frontier.status == "complete" and frontier.certified_error != frontier.error:
-        claimed.append(f"that no plan beats the points by more than {frontier.error:g}")
-    if frontier.status == "infeasible":
-        claimed.append("that there is no plan")
-    return Verification(
-        instance=name, ok=not faults, faults=tuple(faults), confirmed=tuple(confirmed), claimed=tuple(claimed)
-    )
+    found, formulation = Findings(), StagingFormulation(instance)
+    found.faults += _faults(formulation, frontier)
+    if frontier.status == "infeasible" and not found.faults:
+        _check_infeasible(found, formulation, frontier)
+    if found.faults:
+        return found.verification(instance.name)
+    most = "" if frontier.most_usd is None else f" of at most {frontier.most_usd:g} USD"
+    if frontier.points:
+        found.confirmed.append(f"every constraint holds for each of {len(frontier.points)} plans")
+    if frontier.certified_error is not None:
+        found.confirmed.append(f"no plan{most} beats the points by more than {frontier.certified_error:g}")
+    if frontier.status == "complete":
+        note_error(found, frontier.error, frontier.certified_error, most, DEFAULT_ERROR)
+    found.stated += stated(frontier)
+    return found.verification(instance.name)
 
 
-def _faults(instance: StagingInstance, frontier: Frontier) -> Iterator[str]:
-    if frontier.instance_sha256 != instance.sha256():
-        yield "instance_sha256 does not agree: the frontier is of another instance, or it was changed since"
-    formulation, broken = StagingFormulation(instance), False
+def _check_infeasible(found: Findings, formulation: StagingFormulation, frontier: Frontier) -> None:
+    """Check that no plan costs so little as was asked for, and why."""
+
+    def counts(plan: Sequence[Stage]) -> bool:
+        most = math.inf if frontier.most_usd is None else frontier.most_usd
+        return within(describe(formulation, tuple(plan)).cost_usd, most)
+
+    proven = proves_none(formulation, frontier.most_usd, frontier.certificate)
+    words = "the prices of the certificate prove that there is no plan" if proven else None
+    check_infeasible(found, formulation, words, counts=counts)
+    if found.confirmed:
+        check_diagnosis(found, formulation, frontier.diagnosis, frontier.versions)
+
+
+def _faults(formulation: StagingFormulation, frontier: Frontier) -> Iterator[str]:
+    yield from frontier_faults(formulation.instance, frontier)
+    malformed = read_certificate(formulation.facts, {"intervals": frontier.certificate})
+    if isinstance(malformed, str):
+        yield f"certificate: {malformed}"
+    broken = False
     for index, point in enumerate(frontier.points):
         for violation in formulation.violations(point.plan):
             broken = True
