@@ -18,12 +18,13 @@ from ..instances.base import Instance
 from ..instances.card import card
 from ..instances.errors import Fault, InstanceError
 from ..instances.fields import Model
-from ..instances.reading import fail, read_text
+from ..instances.reading import fail, read_bytes, text_of
 from ..instances.validation import validated
 from ..solvers.allocation_frontier import AllocationFrontier
 from ..solvers.frontier import Frontier
 from ..solvers.result import ObjectiveRecord, Result, plan_hash
 from ..solvers.run import contradiction, objective_records
+from .journal_lines import STARTS, stored_results
 
 
 class Verification(Model):
@@ -194,7 +195,18 @@ def read_results(path: Path) -> list[dict[str, Any]]:
     InstanceError
         If the file does not hold results.
     """
-    text, source = read_text(path).strip(), str(path)
+    source = str(path)
+    raw = read_bytes(path, source)
+    found = stored_results(raw, source) if raw.startswith(STARTS) else _results(text_of(raw, source), source)
+    for data in found:
+        if not isinstance(data, dict) or not _is_result(data):
+            raise fail(source, "is not a result; give what 'clusterplan solve --format json' printed")
+    return found
+
+
+def _results(text: str, source: str) -> list[Any]:
+    """Return the JSON documents in a text; of a line of a journal, in whatever layout, its result."""
+    text = text.strip()
     decoder, position, found = json.JSONDecoder(), 0, []
     while position < len(text):
         try:
@@ -207,8 +219,6 @@ def read_results(path: Path) -> list[dict[str, Any]]:
             if "result" not in data:
                 continue  # the head of a batch's journal, or a file that could not be read
             data = data["result"]
-        if not isinstance(data, dict) or not _is_result(data):
-            raise fail(source, "is not a result; give what 'clusterplan solve --format json' printed")
         found.append(data)
     return found
 
