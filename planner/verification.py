@@ -17,7 +17,7 @@ from ..formulations.base import Formulation, agree
 from ..formulations.registry import FORMULATIONS, formulate
 from ..instances.base import Instance
 from ..instances.errors import Fault, InstanceError
-from ..instances.reading import fail, read_text
+from ..instances.reading import fail, read_bytes, text_of
 from ..instances.validation import validated
 from ..solvers.allocation_frontier import AllocationFrontier
 from ..solvers.frontier import Frontier
@@ -26,6 +26,7 @@ from ..solvers.result import ObjectiveRecord, Result, plan_hash
 from ..solvers.run import contradiction, objective_records
 from .findings import Findings, Verification, refused
 from .infeasibility import check_diagnosis, check_infeasible
+from .journal_lines import STARTS, stored_results
 
 MOST_NAMED = 20
 """Entries of a plan that are named one by one where their words are wrong."""
@@ -254,7 +255,22 @@ def read_results(path: Path) -> list[dict[str, Any]]:
     InstanceError
         If the file does not hold results.
     """
-    text, source = read_text(path).strip(), str(path)
+    source = str(path)
+    raw = read_bytes(path, source)
+    found = stored_results(raw, source) if raw.startswith(STARTS) else _results(text_of(raw, source), source)
+    for data in found:
+        if not _is_result(data):
+            raise fail(source, "is not a result; give what 'clusterplan solve --format json' printed")
+    return found
+
+
+def _is_result(data: Any) -> bool:
+    return isinstance(data, dict) and data.get("kind") in [*FORMULATIONS] and "instance_sha256" in data
+
+
+def _results(text: str, source: str) -> list[Any]:
+    """Return the JSON documents in a text; of a line of a journal, in whatever layout, its result."""
+    text = text.strip()
     decoder, position, found = json.JSONDecoder(), 0, []
     while position < len(text):
         try:
@@ -267,12 +283,6 @@ def read_results(path: Path) -> list[dict[str, Any]]:
             if "result" not in data:
                 continue  # the head of a batch's journal, or a file that could not be read
             data = data["result"]
-        if (
-            not isinstance(data, dict)
-            or data.get("kind") not in [*FORMULATIONS]
-            or "instance_sha256" not in data
-        ):
-            raise fail(source, "is not a result; give what 'clusterplan solve --format json' printed")
         found.append(data)
     return found
 
