@@ -51,6 +51,7 @@ def accepted(instance: Instance, truth: Truth, forged: dict[str, Any]) -> Iterat
         if finding.check != "error" and (complete(verification) or finding.check not in CLAIMS):
             told = "complete" if complete(verification) else "ok"
             yield Finding("false acceptance", "verify", f"{told}, but {finding.check}: {finding.text}")
+            return
 
 
 def certified(instance: Instance, truth: Truth, forged: dict[str, Any]) -> Iterator[Finding]:

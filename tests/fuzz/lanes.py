@@ -1,4 +1,4 @@
-"""What a campaign does over and over, each turn with random numbers of its own, and how a case is tried again."""
+"""What a campaign does over and over, each turn with its own random numbers; how a case is tried again."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from clusterplan.instances.errors import InstanceError
 from .checks import Finding
 from .forging import accepted, certified, forged_certificates, forgeries
 from .kinds import EVERYWHERE, KINDS
+from .reading import damaged_specimen, how_to_read, packed, read, unpacked
 from .solving import settings, solved, solvers_of
 from .truth import TooManyPlansError
 
@@ -96,6 +97,23 @@ def solve_one(kind: str, rng: random.Random) -> Turn:
     return turn
 
 
+def read_one(rng: random.Random) -> Turn:
+    """Damage a file, and read it."""
+    turn = Turn()
+    files = damaged_specimen(rng)
+    how = how_to_read(rng, files.sort)
+    turn.counts["files damaged"] += 1
+    turn.counts[f"files damaged: {files.sort}"] += 1
+    found = list(read(files, how))
+    if found:
+        turn.fail(found, {"lane": "file", "sort": files.sort, "how": how, "files": packed(files)})
+    return turn
+
+
+def _retry_read(case: Case) -> list[Finding]:
+    return list(read(unpacked(case["sort"], case["files"]), case["how"]))
+
+
 def _retry_solve(case: Case) -> list[Finding]:
     kind = case["instance"]["kind"]
     truth = KINDS[kind].truth(case["instance"])
@@ -118,6 +136,7 @@ def _retry_forged(check: Callable[..., Any]) -> Callable[[Case], list[Finding]]:
 
 
 RETRY: dict[str, Callable[[Case], list[Finding]]] = {
+    "file": _retry_read,
     "solve": _retry_solve,
     "result": _retry_forged(accepted),
     "certificate": _retry_forged(certified),

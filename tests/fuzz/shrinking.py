@@ -58,16 +58,12 @@ def simpler(number: float) -> Iterator[float]:
             yield int(rounded) if rounded.is_integer() and abs(rounded) < 1e6 else rounded
 
 
-def _smaller(data: Any) -> Iterator[Any]:
-    """Yield documents with one entry less, then with one number simpler."""
-    places = [path for path, _ in nodes(data) if path]
-    # From the end: leaving out an entry of a list then keeps the places before it.
-    for path in reversed(places):
-        yield without(data, path)
-    for path, value in nodes(data):
-        if isinstance(value, int | float) and not isinstance(value, bool):
-            for number in simpler(value):
-                yield replaced(data, path, number)
+def _exists(data: Any, path: Path) -> bool:
+    try:
+        found_at(data, path)
+    except (LookupError, TypeError):
+        return False
+    return True
 
 
 def shrunk(data: Any, fails: Callable[[Any], bool], seconds: float = 60) -> Any:
@@ -81,13 +77,33 @@ def shrunk(data: Any, fails: Callable[[Any], bool], seconds: float = 60) -> Any:
         How long to try.
     """
     end = time.monotonic() + seconds
-    progress = True
-    while progress:
-        progress = False
-        for candidate in _smaller(data):
+
+    def tried(candidates: Iterator[Any]) -> Iterator[Any]:
+        for candidate in candidates:
             if time.monotonic() > end:
-                return data
+                return
             if fails(candidate):
-                data, progress = candidate, True
-                break
+                yield candidate
+                return
+
+    progress = True
+    while progress and time.monotonic() < end:
+        progress = False
+        # Outer places first, for they take the inner ones with them; of a list the last entry first.
+        places = sorted(
+            (path for path, _ in nodes(data) if path), key=lambda path: (len(path), -places_rank(path))
+        )
+        for path in places:
+            if _exists(data, path):
+                for smaller in tried(iter([without(data, path)])):
+                    data, progress = smaller, True
+        for path, value in list(nodes(data)):
+            if isinstance(value, int | float) and not isinstance(value, bool):
+                for smaller in tried(replaced(data, path, number) for number in simpler(value)):
+                    data, progress = smaller, True
     return data
+
+
+def places_rank(path: Path) -> int:
+    """Return the position in its list of what is at a place; 0 in a mapping."""
+    return path[-1] if isinstance(path[-1], int) else 0

@@ -39,7 +39,7 @@ def _layer(rng: random.Random, palette: Palette, index: int, names: list[str]) -
 
 
 def _a_plan(rng: random.Random, data: dict[str, Any]) -> tuple[float, float]:
-    """Return the stage time and the rate of a random plan, which need keep no rule, as a user would add up."""
+    """Return the stage time and the rate of a random plan, which need keep no rule."""
     slowest, rate = 0.0, 0.0
     types = data["types"]
     for layer in data["layers"]:
