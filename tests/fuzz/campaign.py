@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import multiprocessing
 import os
 import random
 import time
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from multiprocessing.connection import Connection, wait
@@ -114,15 +114,15 @@ class Worker:
 
 
 def run(
-    seed: str, lanes: list[str], minutes: float, workers: int, folder: Path, most: Mapping[str, int]
+    seed: str, lanes: list[str], minutes: float, workers: int, folder: Path, turns: float = math.inf
 ) -> Tally:
-    """Run turns until the time is up, or every count in `most` is reached; return what was done."""
+    """Run turns until the time is up, or there were so many; return what was done."""
     tally, end = Tally(), time.monotonic() + 60 * minutes
     crew = [Worker(seed, lanes, index, workers) for index in range(workers)]
     for worker in crew:
         worker.start()
     try:
-        while time.monotonic() < end and not _enough(tally.counts, most):
+        while time.monotonic() < end and sum(worker.turns for worker in crew) <= turns:
             ready = wait([worker.pipe for worker in crew], timeout=1.0)
             for worker in crew:
                 lost = _listen(worker, tally, folder) if worker.pipe in ready else None
@@ -137,10 +137,6 @@ def run(
         for worker in crew:
             worker.stop()
     return tally
-
-
-def _enough(counts: Counter[str], most: Mapping[str, int]) -> bool:
-    return bool(most) and all(counts[name] >= number for name, number in most.items())
 
 
 def _listen(worker: Worker, tally: Tally, folder: Path) -> str | None:
