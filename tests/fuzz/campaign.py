@@ -7,6 +7,7 @@ import math
 import multiprocessing
 import os
 import random
+import sys
 import time
 from collections import Counter
 from dataclasses import dataclass, field
@@ -26,6 +27,14 @@ TARGETS = {"allocation": 10_000, "staging": 10_000, "consolidation": 10_000, "fi
 HANGS_S = 180.0
 """A turn that takes longer is ended, and is a failure."""
 SHRINK_S = 20.0
+TELL_S = 60.0
+MAIN = {
+    **{kind: f"{kind} instances" for kind in KINDS},
+    "forged results": "results forged",
+    "forged certificates": "certificates forged",
+    "damaged files": "files damaged",
+}
+"""What is told every minute: words, and the count that they stand for."""
 
 
 @dataclass
@@ -117,12 +126,16 @@ def run(
     seed: str, lanes: list[str], minutes: float, workers: int, folder: Path, turns: float = math.inf
 ) -> Tally:
     """Run turns until the time is up, or there were so many; return what was done."""
-    tally, end = Tally(), time.monotonic() + 60 * minutes
+    tally, start = Tally(), time.monotonic()
+    end, told = start + 60 * minutes, start
     crew = [Worker(seed, lanes, index, workers) for index in range(workers)]
     for worker in crew:
         worker.start()
     try:
         while time.monotonic() < end and sum(worker.turns for worker in crew) <= turns:
+            if time.monotonic() - told > TELL_S:
+                told = time.monotonic()
+                print(f"{(told - start) / 60:.0f} min: {_short(tally)}", file=sys.stderr, flush=True)
             ready = wait([worker.pipe for worker in crew], timeout=1.0)
             for worker in crew:
                 lost = _listen(worker, tally, folder) if worker.pipe in ready else None
@@ -137,6 +150,12 @@ def run(
         for worker in crew:
             worker.stop()
     return tally
+
+
+def _short(tally: Tally) -> str:
+    """Return the main counts in a line."""
+    shown = [f"{name} {tally.counts[count]:,}" for name, count in MAIN.items()]
+    return ", ".join([*shown, f"{len(tally.failures)} sorts of failure"])
 
 
 def _listen(worker: Worker, tally: Tally, folder: Path) -> str | None:

@@ -109,7 +109,10 @@ def _conclusion(result: Result) -> Iterator[tuple[str, str]]:
             right = gap_of(record.value, bound)
             if (gap is None) != (right is None) or (gap is not None and not _near(gap, right)):
                 yield key, f"of {record.name} is {gap}; value {record.value} and bound {bound} make {right}"
-        proven = proven and record.gap is not None and record.gap <= result.options.gap
+        gap, asked = record.gap, result.options.gap
+        if proven and gap is not None and _near(gap, asked):
+            proven = record.proven  # as rounding has it
+        proven = proven and gap is not None and (gap <= asked or _near(gap, asked))
         if record.proven != proven:
             yield "proven", f"{record.name} with a gap of {record.gap} is said to be {record.proven}"
     if result.plan is not None and (result.status == "optimal") != proven:

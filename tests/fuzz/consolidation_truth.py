@@ -261,6 +261,8 @@ class ConsolidationTruth(Truth):
             cut, fault = self._cut_of(job, entry)
             if fault:
                 return None, [fault]
+            if entry.get("action") not in self._actions(job, cut):
+                wrong.append(f"{job['name']}: the action is {entry.get('action')}")
             if cut is not None and not self._allowed(job, cut):
                 wrong.append(f"{job['name']}: on more servers than it may use")
             way = self._way(job, cut)
@@ -272,6 +274,22 @@ class ConsolidationTruth(Truth):
         if any(amount > limit[1] for amount, limit in zip(used, self.limits, strict=True)):
             wrong.append("more than is free on a server")
         return self._costs(mask, counts, traffic), wrong
+
+    def _actions(self, job: dict[str, Any], cut: Cut | None) -> tuple[str | None, ...]:
+        """Return what an entry may say of what becomes of its job; nothing where no job runs now."""
+        running = [bool(group.get("current")) for other in self.jobs.values() for group in groups_of(other)]
+        groups = groups_of(job)
+        if not any(running):
+            return (None,)
+        if not any(group.get("current") for group in groups):
+            return (None, "wait") if cut is None else (None, "start")
+        if cut is None:
+            return None, "stop"
+        placed = [{self.servers[n]["name"]: k for n, k in enumerate(row) if k} for row in cut]
+        if any(sum((group.get("current") or {}).values()) != group["tasks"] for group in groups):
+            return None, "keep", "move"  # only some of the tasks run; what that is, no document says
+        same = all(group.get("current") == row for group, row in zip(groups, placed, strict=True))
+        return (None, "keep") if same else (None, "move")
 
     def _cut_of(self, job: dict[str, Any], entry: dict[str, Any]) -> tuple[Cut | None, str | None]:
         """Return where an entry puts the tasks of its job, or what is wrong with it."""
