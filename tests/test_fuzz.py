@@ -251,13 +251,16 @@ def test_readers_that_fail_or_take_long_are_found(monkeypatch: pytest.MonkeyPatc
 def test_a_command_that_crashes_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """An internal error of the command, and what could command a terminal, are found; a fault is fine."""
     files = reading.unpacked("document", {"instance.json": "{}"})
-    assert list(reading.read(files, "command")) == []
+    assert list(reading.read(files, reading.COMMANDS["document"][0])) == []
 
     def crashes() -> None:
         raise ValueError("\x1b[2J")
 
     monkeypatch.setattr("clusterplan.planner.cli.app", crashes)
-    assert [f.check for f in reading.read(files, "command")] == ["exception", "control characters"]
+    assert [f.check for f in reading.read(files, reading.COMMANDS["document"][0])] == [
+        "exception",
+        "control characters",
+    ]
 
 
 def test_damaged_files_are_read_or_refused() -> None:

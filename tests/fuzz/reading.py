@@ -30,8 +30,24 @@ LONGEST_S = 5.0
 """Of the processor's time, so that other work on the machine plays no part."""
 SOLVE_S = 0.3
 """Time limit of a solve of what a damaged file still says."""
-COMMANDS = {"document": ("validate", "instance.*"), "results": ("verify", "instance.json", "results.jsonl")}
-"""Commands that read files of a sort."""
+COMMANDS = {
+    "document": (
+        "validate {instance.*}",
+        "solve {instance.*} --time-limit 0.3 --quiet",
+        "solve {instance.*} --time-limit 0.3 --format json",
+        "export-model {instance.*}",
+    ),
+    "results": (
+        "verify {instance.json} {results.jsonl}",
+        "report {instance.json} {results.jsonl} --output page.html",
+        "export-plan {instance.json} {results.jsonl}",
+        "export-plan {instance.json} {results.jsonl} --format slurm",
+        "export-plan {instance.json} {results.jsonl} --format kubernetes",
+    ),
+    "speeds": ("fit speed {speeds.csv}", "fit speed {speeds.csv} --allow-rank-deficient --batch 64"),
+    "losses": ("fit loss {losses.csv} --steps-per-epoch 100",),
+}
+"""Commands that read files of a sort; braces hold patterns of names."""
 
 
 def damaged_specimen(rng: random.Random) -> Specimen:
@@ -51,7 +67,7 @@ def read(files: Specimen, how: str) -> Iterator[Finding]:
     Parameters
     ----------
     how
-        ``load``; ``solve``, which tries what was read too; or ``command``, which runs the command line.
+        ``load``; ``solve``, which tries what was read too; or one of the commands.
     """
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -60,7 +76,7 @@ def read(files: Specimen, how: str) -> Iterator[Finding]:
             (folder / path).write_bytes(content)
         start = time.process_time()
         try:
-            yield from _command(files.sort, folder) if how == "command" else _library(files.sort, folder, how)
+            yield from (_library if how in ("load", "solve") else _command)(files.sort, folder, how)
         except ClusterplanError as error:
             if not str(error).strip():
                 yield Finding("no words", files.sort, type(error).__name__)
@@ -90,16 +106,18 @@ class _Terminal(io.StringIO):
         return True
 
 
-def _command(sort: str, folder: Path) -> Iterator[Finding]:
+def _command(sort: str, folder: Path, how: str) -> Iterator[Finding]:
     """Run a command in this process, and look at its exit code and at what it prints."""
-    command, *patterns = COMMANDS[sort]
-    words = ["clusterplan", command, *(str(next(folder.glob(pattern))) for pattern in patterns)]
+    words = ["clusterplan"]
+    for word in how.split():
+        words.append(str(next(folder.glob(word[1:-1]))) if word.startswith("{") else word)
     out, err, code = _Terminal(), _Terminal(), 0
     with (
         mock.patch.object(sys, "argv", words),
         mock.patch.dict(os.environ, {"TERM": "dumb"}),
         contextlib.redirect_stdout(out),
         contextlib.redirect_stderr(err),
+        contextlib.chdir(folder),
     ):
         try:
             cli.main()
@@ -115,8 +133,8 @@ def _command(sort: str, folder: Path) -> Iterator[Finding]:
 
 def how_to_read(rng: random.Random, sort: str) -> str:
     """Return which way files are read: mostly loaded, sometimes solved or read by a command."""
-    if sort in COMMANDS and rng.random() < 0.05:
-        return "command"
+    if sort in COMMANDS and rng.random() < 0.08:
+        return rng.choice(COMMANDS[sort])
     return "solve" if rng.random() < 0.04 else "load"
 
 
