@@ -4,8 +4,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 CODE := planner formulations instances solvers
 WORKERS ?= auto
+MINUTES ?= 30
+SEED ?=
 
-.PHONY: demo test lint types unit wheel docs bench-startup bench-batch bench-allocation bench-staging bench-consolidation clean help
+.PHONY: demo test lint types unit wheel docs bench-startup bench-batch bench-allocation bench-staging bench-consolidation fuzz clean help
 
 help:
 	@echo "make demo   install and solve the bundled examples of all three kinds"
@@ -16,6 +18,7 @@ help:
 	@echo "make bench-allocation   every allocation method from 10 to 1,000,000 jobs; about an hour"
 	@echo "make bench-staging   every staging method from 5 layers on 2 types to 300 on 64; about 40 minutes"
 	@echo "make bench-consolidation   every consolidation method from 16 to 100,000 servers; about 40 minutes"
+	@echo "make fuzz MINUTES=30 WORKERS=2 SEED=…   random instances, forged results, damaged files; adds to the recorded counts"
 	@echo "make clean  remove what the other targets made"
 
 $(BIN)/python:
@@ -78,6 +81,10 @@ bench-staging: $(VENV)/.installed-bench
 
 bench-consolidation: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/consolidation.py
+
+# What fails is made small and kept in tests/regressions. Two processes, unless WORKERS says how many.
+fuzz: $(VENV)/.installed-dev
+	cd tests && ../$(BIN)/python -m fuzz --record --minutes $(MINUTES) --workers $(patsubst auto,2,$(WORKERS)) $(SEED:%=--seed %)
 
 clean:
 	rm -rf $(VENV) $(VENV)-wheel build dist docs/_build docs/generated *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

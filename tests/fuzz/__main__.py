@@ -1,0 +1,57 @@
+"""The command of a campaign: ``python -m fuzz``, run in the folder `tests`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from pathlib import Path
+
+from .campaign import LANES, Tally, run, turn
+from .cases import FOLDER, sort_of
+from .record import add
+
+
+def main() -> int:
+    """Run a campaign, or one turn again; the exit code is 1 if anything was found."""
+    given = _arguments()
+    if given.again:
+        done = turn(given.again)
+        for finding, case in done.failures:
+            print(f"{sort_of(finding, case)}\n    {finding.text}")
+        return 1 if done.failures else 0
+    print(f"seed {given.seed}, {given.minutes:g} minutes, {given.workers} workers", flush=True)
+    tally = run(given.seed, given.lanes.split(","), given.minutes, given.workers, given.keep)
+    _tell(tally)
+    if given.record:
+        add(tally, {"seed": given.seed, "minutes": given.minutes, "workers": given.workers})
+    return 1 if tally.failures else 0
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="fuzz", description=__doc__)
+    parser.add_argument("--minutes", type=float, default=30)
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--seed", default=None, help="by default the time")
+    parser.add_argument("--lanes", default=",".join(LANES), help="what to try, separated by commas")
+    parser.add_argument("--keep", type=Path, default=FOLDER, help="folder for what failed")
+    parser.add_argument("--record", action="store_true", help="add the counts to benchmarks/results")
+    parser.add_argument("--again", metavar="SEED:LANE:NUMBER", help="run this one turn here and print it")
+    given = parser.parse_args()
+    given.seed = given.seed or str(int(time.time()))
+    unknown = sorted(set(given.lanes.split(",")) - set(LANES))
+    if unknown:
+        parser.error(f"--lanes {', '.join(unknown)}: there are {', '.join(LANES)}")
+    return given
+
+
+def _tell(tally: Tally) -> None:
+    """Print what was tried and what was found."""
+    for name, count in sorted(tally.counts.items()):
+        print(f"{count:9,}  {name}")
+    for sort, count in tally.failures.most_common():
+        print(f"FOUND {count:,} times: {sort}\n      {tally.files.get(sort, '')}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

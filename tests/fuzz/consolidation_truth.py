@@ -1,0 +1,314 @@
+"""All plans of a consolidation document, from docs/problems/consolidation.md."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from .truth import TooManyPlansError, Truth, limits, whole
+
+MOST_WAYS = 4000
+ALL = ("value", "spread", "servers", "racks", "migrations", "slowdown", "traffic")
+Cut = tuple[tuple[int, ...], ...]
+"""Tasks of each group on each server."""
+
+
+def expanded(servers: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return every single server of a document."""
+    found = []
+    for server in servers:
+        count = server.get("count")
+        names = [server["name"]] if count is None else [f"{server['name']}-{k}" for k in range(count)]
+        found += [{**server, "name": name} for name in names]
+    return found
+
+
+def groups_of(job: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the groups of tasks of a job."""
+    if job.get("groups") is not None:
+        return list(job["groups"])
+    group = {"name": "tasks", "tasks": job["tasks"], "demand": job["task_demand"]}
+    return [
+        group | {key: job.get(key) for key in ("traffic_gbit_per_s", "current") if job.get(key) is not None}
+    ]
+
+
+def splits(tasks: int, servers: int) -> Iterator[tuple[int, ...]]:
+    """Yield every way to put tasks on servers."""
+    if servers == 1:
+        yield (tasks,)
+        return
+    for first in range(tasks + 1):
+        for rest in splits(tasks - first, servers - 1):
+            yield (first, *rest)
+
+
+@dataclass
+class Way:
+    """One way to place a job, or to leave it out: what it takes and what it counts for each objective."""
+
+    uses: list[tuple[int, int]]
+    mask: int
+    counts: list[int]
+    traffic: tuple[int, ...]
+
+
+class ConsolidationTruth(Truth):
+    """All plans of a consolidation document whose catalogue, if any, is filled in."""
+
+    def __init__(self, data: dict[str, Any]) -> None:
+        self.data = data
+        names = data.get("objectives", ["value", "spread", "servers"])
+        self.objectives = tuple((name, "max" if name == "value" else "min") for name in names)
+        self.servers = expanded(data["servers"])
+        self.place = {server["name"]: n for n, server in enumerate(self.servers)}
+        self.jobs = {job["name"]: job for job in data["jobs"]}
+        self.resources = list(dict.fromkeys(r for s in self.servers for r in s["capacity"]))
+        self._scale()
+        size = math.prod(
+            1 + math.prod(math.comb(g["tasks"] + len(self.servers) - 1, g["tasks"]) for g in groups_of(job))
+            for job in data["jobs"]
+        )
+        if size > 30 * MOST_WAYS:
+            raise TooManyPlansError
+        self.fewest = {name: self._fewest(job) for name, job in self.jobs.items()}
+        self.plans = []
+        self._steps = 0
+        ways = [self._ways(job) for job in data["jobs"]]
+        self._extend(ways, 0, [0] * len(self.limits), 0, [0] * len(ALL), tuple(self._before))
+
+    def _scale(self) -> None:
+        """Turn demands, room, values, slowdowns and traffic into whole numbers."""
+        self._demand: dict[tuple[str, int], list[int]] = {}
+        self.limits: list[Any] = []
+        self._capacity: list[list[Any]] = [[] for _ in self.servers]
+        groups = [
+            (job["name"], g, group) for job in self.data["jobs"] for g, group in enumerate(groups_of(job))
+        ]
+        for r in self.resources:
+            amounts, unit = whole(group["demand"].get(r, 0) for _, _, group in groups)
+            for (name, g, _), amount in zip(groups, amounts, strict=True):
+                self._demand.setdefault((name, g), []).append(amount)
+            for n, server in enumerate(self.servers):
+                room = server["capacity"] if server.get("free") is None else server["free"]
+                self.limits.append(limits(room.get(r, 0), unit))
+                self._capacity[n].append(limits(server["capacity"].get(r, 0), unit))
+        worth = {name: self._worth(job) for name, job in self.jobs.items()}
+        costs, self.value_unit = whole(worth.values())
+        self._value = dict(zip(worth, costs, strict=True))
+        most = len(self.servers) + 1
+        lost = [
+            worth[name] * (1 - self._speed(job, n)) for name, job in self.jobs.items() for n in range(1, most)
+        ]
+        costs, self.slowdown_unit = whole(lost)
+        self._lost = {name: costs[i * (most - 1) : (i + 1) * (most - 1)] for i, name in enumerate(self.jobs)}
+        before = [server.get("traffic_gbit_per_s", 0) for server in self.servers]
+        each = [group.get("traffic_gbit_per_s", 0) for _, _, group in groups]
+        costs, self.traffic_unit = whole([*before, *each])
+        self._before = costs[: len(before)]
+        self._traffic = {(n, g): c for (n, g, _), c in zip(groups, costs[len(before) :], strict=True)}
+
+    @staticmethod
+    def _worth(job: dict[str, Any]) -> Fraction:
+        if job.get("value") is not None:
+            return Fraction(job["value"])
+        return sum((g["tasks"] * Fraction(g["demand"].get("gpu", 0)) for g in groups_of(job)), Fraction(0))
+
+    @staticmethod
+    def _speed(job: dict[str, Any], servers: int) -> Fraction:
+        speeds = {int(count): speed for count, speed in (job.get("speed_by_servers") or {}).items()}
+        if not speeds:
+            return Fraction(1)
+        below = [count for count in speeds if count <= servers]
+        return Fraction(speeds[max(below) if below else min(speeds)])
+
+    def _spread_of(self, job: dict[str, Any]) -> str:
+        spread: str = job.get("spread", "free")
+        if spread == "from_skew":
+            return "required" if job["skew"] > self.data.get("skew_threshold", 0.3) else "free"
+        return spread
+
+    def _eligible(self, job: dict[str, Any]) -> list[int]:
+        wanted = job.get("gpu_model")
+        return [n for n, s in enumerate(self.servers) if wanted is None or s.get("gpu_model") == wanted]
+
+    def _cuts(self, job: dict[str, Any]) -> Iterator[Cut]:
+        """Yield every way to put all tasks of a job on eligible servers."""
+        eligible = self._eligible(job)
+        if not eligible:
+            return
+        for cut in itertools.product(*(splits(g["tasks"], len(eligible)) for g in groups_of(job))):
+            full = []
+            for group in cut:
+                row = [0] * len(self.servers)
+                for n, count in zip(eligible, group, strict=True):
+                    row[n] = count
+                full.append(tuple(row))
+            yield tuple(full)
+
+    def _fewest(self, job: dict[str, Any]) -> int | None:
+        """Return m_j, from capacities; None if the job can never run."""
+        found: list[int | None] = []
+        for which in (0, 1):
+            best = None
+            for cut in self._cuts(job):
+                used = [n for n in range(len(self.servers)) if any(group[n] for group in cut)]
+                if best is not None and len(used) >= best:
+                    continue
+                if all(
+                    sum(group[n] * self._demand[job["name"], g][r] for g, group in enumerate(cut))
+                    <= self._capacity[n][r][which]
+                    for n in used
+                    for r in range(len(self.resources))
+                ):
+                    best = len(used)
+            found.append(best)
+        if found[0] != found[1]:
+            self.unclear = f"the fewest servers of {job['name']!r} lie within the slack"
+        return found[1]
+
+    def _way(self, job: dict[str, Any], cut: Cut | None) -> Way:
+        """Return what a placement takes and counts; None leaves the job out."""
+        name, groups = job["name"], groups_of(job)
+        moved = 0
+        for g, group in enumerate(groups):
+            for server, count in (group.get("current") or {}).items():
+                moved += count - (min(count, cut[g][self.place[server]]) if cut else 0)
+        if cut is None:
+            return Way([], 0, [0, 0, 0, 0, moved, 0, 0], (0,) * len(self.servers))
+        used = [n for n in range(len(self.servers)) if any(group[n] for group in cut)]
+        racks = {self.servers[n].get("rack") or (n,) for n in used}
+        uses = []
+        for r in range(len(self.resources)):
+            for n in used:
+                amount = sum(group[n] * self._demand[name, g][r] for g, group in enumerate(cut))
+                if amount:
+                    uses.append((r * len(self.servers) + n, amount))
+        spread = len(used) - (self.fewest[name] or 0) if self._spread_of(job) == "preferred" else 0
+        counts = [-self._value[name], spread, 0, len(racks) - 1, moved, self._lost[name][len(used) - 1], 0]
+        traffic = tuple(
+            sum(group[n] * self._traffic[name, g] for g, group in enumerate(cut))
+            for n in range(len(self.servers))
+        )
+        return Way(uses, sum(1 << n for n in used), counts, traffic)
+
+    def _allowed(self, job: dict[str, Any], cut: Cut) -> bool:
+        used = sum(any(group[n] for group in cut) for n in range(len(self.servers)))
+        fewest = self.fewest[job["name"]]
+        return fewest is not None and (self._spread_of(job) != "required" or used <= fewest)
+
+    def _ways(self, job: dict[str, Any]) -> list[Way]:
+        ways = [] if job.get("must_place") else [self._way(job, None)]
+        for cut in self._cuts(job):
+            if self._allowed(job, cut):
+                way = self._way(job, cut)
+                if all(amount <= self.limits[at][1] for at, amount in way.uses):
+                    ways.append(way)
+        return ways
+
+    def _extend(
+        self,
+        ways: list[list[Way]],
+        job: int,
+        used: list[int],
+        mask: int,
+        counts: list[int],
+        traffic: tuple[int, ...],
+    ) -> None:
+        self._steps += 1
+        if self._steps > MOST_WAYS:
+            raise TooManyPlansError
+        if job == len(ways):
+            certain = all(amount <= limit[0] for amount, limit in zip(used, self.limits, strict=True))
+            self.plans.append((self._costs(mask, counts, traffic), certain))
+            return
+        for way in ways[job]:
+            after = used
+            if way.uses:
+                after = used.copy()
+                for at, amount in way.uses:
+                    after[at] += amount
+                if any(after[at] > self.limits[at][1] for at, _ in way.uses):
+                    continue
+            total = [a + b for a, b in zip(counts, way.counts, strict=True)]
+            load = tuple(a + b for a, b in zip(traffic, way.traffic, strict=True))
+            self._extend(ways, job + 1, after, mask | way.mask, total, load)
+
+    def _costs(self, mask: int, counts: list[int], traffic: Sequence[int]) -> tuple[int, ...]:
+        of = dict(zip(ALL, counts, strict=True)) | {"servers": mask.bit_count(), "traffic": max(traffic)}
+        return tuple(of[name] for name, _ in self.objectives)
+
+    def value(self, index: int, cost: int) -> Fraction:
+        """Return the value of an objective."""
+        name = self.objectives[index][0]
+        if name == "value":
+            return Fraction(-cost, self.value_unit)
+        units = {"slowdown": self.slowdown_unit, "traffic": self.traffic_unit}
+        return Fraction(cost, units.get(name, 1))
+
+    def judge(self, plan: Sequence[dict[str, Any]]) -> tuple[tuple[int, ...] | None, list[str]]:
+        """Return the costs of a plan, and what is wrong with it."""
+        if sorted(entry["job"] for entry in plan) != sorted(self.jobs):
+            return None, ["the jobs of the plan are not those of the instance"]
+        used, mask, counts = [0] * len(self.limits), 0, [0] * len(ALL)
+        traffic, wrong = list(self._before), []
+        for entry in plan:
+            job = self.jobs[entry["job"]]
+            cut, fault = self._cut_of(job, entry)
+            if fault:
+                return None, [fault]
+            if entry.get("action") not in self._actions(job, cut):
+                wrong.append(f"{job['name']}: the action is {entry.get('action')}")
+            if cut is not None and not self._allowed(job, cut):
+                wrong.append(f"{job['name']}: on more servers than it may use")
+            way = self._way(job, cut)
+            for at, amount in way.uses:
+                used[at] += amount
+            mask |= way.mask
+            counts = [a + b for a, b in zip(counts, way.counts, strict=True)]
+            traffic = [a + b for a, b in zip(traffic, way.traffic, strict=True)]
+        if any(amount > limit[1] for amount, limit in zip(used, self.limits, strict=True)):
+            wrong.append("more than is free on a server")
+        return self._costs(mask, counts, traffic), wrong
+
+    def _actions(self, job: dict[str, Any], cut: Cut | None) -> tuple[str | None, ...]:
+        """Return what an entry may say of what becomes of its job; nothing where no job runs now."""
+        running = [bool(group.get("current")) for other in self.jobs.values() for group in groups_of(other)]
+        groups = groups_of(job)
+        if not any(running):
+            return (None,)
+        if not any(group.get("current") for group in groups):
+            return (None, "wait") if cut is None else (None, "start")
+        if cut is None:
+            return None, "stop"
+        placed = [{self.servers[n]["name"]: k for n, k in enumerate(row) if k} for row in cut]
+        if any(sum((group.get("current") or {}).values()) != group["tasks"] for group in groups):
+            return None, "keep", "move"  # only some of the tasks run; what that is, no document says
+        same = all(group.get("current") == row for group, row in zip(groups, placed, strict=True))
+        return (None, "keep") if same else (None, "move")
+
+    def _cut_of(self, job: dict[str, Any], entry: dict[str, Any]) -> tuple[Cut | None, str | None]:
+        """Return where an entry puts the tasks of its job, or what is wrong with it."""
+        name, groups = job["name"], groups_of(job)
+        if job.get("groups") is not None:
+            held = entry.get("groups") or {}
+        else:
+            held = {"tasks": entry["servers"]} if entry.get("servers") else {}
+        if not entry.get("placed", True):
+            if job.get("must_place") or held:
+                return None, f"{name}: must be placed, or has tasks though it is not"
+            return None, None
+        if set(held) - {group["name"] for group in groups}:
+            return None, f"{name}: has no such group"
+        eligible = {self.servers[n]["name"] for n in self._eligible(job)}
+        cut = []
+        for group in groups:
+            placed = held.get(group["name"], {})
+            if sum(placed.values()) != group["tasks"] or not set(placed) <= eligible:
+                return None, f"{name}: not all tasks of {group['name']} are on servers that it may use"
+            cut.append(tuple(placed.get(server["name"], 0) for server in self.servers))
+        return tuple(cut), None

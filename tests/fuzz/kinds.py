@@ -1,0 +1,85 @@
+"""The three kinds: how documents are made, what is true of them, and which solvers try them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from . import allocation_documents, consolidation_documents, staging_documents
+from .allocation_truth import AllocationTruth
+from .consolidation_truth import ConsolidationTruth
+from .staging_truth import StagingTruth
+from .truth import Truth
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of instance.
+
+    Attributes
+    ----------
+    document
+        Makes a random document.
+    truth
+        Makes all plans of a document.
+    sample
+        Share of the instances that each further solver tries; `exact` and `brute-force` try all.
+    """
+
+    document: Callable[[random.Random], dict[str, Any]]
+    truth: Callable[[dict[str, Any]], Truth]
+    sample: dict[str, float]
+
+
+KINDS = {
+    "allocation": Kind(
+        allocation_documents.document,
+        AllocationTruth,
+        {
+            "lagrangian": 0.3,
+            "marginal-gain": 0.3,
+            "marginal-gain-joint": 0.3,
+            "cp-sat": 0.15,
+            "milp:highs": 0.15,
+            "milp:scip": 0.1,
+            "geometric": 0.1,
+            "minlp": 0.05,
+            "milp:cbc": 0.01,
+        },
+    ),
+    "staging": Kind(
+        staging_documents.document,
+        StagingTruth,
+        {
+            "greedy": 0.3,
+            "single-type": 0.3,
+            "cp-sat": 0.15,
+            "milp:highs": 0.1,
+            "milp:scip": 0.05,
+            "genetic": 0.02,
+            "bayesian": 0.01,
+            "milp:cbc": 0.01,
+        },
+    ),
+    "consolidation": Kind(
+        consolidation_documents.document,
+        ConsolidationTruth,
+        {
+            "best-fit": 0.3,
+            "first-fit-decreasing": 0.3,
+            "consolidate-or-wait": 0.3,
+            "cp-sat": 0.15,
+            "milp:highs": 0.1,
+            "milp:scip": 0.05,
+            "milp:cbc": 0.01,
+        },
+    ),
+}
+BUDGETS: dict[str, dict[str, Any]] = {
+    "genetic": {"evaluations": 60, "population": 10},
+    "bayesian": {"evaluations": 15},
+}
+"""Settings of methods whose defaults are made for larger instances."""
+EVERYWHERE = ("exact", "brute-force")

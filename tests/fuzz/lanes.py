@@ -1,0 +1,144 @@
+"""What a campaign does over and over, each turn with its own random numbers; how a case is tried again."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from clusterplan.instances.document import parse_instance
+from clusterplan.instances.errors import InstanceError
+
+from .checks import Finding
+from .forging import accepted, certified, forged_certificates, forgeries
+from .kinds import EVERYWHERE, KINDS
+from .reading import damaged_specimen, how_to_read, packed, read, unpacked
+from .solving import settings, solved, solvers_of
+from .truth import TooManyPlansError
+
+Case = dict[str, Any]
+"""Everything that is needed to try again what failed, as plain data."""
+
+
+@dataclass
+class Turn:
+    """What one turn did.
+
+    Attributes
+    ----------
+    counts
+        How many of what were tried.
+    failures
+        What was found, each with the case that shows it.
+    """
+
+    counts: Counter[str] = field(default_factory=Counter)
+    failures: list[tuple[Finding, Case]] = field(default_factory=list)
+
+    def fail(self, found: list[Finding], case: Case) -> None:
+        """Add findings of one case."""
+        self.failures += [(finding, case) for finding in found]
+
+
+def scales_apart(data: Any) -> bool:
+    """Return whether numbers of a document are 12 orders of magnitude apart."""
+    sizes = [abs(number) for number in _numbers(data) if number]
+    return bool(sizes) and max(sizes) >= 1e12 * min(sizes)
+
+
+def _numbers(data: Any) -> list[float]:
+    if isinstance(data, dict | list):
+        return [n for item in (data.values() if isinstance(data, dict) else data) for n in _numbers(item)]
+    return [data] if isinstance(data, int | float) and not isinstance(data, bool) else []
+
+
+def solve_one(kind: str, rng: random.Random) -> Turn:
+    """Make a document, solve it with several solvers, and tamper with the results."""
+    turn = Turn()
+    data = KINDS[kind].document(rng)
+    try:
+        truth = KINDS[kind].truth(data)
+        instance = parse_instance(data)
+    except TooManyPlansError:
+        turn.counts["skipped: too many plans"] += 1
+        return turn
+    except InstanceError as error:
+        turn.fail([Finding("refused", "load", str(error))], {"lane": "solve", "instance": data})
+        return turn
+    if truth.unclear:
+        turn.counts["skipped: within the slack"] += 1
+        return turn
+    turn.counts[f"{kind} instances"] += 1
+    turn.counts[f"{kind} instances over 12 orders of magnitude"] += scales_apart(data)
+    turn.counts[f"{kind} instances without a plan"] += not truth.feasible
+    turn.counts["plans compared"] += len(truth.plans)
+    for solver in solvers_of(kind, rng):
+        options = settings(solver, rng)
+        case: Case = {"lane": "solve", "instance": data, "solver": solver, "options": options}
+        result, found = solved(instance, truth, solver, options)
+        turn.fail(found, case)
+        if result is None:
+            turn.counts[f"{kind} refused by {solver}"] += 1
+            continue
+        turn.counts[f"{kind} solved by {solver}"] += 1
+        if found or (solver not in EVERYWHERE and rng.random() < 0.7):
+            continue
+        for lane, make, check in (
+            ("result", forgeries, accepted),
+            ("certificate", forged_certificates, certified),
+        ):
+            for forged in make(rng, result):
+                turn.counts[f"{lane}s forged"] += 1
+                own = forged.get("instance_sha256") == result.instance_sha256
+                case = {"lane": lane, "instance": data, "result": forged, "own": own}
+                turn.fail(list(check(instance, truth, forged)), case)
+    return turn
+
+
+def read_one(rng: random.Random) -> Turn:
+    """Damage a file, and read it."""
+    turn = Turn()
+    files = damaged_specimen(rng)
+    how = how_to_read(rng, files.sort)
+    turn.counts["files damaged"] += 1
+    turn.counts[f"files damaged: {files.sort}"] += 1
+    found = list(read(files, how))
+    if found:
+        turn.fail(found, {"lane": "file", "sort": files.sort, "how": how, "files": packed(files)})
+    return turn
+
+
+def _retry_read(case: Case) -> list[Finding]:
+    return list(read(unpacked(case["sort"], case["files"]), case["how"]))
+
+
+def _retry_solve(case: Case) -> list[Finding]:
+    kind = case["instance"]["kind"]
+    truth = KINDS[kind].truth(case["instance"])
+    instance = parse_instance(case["instance"])
+    if truth.unclear or "solver" not in case:
+        return []
+    return solved(instance, truth, case["solver"], case["options"])[1]
+
+
+def _retry_forged(check: Callable[..., Any]) -> Callable[[Case], list[Finding]]:
+    def retry(case: Case) -> list[Finding]:
+        truth = KINDS[case["instance"]["kind"]].truth(case["instance"])
+        instance = parse_instance(case["instance"])
+        forged = dict(case["result"])
+        if case["own"]:
+            forged["instance_sha256"] = instance.sha256()
+        return [] if truth.unclear else list(check(instance, truth, forged))
+
+    return retry
+
+
+RETRY: dict[str, Callable[[Case], list[Finding]]] = {
+    "file": _retry_read,
+    "solve": _retry_solve,
+    "result": _retry_forged(accepted),
+    "certificate": _retry_forged(certified),
+}
+"""How a case of each lane is tried again; the findings."""
