@@ -63,7 +63,7 @@ class CertifiedGoal(Model):
 class CertifiedTraffic(Model):
     """Prices that show that an earlier goal would get worse if no server had more traffic than this."""
 
-    below: Annotated[float, Field(ge=0, le=LARGEST)]
+    below: Annotated[float, Field(ge=0)]
     goal: CertifiedGoal
 
 

@@ -153,7 +153,7 @@ def test_what_is_lost_in_rounding_is_not_called_optimal() -> None:
 def test_traffic_of_unlike_size_has_a_true_bound(name: str, traffic: float, solver: str) -> None:
     """The least traffic is known by trying everything; no bound is above it."""
     path = Path(__file__).parent / "regressions" / f"{name}.json"
-    result = solved(parse_instance(json.loads(path.read_text())), solver)
+    result = solved(parse_instance(json.loads(path.read_text())["instance"]), solver)
     record = next(record for record in result.objectives if record.name == "traffic")
     assert record.value == pytest.approx(traffic, rel=1e-6)
     assert record.bound is not None
