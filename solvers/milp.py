@@ -14,8 +14,8 @@ from .options import SolveOptions
 
 SMALL = 1e3
 LARGE = 1e9
-"""Objectives whose largest coefficient is not between these are scaled, away from absolute tolerances and from
-what backends take for infinite."""
+"""Objectives whose largest coefficient is not between these are scaled: away from absolute tolerances,
+and from what backends take for infinite."""
 
 
 class Milp(Solver):
