@@ -49,7 +49,7 @@ def verify_allocation(instance: AllocationInstance, frontier: AllocationFrontier
     if frontier.certified_error is not None:
         found.confirmed.append(f"no plan{most} beats the points by more than {frontier.certified_error:g}")
     if frontier.status == "complete":
-        note_error(found, frontier.error, frontier.certified_error, most, DEFAULT_ERROR)
+        note_error(found, frontier, most, DEFAULT_ERROR)
     found.claimed += check.claimed()
     found.stated += [*check.given_prices(), *stated(frontier)]
     return found.verification(instance.name)

@@ -39,9 +39,15 @@ def verify_staging(instance: StagingInstance, frontier: Frontier) -> Verificatio
     if frontier.certified_error is not None:
         found.confirmed.append(f"no plan{most} beats the points by more than {frontier.certified_error:g}")
     if frontier.status == "complete":
-        note_error(found, frontier.error, frontier.certified_error, most, DEFAULT_ERROR)
+        note_error(found, frontier, most if _narrower(instance, frontier) else "", DEFAULT_ERROR)
     found.stated += stated(frontier)
     return found.verification(instance.name)
+
+
+def _narrower(instance: StagingInstance, frontier: Frontier) -> bool:
+    """Return whether the frontier ends at a cost below what the instance itself allows."""
+    limit = math.inf if instance.cost_limit_usd is None else instance.cost_limit_usd
+    return frontier.most_usd is not None and frontier.most_usd < limit
 
 
 def _check_infeasible(found: Findings, formulation: StagingFormulation, frontier: Frontier) -> None:
@@ -77,6 +83,9 @@ def _faults(formulation: StagingFormulation, frontier: Frontier) -> Iterator[str
             if not agree(old, new):
                 yield f"points[{index}].{field} is stored as {old:.10g}; recomputed it is {new:.10g}"
     corners = [Corner(point.stage_time_s, point.cost_usd) for point in frontier.points]
+    most = math.inf if frontier.most_usd is None else frontier.most_usd
+    if not all(within(corner.cost_usd, most) for corner in corners):
+        yield f"points: there are plans dearer than most_usd, {most:g}"
     for index, (a, b) in enumerate(itertools.pairwise(corners)):
         if not (a.time_s < b.time_s and a.cost_usd > b.cost_usd):
             yield f"points[{index + 1}] is not slower and cheaper than the one before"

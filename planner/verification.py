@@ -43,7 +43,9 @@ def verify(instance: Instance, result: Result) -> Verification:
         here. `complete` if moreover nothing is left that only the solver vouches for.
     """
     if result.kind != instance.kind:
-        return refused(instance.name, f"kind is {result.kind}; the instance is of kind {instance.kind}")
+        return refused(
+            instance.name, f"the result is of kind {result.kind}; the instance is of kind {instance.kind}"
+        )
     found, formulation = Findings(), formulate(instance)
     found.faults += _identity_faults(instance, result)
     malformed = None if result.certificate is None else formulation.certificate_fault(result.certificate)
@@ -323,7 +325,9 @@ def verify_stored(instance: Instance, data: Any, source: str) -> Verification:
     try:
         kind = kind_of(data, source)
         if kind != instance.kind:
-            return refused(instance.name, f"kind is {kind}; the instance is of kind {instance.kind}")
+            return refused(
+                instance.name, f"the result is of kind {kind}; the instance is of kind {instance.kind}"
+            )
         if is_frontier(data):
             from .pareto import verify_frontier
 
