@@ -13,9 +13,9 @@ from ..formulations.staging_certificate import read_certificate
 from ..formulations.staging_frontier import Corner, certified_error, proves_none
 from ..instances.staging import StagingInstance
 from ..solvers.frontier import Frontier, FrontierPoint, describe
-from .findings import Findings, Verification
+from .findings import HOLDS, Findings, Verification
 from .frontier_check import frontier_faults, note_error, stated
-from .infeasibility import check_diagnosis, check_infeasible
+from .infeasibility import check_infeasible
 from .output import figure, percent, table
 from .thinning import thinned
 
@@ -35,7 +35,7 @@ def verify_staging(instance: StagingInstance, frontier: Frontier) -> Verificatio
         return found.verification(instance.name)
     most = "" if frontier.most_usd is None else f" of at most {frontier.most_usd:g} USD"
     if frontier.points:
-        found.confirmed.append(f"every constraint holds for each of {len(frontier.points)} plans")
+        found.confirmed.append(f"{HOLDS} for each of {len(frontier.points)} plans")
     if frontier.certified_error is not None:
         found.confirmed.append(f"no plan{most} beats the points by more than {frontier.certified_error:g}")
     if frontier.status == "complete":
@@ -59,9 +59,7 @@ def _check_infeasible(found: Findings, formulation: StagingFormulation, frontier
 
     proven = proves_none(formulation, frontier.most_usd, frontier.certificate)
     words = "the prices of the certificate prove that there is no plan" if proven else None
-    check_infeasible(found, formulation, words, counts=counts)
-    if found.confirmed:
-        check_diagnosis(found, formulation, frontier.diagnosis, frontier.versions)
+    check_infeasible(found, formulation, words, frontier.diagnosis, frontier.versions, counts)
 
 
 def _faults(formulation: StagingFormulation, frontier: Frontier) -> Iterator[str]:

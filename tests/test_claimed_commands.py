@@ -18,6 +18,7 @@ from clusterplan.formulations.registry import formulate
 from clusterplan.instances.errors import InstanceError, OptionError
 from clusterplan.planner import cli
 from clusterplan.planner.journal import Journal, read_journal
+from clusterplan.planner.output import summary
 from clusterplan.solvers.base import Outcome
 from clusterplan.solvers.options import SolveOptions
 from clusterplan.solvers.run import conclude
@@ -173,3 +174,17 @@ def test_a_malformed_journal_is_refused_in_words(tmp_path: Path, line: Any) -> N
         with pytest.raises(InstanceError):
             journal.read(pair)
     journal.close()
+
+
+def test_the_table_of_solve_tells_a_verified_plan_from_a_verified_result(run: Command) -> None:
+    """A bound that only the solver vouches for is not called verified."""
+    claimed()
+    instance = clusterplan.load("d.yaml")
+    stored_result = clusterplan.Result.model_validate_json(Path("r.json").read_text())
+    for result, words in ((clusterplan.solve(instance), "verified"), (stored_result, "plan verified")):
+        (line, _) = summary([result], width=80)
+        assert str(line).endswith(f" s, {words}")
+        (table,) = summary([result], width=200)
+        assert not isinstance(table, str)
+        (column,) = [column for column in table.columns if column.header == "check"]
+        assert str(next(iter(column.cells))) == words
