@@ -17,9 +17,9 @@ from ..formulations.base import agree
 from ..instances.allocation import AllocationInstance
 from ..instances.errors import OptionError, TooLargeError
 from ..solvers.allocation_frontier import AllocationFrontier, AllocationPoint, ClusterBound
-from .findings import Findings, Verification
+from .findings import HOLDS, Findings, Verification
 from .frontier_check import frontier_faults, note_error, stated
-from .infeasibility import check_diagnosis, check_infeasible
+from .infeasibility import check_infeasible
 from .output import figure, percent, table
 from .thinning import thinned
 
@@ -45,11 +45,11 @@ def verify_allocation(instance: AllocationInstance, frontier: AllocationFrontier
     if found.faults:
         return found.verification(instance.name)
     if frontier.points:
-        found.confirmed.append(f"every constraint holds for each of {len(frontier.points)} plans")
+        found.confirmed.append(f"{HOLDS} for each of {len(frontier.points)} plans")
     if frontier.certified_error is not None:
         found.confirmed.append(f"no plan{most} beats the points by more than {frontier.certified_error:g}")
     if frontier.status == "complete":
-        note_error(found, frontier.error, frontier.certified_error, most, DEFAULT_ERROR)
+        note_error(found, frontier, most, DEFAULT_ERROR)
     found.claimed += check.claimed()
     found.stated += [*check.given_prices(), *stated(frontier)]
     return found.verification(instance.name)
@@ -60,9 +60,7 @@ def _check_infeasible(found: Findings, check: _Check) -> None:
     assert check.ladder is not None
     dearest, proven = check.ladder.formulation(check.ladder.last), check.proves_none()
     words = f"not even the dearest cluster{_at_most(check.frontier)} has a plan" if proven else None
-    check_infeasible(found, dearest, words)
-    if found.confirmed:
-        check_diagnosis(found, dearest, check.frontier.diagnosis, check.frontier.versions)
+    check_infeasible(found, dearest, words, check.frontier.diagnosis, check.frontier.versions)
 
 
 def _at_most(frontier: AllocationFrontier) -> str:

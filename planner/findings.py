@@ -19,6 +19,8 @@ TITLES = {
     "confirmed": "confirmed",
     "stated": "stated, not checked",
 }
+HOLDS = "every constraint holds"
+"""How what is confirmed of a plan, or of those of a frontier, begins."""
 
 
 class Verification(Model):
@@ -62,7 +64,8 @@ class Verification(Model):
         if self.complete:
             return f"verified{within}"
         more = f" and {len(self.claimed) - 2} more" if len(self.claimed) > 2 else ""
-        checked = "plan verified, " if self.confirmed else ""
+        plan = any(line.startswith(HOLDS) for line in self.confirmed)
+        checked = "plan verified, " if plan else ""
         return f"{checked}ONLY CLAIMED: {'; '.join(self.claimed[:2])}{more}{within}"
 
     def lines(self) -> list[str]:

@@ -29,18 +29,23 @@ def frontier_faults(instance: Instance, frontier: Frontier | AllocationFrontier)
         yield f"diagnosis says why there is no plan; the status is {frontier.status}"
 
 
-def note_error(found: Findings, error: float, certified: float | None, most: str, default: float) -> None:
-    """Note that a complete frontier's error is only claimed, or larger than the default.
+def note_error(found: Findings, frontier: Frontier | AllocationFrontier, most: str, default: float) -> None:
+    """Note what of a complete frontier's error is only claimed, and what `complete` means in it.
 
     Parameters
     ----------
     most
-        Words for the dearest plans that were looked for.
+        Words for the dearest plans that were looked for, where that is less than the instance allows.
+    default
+        An error up to this one needs no mention.
     """
-    if certified is None or certified > error:
+    error = frontier.error
+    if frontier.certified_error is None or frontier.certified_error > error:
         found.claimed.append(f"that no plan{most} beats the points by more than {error:g}")
-    if error > default:
-        found.within = f"complete means an error of at most {error:g} here"
+    told = [f"an error of at most {error:g}"] if error > default else []
+    told += [f"all plans{most}"] if most else []
+    if told:
+        found.within = f"complete means {' for '.join(told)} here"
 
 
 def stated(frontier: Frontier | AllocationFrontier) -> Iterator[str]:

@@ -18,20 +18,24 @@ def check_infeasible(
     found: Findings,
     formulation: Formulation[Any, Any],
     proven: str | None,
+    diagnosis: Diagnosis | None,
+    versions: Mapping[str, str],
     counts: Callable[[Sequence[Any]], bool] = lambda _: True,
 ) -> None:
-    """Check that no plan exists: by counting, by what a certificate proves, or by looking for one.
+    """Check that no plan exists, by counting, by what a certificate proves, or by looking for one; and why.
 
     Parameters
     ----------
     proven
         What the certificate proves, in words; None if it does not prove the claim.
+    diagnosis, versions
+        What is said of why there is none, and by which version of this package.
     counts
         Whether a feasible plan is one of those that are said not to exist.
     """
-    elementary = formulation.elementary_infeasibility()
-    if elementary is not None:
-        found.confirmed.append("infeasible: " + "; ".join(elementary.reasons))
+    known = formulation.elementary_infeasibility()
+    if known is not None:
+        found.confirmed.append("infeasible: " + "; ".join(known.reasons))
     elif proven is not None:
         found.confirmed.append(f"infeasible: {proven}")
     elif (quick := find_plan(formulation, PATIENCE_S)) is not None and counts(quick.plan):
@@ -41,12 +45,15 @@ def check_infeasible(
         )
     else:
         found.claimed.append("that no plan exists")
+    if found.confirmed and diagnosis is not None and diagnosis != PLAIN:
+        _check_diagnosis(found, formulation, known, diagnosis, versions)
 
 
-def check_diagnosis(
+def _check_diagnosis(
     found: Findings,
     formulation: Formulation[Any, Any],
-    diagnosis: Diagnosis | None,
+    known: Diagnosis | None,
+    diagnosis: Diagnosis,
     versions: Mapping[str, str],
 ) -> None:
     """Derive again why there is no plan.
@@ -54,9 +61,6 @@ def check_diagnosis(
     What counting alone shows has to be there, word for word. Beyond that a diagnosis rests on a search, which
     may end elsewhere on another machine: what a search of a few seconds does not say again is only claimed.
     """
-    if diagnosis is None or diagnosis == PLAIN:
-        return
-    known = formulation.elementary_infeasibility()
     stored = [*diagnosis.reasons, *diagnosis.remedies]
     counted = [] if known is None else [*known.reasons, *known.remedies]
     if missing := [line for line in counted if line not in stored]:

@@ -13,9 +13,9 @@ from ..formulations.staging_certificate import read_certificate
 from ..formulations.staging_frontier import Corner, certified_error, proves_none
 from ..instances.staging import StagingInstance
 from ..solvers.frontier import Frontier, FrontierPoint, describe
-from .findings import Findings, Verification
+from .findings import HOLDS, Findings, Verification
 from .frontier_check import frontier_faults, note_error, stated
-from .infeasibility import check_diagnosis, check_infeasible
+from .infeasibility import check_infeasible
 from .output import figure, percent, table
 from .thinning import thinned
 
@@ -35,13 +35,19 @@ def verify_staging(instance: StagingInstance, frontier: Frontier) -> Verificatio
         return found.verification(instance.name)
     most = "" if frontier.most_usd is None else f" of at most {frontier.most_usd:g} USD"
     if frontier.points:
-        found.confirmed.append(f"every constraint holds for each of {len(frontier.points)} plans")
+        found.confirmed.append(f"{HOLDS} for each of {len(frontier.points)} plans")
     if frontier.certified_error is not None:
         found.confirmed.append(f"no plan{most} beats the points by more than {frontier.certified_error:g}")
     if frontier.status == "complete":
-        note_error(found, frontier.error, frontier.certified_error, most, DEFAULT_ERROR)
+        note_error(found, frontier, most if _narrower(instance, frontier) else "", DEFAULT_ERROR)
     found.stated += stated(frontier)
     return found.verification(instance.name)
+
+
+def _narrower(instance: StagingInstance, frontier: Frontier) -> bool:
+    """Return whether the frontier ends at a cost below what the instance itself allows."""
+    limit = math.inf if instance.cost_limit_usd is None else instance.cost_limit_usd
+    return frontier.most_usd is not None and frontier.most_usd < limit
 
 
 def _check_infeasible(found: Findings, formulation: StagingFormulation, frontier: Frontier) -> None:
@@ -53,9 +59,7 @@ def _check_infeasible(found: Findings, formulation: StagingFormulation, frontier
 
     proven = proves_none(formulation, frontier.most_usd, frontier.certificate)
     words = "the prices of the certificate prove that there is no plan" if proven else None
-    check_infeasible(found, formulation, words, counts=counts)
-    if found.confirmed:
-        check_diagnosis(found, formulation, frontier.diagnosis, frontier.versions)
+    check_infeasible(found, formulation, words, frontier.diagnosis, frontier.versions, counts)
 
 
 def _faults(formulation: StagingFormulation, frontier: Frontier) -> Iterator[str]:
@@ -77,6 +81,9 @@ def _faults(formulation: StagingFormulation, frontier: Frontier) -> Iterator[str
             if not agree(old, new):
                 yield f"points[{index}].{field} is stored as {old:.10g}; recomputed it is {new:.10g}"
     corners = [Corner(point.stage_time_s, point.cost_usd) for point in frontier.points]
+    most = math.inf if frontier.most_usd is None else frontier.most_usd
+    if not all(within(corner.cost_usd, most) for corner in corners):
+        yield f"points: there are plans dearer than most_usd, {most:g}"
     for index, (a, b) in enumerate(itertools.pairwise(corners)):
         if not (a.time_s < b.time_s and a.cost_usd > b.cost_usd):
             yield f"points[{index + 1}] is not slower and cheaper than the one before"

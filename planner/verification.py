@@ -24,8 +24,8 @@ from ..solvers.frontier import Frontier
 from ..solvers.options import DEFAULT_GAP
 from ..solvers.result import ObjectiveRecord, Result, plan_hash
 from ..solvers.run import contradiction, objective_records
-from .findings import Findings, Verification, refused
-from .infeasibility import check_diagnosis, check_infeasible
+from .findings import HOLDS, Findings, Verification, refused
+from .infeasibility import check_infeasible
 from .journal_lines import STARTS, stored_results
 
 MOST_NAMED = 20
@@ -44,7 +44,9 @@ def verify(instance: Instance, result: Result) -> Verification:
         here. `complete` if moreover nothing is left that only the solver vouches for.
     """
     if result.kind != instance.kind:
-        return refused(instance.name, f"kind is {result.kind}; the instance is of kind {instance.kind}")
+        return refused(
+            instance.name, f"the result is of kind {result.kind}; the instance is of kind {instance.kind}"
+        )
     found, formulation = Findings(), formulate(instance)
     found.faults += _identity_faults(instance, result)
     malformed = None if result.certificate is None else formulation.certificate_fault(result.certificate)
@@ -124,7 +126,7 @@ def _check_plan(
     broken = formulation.violations(plan)
     found.faults += [f"broken constraint: {violation}" for violation in broken]
     if not broken:
-        found.confirmed.append("every constraint holds")
+        found.confirmed.append(HOLDS)
         _check_records(found, formulation, result, formulation.evaluate(plan))
         _check_entries(found, result, plan, formulation.finish(plan))
     if result.plan_sha256 != plan_hash(plan):
@@ -143,9 +145,7 @@ def _check_without_plan(found: Findings, formulation: Formulation[Any, Any], res
         found.faults.append("objectives are given, although no plan exists")
     proven = _proves_infeasible(formulation, result.certificate)
     words = "the prices of the certificate prove that there is no plan" if proven else None
-    check_infeasible(found, formulation, words)
-    if found.confirmed:
-        check_diagnosis(found, formulation, result.diagnosis, result.versions)
+    check_infeasible(found, formulation, words, result.diagnosis, result.versions)
 
 
 def _proves_infeasible(formulation: Formulation[Any, Any], certificate: Any) -> bool:
@@ -183,15 +183,22 @@ def _check_entries(found: Findings, result: Result, plan: Sequence[Any], finishe
         return
     wrong = [
         (field, f"plan[{index}].{field} is stored as {old!r}; it is {new!r}")
-        for index, pair in enumerate(zip(plan, finished, strict=True))
-        if pair[0] != pair[1]
-        for field in type(pair[0]).model_fields
-        if (old := getattr(pair[0], field)) != (new := getattr(pair[1], field))
+        for index, (entry, right) in enumerate(zip(plan, finished, strict=True))
+        if entry != right
+        for field in type(entry).model_fields
+        if (old := getattr(entry, field)) != (new := getattr(right, field))
     ]
-    found.faults += [what for field, what in wrong if field != "reason"][:MOST_NAMED]
-    reasons = [what for field, what in wrong if field == "reason"]
-    for what in reasons[:MOST_NAMED]:
+    words = [what for field, what in wrong if field == "reason"]
+    others = [what for field, what in wrong if field != "reason"]
+    found.faults += _some(others)
+    for what in _some(words):
         found.other_words(what, result.versions)
+
+
+def _some(lines: list[str]) -> list[str]:
+    """Return the first lines, and how many more there are."""
+    more = len(lines) - MOST_NAMED
+    return [*lines[:MOST_NAMED], *([f"plan: {more} more entries like these"] if more > 0 else [])]
 
 
 def _note_bounds(found: Findings, result: Result) -> None:
@@ -333,7 +340,9 @@ def verify_stored(instance: Instance, data: Any, source: str) -> Verification:
     try:
         kind = kind_of(data, source)
         if kind != instance.kind:
-            return refused(instance.name, f"kind is {kind}; the instance is of kind {instance.kind}")
+            return refused(
+                instance.name, f"the result is of kind {kind}; the instance is of kind {instance.kind}"
+            )
         if is_frontier(data):
             from .pareto import verify_frontier
 

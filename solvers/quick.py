@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from ..formulations.base import Formulation
 from ..formulations.consolidation import ConsolidationFormulation
 from ..instances.errors import TooLargeError
-from .base import Clock
+from .base import Clock, Solver
 from .consolidation_stay import stay_put
 from .options import SolveOptions
-from .registry import find_solver
+from .provisioning import WAYS
+from .registry import own_solvers
 
 QUICK = {
     "allocation": ("marginal-gain", "lagrangian"),
@@ -31,24 +33,35 @@ class Found(NamedTuple):
 def find_plan(formulation: Formulation[Any, Any], patience_s: float) -> Found | None:
     """Return a feasible plan if one of the quick methods finds any; every constraint is checked."""
     clock = Clock(patience_s)
-    for name in QUICK[formulation.kind]:
-        solver = find_solver(name, formulation.kind)
-        for settings in _settings(solver.method_options):
-            if clock.expired:
-                return None
-            try:
-                plan = solver.solve(formulation, SolveOptions(method_options=settings), clock).plan
-            except TooLargeError:
-                continue
+    for method, search in _searches(formulation, clock):
+        if clock.expired:
+            return None
+        try:
+            plan = search()
             if plan is not None and not formulation.violations(plan):
-                return Found(name, plan)
-    if isinstance(formulation, ConsolidationFormulation) and not clock.expired:
-        plan = stay_put(formulation, clock)
-        if plan is not None and not formulation.violations(plan):
-            return Found("leaving jobs where they run", plan)
+                return Found(method, plan)
+        except TooLargeError:
+            continue
     return None
 
 
-def _settings(options: Any) -> list[dict[str, Any]]:
-    """Return the settings to try a method with: staging's methods find units in two ways."""
-    return [{}, {"provisioning": "exact"}] if "provisioning" in options else [{}]
+def _searches(
+    formulation: Formulation[Any, Any], clock: Clock
+) -> Iterator[tuple[str, Callable[[], Sequence[Any] | None]]]:
+    """Yield the quick methods: of this package alone, for plug-ins have no place in a check."""
+    solvers = {solver.name: solver for solver in own_solvers() if formulation.kind in solver.kinds}
+    for name in QUICK[formulation.kind]:
+        solver = solvers[name]
+        # Staging's methods find units in two ways.
+        ways = WAYS if "provisioning" in solver.method_options else (None,)
+        for way in ways:
+            options = SolveOptions(method_options={} if way is None else {"provisioning": way})
+            yield name, partial(_plan_of, solver, formulation, options, clock)
+    if isinstance(formulation, ConsolidationFormulation):
+        yield "leaving jobs where they run", partial(stay_put, formulation, clock)
+
+
+def _plan_of(
+    solver: Solver, formulation: Formulation[Any, Any], options: SolveOptions, clock: Clock
+) -> Sequence[Any] | None:
+    return solver.solve(formulation, options, clock).plan

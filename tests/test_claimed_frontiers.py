@@ -142,6 +142,19 @@ def test_a_bound_of_the_own_cluster_is_a_claim_too() -> None:
     assert found.claimed == ("the bounds bound_s of 1 clusters, which are higher than the certified ones",)
 
 
+def test_an_end_that_was_asked_for_is_said_beside_the_verdict() -> None:
+    """A frontier that stops at a cost is complete up to there alone, and has no point beyond."""
+    data = stored("staging")
+    cheapest = data["points"][-1]["cost_usd"]
+    data |= {"points": data["points"][-1:], "most_usd": cheapest * 1.000001}
+    found = checked("staging", data)
+    assert found.complete, found
+    words = f"an error of at most 0.01 for all plans of at most {data['most_usd']:g} USD"
+    assert found.verdict == f"verified; complete means {words} here"
+    found = checked("staging", {**data, "most_usd": 0.5 * cheapest})
+    assert "points: there are plans dearer than most_usd" in found.faults[0]
+
+
 def test_infeasible_frontiers_are_derived_again() -> None:
     """On tiny instances that have no plan at all, counting or the certificate shows it every time."""
     found = 0

@@ -414,7 +414,7 @@ def changed(data: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
         ("kind", ..., "kind: is missing; allowed: allocation, staging, consolidation"),
         ("kind", None, "kind: is None; allowed"),
         ("kind", ["consolidation"], "kind: is ['consolidation']; allowed"),
-        ("kind", "staging", "kind is staging; the instance is of kind consolidation"),
+        ("kind", "staging", "the result is of kind staging; the instance is of kind consolidation"),
         ("instance_sha256", ..., "instance_sha256: is missing"),
         ("plan", 5, "plan: is not a list"),
         ("plan.0", None, "plan[0]: is None"),
