@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import ConfigDict
 
 from .card import card
-from .fields import Model, Name, SchemaVersion, Text, require
+from .fields import Many, Model, Name, SchemaVersion, Text, require
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -46,7 +46,7 @@ class Instance(Model):
     kind: Kind
     name: Name
     source: Text | None = None
-    assumptions: tuple[Text, ...] = ()
+    assumptions: Many[Text] = ()
 
     def document(self) -> dict[str, Any]:
         """Return the resolved document as plain data; fields that are not set are left out."""
