@@ -50,7 +50,9 @@ def _tell(tally: Tally) -> None:
     for name, count in sorted(tally.counts.items()):
         print(f"{count:9,}  {name}")
     for sort, count in tally.failures.most_common():
-        print(f"FOUND {count:,} times: {sort}\n      {tally.files.get(sort, '')}")
+        print(
+            f"FOUND {count:,} times: {sort}\n      --again {tally.labels[sort]}  {tally.files.get(sort, '')}"
+        )
 
 
 if __name__ == "__main__":

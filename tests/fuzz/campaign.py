@@ -47,12 +47,15 @@ class Tally:
         How many of what were tried.
     failures
         How often each sort of failure was found.
+    labels
+        The first turn that found each sort.
     files
         Where the smallest case of each sort is kept.
     """
 
     counts: Counter[str] = field(default_factory=Counter)
     failures: Counter[str] = field(default_factory=Counter)
+    labels: dict[str, str] = field(default_factory=dict)
     files: dict[str, Path] = field(default_factory=dict)
 
 
@@ -143,7 +146,9 @@ def run(
                     lost = f"took more than {HANGS_S:.0f} s"
                 if lost is not None:
                     finding = Finding("lost", "worker", lost)
-                    _count(tally, folder, "worker lost", finding, {"lane": "turn"}, worker.label)
+                    _count(
+                        tally, folder, f"{worker.label.split(':')[1]} · {lost}", finding, None, worker.label
+                    )
                     worker.stop()
                     worker.start()
     finally:
@@ -178,5 +183,6 @@ def _listen(worker: Worker, tally: Tally, folder: Path) -> str | None:
 
 def _count(tally: Tally, folder: Path, sort: str, finding: Finding, case: Case | None, label: str) -> None:
     tally.failures[sort] += 1
+    tally.labels.setdefault(sort, label)
     if case is not None and sort not in tally.files:
         tally.files[sort] = keep(folder, sort, finding, case, label)

@@ -136,11 +136,22 @@ def forgeries(rng: random.Random, result: Result) -> Iterator[dict[str, Any]]:
         yield mutated(rng, data, ("objectives",))
 
 
-def forged_certificates(rng: random.Random, result: Result) -> Iterator[dict[str, Any]]:
-    """Yield the result with certificates that were tampered with, as plain data."""
+def forged_certificates(
+    rng: random.Random, result: Result, other: dict[str, Any] | None = None
+) -> Iterator[dict[str, Any]]:
+    """Yield the result with certificates that were tampered with, as plain data.
+
+    Parameters
+    ----------
+    other
+        A certificate that came with another plan of the instance; the result gets it as it is, too.
+    """
     data = json.loads(result.to_json())
+    data["certificate"] = data["certificate"] or copy.deepcopy(other)
     if not data["certificate"]:
         return
+    if other is not None and rng.random() < 0.5:
+        yield {**data, "certificate": other}
     for _ in range(2):
         forged = mutated(rng, data, ("certificate",))
         if isinstance(forged["certificate"], dict):

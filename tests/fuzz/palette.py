@@ -11,14 +11,16 @@ SORTS: dict[str, Callable[[random.Random], float]] = {
     "cents": lambda rng: rng.randint(1, 500) / 100,
     "digits": lambda rng: rng.uniform(0.1, 10),
     "nine": lambda rng: round(rng.uniform(0.1, 10), 9),
-    "wide": lambda rng: 10 ** rng.uniform(-6, 6),
-    "powers": lambda rng: 10.0 ** rng.randint(-6, 6),
+    "wide": lambda rng: 10 ** rng.uniform(-7, 7),
+    "powers": lambda rng: 10.0 ** rng.randint(-7, 7),
     "extremes": lambda rng: rng.choice([1e12, 1e-9, 0.3, 1.0, 7e11, 3e-9, 1e12 + 1]),
     "thirds": lambda rng: rng.randint(1, 9) / rng.choice([3, 7, 9]),
 }
 """How a positive number is drawn."""
 WIDE = ("wide", "powers", "extremes")
 """Sorts whose numbers lie more than 12 orders of magnitude apart."""
+FACTORS = (1, 1, 1, 1, 1e-6, 1e-3, 1e3, 1e6)
+"""By what all numbers of a family may be multiplied."""
 MARGINS = (0, 0, 0, 0, 1e-16, -1e-16, 1e-12, -1e-12, 9e-10, 1.1e-9, -1e-9, 1e-8, -1e-8, 1e-6, -1e-6)
 """By how much, relatively, a limit may miss what just fits."""
 
@@ -34,14 +36,16 @@ class Palette:
 
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng
-        self._one_sort = rng.choice(list(SORTS)) if rng.random() < 0.3 else None
-        self._families: dict[str, Callable[[], float]] = {}
+        self._one_sort = rng.choice(list(SORTS)) if rng.random() < 0.25 else None
+        self._families: dict[str, tuple[Callable[[], float], float]] = {}
 
     def draw(self, family: str) -> float:
         """Return a positive number of a family of quantities."""
         if family not in self._families:
-            self._families[family] = self._source()
-        return self._families[family]()
+            self._families[family] = self._source(), self.rng.choice(FACTORS)
+        source, factor = self._families[family]
+        number = source()
+        return number * factor if 1e-8 < number < 1e8 else number
 
     def _source(self) -> Callable[[], float]:
         rng = self.rng
@@ -49,12 +53,12 @@ class Palette:
         if self._one_sort is not None:
             sort = SORTS[self._one_sort]
             return lambda: sort(rng)
-        if chance < 0.2:
+        if chance < 0.15:
             ties = [SORTS[rng.choice(list(SORTS))](rng) for _ in range(2)]
             return lambda: rng.choice(ties)
-        if chance < 0.35:
+        if chance < 0.3:
             return lambda: SORTS[rng.choice(list(SORTS))](rng)
-        sort = SORTS[rng.choice(WIDE) if chance < 0.7 else rng.choice(list(SORTS))]
+        sort = SORTS[rng.choice(WIDE) if chance < 0.8 else rng.choice(list(SORTS))]
         return lambda: sort(rng)
 
     def near(self, amount: float) -> float:

@@ -27,6 +27,12 @@ of their own by 2e-6.
 These are sums over all recorded runs; a run is repeated by its seed (`SEED=…`).
 """
 
+REFUTED = """\
+Libraries that work with tolerances sometimes answer what does not hold where scales lie far apart: a plan
+that exceeds a limit, or a bound that their own plan contradicts. The package checks what they say; such a
+solve ends in the status `error`, and is counted here as a refuted answer.
+"""
+
 
 def add(tally: Tally, run: dict[str, Any], folder: Path = RESULTS) -> None:
     """Add a run to the stored ones, in place of an earlier one with its seed, and write the page again.
@@ -92,11 +98,15 @@ def _kinds(counts: Counter[str]) -> list[str]:
 def _solvers(counts: Counter[str]) -> list[str]:
     names = list(dict.fromkeys(name for kind in KINDS.values() for name in (*EVERYWHERE, *kind.sample)))
     rows = [
-        [f"`{name}`", *(_shown(counts[f"{kind} solved by {name}"]) for kind in KINDS)]
+        [
+            f"`{name}`",
+            *(_shown(counts[f"{kind} solved by {name}"]) for kind in KINDS),
+            _shown(sum(counts[f"{kind} answers of {name} refuted"] for kind in KINDS)),
+        ]
         for name in names
         if any(counts[f"{kind} solved by {name}"] for kind in KINDS)
     ]
-    return ["## Solves\n", *_table(["solver", *KINDS], rows)]
+    return ["## Solves\n", REFUTED, *_table(["solver", *KINDS, "refuted answers"], rows)]
 
 
 def _shown(count: int) -> str:

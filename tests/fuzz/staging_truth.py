@@ -51,10 +51,7 @@ class StagingTruth(Truth):
         self.slowest = limits(None if floor is None else self.batch / Fraction(floor), self.time_unit)
         self.budget = limits(data.get("hourly_budget_usd"), self.price_unit)
         cost_unit = self.time_unit * self.price_unit / (self.rounds / (3600 * self.batch))
-        cost_limit = data.get("cost_limit_usd")
-        self.cost_limit = limits(
-            None if cost_limit is None else Fraction(cost_limit) * cost_unit,
-        )
+        self.cost_limit = limits(data.get("cost_limit_usd"), cost_unit)
         self.plans = []
         self._steps = 0
         self._extend(0, -1, 0, 0, [0] * len(self.names), True)

@@ -31,7 +31,9 @@ def whole(amounts: Iterable[float | Fraction]) -> tuple[list[int], int]:
     return [fraction.numerator * (unit // fraction.denominator) for fraction in fractions], unit
 
 
-def limits(limit: float | Fraction | None, unit: int = 1) -> tuple[Fraction | float, Fraction | float]:
+def limits(
+    limit: float | Fraction | None, unit: int | Fraction = 1
+) -> tuple[Fraction | float, Fraction | float]:
     """Return up to where an amount certainly keeps a limit, and possibly, in multiples of 1/unit."""
     if limit is None:
         return math.inf, math.inf
