@@ -30,9 +30,9 @@ from . import consolidation_named
 from .backends import BackendError
 from .base import Clock, Outcome, Solver
 from .best_fit import BestFit
-from .consolidation_certify import certified, certified_goals
+from .consolidation_certify import certified_goals
 from .consolidation_master import Master
-from .consolidation_program import Program, Relaxed, Whole
+from .consolidation_program import Program, Relaxed, Whole, certified
 from .consolidation_read_in import read_in
 from .consolidation_stay import stay_put
 from .consolidation_traffic import TrafficSearch
