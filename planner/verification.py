@@ -163,6 +163,7 @@ def _check_records(
     elif values is None and any(bound is not None and math.isinf(bound) for bound in certified):
         found.faults.append(f"status is stored as {result.status}; the certificate proves infeasible")
         return
+    certified = _no_better(formulation, certified, result)
     bounds = [record.bound for record in result.objectives]
     derived = objective_records(formulation, values, bounds, certified, result.options.gap)
     if len(result.objectives) != len(derived):
@@ -173,6 +174,18 @@ def _check_records(
         objective = formulation.objectives[index]
         if new.value is not None and old.bound is not None and objective.better(new.value, old.bound):
             found.faults.append(f"{place}: the plan is better than the stored bound")
+
+
+def _no_better(
+    formulation: Formulation[Any, Any], derived: Sequence[float | None], result: Result
+) -> tuple[float | None, ...]:
+    """Return the certified bounds, no better than they are stored: a solve may not have had time for them."""
+    found = list(derived)
+    for index, (objective, record) in enumerate(zip(formulation.objectives, result.objectives, strict=False)):
+        stored, own = record.certified_bound, found[index]
+        if stored is None or (own is not None and objective.tighter(stored, own) == own):
+            found[index] = stored
+    return tuple(found)
 
 
 def _check_entries(found: Findings, result: Result, plan: Sequence[Any], finished: Sequence[Any]) -> None:
