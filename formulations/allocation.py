@@ -42,6 +42,9 @@ from .base import Diagnosis, Formulation, Objective, Violation, within
 from .clock import check_time, refuse_beyond
 from .textbook import ModelObjective, TextbookModel, at_most, new_problem
 
+MOST_SECONDS = 1e9
+"""The textbook model counts longer completion times in multiples of a second."""
+
 
 class AllocationFormulation(Formulation[AllocationInstance, JobAllocation]):
     """The mathematics of an allocation instance."""
@@ -197,12 +200,14 @@ class AllocationFormulation(Formulation[AllocationInstance, JobAllocation]):
             check_time()
             problem += at_most(x, menu.demand[:, r].tolist(), float(menu.capacity[r])), f"capacity_{r}"
         if self.instance.objective == "makespan":
+            # From 1e20 on, backends take a coefficient for infinite.
+            unit = max(1.0, float(menu.time_s.max(initial=0.0)) / MOST_SECONDS)
             latest = problem.add_variable("makespan", lowBound=0)
             for j in range(menu.jobs):
                 check_time()
-                times = pulp.lpSum(float(menu.time_s[k]) * x[k] for k in menu.of(j))
+                times = pulp.lpSum(float(menu.time_s[k]) / unit * x[k] for k in menu.of(j))
                 problem += times <= latest, f"completion_{j}"
-            expression = pulp.LpAffineExpression([(latest, 1.0)])
+            expression = pulp.LpAffineExpression([(latest, unit)])
         else:
             expression = pulp.LpAffineExpression(list(zip(x, menu.cost.tolist(), strict=True)))
 
@@ -214,7 +219,7 @@ class AllocationFormulation(Formulation[AllocationInstance, JobAllocation]):
             chosen = set(self.rows_of(plan).tolist())
             start: dict[Any, float] = {x[k]: float(k in chosen) for k in range(len(x))}
             if self.instance.objective == "makespan":
-                start[latest] = self.evaluate(plan)[0]
+                start[latest] = self.evaluate(plan)[0] / unit
             return start
 
         objective = ModelObjective(self.objectives[0], expression, "min")

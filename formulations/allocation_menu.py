@@ -185,7 +185,7 @@ class _Grids:
 
 def _most(demand: Floats, limit: Floats, highest: Ints) -> Ints:
     """Return for each variant how many of its tasks fit alone, at most `highest`."""
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         ratio = np.where(demand > 0, limit * (1 + TOLERANCE) / demand, np.inf).min(axis=1)
     fitting: Ints = np.floor(np.minimum(ratio, 1e9)).astype(np.int64)
     return np.minimum(highest, fitting)

@@ -55,7 +55,8 @@ class Shapes(Counter[Shape]):
         for name, need in demand.items():
             if need > 0:
                 amounts = columns.get(name, np.zeros(len(count)))
-                np.minimum(fit, np.floor(amounts * (1 + TOLERANCE) / need), out=fit)
+                with np.errstate(over="ignore"):
+                    np.minimum(fit, np.floor(amounts * (1 + TOLERANCE) / need), out=fit)
         return fit.astype(np.int64), count
 
 

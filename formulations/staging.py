@@ -379,7 +379,7 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
 
     @cached_property
     def columns(self) -> list[Column]:
-        """Every stage that the limits, memory and floor allow, without those that more units do not speed up.
+        """Every stage that limits, memory, floor and cost allow; of units, no more than speed it up.
 
         Raises
         ------
@@ -387,6 +387,8 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
             If a type's units are unbounded or there are more than two million columns.
         """
         found: list[Column] = []
+        limit = self.instance.cost_limit_usd
+        most_usd = math.inf if limit is None else loosened(limit) * (1 + TOLERANCE)
         for t, highest in enumerate(self._highest_units()):
             own = slice(t, None, len(self.instance.types))
             first, last = self.table.first[own], self.table.last[own]
@@ -395,6 +397,9 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
                 check_time()
                 time = self.table.time_s(units)[own]
                 useful = time <= self.latest_s if math.isfinite(self.latest_s) else np.isfinite(time)
+                useful &= (
+                    time * self.cost_usd(1.0, units * self.instance.types[t].price_usd_per_hour) <= most_usd
+                )
                 if before is not None:
                     useful &= (time < before) & (before > self.fastest_s)
                 if before is not None and not (time < before).any():

@@ -46,7 +46,7 @@ def build(formulation: StagingFormulation) -> TextbookModel[Stage]:
     rates = [instance.types[c.type].price_usd_per_hour * c.units for c in columns]
     spent = pulp.LpAffineExpression([(y[i], formulation.cost_usd(slowest, r)) for i, r in enumerate(rates)])
     if instance.cost_limit_usd is not None:
-        problem += spent <= instance.cost_limit_usd, "cost_limit"
+        problem += spent * (1 / instance.cost_limit_usd) <= 1, "cost_limit"
     if instance.hourly_budget_usd is not None:
         problem += at_most(z, rates, instance.hourly_budget_usd), "hourly_budget"
 
