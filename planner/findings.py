@@ -101,20 +101,15 @@ class Findings:
     def verification(self, instance: str) -> Verification:
         """Return the answer; where something is false, nothing else is worth saying."""
         ok = not self.faults
-
-        def lines(found: list[str]) -> tuple[str, ...]:
-            # A file may hold half of a surrogate pair, which no report could be written with.
-            return tuple(line.encode("utf-8", "backslashreplace").decode() for line in found)
-
         return Verification(
             instance=instance,
             ok=ok,
             complete=ok and not self.claimed,
             within=self.within if ok else None,
-            faults=lines(self.faults),
-            confirmed=lines(self.confirmed) if ok else (),
-            claimed=lines(self.claimed) if ok else (),
-            stated=lines(self.stated) if ok else (),
+            faults=tuple(self.faults),
+            confirmed=tuple(self.confirmed) if ok else (),
+            claimed=tuple(self.claimed) if ok else (),
+            stated=tuple(self.stated) if ok else (),
         )
 
 
