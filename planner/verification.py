@@ -89,8 +89,9 @@ def _identity_faults(instance: Instance, result: Result) -> Iterator[str]:
 def _record_faults(stored: ObjectiveRecord, derived: ObjectiveRecord, place: str) -> Iterator[str]:
     """Compare a stored record with the one derived from the plan, the stored bound being taken as given."""
     for field in ("name", "sense", "unit", "proven"):
-        if getattr(stored, field) != getattr(derived, field):
-            yield f"{place}.{field} is stored as {getattr(stored, field)}; it is {getattr(derived, field)}"
+        said, right = getattr(stored, field), getattr(derived, field)
+        if said != right:
+            yield f"{place}.{field} is stored as {said!r}; it is {right!r}"
     for field in ("value", "bound", "gap", "certified_bound", "certified_gap"):
         old, new = getattr(stored, field), getattr(derived, field)
         if _differs(old, new):
