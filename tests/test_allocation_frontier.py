@@ -78,6 +78,7 @@ def check_every_cluster(ladder: Ladder, frontier: clusterplan.AllocationFrontier
     return planned
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mix", ["fixed", "any"])
 @pytest.mark.parametrize("error", [0.0, 0.05])
 def test_every_cluster_by_brute_force(mix: Any, error: float) -> None:
@@ -108,6 +109,7 @@ def test_every_cluster_by_brute_force(mix: Any, error: float) -> None:
     assert several > 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mix", ["fixed", "any"])
 def test_points_fall_and_the_current_cluster_is_one(mix: Any) -> None:
     """Dearer points are faster; the instance's own cluster is solved too, without its budget."""
