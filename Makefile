@@ -7,11 +7,21 @@ WORKERS ?= auto
 MINUTES ?= 30
 SEED ?=
 
-.PHONY: demo test lint types unit wheel docs bench-startup bench-batch bench-allocation bench-staging bench-consolidation fuzz clean help
+QUICK := -m "not slow"
+# The extras that tests use; PyTorch is large, and tests of learned methods are skipped without it.
+TESTED := test,scip,bayes,dask
+LOWEST_PYTHON ?= python3.11
+NEWEST_PYTHON ?= $(firstword $(foreach found,python3.13 $(wildcard $(HOME)/.pyenv/versions/3.13*/bin/python3.13),\
+	$(shell $(found) -c '' 2> /dev/null && echo $(found))))
+
+.PHONY: demo test test-all test-lowest test-newest lint types quick unit wheel docs bench-startup bench-batch bench-allocation bench-staging bench-consolidation fuzz clean help
 
 help:
 	@echo "make demo   install and solve the bundled examples of all three kinds"
-	@echo "make test   install with extras; linters, types, tests, and the built wheel"
+	@echo "make test   install with extras; linters, types, the quick tests, and the built wheel"
+	@echo "make test-all   the same with the slow tests; a quarter of an hour"
+	@echo "make test-lowest   the quick tests on Python 3.11 with the lowest versions that pyproject.toml allows"
+	@echo "make test-newest   the quick tests on Python 3.13, where there is one, with the newest versions"
 	@echo "make docs   build the documentation site: docs/_build/html/index.html"
 	@echo "make bench-startup   how long the command takes beside a bare interpreter"
 	@echo "make bench-batch   what a batch costs beside its solves, and what a second worker brings; a minute"
@@ -40,7 +50,29 @@ $(VENV)/.installed-bench: pyproject.toml | $(BIN)/python
 demo: $(VENV)/.installed
 	$(BIN)/clusterplan solve instances/examples/*.yaml
 
-test: lint types unit wheel
+test: lint types quick wheel
+
+test-all: lint types unit wheel
+
+test-lowest: $(VENV)-lowest/.installed
+	$(VENV)-lowest/bin/pytest -n $(WORKERS) $(QUICK)
+
+# What is newest changes by the day, so that this environment is made each time.
+test-newest:
+	$(if $(NEWEST_PYTHON),rm -rf $(VENV)-newest,@echo "skipped: there is no Python 3.13; set NEWEST_PYTHON=…")
+	$(if $(NEWEST_PYTHON),$(MAKE) $(VENV)-newest/.installed)
+	$(if $(NEWEST_PYTHON),$(VENV)-newest/bin/pytest -n $(WORKERS) $(QUICK))
+
+$(VENV)-lowest/.installed: INTERPRETER = $(LOWEST_PYTHON)
+$(VENV)-lowest/.installed: RESOLUTION = lowest-direct
+$(VENV)-newest/.installed: INTERPRETER = $(NEWEST_PYTHON)
+$(VENV)-newest/.installed: RESOLUTION = highest
+# uv can choose the lowest versions, pip cannot.
+$(VENV)-lowest/.installed $(VENV)-newest/.installed: pyproject.toml
+	$(INTERPRETER) -m venv --clear $(@D)
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check uv
+	$(@D)/bin/uv pip install --quiet --python $(@D)/bin/python --resolution $(RESOLUTION) --editable '.[$(TESTED)]'
+	@touch $@
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
@@ -50,6 +82,9 @@ lint: $(VENV)/.installed-dev
 types: $(VENV)/.installed-dev
 	@mkdir -p $(VENV)/src && ln -sfn ../.. $(VENV)/src/clusterplan
 	cd $(VENV)/src && ../bin/mypy --config-file ../../pyproject.toml $(CODE:%=-p clusterplan.%)
+
+quick: $(VENV)/.installed-dev
+	$(BIN)/pytest -n $(WORKERS) $(QUICK)
 
 unit: $(VENV)/.installed-dev
 	$(BIN)/pytest -n $(WORKERS)
@@ -87,4 +122,4 @@ fuzz: $(VENV)/.installed-dev
 	cd tests && ../$(BIN)/python -m fuzz --record --minutes $(MINUTES) --workers $(patsubst auto,2,$(WORKERS)) $(SEED:%=--seed %)
 
 clean:
-	rm -rf $(VENV) $(VENV)-wheel build dist docs/_build docs/generated *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-wheel $(VENV)-lowest $(VENV)-newest build dist docs/_build docs/generated *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -65,8 +65,9 @@ if TYPE_CHECKING:
     from .planner.compare import compare
     from .planner.comparison import Comparison
     from .planner.engines.record import Record
+    from .planner.findings import Verification
     from .planner.pareto import pareto
-    from .planner.verification import Verification, verify
+    from .planner.verification import verify
     from .solvers.allocation_frontier import AllocationFrontier
     from .solvers.frontier import Frontier
     from .solvers.options import SolveOptions
@@ -94,7 +95,7 @@ _HOMES = {
     "StagingInstance": "instances.staging",
     "TooLargeError": "instances.errors",
     "UnavailableError": "instances.errors",
-    "Verification": "planner.verification",
+    "Verification": "planner.findings",
     "compare": "planner.compare",
     "fit_loss": "instances.fits",
     "fit_speed": "instances.fits",

@@ -28,7 +28,7 @@ from ..instances.allocation import AllocationInstance
 from ..instances.base import Kind
 from ..instances.errors import TooLargeError
 from ..instances.job_table import JobTable
-from .allocation_certificate import certificate_fault, certified_bound
+from .allocation_certificate import certificate_fault, certified_bound, read_prices
 from .allocation_menu import UNPLACED, Floats, Ints, Menu, build_menu
 from .allocation_plan import (
     Entries,
@@ -154,7 +154,7 @@ class AllocationFormulation(Formulation[AllocationInstance, JobAllocation]):
     def prices(self, certificate: Any, plan: Sequence[JobAllocation]) -> dict[str, float] | None:
         """Return the prices of the certificate."""
         del plan
-        return certificate.get("prices") if isinstance(certificate, dict) else None
+        return None if self.certificate_fault(certificate) else read_prices(certificate)
 
     def advice(self, prices: Mapping[str, float], value: float) -> str | None:
         """Return which resource saves most, for each USD/h where resources have prices."""

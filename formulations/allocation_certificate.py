@@ -71,6 +71,11 @@ def certificate_fault(menu: Menu, data: Any) -> str | None:
     return f"prices.{unknown[0]}: there is no such resource" if unknown else None
 
 
+def read_prices(data: Any) -> dict[str, float]:
+    """Return the prices of a certificate whose form is right."""
+    return PriceCertificate.model_validate(data).prices
+
+
 def certified_bound(menu: Menu, makespan: bool, data: Any) -> float | None:
     """Return the bound that a certificate proves.
 

@@ -45,7 +45,7 @@ def _reason(instance: AllocationInstance, table: JobTable, j: int, v: int) -> st
     short = [
         f"{need:g} {'USD/h' if name == BUDGET else name}, {need - limit:g} more than the {limit:g} "
         f"{'of budget_usd_per_hour' if name == BUDGET else 'there are'}"
-        for name, need, limit in zip(names, least.tolist(), limits.tolist(), strict=True)
+        for name, need, limit in sorted(zip(names, least.tolist(), limits.tolist(), strict=True))
         if not within(need, limit)
     ]
     kept = f" to keep its deadline of {deadline:g} s" if not early.all() else ""

@@ -26,6 +26,9 @@ Sense = Literal["min", "max"]
 TOLERANCE = 1e-9
 """Relative slack in every comparison of a float with a limit: 0.1 + 0.2 may fill a capacity of 0.3."""
 
+TIE = 1e-12
+"""Values of two plans that differ by no more than this, relatively, are the same."""
+
 
 def within(amount: float, limit: float) -> bool:
     """Return whether an amount keeps a limit, up to the rounding of floating-point sums."""
@@ -39,7 +42,7 @@ def loosened(limit: float) -> float:
 
 def agree(a: float, b: float) -> bool:
     """Return whether two figures are the same up to the rounding of floating-point sums."""
-    return math.isclose(a, b, rel_tol=1e-9, abs_tol=1e-16)
+    return math.isclose(a, b, rel_tol=1e-9)
 
 
 @dataclass(frozen=True)
@@ -51,12 +54,13 @@ class Objective:
     unit: str
 
     def gap(self, value: float | None, bound: float | None) -> float | None:
-        """Return ``|value − bound| / |value|``; 0 if equal, None if unknown or only the value is 0."""
+        """Return ``|value − bound| / |value|``; 0 if equal, None if unknown, beyond all floats or by 0."""
         if value is None or bound is None:
             return None
         if value == bound:
             return 0.0
-        return abs(value - bound) / abs(value) if value else None
+        gap = abs(value - bound) / abs(value) if value else math.inf
+        return gap if math.isfinite(gap) else None
 
     def better(self, a: float, b: float) -> bool:
         """Return whether value `a` is strictly better than `b`, beyond rounding."""
@@ -132,10 +136,13 @@ class Formulation(ABC, Generic[InstanceT, EntryT]):
         """Return the value of each objective, computed from the plan alone; the plan must be feasible."""
 
     def precedes(self, a: Sequence[float], b: Sequence[float]) -> bool:
-        """Return whether values `a` come before `b` in the lexicographic order of the objectives."""
+        """Return whether values `a` come before `b` in the lexicographic order of the objectives.
+
+        Both were computed from plans by `evaluate`, so that only the last digits may be rounding.
+        """
         for objective, x, y in zip(self.objectives, a, b, strict=True):
-            if objective.better(x, y) or objective.better(y, x):
-                return objective.better(x, y)
+            if not math.isclose(x, y, rel_tol=TIE):
+                return x < y if objective.sense == "min" else x > y
         return False
 
     @abstractmethod

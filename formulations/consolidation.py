@@ -349,8 +349,8 @@ class ConsolidationFormulation(Formulation[ConsolidationInstance, JobPlacement])
             action = action_of(job, entry) if running else None
             if not entry.placed:
                 entry = JobPlacement(job=job.name, placed=False, reason=reasons.why(position), action=action)
-            elif action != entry.action:
-                entry = entry.model_copy(update={"action": action})
+            elif entry.action != action or entry.reason is not None:
+                entry = entry.model_copy(update={"action": action, "reason": None})
             finished.append(entry)
         return tuple(finished)
 

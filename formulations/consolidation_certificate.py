@@ -63,7 +63,7 @@ class CertifiedGoal(Model):
 class CertifiedTraffic(Model):
     """Prices that show that an earlier goal would get worse if no server had more traffic than this."""
 
-    below: Annotated[float, Field(ge=0, le=LARGEST)]
+    below: Annotated[float, Field(ge=0)]
     goal: CertifiedGoal
 
 
@@ -119,11 +119,19 @@ def quantum(classes: Classes, objective: str) -> Fraction | None:
 
 def level(classes: Classes, objective: str, value: float) -> Fraction:
     """Return an objective's value, to be minimised, as an exact number that is no better than it."""
+    return as_reached(
+        classes, objective, (exact(value) - classes.offset(objective)) * (-1 if objective == "value" else 1)
+    )
+
+
+def as_reached(classes: Classes, objective: str, exactly: Fraction) -> Fraction:
+    """Return the level, to be minimised, that every plan keeps whose value is the same up to rounding.
+
+    Where values are multiples of a step that is the level itself. Elsewhere plans whose values doubles cannot
+    tell apart are equally good, and what is proven for later objectives has to hold for all of them.
+    """
     step = quantum(classes, objective)
-    exactly = (exact(value) - classes.offset(objective)) * (-1 if objective == "value" else 1)
-    if step is not None:
-        return round(exactly / step) * step
-    return exactly + abs(exactly) * ROUNDING
+    return exactly + abs(exactly) * ROUNDING if step is None else round(exactly / step) * step
 
 
 def _weighed(
@@ -318,6 +326,6 @@ def worth_of_servers(formulation: ConsolidationFormulation, data: Any, value: fl
             worth = Fraction(most, bound.scale) + open_
             rounded = math.floor(worth / step) * step if step is not None else worth
             model = "" if empty.gpu_model is None else f" ({empty.gpu_model})"
-            amounts = ", ".join(f"{amount:g} {name}" for name, amount in empty.capacity.items())
+            amounts = ", ".join(f"{amount:g} {name}" for name, amount in sorted(empty.capacity.items()))
             found[f"empty server of {amounts}{model}"] = float(rounded)
     return found

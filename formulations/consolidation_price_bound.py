@@ -49,8 +49,10 @@ class PriceBound:
         largest = max((price for kind in prices for price in kind), default=0.0)
         held = sum(int(counts.sum(axis=1).max(initial=1)) for counts in classes.slots)
         asked = max((sum(part.tasks) for job in classes.jobs for part in job.parts), default=1)
-        # No sum of prices over what a server holds, or a job asks for, may leave 64 bits.
-        bits = 58 - math.frexp(max(1.0, largest) * max(held, asked) * 4)[1]
+        # No sum over what a server holds, or a job asks for, may leave 64 bits: of prices, and of what a task
+        # at home is worth.
+        largest = max(1.0, largest, math.ceil(self._stays(1)))
+        bits = 58 - math.frexp(largest * max(held, asked) * 4)[1]
         if bits < 0:
             raise TooLargeError("prices are too large to be added up")
         self.scale = 2 ** min(40, bits)

@@ -1,4 +1,7 @@
-"""Why a job is not placed, in words: which resource of which servers is short, or what contradicts what."""
+"""Why a job is not placed, in words: which resource of which servers is short, or what contradicts what.
+
+The words do not depend on the order of keys in a document, so that they can be derived again from any copy.
+"""
 
 from __future__ import annotations
 
@@ -63,8 +66,8 @@ def room(shapes: Shapes, group: Group) -> int:
 
 def _short(group: Group, shapes: Shapes, kind: str) -> str:
     """Say for each shape of server of which resource a task needs more than there is."""
-    what = f"a task of {group.name!r} needs"
-    for resource, need in group.demand.items():
+    what, demand = f"a task of {group.name!r} needs", shape_of(group.demand)
+    for resource, need in demand:
         largest, of = max((dict(shape).get(resource, 0.0), shape) for shape in shapes)
         if need > largest:
             if not largest:
@@ -73,11 +76,11 @@ def _short(group: Group, shapes: Shapes, kind: str) -> str:
     lacks = []
     for shape in list(shapes)[:MOST_SHAPES]:
         amounts = dict(shape)
-        short = [f"{r} ({need:g} needed)" for r, need in group.demand.items() if need > amounts.get(r, 0.0)]
+        short = [f"{r} ({need:g} needed)" for r, need in demand if need > amounts.get(r, 0.0)]
         lacks.append(f"servers of {_described(shape)} lack {' and '.join(short)}")
     more = len(shapes) - MOST_SHAPES
     rest = f"; {more} more shapes lack something too" if more > 0 else ""
-    asked = ", ".join(f"{need:g} {r}" for r, need in group.demand.items() if need)
+    asked = ", ".join(f"{need:g} {r}" for r, need in demand if need)
     return f"{what} {asked} on one server{kind}; {'; '.join(lacks)}{rest}"
 
 
@@ -97,7 +100,7 @@ class Reasons:
     def why(self, position: int) -> str:
         """Return the reason of the job at this place of the instance."""
         asked = self.formulation.instance.jobs[position]
-        now = [server for group in asked.task_groups for server in group.current]
+        now = [server for group in asked.task_groups for server in sorted(group.current)]
         if now:
             where = ", ".join(dict.fromkeys(now[:MOST_SHAPES])) + (", …" if len(now) > MOST_SHAPES else "")
             return f"would be stopped where it runs now ({where}); {self._why(position)}"

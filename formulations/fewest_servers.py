@@ -22,8 +22,8 @@ def tasks_that_fit(amounts: Mapping[str, float], demand: Mapping[str, float], mo
     fit = float(most)
     for name, need in demand.items():
         if need > 0:
-            fit = min(fit, math.floor(amounts.get(name, 0.0) * (1 + TOLERANCE) / need))
-    return int(fit)
+            fit = min(fit, amounts.get(name, 0.0) * (1 + TOLERANCE) / need)
+    return math.floor(fit)
 
 
 Shapes = Mapping[tuple[tuple[str, float], ...], int]

@@ -15,7 +15,7 @@ from typing import Any
 
 from .base import loosened
 from .staging import StagingFormulation
-from .staging_certificate import CLOSE, read_certificate, unproven
+from .staging_certificate import CLOSE, ROUNDING, read_certificate, unproven
 
 MOST_WORK = 3_000_000_000
 """Of the check: a frontier is as much as dozens of single plans."""
@@ -82,3 +82,14 @@ def certified_error(
             return None
         worst = max(worst, 1 - bound / reference)
     return worst
+
+
+def proves_none(formulation: StagingFormulation, most_usd: float | None, data: Any) -> bool:
+    """Return whether the intervals prove that no plan costs at most so much, or that there is none at all."""
+    facts = formulation.facts
+    given = read_certificate(facts, {"intervals": data})
+    if isinstance(given, str):
+        return False
+    most = math.inf if most_usd is None else loosened(most_usd) * (1 + ROUNDING)
+    cutoff = min(facts.most_usd, most)
+    return not unproven(facts, given.intervals, facts.slowest_s, lambda _: cutoff)

@@ -141,8 +141,8 @@ def at_most(variables: Sequence[Any], coefficients: Sequence[float], limit: floa
     """Return the constraint Σ aᵢxᵢ ≤ b over integer variables, with whole numbers where possible."""
     import pulp
 
-    scaled = whole_row(coefficients, loosened(limit))
-    weights, bound = scaled if scaled is not None else (list(coefficients), limit)
+    weights: Sequence[float]
+    weights, bound = whole_row(coefficients, loosened(limit)) or (coefficients, loosened(limit))
     terms = [(x, a) for x, a in zip(variables, weights, strict=True) if a]
     return pulp.LpAffineExpression(terms) <= bound
 

@@ -15,10 +15,9 @@ from pydantic import (
 )
 
 from .base import Instance
-from .fields import Amounts, Complaint, NonNegative, TableFile, refuse, repeated, unknown_names
+from .fields import Amounts, Complaint, InSlices, NonNegative, TableFile, refuse, repeated, unknown_names
 from .job import Job
 from .job_table import JobTable
-from .tables import MOST_FAULTS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,6 +40,7 @@ else:
 Jobs = Annotated[
     Rows,
     Field(min_length=1),
+    InSlices,
     WrapValidator(_keep_table),
     WrapSerializer(_write_table),
     TableFile(),
@@ -75,10 +75,7 @@ class AllocationInstance(Instance):
 
     def _complaints(self) -> Iterator[Complaint]:
         table = self.jobs if isinstance(self.jobs, JobTable) else None
-        twice = repeated(table.names if table else (job.name for job in self.jobs), "jobs")
-        yield from twice[:MOST_FAULTS] if table else twice
-        if table and len(twice) > MOST_FAULTS:
-            yield "jobs", f"has {len(twice) - MOST_FAULTS:,} more names that stand twice; they are not listed"
+        yield from repeated(table.names if table else (job.name for job in self.jobs), "jobs")
         known = self.resources
         yield from unknown_names(
             self.prices_usd_per_hour, known, "prices_usd_per_hour", "resource", "resources"

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import ConfigDict
 
 from .card import card
-from .fields import Model, Name, SchemaVersion, Text, require
+from .fields import Many, Model, Name, SchemaVersion, Text, require
 
 if TYPE_CHECKING:
     import pandas as pd
+
+TOLD_APART = 1e15
+"""Doubles have 53 bits, about 16 decimal digits."""
 
 Kind = Literal["allocation", "staging", "consolidation"]
 """The three decisions; the same words name the same thing on every floor."""
@@ -42,7 +46,7 @@ class Instance(Model):
     kind: Kind
     name: Name
     source: Text | None = None
-    assumptions: tuple[Text, ...] = ()
+    assumptions: Many[Text] = ()
 
     def document(self) -> dict[str, Any]:
         """Return the resolved document as plain data; fields that are not set are left out."""
@@ -63,6 +67,19 @@ class Instance(Model):
     def to_frame(self) -> pd.DataFrame:
         """Return the main table of the instance, one row for each job or layer."""
         raise NotImplementedError
+
+    def scale_notes(self) -> list[str]:
+        """Say which figures are so unlike that doubles lose the smaller ones when all are added up."""
+        notes = []
+        for name, column in self.to_frame().select_dtypes("number").items():
+            amounts = column.abs()
+            amounts = amounts[(amounts > 0) & (amounts < math.inf)]
+            if len(amounts) and amounts.max() > TOLD_APART * amounts.min():
+                notes.append(
+                    f"{name} goes from {amounts.min():g} to {amounts.max():g}; a sum keeps 16 digits, so the "
+                    "smallest do not count beside the largest; bring them closer together"
+                )
+        return notes
 
     def sizes(self) -> dict[str, int]:
         """Return how many rows each list of the document has, such as jobs and servers."""

@@ -16,6 +16,8 @@ from .fields import (
     ByCount,
     Complaint,
     Flag,
+    InSlices,
+    ManyNamed,
     Model,
     Name,
     NonNegative,
@@ -35,7 +37,7 @@ if TYPE_CHECKING:
 
 ObjectiveName = Literal["value", "spread", "servers", "racks", "migrations", "slowdown", "traffic"]
 Spread = Literal["required", "preferred", "free", "from_skew"]
-Placed = dict[Name, PositiveCount]
+Placed = ManyNamed[Name, PositiveCount]
 """Server name → number of tasks."""
 
 ONLY_GROUP = "tasks"
@@ -120,7 +122,7 @@ class PlacementJob(Model):
     task_demand: Amounts | None = None
     traffic_gbit_per_s: NonNegative | None = None
     current: Placed | None = None
-    groups: tuple[Group, ...] | None = None
+    groups: Annotated[tuple[Group, ...], Field(max_length=1000), InSlices] | None = None
     value: NonNegative | None = None
     must_place: Flag = False
     spread: Spread = "free"
@@ -198,11 +200,15 @@ class ConsolidationInstance(Instance):
     """
 
     kind: Literal["consolidation"] = "consolidation"
-    objectives: Annotated[tuple[ObjectiveName, ...], Field(min_length=1)] = ("value", "spread", "servers")
+    objectives: Annotated[tuple[ObjectiveName, ...], Field(min_length=1, max_length=7), InSlices] = (
+        "value",
+        "spread",
+        "servers",
+    )
     skew_threshold: Share = 0.3
     catalogue: Annotated[HardwareCatalogue | None, TableFile()] = None
-    servers: Annotated[tuple[Server, ...], Field(min_length=1), TableFile()]
-    jobs: Annotated[tuple[PlacementJob, ...], Field(min_length=1), TableFile()]
+    servers: Annotated[tuple[Server, ...], Field(min_length=1), InSlices, TableFile()]
+    jobs: Annotated[tuple[PlacementJob, ...], Field(min_length=1), InSlices, TableFile()]
 
     @model_validator(mode="before")
     @classmethod
@@ -223,8 +229,8 @@ class ConsolidationInstance(Instance):
         if sum(server.count or 1 for server in self.servers) > 1_000_000:
             yield "servers", "more than 1,000,000 servers; at most that many are allowed"
             return
-        servers = Counter(server.name for server in self.expanded_servers)
-        if len(servers) < len(self.expanded_servers):
+        servers = Counter(self._every_name())
+        if len(servers) < servers.total():
             twice = min(name for name, count in servers.items() if count > 1)
             if len({server.name for server in self.servers}) == len(self.servers):
                 yield "servers", f"a count gives the name {twice!r}, which another server has; rename one"
@@ -246,6 +252,14 @@ class ConsolidationInstance(Instance):
                 if sum(group.current.values()) > group.tasks:
                     total = sum(group.current.values())
                     yield where, f"holds {total} tasks, but the group has only {group.tasks}"
+
+    def _every_name(self) -> Iterator[str]:
+        """Yield the name of every single server; a million are quicker named than made."""
+        for server in self.servers:
+            if server.count is None:
+                yield server.name
+            else:
+                yield from (f"{server.name}-{k}" for k in range(server.count))
 
     @cached_property
     def expanded_servers(self) -> tuple[Server, ...]:

@@ -6,9 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from pydantic import ValidationError
+
 from . import tables
+from .columns import Columns
 from .consolidation import ConsolidationInstance, PlacementJob, Server
-from .errors import OptionError
+from .errors import MOST_FAULTS, OptionError
 from .fields import Model, Name, NonNegative
 from .job_table_writing import can_be_columns, write_table
 from .repeated_rows import read_alike
@@ -18,21 +22,45 @@ OWN: dict[str, dict[str, Any]] = {
     "jobs": {"name": Name, "value": NonNegative},
 }
 """Fields in which rows of one sort may differ."""
+CHUNK = 1_000
+"""Rows that are read at a time."""
 MOST_CURRENT = 1_000
 """On so many servers jobs of a table may run now, for each of those servers is a column."""
 
 
 def with_tables(data: dict[str, Any]) -> dict[str, Any]:
-    """Return a document with its tables in columns read: as objects where rows are alike, else as rows."""
+    """Return a document with its tables in columns read: as objects, or as rows where these are wrong."""
     found = dict(data)
     models: dict[str, type[Model]] = {"servers": Server, "jobs": PlacementJob}
     for key, model in models.items():
         table = data.get(key)
-        if isinstance(table, tables.Columns):
+        if isinstance(table, Columns):
             # A row that names hardware may lack its capacity, which the catalogue has.
             plain = "hardware" not in table.names
-            objects = read_alike(table, model, OWN[key]) if plain else None
-            found[key] = table.rows() if objects is None else objects
+            if plain:
+                found[key] = read_alike(table, model, OWN[key]) or _one_by_one(table, model)
+            else:
+                found[key] = table.rows()
+    return found
+
+
+def _one_by_one(table: Columns, model: type[Model]) -> list[Any]:
+    """Return the rows of a table as objects, and those that are wrong as they are.
+
+    The validation of the whole document says what is wrong with them; once they are enough for that, the
+    other rows are left out.
+    """
+    found: list[Any] = []
+    faulty = 0
+    for start in range(0, len(table), CHUNK):
+        for row in table.rows(np.arange(start, min(start + CHUNK, len(table)))):
+            try:
+                found.append(model.model_validate(row))
+            except ValidationError:
+                found.append(row)
+                faulty += 1
+        if faulty >= MOST_FAULTS:
+            break
     return found
 
 

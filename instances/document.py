@@ -14,16 +14,21 @@ from pydantic import BaseModel
 from . import tables
 from .allocation import AllocationInstance
 from .base import Instance
+from .columns import Columns
 from .consolidation import ConsolidationInstance
 from .consolidation_tables import wants_tables, with_tables, write_tables
-from .errors import Fault, InstanceError, OptionError
+from .errors import Faults, InstanceError, OptionError
 from .hardware import HardwareCatalogue
 from .job_table_reading import read_allocation
 from .job_table_writing import can_be_columns, write_jobs
+from .limits import MOST_ENTRIES
 from .measurements import with_fits
-from .reading import DOCUMENT_SUFFIXES, TABLE_SUFFIXES, add_resolvers, fail, parse_document, read_text
+from .printable import shown
+from .reading import DOCUMENT_SUFFIXES, MOST_YAML, TABLE_SUFFIXES, fail
+from .references import Folder, read_file, read_list
 from .staging import StagingInstance
 from .validation import validated
+from .yaml_reading import add_resolvers
 
 KINDS: dict[str, type[Instance]] = {
     "allocation": AllocationInstance,
@@ -62,34 +67,16 @@ def _bundled_path(reference: str, source: str) -> Path:
     return documents[name]
 
 
-def _read(path: Path, source: str, columns: bool = False) -> Any:
-    """Return what a file holds; a table of many rows as `Columns` if that is asked for."""
-    suffix = path.suffix.lower()
-    if suffix in TABLE_SUFFIXES:
-        return tables.read_large_table(path, source) if columns else tables.read_table(path, source)
-    text = read_text(path, source)
-    if suffix not in DOCUMENT_SUFFIXES:
-        raise fail(
-            source, f"has the ending {suffix!r}; allowed: {', '.join(DOCUMENT_SUFFIXES + TABLE_SUFFIXES)}"
-        )
-    return parse_document(text, source, suffix)
-
-
-def _read_list(folder: Path, reference: str, key: str, source: str, columns: bool = False) -> Any:
-    """Return the list that a document refers to; a file may be the list or hold it under its key."""
-    if not reference.strip():
-        raise fail(source, "is empty; give a list, or the path of a file", key)
-    data = _read(folder / reference, f"{source}: {key}: {reference}", columns)
-    return data[key] if isinstance(data, Mapping) and key in data else data
-
-
-def _read_catalogue(folder: Path, reference: str, source: str) -> HardwareCatalogue:
+def _read_catalogue(folder: Folder, reference: str, source: str) -> HardwareCatalogue:
     source = f"{source}: catalogue: {reference}"
-    path = _bundled_path(reference, source) if reference.startswith(CATALOGUE) else folder / reference
-    return load_catalogue(path, source)
+    if reference.startswith(CATALOGUE):
+        return load_catalogue(reference, source)
+    return load_catalogue(folder.file(reference, source), source, folder.allow_outside)
 
 
-def parse_instance(data: Any, source: str = "document", folder: Path | None = None) -> Instance:
+def parse_instance(
+    data: Any, source: str = "document", folder: Path | None = None, allow_outside: bool = False
+) -> Instance:
     """Return the instance that plain data describes.
 
     Parameters
@@ -100,50 +87,66 @@ def parse_instance(data: Any, source: str = "document", folder: Path | None = No
         What faults call the input.
     folder
         Where the tables and measurements lie that the document refers to; by default the working folder.
+    allow_outside
+        Whether these files may also lie elsewhere than in the folder and below it.
 
     Raises
     ------
     InstanceError
-        If anything is wrong; the error holds every fault that was found.
+        If anything is wrong; the error holds the faults that were found.
     """
     if not isinstance(data, Mapping):
         raise fail(source, "is not a mapping; an instance starts with 'schema_version: 1' and 'kind: …'")
     kind = data.get("kind")
     if not isinstance(kind, str) or kind not in KINDS:
-        given = f"is {kind!r}" if "kind" in data else "is missing"
+        given = f"is {shown(kind)}" if "kind" in data else "is missing"
         raise fail(source, f"{given}; allowed: {', '.join(KINDS)}", "kind")
     if "schema_version" not in data:
         raise fail(source, "is missing; write schema_version: 1", "schema_version")
-    folder = folder or Path()
-    resolved = dict(data)
-    faults: list[Fault] = []
-    for key in (*TABLES[kind], "catalogue"):
-        reference = resolved.get(key)
-        if isinstance(reference, str):
-            try:
-                if key == "catalogue":
-                    resolved[key] = _read_catalogue(folder, reference, source)
-                else:
-                    resolved[key] = _read_list(folder, reference, key, source, kind != "staging")
-            except InstanceError as error:
-                faults += error.faults
-    if faults:
-        raise InstanceError(faults)
+    lies_in = Folder(folder or Path(), allow_outside)
+    resolved = _with_files(data, kind, source, lies_in)
     if kind == "allocation":
         jobs = resolved.get("jobs")
-        if isinstance(jobs, tables.Columns):
+        if isinstance(jobs, Columns):
             instance = read_allocation(jobs, resolved, source)
             if instance is not None:
                 return instance
             resolved["jobs"] = jobs.rows()
-        resolved = with_fits(resolved, source, folder)
+        resolved = with_fits(resolved, source, lies_in)
     elif kind == "consolidation":
         resolved = with_tables(resolved)
     return validated(KINDS[kind], resolved, source)
 
 
-def load(path: str | Path) -> Instance:
+def _with_files(data: Mapping[str, Any], kind: str, source: str, folder: Folder) -> dict[str, Any]:
+    """Return a document with the lists and the catalogue that it refers to."""
+    resolved = dict(data)
+    faults = Faults()
+    for key in (*TABLES[kind], "catalogue"):
+        given = resolved.get(key)
+        try:
+            if isinstance(given, str) and key == "catalogue":
+                resolved[key] = _read_catalogue(folder, given, source)
+            elif isinstance(given, str):
+                resolved[key] = read_list(folder, given, key, source, kind != "staging")
+            elif isinstance(given, list) and len(given) > MOST_ENTRIES:
+                what = f"has {len(given):,} entries; at most {MOST_ENTRIES:,} stand in a document: "
+                raise fail(source, what + "put them into a CSV or Parquet table", key)
+        except InstanceError as error:
+            faults.add_all(error)
+    faults.refuse()
+    return resolved
+
+
+def load(path: str | Path, allow_outside: bool = False) -> Instance:
     """Load an instance from a YAML or JSON file, or a bundled one from ``example:NAME``.
+
+    Parameters
+    ----------
+    path
+        The file; what it refers to lies beside or below it.
+    allow_outside
+        Whether that may also lie elsewhere.
 
     Raises
     ------
@@ -154,22 +157,34 @@ def load(path: str | Path) -> Instance:
     file = _bundled_path(source, source) if source.startswith(BUNDLED) else Path(path)
     if file.suffix.lower() in TABLE_SUFFIXES:
         raise fail(source, "is a table; give the YAML or JSON document that refers to it")
-    return parse_instance(_read(file, source), source, file.parent)
+    return parse_instance(read_file(file, source), source, file.parent, allow_outside)
 
 
-def load_catalogue(path: str | Path, source: str | None = None) -> HardwareCatalogue:
+def load_catalogue(
+    path: str | Path, source: str | None = None, allow_outside: bool = False
+) -> HardwareCatalogue:
     """Load a hardware catalogue from a file, or a bundled one from ``catalogue:NAME``.
+
+    Parameters
+    ----------
+    source
+        What faults call it, where a document refers to it; they do not repeat then what stands in it.
+    allow_outside
+        Whether the table that it may refer to may lie elsewhere than beside or below it.
 
     Raises
     ------
     InstanceError
         If the file is missing or wrong; one fault a line.
     """
-    source = source or str(path)
+    quoting, source = source is None, source or str(path)
     file = _bundled_path(str(path), source) if str(path).startswith(CATALOGUE) else Path(path)
-    data = _read(file, source)
-    if isinstance(data, Mapping) and isinstance(data.get("types"), str):
-        data = {**data, "types": _read_list(file.parent, data["types"], "types", source)}
+    data = read_file(file, source, quoting=quoting)
+    if not isinstance(data, Mapping) or "types" not in data:
+        raise fail(source, "is no catalogue: it has no 'types'")
+    if isinstance(data["types"], str):
+        folder = Folder(file.parent, allow_outside)
+        data = {**data, "types": read_list(folder, data["types"], "types", source)}
     return validated(HardwareCatalogue, data, source)
 
 
@@ -237,7 +252,7 @@ def save(instance: Instance, path: str | Path, table: Literal["parquet", "csv"] 
     InstanceError
         If a file cannot be written or has another ending.
     OptionError
-        If a table is asked for that cannot hold the jobs or servers.
+        If a table is asked for that cannot hold the jobs or servers, or the document is too large for YAML.
     """
     path = Path(path)
     if path.suffix.lower() not in DOCUMENT_SUFFIXES:
@@ -245,8 +260,12 @@ def save(instance: Instance, path: str | Path, table: Literal["parquet", "csv"] 
     if table is None and has_many_jobs(instance):
         table = "parquet"
     references = {} if table is None else _save_tables(instance, path, table)
+    text = to_text(instance, path.suffix.lower(), references)
+    if path.suffix.lower() != ".json" and len(text) > MOST_YAML:
+        most = f"at most {MOST_YAML:,} characters of YAML are read"
+        raise OptionError(f"{path}: would have {len(text):,} characters, and {most}; write .json")
     try:
-        path.write_text(to_text(instance, path.suffix.lower(), references), encoding="utf-8")
+        path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise fail(str(path), f"cannot be written: {error.strerror or error}") from None
 

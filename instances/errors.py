@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import itertools
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+
+from .printable import one_line, shortened
+
+MOST_FAULTS = 100
+"""Faults that an error names; the others are counted."""
+LONGEST_PART = 2_000
+"""Characters of each part of a fault."""
 
 
 class ClusterplanError(Exception):
@@ -42,20 +50,84 @@ class Fault:
 
     def __str__(self) -> str:
         parts = (self.source, self.path, self.what)
-        text = ": ".join(" ".join(part.split()) for part in parts if part)
-        # What is not printable could command the terminal.
-        return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+        return ": ".join(one_line(shortened(part, LONGEST_PART)) for part in parts if part)
 
 
 class InstanceError(ClusterplanError):
-    """An input that is not a valid document; holds every fault that was found.
+    """An input that is not a valid document; holds the first hundred faults that were found.
 
     Parameters
     ----------
     faults
         At least one fault; the text of the error is one line for each.
+    more
+        How many more there are.
+    stopped
+        Whether reading stopped before the end of the input, so that nobody knows how many more there are.
+
+    Attributes
+    ----------
+    faults
+        The faults that the text names.
     """
 
-    def __init__(self, faults: Iterable[Fault]) -> None:
-        self.faults = tuple(faults)
-        super().__init__("\n".join(str(fault) for fault in self.faults))
+    def __init__(self, faults: Iterable[Fault], more: int = 0, stopped: bool = False) -> None:
+        found = iter(faults)
+        self.faults = tuple(itertools.islice(found, MOST_FAULTS))
+        self.more = more + sum(1 for _ in found)
+        self.stopped = stopped
+        super().__init__("\n".join([*map(str, self.faults), *self._rest()]))
+
+    def _rest(self) -> Iterator[str]:
+        if self.more:
+            yield f"… and {self.more:,} more fault{'s' if self.more > 1 else ''}"
+        if self.stopped:
+            yield "… and perhaps more: reading stopped here"
+
+
+class Faults:
+    """The faults that are found while a long input is read: as many are kept as an error names.
+
+    A reader that finds one fault after the other stops once it has enough of them.
+    """
+
+    def __init__(self) -> None:
+        self._kept: list[Fault] = []
+        self._more = 0
+        self._stopped = False
+
+    def add(self, fault: Fault) -> None:
+        """Note a fault."""
+        if self.enough:
+            self._more += 1
+        else:
+            self._kept.append(fault)
+
+    def add_all(self, error: InstanceError, place: str = "") -> None:
+        """Note the faults of an error, whose paths start at `place`."""
+        for fault in error.faults:
+            path = f"{place}.{fault.path}".strip(".") if place else fault.path
+            self.add(Fault(fault.source, path, fault.what))
+        self._more += error.more
+        self._stopped |= error.stopped
+
+    @property
+    def enough(self) -> bool:
+        """Whether there are as many as an error names."""
+        return len(self._kept) >= MOST_FAULTS
+
+    def stop(self) -> bool:
+        """Return whether reading ends here, because there are enough; the error will say so."""
+        self._stopped |= self.enough
+        return self.enough
+
+    def refuse(self) -> None:
+        """Raise the faults as an error; do nothing where there is none.
+
+        Raises
+        ------
+        InstanceError
+            If there is a fault.
+        """
+        if self._kept:
+            raise InstanceError(self._kept, self._more, self._stopped)

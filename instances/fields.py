@@ -6,13 +6,28 @@ magnitudes are faults. Text from a CSV cell (`Cell`) may stand for a number; any
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from functools import cache, cached_property
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, TypeVar
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, GetJsonSchemaHandler
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    GetJsonSchemaHandler,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+    model_validator,
+)
 from pydantic_core import CoreSchema, PydanticCustomError
+
+from .errors import MOST_FAULTS
+from .printable import shown
 
 LARGEST = 1e15
 """No quantity may exceed this, so that products and sums stay well inside floating-point range."""
@@ -23,10 +38,20 @@ WHOLE_NUMBER = re.compile(r"[-+]?[0-9]{1,18}")
 """What a CSV cell may hold where a number, or a whole number, is meant."""
 ESCAPED = re.compile(r"'(?='*[=+@-])")
 """The quote that tables written as CSV put before text that a spreadsheet would take for a formula."""
+MOST_UNKNOWN_KEYS = 100
+"""An object with so many keys more than it has fields is refused as a whole."""
+SLICE = 10
+"""Entries of a list or mapping that are validated at a time."""
+
+
+KeyT = TypeVar("KeyT")
+ItemT = TypeVar("ItemT")
 
 
 class Cell(str):
     """Text of one CSV cell, which a field may read as a number or a truth value."""
+
+    __slots__ = ()
 
 
 class Model(BaseModel):
@@ -35,6 +60,24 @@ class Model(BaseModel):
     model_config = ConfigDict(
         frozen=True, extra="forbid", allow_inf_nan=False, populate_by_name=True, protected_namespaces=()
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _has_few_keys(cls, data: Any) -> Any:
+        # An error for each of a million unknown keys would take more memory than there is.
+        many = isinstance(data, dict) and len(data) > len(cls.model_fields) + MOST_UNKNOWN_KEYS
+        if many and cls.model_config.get("extra") == "forbid":
+            unknown = [key for key in itertools.islice(data, 1000) if key not in cls.model_fields]
+            raise PydanticCustomError(
+                "unknown_keys",
+                "has {count} keys, such as {example}; allowed here: {allowed}",
+                {
+                    "count": f"{len(data):,}",
+                    "example": shown(unknown[0]) if unknown else "…",
+                    "allowed": ", ".join(cls.model_fields),
+                },
+            )
+        return data
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """Return a copy; what was derived from fields that change is derived anew."""
@@ -53,6 +96,47 @@ def _derived(model: type[Model]) -> frozenset[str]:
         for name, what in vars(base).items()
         if isinstance(what, cached_property)
     )
+
+
+class Unread:
+    """Stands for the entries of a list that nobody looked at; no field accepts it."""
+
+    def __repr__(self) -> str:
+        return "…"
+
+
+UNREAD = Unread()
+
+
+def _in_slices(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
+    """Validate a long list or mapping slice by slice, until there are as many faults as an error names.
+
+    Of a million wrong entries all errors at once would take gigabytes.
+    """
+    if not isinstance(value, list | tuple | dict) or len(value) <= SLICE:
+        return handler(value)
+    pairs = isinstance(value, dict)
+    entries = value.items() if isinstance(value, dict) else iter(value)
+    done: list[Any] = []
+    faults = 0
+    remaining = iter(entries)
+    while faults < MOST_FAULTS and (part := list(itertools.islice(remaining, SLICE))):
+        try:
+            good = handler(dict(part) if pairs else part)
+            done += good.items() if pairs else good
+        except ValidationError as error:
+            faults += error.error_count()
+            done += part
+    if next(remaining, None) is not None:
+        done.append(("…", UNREAD) if pairs else UNREAD)
+    # What is valid already is passed on as it is; the faults now come with their places in the whole.
+    return handler(dict(done) if pairs else done)
+
+
+InSlices = WrapValidator(_in_slices)
+"""Marks a list or mapping that a file may fill with a million faults."""
+Many = Annotated[tuple[ItemT, ...], InSlices]
+ManyNamed = Annotated[dict[KeyT, ItemT], InSlices]
 
 
 def _as_float(value: Any) -> Any:
@@ -76,7 +160,7 @@ def _as_int(value: Any) -> Any:
 
 def _as_version(value: Any) -> Any:
     if isinstance(value, bool) or value != 1:
-        raise PydanticCustomError("version", "is {given}; allowed: 1", {"given": repr(value)[:40]})
+        raise PydanticCustomError("version", "is {given}; allowed: 1", {"given": shown(value)})
     return 1
 
 
@@ -117,7 +201,8 @@ def _count_keys(value: Any) -> Any:
     for key, item in value.items():
         whole = isinstance(key, int) and not isinstance(key, bool)
         if not whole and not (isinstance(key, str) and re.fullmatch(r"[0-9]{1,9}", key)):
-            raise PydanticCustomError("count_key", f"has the key {key!r}; keys are whole numbers from 1")
+            what = "has the key {key}; keys are whole numbers from 1"
+            raise PydanticCustomError("count_key", what, {"key": shown(key)})
         if int(key) in found:
             raise PydanticCustomError("count_key", f"has the key {int(key)} twice; each may stand once")
         found[int(key)] = item
@@ -136,7 +221,9 @@ TaskCount = Annotated[int, Field(ge=0, le=100_000), BeforeValidator(_as_int)]
 PositiveTaskCount = Annotated[int, Field(ge=1, le=100_000), BeforeValidator(_as_int)]
 SchemaVersion = Annotated[Literal[1], BeforeValidator(_as_version)]
 ByCount = Annotated[
-    dict[Annotated[int, Field(ge=1, le=1_000_000_000)], NonNegative], BeforeValidator(_count_keys)
+    dict[Annotated[int, Field(ge=1, le=1_000_000_000)], NonNegative],
+    InSlices,
+    BeforeValidator(_count_keys),
 ]
 """Whole number → quantity; JSON can only write keys as text, so text is read too."""
 Flag = Annotated[bool, BeforeValidator(_as_bool)]
@@ -144,7 +231,7 @@ Name = Annotated[
     str, BeforeValidator(as_text), Field(min_length=1, max_length=200), AfterValidator(_printable)
 ]
 Text = Annotated[str, BeforeValidator(as_text), Field(max_length=10_000), AfterValidator(_readable)]
-Amounts = dict[Name, NonNegative]
+Amounts = Annotated[dict[Name, NonNegative], Field(max_length=1000), InSlices]
 """Resource name → amount; a resource that is not named counts as 0."""
 
 
@@ -188,33 +275,36 @@ Complaint = tuple[str, str]
 
 
 def refuse(complaints: Iterable[Complaint]) -> None:
-    """Raise one validation error that carries every complaint; do nothing where there is none."""
-    listed = list(complaints)
+    """Raise one validation error with the complaints, of many the first hundred; do nothing without any."""
+    remaining = iter(complaints)
+    listed = list(itertools.islice(remaining, MOST_FAULTS))
     if listed:
         text = "; ".join(f"{where}: {what}" for where, what in listed).replace("{", "(").replace("}", ")")
-        raise PydanticCustomError("complaints", text, {"complaints": listed})
+        more = sum(1 for _ in remaining)
+        raise PydanticCustomError("complaints", text, {"complaints": listed, "more": more})
 
 
-def repeated(values: Iterable[Hashable], path: str, key: str = "name") -> list[Complaint]:
-    """Return a complaint for each value that stands a second time in the list at `path`."""
+def repeated(values: Iterable[Hashable], path: str, key: str = "name") -> Iterator[Complaint]:
+    """Yield a complaint for each value that stands a second time in the list at `path`."""
     first: dict[Hashable, int] = {}
-    found = []
     for index, value in enumerate(values):
         if value in first:
             what = f"{value!r} is already used by {path}[{first[value]}]; each {key} must be unique"
-            found.append((f"{path}[{index}].{key}", what))
+            yield f"{path}[{index}].{key}", what
         first.setdefault(value, index)
-    return found
 
 
 def unknown_names(
     names: Iterable[str], known: Iterable[str], path: str, what: str, plural: str
-) -> list[Complaint]:
-    """Return a complaint for each name that is not known, listing those that are."""
-    allowed = list(known)
-    text = ", ".join(allowed[:12]) + (", …" if len(allowed) > 12 else "")
-    return [
-        (f"{path}.{name}", f"unknown {what} {name!r}; the {plural} are: {text or 'none'}")
-        for name in names
-        if name not in set(allowed)
-    ]
+) -> Iterator[Complaint]:
+    """Yield a complaint for each name that is not known, listing those that are."""
+    allowed = known if isinstance(known, Mapping | set | frozenset) else dict.fromkeys(known)
+    text = ""
+    for name in names:
+        if name not in allowed:
+            text = text or _listed(allowed)
+            yield f"{path}.{name}", f"unknown {what} {name!r}; the {plural} are: {text}"
+
+
+def _listed(names: Collection[str], most: int = 12) -> str:
+    return ", ".join(itertools.islice(names, most)) + (", …" if len(names) > most else "") or "none"

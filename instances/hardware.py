@@ -10,6 +10,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from .fields import (
     Count,
+    InSlices,
     Model,
     Name,
     NonNegative,
@@ -76,7 +77,7 @@ class HardwareCatalogue(Model):
     source: Text
     date: datetime.date
     region: Name | None = None
-    types: Annotated[tuple[HardwareType, ...], Field(min_length=1), TableFile()]
+    types: Annotated[tuple[HardwareType, ...], Field(min_length=1, max_length=20_000), InSlices, TableFile()]
 
     @model_validator(mode="after")
     def _check(self) -> HardwareCatalogue:
@@ -109,7 +110,7 @@ def fill_from_catalogue(data: Any, table: str, figures: Mapping[str, str]) -> An
         try:
             catalogue = HardwareCatalogue.model_validate(catalogue)
         except ValidationError as error:
-            faults = faults_of(error, HardwareCatalogue, "")
+            faults = faults_of(error, HardwareCatalogue, "").faults
             refuse((f"catalogue.{fault.path}" if fault.path else "catalogue", fault.what) for fault in faults)
     if not isinstance(rows_given, Sequence) or isinstance(rows_given, str):
         return data

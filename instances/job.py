@@ -11,6 +11,7 @@ from .fields import (
     Complaint,
     Count,
     Flag,
+    InSlices,
     Model,
     Name,
     NonNegative,
@@ -116,11 +117,11 @@ class Job(Model):
     unplaced_s: NonNegative | None = None
     current: Configuration | None = None
     restart_s: NonNegative = 0.0
-    variants: Annotated[tuple[Variant, ...], Field(min_length=1)]
+    variants: Annotated[tuple[Variant, ...], Field(min_length=1, max_length=1000), InSlices]
 
     @model_validator(mode="after")
     def _check(self) -> Job:
-        complaints = repeated((variant.name for variant in self.variants), "variants")
+        complaints = list(repeated((variant.name for variant in self.variants), "variants"))
         if self.optional and self.unplaced_s is None:
             complaints.append(("unplaced_s", "is missing; an optional job needs the time it counts with"))
         if not self.optional and self.unplaced_s is not None:

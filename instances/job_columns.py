@@ -16,15 +16,16 @@ import numpy as np
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from .columns import Columns
 from .fields import LARGEST, as_text
 from .job import Configuration, Job, Range
 from .job_table import MODELS, MOST_THETA, TABLE, Flags, Floats, Ints, JobTable
+from .limits import MOST_CELLS
 from .speed import FORMULAS, PsSync, SpeedRow
-from .tables import Columns
 
 LONGEST_NAME = 200
 NON_NEGATIVE = (0.0, LARGEST)
-MOST_VALUES = 500_000_000
+MOST_VALUES = MOST_CELLS
 """Of a table and of what is made while it is read."""
 NO_MODEL = -2
 

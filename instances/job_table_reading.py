@@ -14,15 +14,19 @@ from typing import Any
 import numpy as np
 
 from .allocation import AllocationInstance
-from .errors import Fault, InstanceError
+from .columns import Columns
+from .errors import MOST_FAULTS, Fault, InstanceError
 from .fields import unknown_names
 from .job import Job
 from .job_columns import JobColumns
 from .job_table import Ints
-from .tables import MOST_FAULTS, Columns
 from .validation import validated
 
+HEAD = 1_000
+"""Rows that are checked before the others are looked at."""
 CHUNK = 256
+MOST_DOUBTS = 20_000
+"""Rows that a rule may suspect in vain, until the whole table is read row by row."""
 _MEASUREMENTS = re.compile(r"loss(\..*)?|variants\.[0-9]+\.speed\.measurements")
 
 
@@ -46,14 +50,18 @@ def read_allocation(columns: Columns, data: Mapping[str, Any], source: str) -> A
     Raises
     ------
     InstanceError
-        If anything is wrong; of faulty jobs, only the first 20 are named.
+        If anything is wrong; of faulty jobs, only the first hundred are named.
     """
-    if any(_MEASUREMENTS.fullmatch(name) and columns.given(name).any() for name in columns.names):
+    measured = [name for name in columns.names if _MEASUREMENTS.fullmatch(name)]
+    if measured and any(columns.given(name).any() for name in measured):
         return None
     resources = data.get("resources")
     known = tuple(map(str, resources)) if isinstance(resources, Mapping) else ()
     if JobColumns.too_wide(columns, len(known)):
         return None
+    if len(columns) > HEAD:
+        head = columns.head(HEAD)
+        _refuse_faulty(head, np.flatnonzero(JobColumns(head, known).wrong), data, source, others=True)
     jobs = JobColumns(columns, known)
     suspects = np.flatnonzero(jobs.wrong)
     if len(suspects):
@@ -63,16 +71,24 @@ def read_allocation(columns: Columns, data: Mapping[str, Any], source: str) -> A
     try:
         instance = validated(AllocationInstance, {**data, "jobs": jobs.table()}, source)
     except InstanceError as error:
-        raise InstanceError([*error.faults, *faults]) from None
+        raise InstanceError([*error.faults, *faults], error.more, error.stopped) from None
     if faults:
         raise InstanceError(faults)
     return instance
 
 
-def _refuse_faulty(columns: Columns, suspects: Ints, data: Mapping[str, Any], source: str) -> None:
-    """Raise the faults of the first faulty rows among the suspects, if there are any."""
+def _refuse_faulty(
+    columns: Columns, suspects: Ints, data: Mapping[str, Any], source: str, others: bool = False
+) -> None:
+    """Raise the faults of the first faulty rows among the suspects, if there are any.
+
+    Parameters
+    ----------
+    others
+        Whether there are more rows, which nobody has looked at.
+    """
     faulty: dict[int, dict[str, Any]] = {}
-    for start in range(0, len(suspects), CHUNK):
+    for start in range(0, min(len(suspects), MOST_DOUBTS), CHUNK):
         chunk = suspects[start : start + CHUNK]
         for index, row in zip(chunk.tolist(), columns.rows(chunk), strict=True):
             if len(faulty) < MOST_FAULTS and not _accepted(row, source):
@@ -87,9 +103,7 @@ def _refuse_faulty(columns: Columns, suspects: Ints, data: Mapping[str, Any], so
     except InstanceError as error:
         faults = [Fault(source, _renumbered(fault.path, indices), fault.what) for fault in error.faults]
         left = int((suspects > indices[-1]).sum()) if len(faulty) == MOST_FAULTS else 0
-        if left:
-            faults.append(Fault(source, "jobs", f"may have {left:,} more faulty rows, which are not listed"))
-        raise InstanceError(faults) from None
+        raise InstanceError(faults, error.more + left, others or error.stopped) from None
 
 
 def _accepted(row: dict[str, Any], source: str) -> bool:
@@ -106,7 +120,7 @@ def _renumbered(path: str, indices: list[int]) -> str:
 
 
 def _unknown_resources(jobs: JobColumns, source: str) -> list[Fault]:
-    """Return the faults of demands for what the document does not have, of the first 20 such jobs."""
+    """Return the faults of demands for what the document does not have, of the first hundred such jobs."""
     first = sorted({j for _, _, _, rows in jobs.unknown for j in rows[:MOST_FAULTS].tolist()})[:MOST_FAULTS]
     return [
         Fault(source, *complaint)

@@ -8,11 +8,11 @@ result know the figures only; how they came about stands in the instance's `assu
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from .errors import ClusterplanError, Fault, InstanceError
+from .errors import ClusterplanError, Fault, Faults, InstanceError
 from .fields import Model, Name, Positive, PositiveShare, PositiveTaskCount, require
+from .references import Folder
 from .speed import MeasuredSpeed
 from .validation import validated
 
@@ -45,7 +45,7 @@ def or_measured_loss(schema: dict[str, Any]) -> None:
     require(or_field=("remaining_steps", "loss"))(schema)
 
 
-def with_fits(data: dict[str, Any], source: str, folder: Path) -> dict[str, Any]:
+def with_fits(data: dict[str, Any], source: str, folder: Folder) -> dict[str, Any]:
     """Return the document of an allocation instance with every measurement replaced by its fit.
 
     Parameters
@@ -55,20 +55,23 @@ def with_fits(data: dict[str, Any], source: str, folder: Path) -> dict[str, Any]
     source
         What faults call it.
     folder
-        Where relative paths of measurements start.
+        Where the measurements lie.
 
     Raises
     ------
     InstanceError
-        If measurements cannot be read or fitted; every fault of every job.
+        If measurements cannot be read or fitted.
     """
     jobs = data.get("jobs")
     if not isinstance(jobs, list):
         return data
     fitting = _Fitting(source, folder)
-    resolved = [fitting.job(job, f"jobs[{index}]") for index, job in enumerate(jobs)]
-    if fitting.faults:
-        raise InstanceError(fitting.faults)
+    resolved = []
+    for index, job in enumerate(jobs):
+        resolved.append(fitting.job(job, f"jobs[{index}]"))
+        if fitting.faults.stop():
+            break
+    fitting.faults.refuse()
     assumptions = data.get("assumptions", [])
     if not fitting.notes or not isinstance(assumptions, list | tuple):
         return {**data, "jobs": resolved}
@@ -81,10 +84,10 @@ SpecT = TypeVar("SpecT", MeasuredSpeed, MeasuredLoss)
 class _Fitting:
     """The fits of one document; a file that several jobs name is fitted once."""
 
-    def __init__(self, source: str, folder: Path) -> None:
+    def __init__(self, source: str, folder: Folder) -> None:
         self.source = source
         self.folder = folder
-        self.faults: list[Fault] = []
+        self.faults = Faults()
         self.notes: list[str] = []
         self._known: dict[MeasuredSpeed | MeasuredLoss, Any] = {}
 
@@ -162,15 +165,16 @@ class _Fitting:
             return None
         if spec in self._known:
             return self._known[spec]
-        path, source = self.folder / spec.measurements, f"{self.source}: {where}: {spec.measurements}"
+        source = f"{self.source}: {where}: {spec.measurements}"
         try:
+            path = self.folder.file(spec.measurements, source)
             if isinstance(spec, MeasuredSpeed):
                 self._known[spec] = fit_speed(path, spec.model, spec.batch, spec.allow_rank_deficient, source)
             else:
                 rule = (spec.steps_per_epoch, spec.delta, spec.patience)
                 self._known[spec] = fit_loss(path, *rule, source=source)
         except InstanceError as error:
-            self.faults += error.faults
+            self.faults.add_all(error)
             return None
         except ClusterplanError as error:
             self._refuse(where, str(error))
@@ -178,7 +182,7 @@ class _Fitting:
         return self._known[spec]
 
     def _refuse(self, where: str, what: str) -> None:
-        self.faults.append(Fault(self.source, where, what))
+        self.faults.add(Fault(self.source, where, what))
 
 
 def _least_workers(variant: Mapping[str, Any]) -> float:

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import TypeAdapter, ValidationError
 
+from .columns import Columns
 from .fields import Model
-from .reading import MOST_NODES
-from .tables import Columns
+from .limits import MOST_ALIKE_CELLS
 
 ModelT = TypeVar("ModelT", bound=Model)
 Ints = NDArray[np.int64]
@@ -44,7 +44,7 @@ def read_alike(columns: Columns, model: type[ModelT], own: Mapping[str, Any]) ->
         Objects of one sort share the values of all but their own fields. None if the table has to be read
         row by row, for it has a fault, or its rows are not alike.
     """
-    if columns.cells > MOST_NODES:
+    if columns.cells > MOST_ALIKE_CELLS:
         return None
     own = {name: kind for name, kind in own.items() if name in columns.names}
     sort, first = _sorts(columns, own)

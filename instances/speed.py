@@ -22,7 +22,18 @@ from numpy.typing import NDArray
 from pydantic import Field, GetJsonSchemaHandler, model_validator
 from pydantic_core import CoreSchema
 
-from .fields import Complaint, Flag, Model, Name, NonNegative, Positive, PositiveTaskCount, TaskCount, refuse
+from .fields import (
+    Complaint,
+    Flag,
+    InSlices,
+    Model,
+    Name,
+    NonNegative,
+    Positive,
+    PositiveTaskCount,
+    TaskCount,
+    refuse,
+)
 
 Floats = NDArray[np.float64]
 
@@ -126,7 +137,7 @@ class SpeedTable(Model):
     """Measured speeds; a configuration that is not listed does not exist."""
 
     model: Literal["table"]
-    rows: Annotated[tuple[SpeedRow, ...], Field(min_length=1)]
+    rows: Annotated[tuple[SpeedRow, ...], Field(min_length=1, max_length=100_000), InSlices]
 
     @model_validator(mode="after")
     def _check(self) -> SpeedTable:

@@ -10,6 +10,8 @@ from pydantic import ConfigDict, Discriminator, Field, Tag, model_validator
 from .base import Instance
 from .fields import (
     Complaint,
+    InSlices,
+    ManyNamed,
     Model,
     Name,
     NonNegative,
@@ -27,9 +29,9 @@ from .hardware import HardwareCatalogue, fill_from_catalogue
 if TYPE_CHECKING:
     import pandas as pd
 
-PerType = dict[Name, NonNegative]
+PerType = ManyNamed[Name, NonNegative]
 Shares = Annotated[
-    Annotated[Share, Tag("(one number)")] | Annotated[dict[Name, Share], Tag("(by type)")],
+    Annotated[Share, Tag("(one number)")] | Annotated[ManyNamed[Name, Share], Tag("(by type)")],
     Discriminator(lambda value: "(by type)" if isinstance(value, Mapping) else "(one number)"),
 ]
 """A share for all types, or one for each."""
@@ -82,7 +84,7 @@ class Layer(Model):
     input_bytes: NonNegative = 0.0
     output_bytes: NonNegative = 0.0
     weight_bytes: NonNegative = 0.0
-    compute_s: Annotated[dict[Name, Positive], Field(min_length=1)]
+    compute_s: Annotated[dict[Name, Positive], Field(min_length=1), InSlices]
     communication_s: PerType = {}
     compute_parallel: Shares
     communication_parallel: Shares = 0.0
@@ -123,8 +125,8 @@ class StagingInstance(Instance):
     probe_batch: Positive
     link_gbit_per_s: Positive | None = None
     catalogue: Annotated[HardwareCatalogue | None, TableFile()] = None
-    types: Annotated[tuple[StageType, ...], Field(min_length=1), TableFile()]
-    layers: Annotated[tuple[Layer, ...], Field(min_length=1, max_length=2000), TableFile()]
+    types: Annotated[tuple[StageType, ...], Field(min_length=1, max_length=1000), InSlices, TableFile()]
+    layers: Annotated[tuple[Layer, ...], Field(min_length=1, max_length=2000), InSlices, TableFile()]
 
     @model_validator(mode="before")
     @classmethod

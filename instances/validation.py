@@ -9,10 +9,14 @@ from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from .errors import Fault, InstanceError
+from .errors import MOST_FAULTS, Fault, InstanceError
+from .fields import UNREAD
+from .printable import shortened, shown
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
+LONGEST_KEY = 60
+"""Characters of a key that is shown, and compared with those that are allowed."""
 _WORDS = {
     "missing": "is missing; it must be given",
     "string_type": "is not text; write it in quotes",
@@ -71,7 +75,8 @@ def _walk(model: type[BaseModel], loc: tuple[int | str, ...]) -> tuple[str, list
         if isinstance(step, str) and tagged and len(structs) > 1:
             here, allowed = tagged, list(tagged[0].model_fields)
             continue
-        path += f"[{step}]" if isinstance(step, int) else f".{step}" if path else str(step)
+        part = f"[{step}]" if isinstance(step, int) else shortened(str(step), LONGEST_KEY)
+        path += part if isinstance(step, int) or not path else f".{part}"
         if structs:
             allowed = list(dict.fromkeys(name for m in structs for name in m.model_fields))
             found = [m.model_fields[step] for m in structs if step in m.model_fields]
@@ -83,26 +88,21 @@ def _walk(model: type[BaseModel], loc: tuple[int | str, ...]) -> tuple[str, list
     return path, allowed
 
 
-def _shown(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."
-
-
 def _what(error: ErrorDetails, path: str, allowed: list[str]) -> str:
     """Say what is wrong with the value and what is allowed."""
     kind, context, value = error["type"], error.get("ctx", {}), error.get("input")
     if kind == "extra_forbidden":
         key = path.rsplit(".", 1)[-1]
-        near = difflib.get_close_matches(key, allowed, n=1)
+        near = difflib.get_close_matches(key[:LONGEST_KEY], allowed, n=1)
         guess = f"did you mean {near[0]!r}? " if near else ""
         return f"unknown key; {guess}allowed here: {', '.join(allowed)}"
     if kind in _LIMITS:
         name, words = _LIMITS[kind]
-        return f"is {_shown(value)}, but {words} {context[name]:g}"
+        return f"is {shown(value)}, but {words} {context[name]:g}"
     if kind in ("literal_error", "union_tag_invalid"):
         choices = context.get("expected") or context.get("expected_tags")
         given = value.get("model") if isinstance(value, dict) else value
-        return f"is {_shown(given)}; allowed: {choices}"
+        return f"is {shown(given)}; allowed: {choices}"
     if kind == "union_tag_not_found":
         return "has no 'model'; allowed: ps_sync, ps_async, ring_allreduce, table"
     if kind in ("too_short", "too_long"):
@@ -112,29 +112,38 @@ def _what(error: ErrorDetails, path: str, allowed: list[str]) -> str:
     if kind == "string_too_short":
         return "is empty text; it needs at least one character"
     if kind in _WORDS:
-        return _WORDS[kind] if kind == "missing" else f"is {_shown(value)}, which {_WORDS[kind]}"
+        return _WORDS[kind] if kind == "missing" else f"is {shown(value)}, which {_WORDS[kind]}"
     message = error["msg"]
     return message if message.startswith(("is ", "holds ")) else message[:1].lower() + message[1:]
 
 
-def faults_of(error: ValidationError, model: type[BaseModel], source: str) -> list[Fault]:
-    """Return one fault for each thing that pydantic found, or that a document's own checks found."""
-    faults = []
+def faults_of(error: ValidationError, model: type[BaseModel], source: str) -> InstanceError:
+    """Return the faults that pydantic found, or that a document's own checks found."""
     details = error.errors(include_url=False)
-    places = [detail["loc"] for detail in details]
+    parents = {detail["loc"][:depth] for detail in details for depth in range(len(detail["loc"]))}
+    faults: list[Fault] = []
+    more = 0
+    stopped = False
     for detail in details:
-        loc = detail["loc"]
-        if detail["type"] == "too_short" and any(p[: len(loc)] == loc and p != loc for p in places):
+        if detail["input"] is UNREAD:
+            stopped = True
+            continue
+        if detail["type"] == "too_short" and detail["loc"] in parents:
             continue  # entries are missing only because they are faulty themselves
+        if len(faults) >= MOST_FAULTS:
+            more += 1
+            continue
         path, allowed = _walk(model, detail["loc"])
-        complaints = detail.get("ctx", {}).get("complaints")
-        if complaints:
+        context = detail.get("ctx", {})
+        if "complaints" in context:
             faults += [
-                Fault(source, f"{path}.{where}" if path else where, what) for where, what in complaints
+                Fault(source, f"{path}.{where}" if path else where, what)
+                for where, what in context["complaints"]
             ]
+            more += context["more"]
         else:
             faults.append(Fault(source, path, _what(detail, path, allowed)))
-    return faults
+    return InstanceError(faults, more, stopped)
 
 
 def validated(model: type[ModelT], data: Any, source: str) -> ModelT:
@@ -148,6 +157,6 @@ def validated(model: type[ModelT], data: Any, source: str) -> ModelT:
     try:
         return model.model_validate(data)
     except ValidationError as error:
-        raise InstanceError(faults_of(error, model, source)) from None
+        raise faults_of(error, model, source) from None
     except RecursionError:
         raise InstanceError([Fault(source, "", "is nested too deeply")]) from None

@@ -17,14 +17,18 @@ from ..formulations.base import agree
 from ..instances.allocation import AllocationInstance
 from ..instances.errors import OptionError, TooLargeError
 from ..solvers.allocation_frontier import AllocationFrontier, AllocationPoint, ClusterBound
+from .findings import HOLDS, Findings, Verification
+from .frontier_check import frontier_faults, note_error, stated
+from .infeasibility import check_infeasible
 from .output import figure, percent, table
 from .thinning import thinned
-from .verification import Verification
 
 if TYPE_CHECKING:
     from rich.table import Table
 
 HOUR = 3600.0
+DEFAULT_ERROR = 1e-2
+"""Each point is a plan for all jobs, and a curve that falls to a tenth takes 230 points for 1 %."""
 
 
 def verify_allocation(instance: AllocationInstance, frontier: AllocationFrontier) -> Verification:
@@ -33,23 +37,30 @@ def verify_allocation(instance: AllocationInstance, frontier: AllocationFrontier
     The clusters are derived from the instance and the stored prices, the bounds from the certificates, and
     the error from both, by code that trusts no solver.
     """
-    check = _Check(instance, frontier)
-    faults = list(check.faults())
-    confirmed: list[str] = []
-    if not faults and frontier.points:
-        confirmed.append(f"every constraint holds for each of {len(frontier.points)} plans")
-        if frontier.certified_error is not None:
-            most = _at_most(frontier)
-            confirmed.append(f"no plan{most} beats the points by more than {frontier.certified_error:g}")
-    if not faults and frontier.status == "infeasible" and check.proves_none():
-        confirmed.append(f"infeasible: not even the dearest cluster{_at_most(frontier)} has a plan")
-    return Verification(
-        instance=instance.name,
-        ok=not faults,
-        faults=tuple(faults),
-        confirmed=tuple(confirmed),
-        claimed=() if faults else tuple(check.claimed()),
-    )
+    found, check = Findings(), _Check(instance, frontier)
+    found.faults += check.faults()
+    most = _at_most(frontier)
+    if not found.faults and frontier.status == "infeasible":
+        _check_infeasible(found, check)
+    if found.faults:
+        return found.verification(instance.name)
+    if frontier.points:
+        found.confirmed.append(f"{HOLDS} for each of {len(frontier.points)} plans")
+    if frontier.certified_error is not None:
+        found.confirmed.append(f"no plan{most} beats the points by more than {frontier.certified_error:g}")
+    if frontier.status == "complete":
+        note_error(found, frontier, most, DEFAULT_ERROR)
+    found.claimed += check.claimed()
+    found.stated += [*check.given_prices(), *stated(frontier)]
+    return found.verification(instance.name)
+
+
+def _check_infeasible(found: Findings, check: _Check) -> None:
+    """Check that not even the dearest cluster has a plan, and why."""
+    assert check.ladder is not None
+    dearest, proven = check.ladder.formulation(check.ladder.last), check.proves_none()
+    words = f"not even the dearest cluster{_at_most(check.frontier)} has a plan" if proven else None
+    check_infeasible(found, dearest, words, check.frontier.diagnosis, check.frontier.versions)
 
 
 def _at_most(frontier: AllocationFrontier) -> str:
@@ -64,6 +75,8 @@ class _Check:
     ----------
     values, bounds
         Σ ω t of the plan of each step that is a point, and the certified bound of each step that has one.
+    unproven
+        How many clusters are said to have no plan, and are not proven to have none.
     """
 
     def __init__(self, instance: AllocationInstance, frontier: AllocationFrontier) -> None:
@@ -71,14 +84,12 @@ class _Check:
         self.ladder: Ladder | None = None
         self.values: dict[Fraction, float] = {}
         self.bounds: dict[Fraction, float] = {}
+        self.unproven = 0
 
     def faults(self) -> Iterator[str]:
         """Yield what is wrong."""
         frontier = self.frontier
-        if frontier.instance_sha256 != self.instance.sha256():
-            yield (
-                "instance_sha256 does not agree: the frontier is of another instance, or it was changed since"
-            )
+        yield from frontier_faults(self.instance, frontier)
         unknown = sorted(set(frontier.prices_usd_per_hour) - set(self.instance.resources))
         if unknown or not any(frontier.prices_usd_per_hour.values()):
             yield f"prices_usd_per_hour: {f'unknown resource {unknown[0]!r}' if unknown else 'none is given'}"
@@ -111,8 +122,6 @@ class _Check:
         stored = self.frontier.certified_error
         if stored is not None and (proven is None or proven > stored + 2 * ROUNDING):
             yield f"certified_error is stored as {stored}; what the certificates prove is {proven}"
-        if self.frontier.status == "infeasible" and self.frontier.points:
-            yield "status is stored as infeasible, with points"
 
     def _point(self, ladder: Ladder, index: int, point: AllocationPoint) -> Iterator[str]:
         place = f"points[{index}]"
@@ -142,6 +151,9 @@ class _Check:
         bound = _certified(formulation, other)
         if other.no_plan and other.bound_s is not None:
             yield f"{place} has no plan and yet a bound_s"
+        if other.no_plan and any(reached <= step for reached in self.values):
+            yield f"{place} has no plan, although there is a point that costs no more"
+        self.unproven += other.no_plan and not math.isinf(bound)
         yield from _bound_faults(place, other, bound, math.inf, ladder.weight)
         self.bounds[step] = max(bound, self.bounds.get(step, -math.inf))
 
@@ -164,23 +176,22 @@ class _Check:
         return any(math.isinf(bound) for step, bound in self.bounds.items() if step >= self.ladder.last)
 
     def claimed(self) -> Iterator[str]:
-        """Yield what only the solver, or who gave the prices, vouches for."""
-        frontier, priced = self.frontier, self.instance.prices_usd_per_hour
-        for name, price in frontier.prices_usd_per_hour.items():
-            if price != priced.get(name, 0.0):
-                yield f"that {name} costs {price:g} USD/h, which is not what the instance says"
-        if frontier.status == "complete" and not (frontier.certified_error or 0.0) <= frontier.error:
-            yield f"that no plan{_at_most(frontier)} beats the points by more than {frontier.error:g}"
-        if frontier.status == "complete" and frontier.certified_error is None:
-            yield "that clusters cheaper than the cheapest point have no plan"
-        if frontier.status == "infeasible" and not self.proves_none():
-            yield "that there is no plan"
-        if any(other.no_plan and other.certified_bound_s is not None for other in frontier.others):
-            yield "that some clusters have no plan"
+        """Yield what only the solver vouches for."""
+        if self.unproven:
+            yield f"that {self.unproven} clusters have no plan"
+        frontier = self.frontier
         records: list[AllocationPoint | ClusterBound] = [*frontier.points, *frontier.others]
+        records += [] if frontier.current is None else [frontier.current]
         beyond = sum(not _same(record.bound_s, record.certified_bound_s) for record in records)
         if beyond:
             yield f"the bounds bound_s of {beyond} clusters, which are higher than the certified ones"
+
+    def given_prices(self) -> Iterator[str]:
+        """Yield which prices are not those of the instance: whoever asked gave them."""
+        priced = self.instance.prices_usd_per_hour
+        for name, price in self.frontier.prices_usd_per_hour.items():
+            if price != priced.get(name, 0.0):
+                yield f"that {name} costs {price:g} USD/h, which is not what the instance says"
 
 
 def _same(a: float | None, b: float | None) -> bool:

@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 import typer
 
 from ..instances.errors import OptionError
+from .cli_common import say
 
 
 def export_plan(
@@ -27,23 +28,28 @@ def export_plan(
     ] = False,
     output: Annotated[Path | None, typer.Option(help="Where to write it; stdout if not given.")] = None,
 ) -> None:
-    """Write a plan, once it is verified, for those who carry it out."""
+    """Write a plan, once it is verified, for those who carry it out.
+
+    Where a bound is only claimed the plan is written all the same, and it is said on stderr and in the file.
+    """
     from ..instances.document import load
     from .exit_codes import NOT_VERIFIED, code_of_result
     from .export_plan import export_plan as export
     from .export_plan import notes, verified_result
 
     instance = load(instance_file)
-    result, faults = verified_result(instance, result_file)
+    result, checked = verified_result(instance, result_file)
     if result is None:
         typer.echo(f"{result_file}: verification failed, so the plan is not exported", err=True)
-        for fault in faults:
+        for fault in checked.faults:
             typer.echo(f"  wrong: {fault}", err=True)
         raise typer.Exit(NOT_VERIFIED)
     if result.plan is None:
         typer.echo(f"{result_file}: holds no plan: {result.status}", err=True)
         raise typer.Exit(code_of_result(result))
-    _write(output, export(instance, result, format, every))
+    _write(output, export(instance, result, format, every, checked))
+    if not checked.complete:
+        say(f"{result_file}: {checked.verdict}")
     for note in notes(instance, result, format, every):
         typer.echo(note, err=True)
 

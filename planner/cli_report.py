@@ -12,6 +12,7 @@ from .cli_common import say
 
 if TYPE_CHECKING:
     from ..instances.base import Instance
+    from .findings import Verification
 
 
 def report(
@@ -32,12 +33,15 @@ def report(
     from ..instances.document import load
     from .reports.page import write_page
 
-    write_page(output, page_of(load(instance_file), result_file))
+    page, checked = page_of(load(instance_file), result_file)
+    write_page(output, page)
     say(f"written: {output}")
+    if not checked.complete:
+        say(f"{result_file}: {checked.verdict}; the page says so")
 
 
-def page_of(instance: Instance, path: Path) -> str:
-    """Return the page of the last result or frontier of an instance in a file.
+def page_of(instance: Instance, path: Path) -> tuple[str, Verification]:
+    """Return the page of the last result or frontier of an instance in a file, and what its check found.
 
     Raises
     ------
@@ -56,5 +60,5 @@ def page_of(instance: Instance, path: Path) -> str:
     if not checked.ok:
         raise OptionError(f"{path}: verification failed, so there is no page: {checked.faults[0]}")
     if is_frontier(last):
-        return frontier_page(instance, parse_frontier(last, str(path)))
-    return plan_page(instance, parse_result(last, str(path)))
+        return frontier_page(instance, parse_frontier(last, str(path)), checked=checked), checked
+    return plan_page(instance, parse_result(last, str(path)), checked), checked

@@ -6,7 +6,8 @@ import math
 from dataclasses import dataclass
 from importlib import import_module, metadata
 
-from packaging.version import Version
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 
 from ..instances.base import Instance
 from ..instances.generators.allocation import generate_allocation
@@ -17,19 +18,16 @@ from ..solvers.registry import all_solvers
 from .api import solve
 
 LIBRARIES = {
-    # import name → (distribution, allowed versions in words, why)
-    "pulp": ("pulp", "3.3", "4", "PuLP 4 drops the CBC program that it ships"),
-    "highspy": (
-        "highspy",
-        "1.9",
-        "1.14",
-        "HiGHS 1.14.0 returns wrong optima, and later wheels cannot be loaded beside OR-Tools",
-    ),
-    "ortools": ("ortools", "9.15", "10", "other versions are not tested"),
-    "cvxpy": ("cvxpy", "1.5", None, ""),
-    "numpy": ("numpy", "1.26", None, ""),
-    "scipy": ("scipy", "1.11", None, ""),
-    "pyscipopt": ("pyscipopt", "5.5", None, ""),
+    # name → why its versions are limited as they are
+    "pulp": "PuLP 4 drops the CBC program that it ships",
+    "highspy": "HiGHS 1.14.0 returns wrong optima, and later wheels cannot be loaded beside OR-Tools",
+    "ortools": "other versions are not tested",
+    "cvxpy": "older ones do not know OR-Tools 9.15",
+    "numpy": "OR-Tools needs it",
+    "scipy": "",
+    "pydantic": "older ones refuse words from CSV tables",
+    "pandas": "",
+    "pyscipopt": "",
 }
 OPTIONAL = ("pyscipopt",)
 
@@ -44,18 +42,24 @@ class Finding:
     needed: bool = True
 
 
-def _library(name: str) -> Finding:
-    package, least, below, why = LIBRARIES[name]
+def _allowed() -> dict[str, SpecifierSet]:
+    """Return the versions that this package asks for, by library."""
+    try:
+        asked = [Requirement(line) for line in metadata.requires("clusterplan") or ()]
+    except metadata.PackageNotFoundError:
+        return {}  # run from a checkout that is not installed, which asks for nothing
+    return {requirement.name: requirement.specifier for requirement in asked}
+
+
+def _library(name: str, allowed: SpecifierSet) -> Finding:
     needed = name not in OPTIONAL
     try:
-        version = metadata.version(package)
+        version = metadata.version(name)
     except metadata.PackageNotFoundError:
         return Finding(name, not needed, "not installed" + ("" if needed else " (optional)"), needed)
-    allowed = f">={least}" + (f",<{below}" if below else "")
-    if Version(version) < Version(least) or (below and Version(version) >= Version(below)):
-        return Finding(
-            name, False, f"{version} is installed; pip install '{package}{allowed}'. {why}".strip(), needed
-        )
+    if not allowed.contains(version, prereleases=True):
+        what = f"{version} is installed; pip install '{name}{allowed}'. {LIBRARIES[name]}"
+        return Finding(name, False, what.strip(), needed)
     try:
         import_module(name if name != "ortools" else "ortools.sat.python.cp_model")
     except (ImportError, OSError) as error:
@@ -89,7 +93,8 @@ def _answers(kind: str, name: str) -> Finding:
 
 def examine() -> list[Finding]:
     """Return what was found: libraries in the order in which their loading clashes, then solvers."""
-    findings = [_library(name) for name in LIBRARIES]
+    allowed = _allowed()
+    findings = [_library(name, allowed.get(name, SpecifierSet())) for name in LIBRARIES]
     for solver in all_solvers():
         if solver.proves and solver.name not in ("auto", "brute-force") and not solver.unavailable():
             for kind in solver.kinds:

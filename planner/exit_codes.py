@@ -11,8 +11,10 @@ if TYPE_CHECKING:
     from ..solvers.allocation_frontier import AllocationFrontier
     from ..solvers.frontier import Frontier
     from ..solvers.result import Result
+    from .findings import Verification
 
-SOLVED, FAILED, USAGE, BAD_INSTANCE, INFEASIBLE, LIMIT_WITH_PLAN, LIMIT_NO_PLAN, NOT_VERIFIED = range(8)
+SOLVED, FAILED, USAGE, BAD_INSTANCE, INFEASIBLE = range(5)
+LIMIT_WITH_PLAN, LIMIT_NO_PLAN, NOT_VERIFIED, CLAIMED = range(5, 9)
 INTERRUPTED = 130
 SEVERITY = (
     SOLVED,
@@ -21,6 +23,7 @@ SEVERITY = (
     INFEASIBLE,
     BAD_INSTANCE,
     USAGE,
+    CLAIMED,
     NOT_VERIFIED,
     FAILED,
     INTERRUPTED,
@@ -62,3 +65,10 @@ def code_of_result(result: Result) -> int:
     if result.plan is None:
         return LIMIT_NO_PLAN
     return SOLVED if result.limit == "none" or result.status == "optimal" else LIMIT_WITH_PLAN
+
+
+def code_of_verification(verification: Verification, accept_claimed: bool = False) -> int:
+    """Return the exit code that goes with what a check found."""
+    if not verification.ok:
+        return NOT_VERIFIED
+    return SOLVED if verification.complete or accept_claimed else CLAIMED

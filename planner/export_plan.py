@@ -23,6 +23,7 @@ from ..instances.staging import StagingInstance
 from ..solvers.result import Result
 from .export_kubernetes import kubernetes_lines
 from .export_slurm import slurm_lines, slurm_notes
+from .findings import Verification
 from .verification import is_frontier, of_instance, parse_result, read_results, verify_stored
 
 PlanFormat = Literal["json", "slurm", "kubernetes"]
@@ -30,8 +31,8 @@ MOST_NAMED = 20
 """Jobs of one kind that are named on stderr."""
 
 
-def verified_result(instance: Instance, path: Path) -> tuple[Result | None, Sequence[str]]:
-    """Return the stored result of an instance, if it passes verification, and else what is wrong with it.
+def verified_result(instance: Instance, path: Path) -> tuple[Result | None, Verification]:
+    """Return the stored result of an instance, unless something in it is false, and what its check found.
 
     Raises
     ------
@@ -46,11 +47,17 @@ def verified_result(instance: Instance, path: Path) -> tuple[Result | None, Sequ
         raise fail(source, "is a frontier, which has many plans; give the result of one solve")
     verification = verify_stored(instance, found[0], source)
     if not verification.ok:
-        return None, verification.faults
-    return parse_result(found[0], source), ()
+        return None, verification
+    return parse_result(found[0], source), verification
 
 
-def export_plan(instance: Instance, result: Result, format: PlanFormat, every: bool = False) -> str:
+def export_plan(
+    instance: Instance,
+    result: Result,
+    format: PlanFormat,
+    every: bool = False,
+    checked: Verification | None = None,
+) -> str:
     """Return a verified plan as text.
 
     Parameters
@@ -62,6 +69,9 @@ def export_plan(instance: Instance, result: Result, format: PlanFormat, every: b
     every
         Where jobs run already, `slurm` and `kubernetes` hold those to start and to move; with this every
         job that is placed.
+    checked
+        What the check of the result found: `json` and `kubernetes` say what is only claimed; a line of
+        `slurm` has no place for it.
 
     Raises
     ------
@@ -73,14 +83,26 @@ def export_plan(instance: Instance, result: Result, format: PlanFormat, every: b
     if result.plan is None:
         raise OptionError(f"{result.instance}: the result has no plan to export; it is {result.status}")
     if format == "json":
-        return json.dumps(_as_data(instance, result), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+        data = {**_as_data(instance, result), **_claims(checked)}
+        return json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
     if not isinstance(instance, ConsolidationInstance):
         raise OptionError(
             f"--format {format} is for plans of consolidation; a plan of {result.kind} is exported as json"
         )
     placed = _to_write(result, every)
-    lines = slurm_lines(instance, placed) if format == "slurm" else kubernetes_lines(placed)
-    return "".join(line + "\n" for line in lines)
+    if format == "slurm":
+        return "".join(line + "\n" for line in slurm_lines(instance, placed))
+    comments = [] if checked is None else [f"# ONLY CLAIMED: {_plain(line)}" for line in checked.claimed]
+    return "".join(line + "\n" for line in [*comments, *kubernetes_lines(placed)])
+
+
+def _plain(text: str) -> str:
+    """Return text that stays within its line, whoever wrote it."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def _claims(checked: Verification | None) -> dict[str, Any]:
+    return {} if checked is None else {"complete": checked.complete, "claimed": list(checked.claimed)}
 
 
 def notes(instance: Instance, result: Result, format: PlanFormat, every: bool = False) -> Iterator[str]:

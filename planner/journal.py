@@ -1,12 +1,14 @@
 """The journal of a batch: one line of JSON for each solve that ended, safe against any stop.
 
-A line is complete or worthless: what `kill -9` cut off at the end is dropped when the journal is opened
-again. The first line says what was asked, so that nobody continues something else.
+A line is complete and unaltered, or worthless: what `kill -9` cut off at the end is dropped when the
+journal is opened again, and a line whose checksum does not match does not count. The first line says what
+was asked, so that nobody continues something else.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,9 +17,15 @@ from typing import IO, Any, NamedTuple
 from ..instances.errors import OptionError
 from ..instances.reading import fail
 from .engines.record import Record
+from .exit_codes import SEVERITY
+from .journal_lines import Line, lines, not_of_a_journal, sealed
 from .verification import parse_result
 
+log = logging.getLogger("clusterplan")
+
 NAME = "journal.jsonl"
+VERSION = 2
+"""Of the format; 1 had no checksums."""
 
 
 class _Place(NamedTuple):
@@ -42,13 +50,16 @@ class Journal:
     Attributes
     ----------
     finished
-        What an earlier run left, by source and solver; errors are not results, and are left out.
+        What an earlier run left, by source and solver; errors are not results, and are left out, as are
+        altered lines.
 
     Raises
     ------
     OptionError
         If there is a journal and it is not to be continued, or it is one of something else, or another
         process writes it, or the folder cannot be written.
+    InstanceError
+        If it does not begin as a journal does, or its first line was altered.
     """
 
     def __init__(self, folder: Path, asked: dict[str, Any], resume: bool) -> None:
@@ -85,32 +96,48 @@ class Journal:
     def _continue(self, asked: dict[str, Any], resume: bool) -> None:
         """Read what is there, drop a line that was cut off, and check that it is the same batch."""
         before, end = None, 0
-        for offset, number, line in _lines(self.path):
-            end = offset + len(line)
-            data = _decoded(line, self.path, number)
-            if number == 1:
-                before = data
-                continue
-            pair, result = (str(data.get("source")), str(data.get("solver"))), data.get("result")
-            if isinstance(result, dict) and result.get("status") != "error":
-                self.finished[pair] = _Place(offset, str(result.get("instance_sha256")))
-            else:
-                self.finished.pop(pair, None)
+        altered: list[Line] = []
+        with self.path.open("rb") as file:
+            for line in lines(file):
+                end = line.offset + len(line.text)
+                if line.number == 1:
+                    before = _head(line, self.path)
+                elif line.intact:
+                    self._take(line)
+                else:
+                    altered.append(line)
         if before is not None and not resume:
             what = f"there is a journal of {len(self.finished)} finished solves"
             raise OptionError(f"{self.path}: {what}; continue it with --resume, or give another --output")
         self._file.truncate(end)
         if before is None:
-            self._write(json.dumps({"journal": 1, "asked": asked}))
+            self._write(json.dumps({"journal": VERSION, "asked": asked}))
         elif before.get("asked") != asked:
             what = _difference(before.get("asked"), asked)
             raise OptionError(f"{self.path}: is of another batch: {what}")
+        for line in altered:
+            if line.data is None or line.pair not in self.finished:
+                what = "was altered since it was written: its checksum does not match. It does not count"
+                log.warning("%s: %s %s; what is missing is solved again", self.path, line.shown(), what)
+
+    def _take(self, line: Line) -> None:
+        """Note where a finished solve stands; a later one, or an error, replaces an earlier one."""
+        if line.data is None or "journal" in line.data:
+            raise not_of_a_journal(f"{self.path}: line {line.number}")
+        result = line.data.get("result")
+        if isinstance(result, dict) and result.get("status") != "error":
+            self.finished[line.pair] = _Place(line.offset, str(result.get("instance_sha256")))
+        else:
+            self.finished.pop(line.pair, None)
 
     def read(self, pair: tuple[str, str]) -> Record:
         """Return a record that an earlier run left."""
         with self.path.open("rb") as file:
             file.seek(self.finished[pair].offset)
-            return _record(_decoded(file.readline(), self.path, None), str(self.path))
+            line = next(lines(file), None)
+        if line is None or not line.intact:
+            raise fail(str(self.path), f"the line of {pair[0]} was altered while the batch ran")
+        return _record(line, self.path)
 
     def append(self, record: Record, result: str | None) -> None:
         """Write a record; when this returns, it is on the disk.
@@ -127,7 +154,7 @@ class Journal:
             self._write(f'{json.dumps(head)[:-1]}, "result": {result or record.result.to_json()}}}')
 
     def _write(self, line: str) -> None:
-        left = memoryview((line + "\n").encode("utf-8", "backslashreplace"))
+        left = memoryview(sealed(line))
         try:
             while left:
                 left = left[self._file.write(left) :]
@@ -141,7 +168,7 @@ class Journal:
 
 
 def read_journal(folder: Path) -> Iterator[Record]:
-    """Yield what the journal in a folder tells, oldest first; a later record replaces an earlier one.
+    """Yield what the intact lines of a folder's journal tell, oldest first; a later one replaces an earlier.
 
     Raises
     ------
@@ -149,47 +176,42 @@ def read_journal(folder: Path) -> Iterator[Record]:
         If it is none.
     """
     path = folder / NAME
-    for _, number, line in _lines(path) if path.exists() else ():
-        if number > 1:
-            yield _record(_decoded(line, path, number), f"{path}: line {number}")
-
-
-def _lines(path: Path) -> Iterator[tuple[int, int, bytes]]:
-    """Yield offset, number and text of each complete line."""
-    offset = 0
+    if not path.exists():
+        return
     with path.open("rb") as file:
-        for number, line in enumerate(file, 1):
-            if not line.endswith(b"\n"):
-                return
-            yield offset, number, line
-            offset += len(line)
+        for line in lines(file):
+            if line.number > 1 and line.intact:
+                yield _record(line, path)
 
 
-def _decoded(line: bytes, path: Path, number: int | None) -> dict[str, Any]:
-    """Return the data of a line.
+def _head(line: Line, path: Path) -> dict[str, Any]:
+    """Return what the first line says.
 
     Raises
     ------
     InstanceError
-        If it is not one of a journal, which no stop explains.
+        If it is not of a journal, or nobody can say any more what was asked.
     """
-    try:
-        data = json.loads(line)
-    except ValueError:
-        data = None
-    if not isinstance(data, dict) or (number == 1) != ("journal" in data):
-        raise fail(f"{path}: line {number}", "is not of a journal; give another --output")
-    return data
+    if line.data is None or "journal" not in line.data:
+        raise not_of_a_journal(f"{path}: line 1")
+    if not line.intact:
+        what = "was altered since it was written, or by an older version: its checksum does not match"
+        raise fail(f"{path}: line 1", f"{what}, so what was asked is uncertain; give another --output")
+    return line.data
 
 
-def _record(line: dict[str, Any], place: str) -> Record:
+def _record(line: Line, path: Path) -> Record:
+    place, data = f"{path}: line {line.number}", line.data or {}
     try:
-        source, solver, seconds = line["source"], line["solver"], line["seconds"]
-        if "result" in line:
-            return Record.of(source, solver, parse_result(line["result"], place), seconds)
-        return Record(source, solver, None, line["fault"], line["code"], seconds)
-    except (KeyError, TypeError) as error:
-        raise fail(place, f"is not of a journal: {error}") from None
+        source, solver, seconds = str(data["source"]), str(data["solver"]), float(data["seconds"])
+        if "result" in data:
+            return Record.of(source, solver, parse_result(data["result"], place), seconds)
+        code = data["code"]
+        if code not in SEVERITY:
+            raise ValueError(f"there is no exit code {code!r}")
+        return Record(source, solver, None, str(data["fault"]), code, seconds)
+    except (KeyError, TypeError, ValueError) as error:
+        raise not_of_a_journal(place, str(error)) from None
 
 
 def _difference(before: Any, asked: dict[str, Any]) -> str:

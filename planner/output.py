@@ -14,6 +14,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from ..formulations.base import agree
+
 if TYPE_CHECKING:
     from ..solvers.result import ObjectiveRecord, Result
 
@@ -116,15 +118,26 @@ def summary(results: Sequence[Result], width: int) -> list[Table | str]:
     rows = []
     for result in results:
         head = [result.instance, result.solver, status_text(result)]
-        tail = ["verified" if result.plan is not None else "–", f"{result.runtime_s:.2f}"]
+        tail = [_check(result), f"{result.runtime_s:.2f}"]
         for index, record in enumerate(result.objectives or [None]):
             first = index == 0
             rows.append([*(head if first else [""] * 3), *_figures(record), *(tail if first else [""] * 2)])
     return [table(columns, rows)]
 
 
+def _check(result: Result) -> str:
+    """Return what was checked before the result was returned: all of it, or the plan but not every bound."""
+    if result.plan is None:
+        return "–"
+    for record in result.objectives:
+        bound, certified = record.bound, record.certified_bound
+        if bound != certified and (bound is None or certified is None or not agree(bound, certified)):
+            return "plan verified"
+    return "verified"
+
+
 def _summary_in_parts(result: Result) -> list[Table | str]:
-    check = ", plan verified" if result.plan is not None else ""
+    check = f", {_check(result)}" if result.plan is not None else ""
     line = f"{result.instance}: {status_text(result)}, by {result.solver} in {result.runtime_s:.2f} s{check}"
     if not result.objectives:
         return [line]

@@ -18,16 +18,14 @@ from ..solvers.allocation_frontier import AllocationFrontier
 from ..solvers.base import Clock
 from ..solvers.frontier import Frontier, find_frontier
 from ..solvers.options import SolveOptions
+from .allocation_pareto import DEFAULT_ERROR as ALLOCATION_ERROR
 from .allocation_pareto import shown_allocation, verify_allocation
-from .staging_pareto import shown_staging, verify_staging
-from .verification import Verification
+from .findings import Verification, refused
+from .staging_pareto import DEFAULT_ERROR, shown_staging, verify_staging
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-DEFAULT_ERROR = 1e-4
-DEFAULT_ALLOCATION_ERROR = 1e-2
-"""Each point is a plan for all jobs, and a curve that falls to a tenth takes 230 points for 1 %."""
 SUPPORTED = frozenset({"time_limit_s", "gap", "threads", "seed"})
 
 AnyFrontier = Frontier | AllocationFrontier
@@ -118,7 +116,7 @@ def pareto(
         if getattr(options, name):
             raise OptionError(f"a frontier does not support {name}; leave it out")
     if isinstance(instance, AllocationInstance):
-        wanted = DEFAULT_ALLOCATION_ERROR if error is None else error
+        wanted = ALLOCATION_ERROR if error is None else error
         return _of_allocation(instance, options, wanted, most_usd, mix or "fixed", prices or {})
     if not isinstance(instance, StagingInstance):
         raise OptionError(f"a frontier is for staging and allocation instances, not for {instance.kind}")
@@ -166,8 +164,9 @@ def verify_frontier(instance: Instance, frontier: AnyFrontier) -> Verification:
     if isinstance(instance, AllocationInstance) and isinstance(frontier, AllocationFrontier):
         return verify_allocation(instance, frontier)
     kind = "a staging" if frontier.kind == "staging" else "an allocation"
-    fault = f"the frontier is of {kind} instance; {instance.name} is of kind {instance.kind}"
-    return Verification(instance=instance.name, ok=False, faults=(fault,))
+    return refused(
+        instance.name, f"the frontier is of {kind} instance; {instance.name} is of kind {instance.kind}"
+    )
 
 
 def shown(frontier: AnyFrontier) -> tuple[Table, list[str]]:

@@ -3,45 +3,71 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from ..formulations.base import agree
-from ..formulations.staging import StagingFormulation
-from ..formulations.staging_frontier import Corner, certified_error
+from ..formulations.base import agree, within
+from ..formulations.staging import Stage, StagingFormulation
+from ..formulations.staging_certificate import read_certificate
+from ..formulations.staging_frontier import Corner, certified_error, proves_none
 from ..instances.staging import StagingInstance
 from ..solvers.frontier import Frontier, FrontierPoint, describe
+from .findings import HOLDS, Findings, Verification
+from .frontier_check import frontier_faults, note_error, stated
+from .infeasibility import check_infeasible
 from .output import figure, percent, table
 from .thinning import thinned
-from .verification import Verification
 
 if TYPE_CHECKING:
     from rich.table import Table
 
+DEFAULT_ERROR = 1e-4
+
 
 def verify_staging(instance: StagingInstance, frontier: Frontier) -> Verification:
     """Check a frontier against its instance: every plan, every figure, and the error that it proves."""
-    name = instance.name
-    faults = list(_faults(instance, frontier))
-    confirmed, claimed = [], []
-    if not faults:
-        confirmed.append(f"every constraint holds for each of {len(frontier.points)} plans")
-        if frontier.certified_error is not None:
-            most = "" if frontier.most_usd is None else f" of at most {frontier.most_usd:g} USD"
-            confirmed.append(f"no plan{most} beats the points by more than {frontier.certified_error:g}")
-    if frontier.status == "complete" and frontier.certified_error != frontier.error:
-        claimed.append(f"that no plan beats the points by more than {frontier.error:g}")
-    if frontier.status == "infeasible":
-        claimed.append("that there is no plan")
-    return Verification(
-        instance=name, ok=not faults, faults=tuple(faults), confirmed=tuple(confirmed), claimed=tuple(claimed)
-    )
+    found, formulation = Findings(), StagingFormulation(instance)
+    found.faults += _faults(formulation, frontier)
+    if frontier.status == "infeasible" and not found.faults:
+        _check_infeasible(found, formulation, frontier)
+    if found.faults:
+        return found.verification(instance.name)
+    most = "" if frontier.most_usd is None else f" of at most {frontier.most_usd:g} USD"
+    if frontier.points:
+        found.confirmed.append(f"{HOLDS} for each of {len(frontier.points)} plans")
+    if frontier.certified_error is not None:
+        found.confirmed.append(f"no plan{most} beats the points by more than {frontier.certified_error:g}")
+    if frontier.status == "complete":
+        note_error(found, frontier, most if _narrower(instance, frontier) else "", DEFAULT_ERROR)
+    found.stated += stated(frontier)
+    return found.verification(instance.name)
 
 
-def _faults(instance: StagingInstance, frontier: Frontier) -> Iterator[str]:
-    if frontier.instance_sha256 != instance.sha256():
-        yield "instance_sha256 does not agree: the frontier is of another instance, or it was changed since"
-    formulation, broken = StagingFormulation(instance), False
+def _narrower(instance: StagingInstance, frontier: Frontier) -> bool:
+    """Return whether the frontier ends at a cost below what the instance itself allows."""
+    limit = math.inf if instance.cost_limit_usd is None else instance.cost_limit_usd
+    return frontier.most_usd is not None and frontier.most_usd < limit
+
+
+def _check_infeasible(found: Findings, formulation: StagingFormulation, frontier: Frontier) -> None:
+    """Check that no plan costs so little as was asked for, and why."""
+
+    def counts(plan: Sequence[Stage]) -> bool:
+        most = math.inf if frontier.most_usd is None else frontier.most_usd
+        return within(describe(formulation, tuple(plan)).cost_usd, most)
+
+    proven = proves_none(formulation, frontier.most_usd, frontier.certificate)
+    words = "the prices of the certificate prove that there is no plan" if proven else None
+    check_infeasible(found, formulation, words, frontier.diagnosis, frontier.versions, counts)
+
+
+def _faults(formulation: StagingFormulation, frontier: Frontier) -> Iterator[str]:
+    yield from frontier_faults(formulation.instance, frontier)
+    malformed = read_certificate(formulation.facts, {"intervals": frontier.certificate})
+    if isinstance(malformed, str):
+        yield f"certificate: {malformed}"
+    broken = False
     for index, point in enumerate(frontier.points):
         for violation in formulation.violations(point.plan):
             broken = True
@@ -55,6 +81,9 @@ def _faults(instance: StagingInstance, frontier: Frontier) -> Iterator[str]:
             if not agree(old, new):
                 yield f"points[{index}].{field} is stored as {old:.10g}; recomputed it is {new:.10g}"
     corners = [Corner(point.stage_time_s, point.cost_usd) for point in frontier.points]
+    most = math.inf if frontier.most_usd is None else frontier.most_usd
+    if not all(within(corner.cost_usd, most) for corner in corners):
+        yield f"points: there are plans dearer than most_usd, {most:g}"
     for index, (a, b) in enumerate(itertools.pairwise(corners)):
         if not (a.time_s < b.time_s and a.cost_usd > b.cost_usd):
             yield f"points[{index + 1}] is not slower and cheaper than the one before"

@@ -1,57 +1,67 @@
 """Checking a stored result against its instance, without trusting whoever made it.
 
-The objective is recomputed from the plan, every constraint is checked, the elementary bound is derived
-again, and every stored figure has to agree. What only the solver vouches for is listed as claimed.
+The objective is recomputed from the plan, every constraint is checked, bounds are derived again from the
+certificate, and every stored figure, word and status has to agree. What cannot be derived is listed as
+claimed; what is no claim about the instance, as stated.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ..formulations.base import Formulation, agree
 from ..formulations.registry import FORMULATIONS, formulate
 from ..instances.base import Instance
-from ..instances.card import card
 from ..instances.errors import Fault, InstanceError
-from ..instances.fields import Model
-from ..instances.reading import fail, read_text
+from ..instances.reading import fail, read_bytes, text_of
 from ..instances.validation import validated
 from ..solvers.allocation_frontier import AllocationFrontier
 from ..solvers.frontier import Frontier
+from ..solvers.options import DEFAULT_GAP
 from ..solvers.result import ObjectiveRecord, Result, plan_hash
 from ..solvers.run import contradiction, objective_records
+from .findings import HOLDS, Findings, Verification, refused
+from .infeasibility import check_infeasible
+from .journal_lines import STARTS, stored_results
+
+MOST_NAMED = 20
+"""Entries of a plan that are named one by one where their words are wrong."""
+FACTS = ("solver", "backend", "options", "seed", "versions", "runtime_s", "build_s", "trace", "message")
+"""What a result says of the run and not of the instance."""
 
 
-class Verification(Model):
-    """What the check found.
+def verify(instance: Instance, result: Result) -> Verification:
+    """Check a result against its instance.
 
-    Attributes
-    ----------
-    ok
-        Whether nothing is wrong.
-    faults
-        Each broken constraint, and each stored figure that does not agree.
-    confirmed
-        What was derived again and agrees.
-    claimed
-        What only the solver vouches for.
+    Returns
+    -------
+    verification
+        `ok` if nothing is false: every constraint holds, and everything stored agrees with what is derived
+        here. `complete` if moreover nothing is left that only the solver vouches for.
     """
-
-    instance: str
-    ok: bool
-    faults: tuple[str, ...] = ()
-    confirmed: tuple[str, ...] = ()
-    claimed: tuple[str, ...] = ()
-
-    def _repr_html_(self) -> str:
-        """Return what a notebook shows."""
-        found = ("wrong", self.faults), ("confirmed", self.confirmed), ("not re-derived here", self.claimed)
-        rows = [(f"{title}: {line}",) for title, lines in found for line in lines]
-        return card(f"{self.instance}: {'verified' if self.ok else 'VERIFICATION FAILED'}", (), (), rows)
+    if result.kind != instance.kind:
+        return refused(
+            instance.name, f"the result is of kind {result.kind}; the instance is of kind {instance.kind}"
+        )
+    found, formulation = Findings(), formulate(instance)
+    found.faults += _identity_faults(instance, result)
+    malformed = None if result.certificate is None else formulation.certificate_fault(result.certificate)
+    if malformed is not None:
+        found.faults.append(f"certificate: {malformed}")
+    if result.plan is None:
+        _check_without_plan(found, formulation, result)
+    else:
+        _check_plan(found, formulation, result, result.plan)
+    found.faults += _headline_faults(result)
+    if not found.faults:
+        _note_bounds(found, result)
+        _check_prices(found, formulation, result)
+        found.stated += _stated(result)
+    return found.verification(instance.name)
 
 
 def _differs(stored: float | None, derived: float | None) -> bool:
@@ -62,6 +72,18 @@ def _differs(stored: float | None, derived: float | None) -> bool:
 
 def _shown(value: float | None) -> str:
     return "unknown" if value is None else f"{value:.10g}"
+
+
+def _identity_faults(instance: Instance, result: Result) -> Iterator[str]:
+    """Check that the result is of this very instance, and that it is told once what the options were."""
+    if result.instance_sha256 != instance.sha256():
+        yield "instance_sha256 does not agree: the result is of another instance, or it was changed since"
+    if result.instance != instance.name:
+        yield f"instance is stored as {result.instance!r}; it is called {instance.name!r}"
+    if not 0 <= result.options.gap < 1:  # a result that was not read from a file may hold anything
+        yield f"options.gap is {result.options.gap:g}; it must be at least 0 and below 1"
+    if result.seed != result.options.seed:
+        yield f"seed is stored as {result.seed}; options.seed is {result.options.seed}"
 
 
 def _record_faults(stored: ObjectiveRecord, derived: ObjectiveRecord, place: str) -> Iterator[str]:
@@ -93,97 +115,143 @@ def _headline_faults(result: Result) -> Iterator[str]:
         yield f"status is stored as {result.status}; the gaps say {'optimal' if proven else 'feasible'}"
     if (result.plan is not None) != (result.status in ("optimal", "feasible")):
         yield f"status is stored as {result.status}, with{'out' if result.plan is None else ''} a plan"
+    if result.diagnosis is not None and result.status != "infeasible":
+        yield f"diagnosis says why there is no plan; the status is {result.status}"
 
 
-def _plan_faults(formulation: Formulation[Any, Any], result: Result) -> Iterator[str]:
-    """Check constraints, then every figure that depends on the plan."""
-    assert result.plan is not None
-    broken = formulation.violations(result.plan)
-    yield from (f"broken constraint: {violation}" for violation in broken)
+def _check_plan(
+    found: Findings, formulation: Formulation[Any, Any], result: Result, plan: Sequence[Any]
+) -> None:
+    """Check constraints, then everything that depends on the plan."""
+    broken = formulation.violations(plan)
+    found.faults += [f"broken constraint: {violation}" for violation in broken]
     if not broken:
-        values = formulation.evaluate(result.plan)
-        bounds = [record.bound for record in result.objectives]
-        certified = formulation.certified_bounds(result.certificate, values)
-        if refuted := contradiction(formulation, certified, values):
-            yield f"certificate: it would prove {refuted}"
-            certified = formulation.elementary_bounds()
-        derived = objective_records(formulation, values, bounds, certified, result.options.gap)
-        if len(result.objectives) != len(derived):
-            yield f"objectives has {len(result.objectives)} records; the instance has {len(derived)}"
-        for index, (old, new) in enumerate(zip(result.objectives, derived, strict=False)):
-            yield from _record_faults(old, new, f"objectives[{index}] ({new.name})")
-            if old.bound is not None and formulation.objectives[index].better(values[index], old.bound):
-                yield f"objectives[{index}] ({new.name}): the plan is better than the stored bound"
-    if result.plan_sha256 != plan_hash(result.plan):
-        yield "plan_sha256 does not agree with the plan: the plan was altered after it was solved"
+        found.confirmed.append(HOLDS)
+        _check_records(found, formulation, result, formulation.evaluate(plan))
+        _check_entries(found, result, plan, formulation.finish(plan))
+    if result.plan_sha256 != plan_hash(plan):
+        found.faults.append("plan_sha256 does not agree with the plan: it was altered after it was solved")
 
 
-def _unchecked(formulation: Formulation[Any, Any], result: Result) -> Iterator[str]:
-    """Name what the result holds that this check says nothing about."""
-    own = None if result.plan is None else formulation.prices(result.certificate, result.plan)
-    if result.prices is not None and result.prices != own:
-        yield f"prices, claimed by {_claimant(result)}"
-    if result.limit != "none":
-        yield f"that a {result.limit} limit ended the solve"
-    if result.status == "unknown":
-        yield "that no plan was found; a plan may exist or not"
-
-
-def _claimant(result: Result) -> str:
-    return result.solver if result.backend is None else f"{result.solver} ({result.backend})"
+def _check_without_plan(found: Findings, formulation: Formulation[Any, Any], result: Result) -> None:
+    """Check that there is no plan, or what is said of the best that is possible."""
+    if result.plan_sha256 is not None:
+        found.faults.append("plan_sha256 is given, without a plan")
+    if result.status != "infeasible":
+        if result.objectives:
+            _check_records(found, formulation, result, None)
+        return
+    if result.objectives:
+        found.faults.append("objectives are given, although no plan exists")
+    proven = _proves_infeasible(formulation, result.certificate)
+    words = "the prices of the certificate prove that there is no plan" if proven else None
+    check_infeasible(found, formulation, words, result.diagnosis, result.versions)
 
 
 def _proves_infeasible(formulation: Formulation[Any, Any], certificate: Any) -> bool:
     return any(bound is not None and math.isinf(bound) for bound in formulation.certified_bounds(certificate))
 
 
-def verify(instance: Instance, result: Result) -> Verification:
-    """Check a result against its instance.
+def _check_records(
+    found: Findings, formulation: Formulation[Any, Any], result: Result, values: tuple[float, ...] | None
+) -> None:
+    """Derive what is known about each objective again, and compare; bounds better than ours are claims."""
+    certified = formulation.certified_bounds(result.certificate, values)
+    if refuted := contradiction(formulation, certified, values):
+        found.faults.append(f"certificate: it would prove {refuted}")
+        certified = formulation.elementary_bounds()
+    elif values is None and any(bound is not None and math.isinf(bound) for bound in certified):
+        found.faults.append(f"status is stored as {result.status}; the certificate proves infeasible")
+        return
+    bounds = [record.bound for record in result.objectives]
+    derived = objective_records(formulation, values, bounds, certified, result.options.gap)
+    if len(result.objectives) != len(derived):
+        found.faults.append(f"objectives has {len(result.objectives)} records; there are {len(derived)}")
+    for index, (old, new) in enumerate(zip(result.objectives, derived, strict=False)):
+        place = f"objectives[{index}] ({new.name})"
+        found.faults += _record_faults(old, new, place)
+        objective = formulation.objectives[index]
+        if new.value is not None and old.bound is not None and objective.better(new.value, old.bound):
+            found.faults.append(f"{place}: the plan is better than the stored bound")
 
-    Returns
-    -------
-    verification
-        `ok` only if every constraint holds and every stored figure agrees with what is derived here.
-    """
-    name = instance.name
-    if result.kind != instance.kind:
-        return Verification(instance=name, ok=False, faults=(f"the result is of kind {result.kind}",))
-    faults: list[str] = []
-    if result.instance_sha256 != instance.sha256():
-        faults.append(
-            "instance_sha256 does not agree: the result is of another instance, or it was changed since"
-        )
-    if result.instance != instance.name:
-        faults.append(f"instance is stored as {result.instance!r}; it is called {instance.name!r}")
-    formulation = formulate(instance)
-    confirmed: list[str] = []
-    claimed = list(_unchecked(formulation, result))
-    if result.plan is not None:
-        faults += _plan_faults(formulation, result)
+
+def _check_entries(found: Findings, result: Result, plan: Sequence[Any], finished: Sequence[Any]) -> None:
+    """Compare what entries say beside where things run: actions, reasons and times."""
+    jobs = [[getattr(entry, "job", None) for entry in entries] for entries in (plan, finished)]
+    if jobs[0] != jobs[1]:
+        found.faults.append("plan: the jobs are not in the order of the instance")
+        return
+    wrong = [
+        (field, f"plan[{index}].{field} is stored as {old!r}; it is {new!r}")
+        for index, (entry, right) in enumerate(zip(plan, finished, strict=True))
+        if entry != right
+        for field in type(entry).model_fields
+        if (old := getattr(entry, field)) != (new := getattr(right, field))
+    ]
+    words = [what for field, what in wrong if field == "reason"]
+    others = [what for field, what in wrong if field != "reason"]
+    found.faults += _some(others)
+    for what in _some(words):
+        found.other_words(what, result.versions)
+
+
+def _some(lines: list[str]) -> list[str]:
+    """Return the first lines, and how many more there are."""
+    more = len(lines) - MOST_NAMED
+    return [*lines[:MOST_NAMED], *([f"plan: {more} more entries like these"] if more > 0 else [])]
+
+
+def _note_bounds(found: Findings, result: Result) -> None:
+    """Note what is known of each objective, and what of it and of the status only the solver vouches for."""
+    for record in result.objectives:
+        unit = "" if record.unit == record.name else f" {record.unit}"
+        plan = f"{record.name} = {_shown(record.value)}{unit}"
+        certified = f"certified bound {_shown(record.certified_bound)}"
+        found.confirmed.append(f"{plan}, {certified}" if result.plan else f"{record.name}: {certified}")
+        if _differs(record.bound, record.certified_bound):
+            found.claimed.append(f"the bound {_shown(record.bound)} on {record.name}")
+    gap = result.options.gap
+    if result.status != "optimal":
+        return
+    if all(r.certified_gap is not None and r.certified_gap <= gap for r in result.objectives):
+        found.confirmed.append("optimal, by the certified bounds alone")
     else:
-        elementary = formulation.elementary_infeasibility()
-        if result.status == "infeasible" and elementary is not None:
-            confirmed.append("infeasible: " + "; ".join(elementary.reasons))
-        elif result.status == "infeasible" and _proves_infeasible(formulation, result.certificate):
-            confirmed.append("infeasible: the prices of the certificate prove that there is no plan")
-        elif result.status == "infeasible":
-            claimed.append(f"that no plan exists, claimed by {_claimant(result)}")
-    if result.certificate is not None and (wrong := formulation.certificate_fault(result.certificate)):
-        faults.append(f"certificate: {wrong}")
-    faults += _headline_faults(result)
-    if not faults and result.plan is not None:
-        confirmed.append("every constraint holds")
-        for record in result.objectives:
-            unit = "" if record.unit == record.name else f" {record.unit}"
-            text = f"{record.name} = {_shown(record.value)}{unit}"
-            confirmed.append(f"{text}, certified bound {_shown(record.certified_bound)}")
-            if _differs(record.bound, record.certified_bound):
-                claimed.append(
-                    f"the bound {_shown(record.bound)} on {record.name}, claimed by {_claimant(result)}"
-                )
-    return Verification(
-        instance=name, ok=not faults, faults=tuple(faults), confirmed=tuple(confirmed), claimed=tuple(claimed)
+        found.claimed.insert(0, "that the plan is optimal")
+    if gap > DEFAULT_GAP:
+        worst = max(record.gap or 0.0 for record in result.objectives)
+        found.within = f"optimal means a gap of at most {gap:g} here, and it is {worst:.3g}"
+
+
+def _check_prices(found: Findings, formulation: Formulation[Any, Any], result: Result) -> None:
+    """Derive prices from the certificate again, and what to buy next from them.
+
+    Prices that the certificate does not give are a claim like a bound: money is spent by them.
+    """
+    if result.prices is None:
+        return
+    if not _same_prices(result.prices, formulation.prices(result.certificate, result.plan or ())):
+        found.claimed.append("the prices")
+        return
+    found.confirmed.append("the prices")
+    value = result.objectives[0].value if result.objectives else None
+    advice = None if value is None else formulation.advice(result.prices, value)
+    if advice is not None and advice not in (result.message or ""):
+        found.other_words(f"message does not say what follows from the prices: {advice}", result.versions)
+
+
+def _same_prices(stored: Mapping[str, float], derived: Mapping[str, float] | None) -> bool:
+    return derived is not None and (
+        stored.keys() == derived.keys() and all(agree(stored[name], derived[name]) for name in stored)
     )
+
+
+def _stated(result: Result) -> Iterator[str]:
+    """Name what the result holds that is no claim about the instance."""
+    yield ", ".join(name for name in FACTS if getattr(result, name) not in (None, 0.0, {}, ()))
+    if result.limit != "none":
+        yield f"that a {result.limit} limit ended the solve"
+    if result.status == "unknown":
+        yield "that no plan was found; a plan may exist or not"
 
 
 def read_results(path: Path) -> list[dict[str, Any]]:
@@ -194,7 +262,22 @@ def read_results(path: Path) -> list[dict[str, Any]]:
     InstanceError
         If the file does not hold results.
     """
-    text, source = read_text(path).strip(), str(path)
+    source = str(path)
+    raw = read_bytes(path, source)
+    found = stored_results(raw, source) if raw.startswith(STARTS) else _results(text_of(raw, source), source)
+    for data in found:
+        if not _is_result(data):
+            raise fail(source, "is not a result; give what 'clusterplan solve --format json' printed")
+    return found
+
+
+def _is_result(data: Any) -> bool:
+    return isinstance(data, dict) and data.get("kind") in [*FORMULATIONS] and "instance_sha256" in data
+
+
+def _results(text: str, source: str) -> list[Any]:
+    """Return the JSON documents in a text; of a line of a journal, in whatever layout, its result."""
+    text = text.strip()
     decoder, position, found = json.JSONDecoder(), 0, []
     while position < len(text):
         try:
@@ -207,18 +290,11 @@ def read_results(path: Path) -> list[dict[str, Any]]:
             if "result" not in data:
                 continue  # the head of a batch's journal, or a file that could not be read
             data = data["result"]
-        if not isinstance(data, dict) or not _is_result(data):
-            raise fail(source, "is not a result; give what 'clusterplan solve --format json' printed")
         found.append(data)
     return found
 
 
-def _is_result(data: dict[str, Any]) -> bool:
-    kind = data.get("kind")
-    return isinstance(kind, str) and kind in FORMULATIONS and "instance_sha256" in data
-
-
-def parse_result(data: dict[str, Any], source: str) -> Result:
+def parse_result(data: Any, source: str) -> Result:
     """Return a stored result.
 
     Raises
@@ -226,13 +302,14 @@ def parse_result(data: dict[str, Any], source: str) -> Result:
     InstanceError
         Naming each field, of the plan too, that has a value which is not allowed.
     """
+    formulation = FORMULATIONS[kind_of(data, source)]
     plan = data.get("plan")
     faults: list[Fault] = []
     if plan is not None and not isinstance(plan, list):
         raise fail(source, "is not a list of entries", "plan")
     for index, entry in enumerate(plan or ()):
         try:
-            validated(FORMULATIONS[data["kind"]].entry, entry, source)
+            validated(formulation.entry, entry, source)
         except InstanceError as error:
             faults += [Fault(f.source, f"plan[{index}].{f.path}".rstrip("."), f.what) for f in error.faults]
     if faults:
@@ -240,23 +317,43 @@ def parse_result(data: dict[str, Any], source: str) -> Result:
     return validated(Result, data, source)
 
 
-def verify_stored(instance: Instance, data: dict[str, Any], source: str) -> Verification:
+def kind_of(data: Any, source: str) -> str:
+    """Return of what kind a stored result is.
+
+    Raises
+    ------
+    InstanceError
+        If the data are no mapping, or do not name a kind.
+    """
+    if not isinstance(data, dict):
+        raise fail(source, "is not a mapping of fields")
+    if "kind" not in data:
+        raise fail(source, f"is missing; allowed: {', '.join(FORMULATIONS)}", "kind")
+    kind = data["kind"]
+    if not isinstance(kind, str) or kind not in FORMULATIONS:
+        raise fail(source, f"is {repr(kind)[:60]}; allowed: {', '.join(FORMULATIONS)}", "kind")
+    return kind
+
+
+def verify_stored(instance: Instance, data: Any, source: str) -> Verification:
     """Check a result as it was read from a file; a field that is not allowed is a fault like any other."""
-    if data["kind"] != instance.kind:
-        fault = f"the result is of kind {data['kind']}; the instance is of kind {instance.kind}"
-        return Verification(instance=instance.name, ok=False, faults=(fault,))
     try:
+        kind = kind_of(data, source)
+        if kind != instance.kind:
+            return refused(
+                instance.name, f"the result is of kind {kind}; the instance is of kind {instance.kind}"
+            )
         if is_frontier(data):
             from .pareto import verify_frontier
 
             return verify_frontier(instance, parse_frontier(data, source))
         return verify(instance, parse_result(data, source))
     except InstanceError as error:
-        faults = tuple(f"{fault.path}: {fault.what}" for fault in error.faults)
-        return Verification(instance=instance.name, ok=False, faults=faults)
+        faults = (f"{fault.path}: {fault.what}".removeprefix(": ") for fault in error.faults)
+        return refused(instance.name, *faults)
 
 
-def parse_frontier(data: dict[str, Any], source: str) -> Frontier | AllocationFrontier:
+def parse_frontier(data: Any, source: str) -> Frontier | AllocationFrontier:
     """Return a stored frontier.
 
     Raises
@@ -266,12 +363,13 @@ def parse_frontier(data: dict[str, Any], source: str) -> Frontier | AllocationFr
     """
     models: dict[str, type[Frontier | AllocationFrontier]]
     models = {"staging": Frontier, "allocation": AllocationFrontier}
-    if data["kind"] not in models:
-        raise fail(source, f"is {data['kind']!r}; frontiers are of {' or '.join(models)}", "kind")
-    return validated(models[data["kind"]], data, source)
+    kind = kind_of(data, source)
+    if kind not in models:
+        raise fail(source, f"is {kind!r}; frontiers are of {' or '.join(models)}", "kind")
+    return validated(models[kind], data, source)
 
 
-def is_frontier(data: dict[str, Any]) -> bool:
+def is_frontier(data: Mapping[str, Any]) -> bool:
     """Return whether stored data are a frontier and not a single result."""
     return "points" in data
 

@@ -209,7 +209,8 @@ class AlgebraicModel:
     def _capacity(self, limit: float, price: Mapping[str, float]) -> None:
         """Add one row, in whole numbers where possible: those are immune to SCIP's tolerance."""
         amounts = [_amount(demand, price) for _, demand in self._tasks]
-        weights, bound = [amount / (limit or 1.0) for amount in amounts], 1.0 if limit else 0.0
+        allowed = loosened(limit) if limit else 1.0
+        weights, bound = [amount / allowed for amount in amounts], 1.0 if limit else 0.0
         whole = whole_row(amounts, loosened(limit))
         if whole is not None and whole[1] <= WHOLE:
             weights, bound = [float(weight) for weight in whole[0]], whole[1]

@@ -14,7 +14,7 @@ from ..instances.allocation import AllocationInstance
 from .allocation_cluster_search import ClusterSearch, Found, mean
 from .allocation_frontier import AllocationFrontier, AllocationPoint, ClusterBound
 from .base import Clock
-from .diagnosis import diagnose
+from .diagnosis import PLAIN, diagnose
 from .options import SolveOptions
 from .result import Limit
 from .run import library_versions
@@ -140,4 +140,4 @@ def _diagnosis(search: ClusterSearch) -> Diagnosis:
     known = formulation.elementary_infeasibility()
     if known is None and len(formulation.menu.cost) <= MOST_DIAGNOSED:
         return diagnose(formulation, patience_s=search.clock.remaining_s)
-    return known or Diagnosis(reasons=("no plan keeps all limits together, not even of the dearest cluster",))
+    return known or PLAIN

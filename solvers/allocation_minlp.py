@@ -9,7 +9,7 @@ from ..formulations.allocation import AllocationFormulation
 from ..formulations.base import Formulation
 from ..instances.errors import OptionError
 from ..instances.speed import SpeedTable
-from .backends import SCIP_LIMITS, BackendError, configure_scip
+from .backends import SCIP_LIMITS, BackendError, configure_scip, scip_failures
 from .base import Clock, Outcome, Solver
 from .options import SolveOptions
 
@@ -29,6 +29,7 @@ class AllocationMinlp(Solver):
             return None
         return "PySCIPOpt is not installed; pip install clusterplan[scip]"
 
+    @scip_failures()
     def solve(self, formulation: Formulation[Any, Any], options: SolveOptions, clock: Clock) -> Outcome:
         """Build the model and solve it with SCIP."""
         from .allocation_algebra import AlgebraicModel

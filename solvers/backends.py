@@ -10,7 +10,8 @@ import math
 import re
 import tempfile
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import metadata, util
 from pathlib import Path
@@ -188,6 +189,17 @@ def configure_scip(
             raise OptionError(f"SCIP does not accept the option {key!r} = {value!r}: {error}") from None
 
 
+@contextmanager
+def scip_failures() -> Iterator[None]:
+    """Turn PySCIPOpt's bare exceptions, such as that of a figure of 1e20 or more, into a BackendError."""
+    try:
+        yield
+    except Exception as error:
+        if type(error) is not Exception:
+            raise
+        raise BackendError(f"SCIP failed: {error}") from None
+
+
 class Scip(Backend):
     """SCIP through PySCIPOpt."""
 
@@ -202,6 +214,7 @@ class Scip(Backend):
         """Return the version of PySCIPOpt."""
         return metadata.version("pyscipopt")
 
+    @scip_failures()
     def minimise(self, problem: Any, request: Request) -> Answer:
         """Solve with SCIP; bound and status come from its model object."""
         import pulp

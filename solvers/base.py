@@ -63,12 +63,15 @@ class Outcome:
         may be shorter than the list of objectives.
     infeasible
         Whether it was proven that no plan exists.
+    failed
+        Whether a backend gave up; `message` says how.
     """
 
     plan: Sequence[Any] | None = None
     bounds: Sequence[float | None] = ()
     limit: Limit = "none"
     infeasible: bool = False
+    failed: bool = False
     backend: str | None = None
     build_s: float = 0.0
     message: str | None = None

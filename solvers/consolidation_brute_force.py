@@ -31,12 +31,12 @@ class ConsolidationBruteForce(Solver):
         best: tuple[tuple[float, ...], tuple[Any, ...]] | None = None
         out_of_time = False
 
-        def take(job: PlacementJob, tasks: Placement, sign: int) -> bool:
+        def take(job: PlacementJob, tasks: Placement) -> bool:
             fits = True
             for group in job.task_groups:
                 for server, count in tasks.get(group.name, {}).items():
                     for resource, amount in group.demand.items():
-                        after = left[server].get(resource, 0.0) - sign * count * amount
+                        after = left[server].get(resource, 0.0) - count * amount
                         left[server][resource] = after
                         fits = fits and after >= -slack.get((server, resource), 0.0)
             return fits
@@ -54,11 +54,13 @@ class ConsolidationBruteForce(Solver):
                 out_of_time = out_of_time or clock.expired
                 if out_of_time:
                     return
-                if take(job, tasks, 1):
+                # What is taken is not given back by adding: of 6e-9 − 1e12 + 1e12 nothing would be left.
+                before = {server: dict(left[server]) for placed in tasks.values() for server in placed}
+                if take(job, tasks):
                     entries.append(formulation.placement(job, tasks))
                     extend(index + 1)
                     entries.pop()
-                take(job, tasks, -1)
+                left.update(before)
 
         extend(0)
         if best is None:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import Any
 
 from ..formulations.consolidation import ConsolidationFormulation
-from ..formulations.consolidation_certificate import LARGEST, MUST_PLACE, PRICED, level
+from ..formulations.consolidation_certificate import MUST_PLACE, PRICED, level
 from ..instances.errors import TooLargeError
 from .base import Clock, Outcome
-from .consolidation_master import Master, Prices
-from .consolidation_program import Program
+from .consolidation_master import Master
+from .consolidation_program import Program, certified
 from .consolidation_read_in import read_in
 from .options import SolveOptions
 
@@ -57,7 +58,7 @@ def certified_goals(
     """
     goals = {goal["objective"]: goal for goal in known}
     program = Program(master, options, clock)
-    program.levels[MUST_PLACE] = 0.0
+    program.levels[MUST_PLACE] = Fraction(0)
     for objective, value in zip(formulation.objectives, values, strict=True):
         if objective.name not in PRICED:
             continue
@@ -65,8 +66,7 @@ def certified_goals(
             relaxed = program.relax(objective.name)
             if relaxed.prices is not None:
                 goals[objective.name] = certified(master, objective.name, relaxed.prices)
-        least = level(master.classes, objective.name, value)
-        program.levels[objective.name] = float(least / master.steps[objective.name])
+        program.levels[objective.name] = level(master.classes, objective.name, value)
     return list(goals.values())
 
 
@@ -76,17 +76,3 @@ def infeasibility(master: Master, options: SolveOptions, clock: Clock) -> list[d
     if relaxed.prices is None:
         return []
     return [certified(master, MUST_PLACE, relaxed.prices)]
-
-
-def certified(master: Master, goal: str, prices: Prices) -> dict[str, Any]:
-    """Return the prices of a goal in the units of its objective, as the certificate has them."""
-    step = float(master.steps[goal])
-    return {
-        "objective": goal,
-        "prices": [[min(float(p) * step, LARGEST) for p in kind] for kind in prices.pieces],
-        "multipliers": {
-            name: min(price * step / float(master.steps[name]), LARGEST)
-            for name, price in prices.earlier.items()
-            if name != MUST_PLACE and price > 0
-        },
-    }

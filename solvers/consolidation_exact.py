@@ -14,7 +14,6 @@ import logging
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from fractions import Fraction
 from typing import Any
 
 from ..formulations.base import Formulation
@@ -22,19 +21,18 @@ from ..formulations.consolidation import ConsolidationFormulation, JobPlacement
 from ..formulations.consolidation_certificate import (
     MUST_PLACE,
     PRICED,
-    CertifiedGoal,
-    goal_bound,
+    ROUNDING,
+    as_reached,
     level,
 )
-from ..formulations.consolidation_classes import exact
 from ..instances.errors import TooLargeError
 from . import consolidation_named
 from .backends import BackendError
 from .base import Clock, Outcome, Solver
 from .best_fit import BestFit
-from .consolidation_certify import certified, certified_goals
+from .consolidation_certify import certified_goals
 from .consolidation_master import Master
-from .consolidation_program import Program, Relaxed, Whole
+from .consolidation_program import Program, Relaxed, Whole, certified
 from .consolidation_read_in import read_in
 from .consolidation_stay import stay_put
 from .consolidation_traffic import TrafficSearch
@@ -174,7 +172,8 @@ class _Run:
                 break
             whole = found
         if whole is not None and not progress.infeasible:
-            self._forget_beyond(program, self._offer(self._written(program, whole)))
+            written = self._offer(self._written(program, whole))
+            self._forget_beyond(program, written and progress.values)
         return build_s
 
     def _only_bound(self) -> None:
@@ -184,7 +183,7 @@ class _Run:
         if name in PRICED:
             program = Program(self.master, self.options, self._share())
             relaxed = program.relax(name)
-            bound = self._bound(program, name, relaxed)
+            bound = program.bound(name, relaxed)
             if relaxed.prices is not None and math.isfinite(bound):
                 self.progress.goals = [certified(self.master, name, relaxed.prices)]
                 self.progress.bounds = [self.master.in_plan(name, bound)]
@@ -198,12 +197,11 @@ class _Run:
         progress, names = self.progress, self.formulation.instance.objectives
         values = self._offer(self._written(program, whole))
         known = len(progress.bounds)
-        self._forget_beyond(program, values)
+        self._forget_beyond(program, values and progress.values)
         if values is None or len(progress.bounds) < known:
             return program, None
         least = self.formulation.elementary_bounds()[names.index("traffic")]
-        levels = {name: exact(value) * program.master.steps[name] for name, value in program.levels.items()}
-        search = TrafficSearch(self.formulation, levels, self.options, self.clock, least or 0.0)
+        search = TrafficSearch(self.formulation, dict(program.levels), self.options, self.clock, least or 0.0)
         search.run(values[names.index("traffic")])
         progress.notes += search.notes
         progress.bounds.append(search.bound)
@@ -236,13 +234,13 @@ class _Run:
             if index >= len(bounds):
                 return
             if objective.name in program.levels:
-                reached = level(classes, objective.name, value) / program.master.steps[objective.name]
+                reached = level(classes, objective.name, value)
                 believed = program.levels[objective.name]
-                if float(reached) > believed + CLOSE * max(1.0, abs(believed)):
+                if reached > believed + ROUNDING * abs(believed):
                     self.progress.bounds = bounds[: index + 1]
                     return
             bound = bounds[index]
-            if bound is None or abs(value - bound) > CLOSE * max(1.0, abs(value)):
+            if bound is None or abs(value - bound) > CLOSE * abs(value):
                 self.progress.bounds = bounds[: index + 2]
                 return
 
@@ -261,7 +259,7 @@ class _Run:
         master, progress = program.master, self.progress
         program.clock = self._share()
         relaxed = program.relax(goal)
-        bound = self._bound(program, goal, relaxed)
+        bound = program.bound(goal, relaxed)
         if goal == MUST_PLACE and bound > 0 and relaxed.prices is not None:
             progress.goals = [certified(master, goal, relaxed.prices)]
             progress.infeasible = True
@@ -284,7 +282,7 @@ class _Run:
             return None
         value = master.counted(goal, whole)
         log.info("%s: bound %g, reached %g with %d columns", goal, bound, value, len(master.columns))
-        program.levels[goal] = value
+        program.levels[goal] = as_reached(master.classes, goal, master.exactly(goal, whole))
         return whole
 
     def _reach(
@@ -300,24 +298,6 @@ class _Run:
         program.clock = self._share()
         return program.whole(goal, bound, start)
 
-    @staticmethod
-    def _bound(program: Program, goal: str, relaxed: Relaxed) -> float:
-        """Return what the prices of a relaxation prove, in steps: what the check will derive from them."""
-        master = program.master
-        if relaxed.prices is None:
-            return -math.inf
-        priced = CertifiedGoal.model_validate(certified(master, goal, relaxed.prices))
-        levels = {
-            name: Fraction(value) * master.steps[name]
-            for name, value in program.levels.items()
-            if name != MUST_PLACE
-        }
-        try:
-            least = goal_bound(master.classes, priced, levels)
-        except TooLargeError:
-            return master.rounded(goal, relaxed.bound)
-        return -math.inf if least is None else float(least / master.steps[goal])
-
     def _close(
         self, program: Program, goal: str, relaxed: Relaxed, bound: float, whole: Whole
     ) -> tuple[Whole, float, Limit]:
@@ -326,14 +306,14 @@ class _Run:
         value = master.counted(goal, whole)
         while value > bound + CLOSE * max(1.0, abs(value)) and not self.clock.expired:
             assert relaxed.prices is not None
-            step = 1.0 if master.whole[goal] else CLOSE * max(1.0, abs(value))
+            step = 1.0 if master.whole[goal] else CLOSE / 2 * max(1.0, abs(value))
             if not master.complete(goal, relaxed.prices, value - step - relaxed.bound):
                 break
             better, limit = program.whole(goal, bound, None, most=value - step)
             if limit != "none":
                 return whole if better is None else better, bound, limit
             if better is None or master.counted(goal, better) >= value:
-                return whole, value, "none"
+                return whole, value if master.whole[goal] else value - step, "none"
             whole, value = better, master.counted(goal, better)
         return whole, bound, "none"
 
@@ -362,7 +342,7 @@ class _Run:
         name = formulation.objectives[len(settled)].name
         try:
             found = consolidation_named.solve(formulation, progress.plan, settled, self.options, self.clock)
-        except TooLargeError as error:
+        except (TooLargeError, BackendError) as error:
             progress.notes.append(f"{name} and what follows are not proven: {error}")
             return
         progress.notes.append(f"{name} and what follows by the model with named servers")

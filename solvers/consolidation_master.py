@@ -21,6 +21,7 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any, Literal
 
 import numpy as np
@@ -245,6 +246,18 @@ class Master:
         return math.fsum(
             c.counts.get(goal, 0.0) * n for c, n in zip(self.columns, values.tolist(), strict=False)
         )
+
+    def exactly(self, goal: str, values: NDArray[np.int64]) -> Fraction:
+        """Return what a solution counts in a goal, in the goal's unit and without rounding."""
+        if self.whole[goal]:
+            return round(self.counted(goal, values)) * self.steps[goal]
+        # Only cuts of jobs count in goals whose values are no multiples of a step.
+        cuts = (
+            (self.classes.jobs[c.what[0]], len(c.what[1]) + len(c.what[2]), n)
+            for c, n in zip(self.columns, values.tolist(), strict=False)
+            if n and c.kind == "cut"
+        )
+        return sum((n * job.count(goal, servers) for job, servers, n in cuts), Fraction(0))
 
     def in_plan(self, goal: str, value: float) -> float:
         """Return a value in steps, to be minimised, as one of the plan's objective."""

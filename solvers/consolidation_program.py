@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .backends import BackendError
+from ..formulations.consolidation_certificate import LARGEST, MUST_PLACE, CertifiedGoal, goal_bound
+from ..instances.errors import TooLargeError
 from .base import Clock
 from .consolidation_master import Column, Master, Prices
 from .consolidation_pricing import Floats
@@ -17,12 +20,16 @@ from .highs import branch_and_bound
 from .options import SolveOptions
 from .result import Limit
 
+log = logging.getLogger("clusterplan")
+
 Whole = NDArray[np.int64]
 MOST_ROUNDS = 500
 EXCHANGES = ("split", "host", "apart", "ask")
 KEPT = (0.9, 0.7, 0.5)
 """Shares of the columns that are kept while looking near the relaxation."""
 CLOSE = 1e-6
+HAIR = 1e-12
+"""By which settled goals are loosened, relatively, where they are no multiples of a step."""
 
 
 @dataclass(frozen=True)
@@ -50,12 +57,31 @@ class Program:
     Attributes
     ----------
     levels
-        Values of the goals that are settled, in steps, to be kept.
+        Values of the goals that are settled, in their units, to be kept.
     """
 
     def __init__(self, master: Master, options: SolveOptions, clock: Clock) -> None:
         self.master, self.options, self.clock = master, options, clock
-        self.levels: dict[str, float] = {}
+        self.levels: dict[str, Fraction] = {}
+
+    def most(self, goal: str, reached: Fraction) -> float:
+        """Return the most that a goal may be, in steps, to be as good as what was reached."""
+        most = float(reached / self.master.steps[goal])
+        # Coefficients are rounded, so that a solution may seem to miss by a hair what it reaches.
+        return most if self.master.whole[goal] else most + HAIR * max(1.0, abs(most))
+
+    def bound(self, goal: str, relaxed: Relaxed) -> float:
+        """Return what the prices of a relaxation prove, in steps: what the check will derive from them."""
+        master = self.master
+        if relaxed.prices is None:
+            return -math.inf
+        priced = CertifiedGoal.model_validate(certified(master, goal, relaxed.prices))
+        levels = {name: reached for name, reached in self.levels.items() if name != MUST_PLACE}
+        try:
+            least = goal_bound(master.classes, priced, levels)
+        except TooLargeError:
+            return master.rounded(goal, relaxed.bound)
+        return -math.inf if least is None else float(least / master.steps[goal])
 
     def relax(self, goal: str) -> Relaxed:
         """Solve the linear relaxation, adding the columns that its prices ask for."""
@@ -72,9 +98,10 @@ class Program:
         if not master.columns:  # nothing fits anywhere, and nothing must
             return Relaxed(0.0, _no_prices(master))
         low, high = master.limits()
-        settled = list(self.levels)
+        limits = {name: self.most(name, reached) for name, reached in self.levels.items()}
+        settled = list(limits)
         low = np.concatenate([low, np.full(len(settled), -np.inf)])
-        high = np.concatenate([high, [self.levels[name] for name in settled]])
+        high = np.concatenate([high, list(limits.values())])
         nothing = np.zeros(0, dtype=np.int32)
         highs.addRows(len(low), low, high, 0, nothing, nothing, np.zeros(0))
         given = 0
@@ -85,11 +112,11 @@ class Program:
             if self.clock.remaining_s is not None:
                 highs.setOptionValue("time_limit", highs.getRunTime() + self.clock.remaining_s)
             highs.run()
-            status, kinds = highs.getModelStatus(), highspy.HighsModelStatus
-            if status != kinds.kOptimal:
-                if status in (kinds.kTimeLimit, kinds.kInterrupt, kinds.kInfeasible, kinds.kUnknown):
-                    return best  # infeasible only where the columns there are do not reach earlier levels
-                raise BackendError(f"HiGHS stopped with status {highs.modelStatusToString(status)!r}")
+            status = highs.getModelStatus()
+            if status != highspy.HighsModelStatus.kOptimal:
+                # A limit; columns that do not reach earlier levels yet; or figures too unlike for HiGHS.
+                log.info("%s: HiGHS stopped with status %r", goal, highs.modelStatusToString(status))
+                return best
             prices = self._prices(highs, settled)
             value = highs.getInfo().objective_function_value
             added, beyond = master.improve(goal, prices)
@@ -203,7 +230,9 @@ class Program:
         import highspy
 
         master = self.master
-        limits = {**self.levels, goal: most} if math.isfinite(most) else self.levels
+        limits = {name: self.most(name, reached) for name, reached in self.levels.items()}
+        if math.isfinite(most):
+            limits[goal] = most
         if not master.columns:
             return np.zeros(0, dtype=np.int64), "none"
         low, high = master.limits()
@@ -236,3 +265,17 @@ def _no_prices(master: Master) -> Prices:
         np.zeros(len(classes.jobs)),
         {},
     )
+
+
+def certified(master: Master, goal: str, prices: Prices) -> dict[str, Any]:
+    """Return the prices of a goal in the units of its objective, as the certificate has them."""
+    step = float(master.steps[goal])
+    return {
+        "objective": goal,
+        "prices": [[min(float(p) * step, LARGEST) for p in kind] for kind in prices.pieces],
+        "multipliers": {
+            name: min(price * step / float(master.steps[name]), LARGEST)
+            for name, price in prices.earlier.items()
+            if name != MUST_PLACE and price > 0
+        },
+    }

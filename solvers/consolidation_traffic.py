@@ -11,9 +11,10 @@ from ..formulations.consolidation_certificate import MUST_PLACE
 from ..formulations.consolidation_classes import exact
 from ..formulations.consolidation_traffic import limited, traffic_step
 from ..instances.errors import TooLargeError
+from .backends import BackendError
 from .base import Clock
 from .consolidation_master import Master, Prices
-from .consolidation_program import Program, Whole
+from .consolidation_program import Program, Relaxed, Whole
 from .options import SolveOptions
 
 
@@ -93,26 +94,35 @@ class TrafficSearch:
             self.notes.append(f"traffic without classes: {error}")
             return None
         program = Program(master, self.options, self._share())
-        levels = {name: float(value / master.steps[name]) for name, value in self.levels.items()}
-        *others, goal = levels or {MUST_PLACE: 0.0}
+        levels = self.levels or {MUST_PLACE: Fraction(0)}
+        *others, goal = levels
         program.levels = {name: levels[name] for name in others}
-        level = levels.get(goal, 0.0)
+        level = program.most(goal, levels[goal])
         found = Limited(most, program, goal=goal)
         relaxed = program.relax(goal)
-        if master.rounded(goal, relaxed.bound) > level + 1e-9 * abs(level):
+        if program.bound(goal, relaxed) > level + 1e-9 * abs(level):
             found.prices, found.none = relaxed.prices, True
             return found
         if not master.classes.exact:
             return found  # a solution might not be a plan
+        try:
+            self._look(found, relaxed, level)
+        except BackendError as error:
+            self.notes.append(f"traffic: {error}")
+            return None
+        program.levels[goal] = levels[goal]
+        return found
+
+    def _look(self, found: Limited, relaxed: Relaxed, level: float) -> None:
+        """Look for a solution of at most a level over the columns there are, then over all that matter."""
+        program, goal = found.program, found.goal
         program.clock = self._share()
         found.whole, limit = program.whole(goal, level, None, most=level)
         if found.whole is None and limit == "none" and relaxed.prices is not None:
             program.clock = self._share()
-            if master.complete(goal, relaxed.prices, level - relaxed.bound):
+            if program.master.complete(goal, relaxed.prices, level - relaxed.bound):
                 found.whole, limit = program.whole(goal, level, None, most=level)
                 found.none = found.whole is None and limit == "none"
-        program.levels[goal] = level
-        return found
 
     def _share(self) -> Clock:
         left = self.clock.remaining_s

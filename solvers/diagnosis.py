@@ -21,6 +21,8 @@ MOST_NAMED = 8
 """Jobs that are named; the others are counted."""
 PATIENCE_S = 20.0
 """Seconds that a diagnosis may take."""
+PLAIN = Diagnosis(reasons=("no plan keeps all constraints together",))
+"""What is said where no more is found, or there is no time to look."""
 
 
 def diagnose(
@@ -37,15 +39,17 @@ def diagnose(
     """
     if known is not None and not isinstance(formulation, StagingFormulation):
         return known
-    plain = known or Diagnosis(reasons=("no plan keeps all constraints together",))
+    plain = known or PLAIN
+    left = PATIENCE_S if patience_s is None else min(PATIENCE_S, patience_s)
+    if left <= 0:
+        return plain
     try:
         if isinstance(formulation, AllocationFormulation):
-            return _missing_capacity(formulation) or plain
+            return _missing_capacity(formulation, left) or plain
         if isinstance(formulation, StagingFormulation):
-            left = PATIENCE_S if patience_s is None else min(PATIENCE_S, patience_s)
             return _both(known, diagnose_staging(formulation, left)) or plain
         if isinstance(formulation, ConsolidationFormulation):
-            return _most_placed(formulation) or plain
+            return _most_placed(formulation, left) or plain
     except TooLargeError:
         pass  # the relaxed model has no bound on units; the plain sentence has to do
     return plain
@@ -57,15 +61,15 @@ def _both(known: Diagnosis | None, found: Diagnosis | None) -> Diagnosis | None:
     return Diagnosis(reasons=(*known.reasons, *found.reasons), remedies=(*found.remedies, *known.remedies))
 
 
-def _solve(problem: Any) -> Mapping[str, float] | None:
+def _solve(problem: Any, patience_s: float) -> Mapping[str, float] | None:
     """Solve the relaxed model; any solution that was found in time will do."""
     backend = BACKENDS["highs"]
     if backend.unavailable():
         return None
-    return backend.minimise(problem, Request(time_limit_s=PATIENCE_S, gap=1e-4)).values
+    return backend.minimise(problem, Request(time_limit_s=patience_s, gap=1e-4)).values
 
 
-def _missing_capacity(formulation: AllocationFormulation) -> Diagnosis | None:
+def _missing_capacity(formulation: AllocationFormulation, patience_s: float) -> Diagnosis | None:
     """Find the least extra capacity, relative to what there is, that makes a plan possible."""
     import pulp
 
@@ -81,7 +85,7 @@ def _missing_capacity(formulation: AllocationFormulation) -> Diagnosis | None:
     problem.objective = pulp.LpAffineExpression(
         [(more, 1 / max(limit, 1.0)) for more, limit in zip(extra, limits, strict=True)]
     )
-    values = _solve(problem)
+    values = _solve(problem, patience_s)
     if values is None:
         return None
     missing = [
@@ -96,13 +100,13 @@ def _missing_capacity(formulation: AllocationFormulation) -> Diagnosis | None:
     return Diagnosis(reasons=tuple(reasons), remedies=(f"raise {together}",)) if missing else None
 
 
-def _most_placed(formulation: ConsolidationFormulation) -> Diagnosis | None:
+def _most_placed(formulation: ConsolidationFormulation, patience_s: float) -> Diagnosis | None:
     """Find how many of the jobs that must be placed go together, and which are then left out."""
     instance = formulation.instance
     must = [job for job in instance.jobs if job.must_place]
     jobs = tuple(job.model_copy(update={"must_place": False, "value": 1.0}) for job in must)
     relaxed = ConsolidationFormulation(instance.model_copy(update={"jobs": jobs, "objectives": ("value",)}))
-    plan = ConsolidationExact().solve(relaxed, SolveOptions(), Clock(PATIENCE_S)).plan
+    plan = ConsolidationExact().solve(relaxed, SolveOptions(), Clock(patience_s)).plan
     if plan is None:
         return None
     out = [entry for entry in relaxed.finish(plan) if not entry.placed]

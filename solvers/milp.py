@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Any
 
 from ..formulations.base import Formulation
@@ -12,7 +13,9 @@ from .base import Clock, Outcome, Solver
 from .options import SolveOptions
 
 SMALL = 1e3
-"""Objectives whose largest coefficient is below this are scaled up, away from absolute tolerances."""
+LARGE = 1e9
+"""Objectives whose largest coefficient is not between these are scaled: away from absolute tolerances,
+and from what backends take for infinite."""
 
 
 class Milp(Solver):
@@ -82,12 +85,7 @@ class Milp(Solver):
         """Minimise one objective (negated if it is to be maximised); return its bound in the plan's terms."""
         target = model.objectives[index]
         sign = 1.0 if target.sense == "min" else -1.0
-        largest = max((abs(c) for c in target.expression.values()), default=0.0)
-        scale = (
-            2.0 ** math.ceil(math.log2(SMALL / largest))
-            if 0 < largest < SMALL and not target.integral
-            else 1.0
-        )
+        scale = 1.0 if target.integral else _scale(target.expression.values())
         model.minimise(index, sign * scale)
         request = Request(
             time_limit_s=clock.remaining_s,
@@ -106,6 +104,14 @@ class Milp(Solver):
             bound = math.ceil(bound - 1e-6) if target.sense == "min" else math.floor(bound + 1e-6)
         in_plan = target.to_plan(bound)
         return answer, in_plan if math.isfinite(in_plan) else None
+
+
+def _scale(coefficients: Iterable[float]) -> float:
+    """Return the power of two that brings the largest coefficient to where every backend can take it."""
+    largest = max(map(abs, coefficients), default=0.0)
+    if not largest or SMALL <= largest <= LARGE:
+        return 1.0
+    return 2.0 ** math.ceil(math.log2((SMALL if largest < SMALL else LARGE) / largest))
 
 
 def _fix(model: TextbookModel[Any], target: ModelObjective, value: float) -> None:
@@ -133,4 +139,5 @@ def _fix(model: TextbookModel[Any], target: ModelObjective, value: float) -> Non
             <= bound
         )
     else:
-        model.problem += pulp.LpAffineExpression(items) <= limit
+        scale = _scale([c for _, c in items])
+        model.problem += pulp.LpAffineExpression([(x, scale * c) for x, c in items]) <= scale * limit

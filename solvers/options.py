@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from ..instances.errors import InstanceError, OptionError
 from ..instances.fields import Count, Model, NonNegative, Positive, PositiveCount
 from ..instances.validation import validated
+
+DEFAULT_GAP = 1e-6
 
 
 class SolveOptions(Model):
@@ -19,7 +23,7 @@ class SolveOptions(Model):
     time_limit_s
         Wall-clock seconds, for building and solving together.
     gap
-        Relative gap at which a plan counts as optimal.
+        Relative gap at which a plan counts as optimal; below 1, for at 1 anything would.
     threads
         Most threads that may be used.
     seed
@@ -33,7 +37,7 @@ class SolveOptions(Model):
     """
 
     time_limit_s: Positive | None = None
-    gap: NonNegative = 1e-6
+    gap: Annotated[NonNegative, Field(lt=1)] = DEFAULT_GAP
     threads: PositiveCount | None = None
     seed: Count | None = None
     memory_limit_gib: Positive | None = None

@@ -15,6 +15,7 @@ from ..formulations.base import Diagnosis, Formulation, Objective, Violation
 from ..formulations.registry import formulate
 from ..instances.base import Instance
 from ..instances.errors import OptionError
+from .backends import BackendError
 from .base import Clock, Outcome, Solver
 from .certify import certify
 from .diagnosis import diagnose
@@ -48,10 +49,13 @@ def solve_with(instance: Instance, solver: Solver, options: SolveOptions) -> Res
         outcome = Outcome(infeasible=True, message="no plan exists; counting alone proves it")
     else:
         log.info("%s: solving with %s", instance.name, solver.name)
-        outcome = solver.solve(formulation, options, clock)
+        try:
+            outcome = solver.solve(formulation, options, clock)
+        except BackendError as error:
+            outcome = Outcome(failed=True, message=f"{solver.name}: {error}")
         # An infinite bound says nothing, and would be as close to any value as one likes.
         outcome.bounds = tuple(b if b is not None and math.isfinite(b) else None for b in outcome.bounds)
-        if solver.proves:
+        if solver.proves and not outcome.failed:
             certify(formulation, outcome, clock)
     if outcome.infeasible:
         diagnosis = diagnose(formulation, diagnosis, clock.remaining_s)
@@ -83,26 +87,25 @@ def conclude(
     plan = None if outcome.plan is None else tuple(outcome.plan)
     broken = _misfits(formulation, plan) or (formulation.violations(plan) if plan is not None else [])
     values = formulation.evaluate(plan) if plan is not None and not broken else None
-    certified = () if outcome.infeasible else formulation.certified_bounds(outcome.certificate, values)
-    if plan is None and any(bound is not None and math.isinf(bound) for bound in certified):
-        outcome.infeasible = True
     message, status = outcome.message, None
-    records: tuple[ObjectiveRecord, ...] = ()
     if broken:
         plan, status = None, "error"
         message = f"{solver} returned a plan that fails verification: " + "; ".join(map(str, broken[:5]))
-    elif not outcome.infeasible:
-        wrong = contradiction(formulation, outcome.bounds, values)
-        if not wrong and (refuted := contradiction(formulation, certified, values)):
-            wrong, certified = f"a certificate that proves {refuted}", formulation.elementary_bounds()
-        bounds = () if wrong else outcome.bounds
-        records = objective_records(formulation, values, bounds, certified, options.gap)
-        if wrong:
-            plan, status, message, records = None, "error", f"{solver} returned {wrong}", ()
-        elif plan is not None:
-            plan = formulation.finish(plan)
-    elif plan is not None:
-        plan, status, message = None, "error", f"{solver} returned a plan and said that none exists"
+    elif plan is not None and outcome.infeasible:
+        outcome.infeasible, outcome.bounds, outcome.certificate = False, (), None
+        message = _refuted(solver, "said that no plan exists", message)
+    certified = () if outcome.infeasible else formulation.certified_bounds(outcome.certificate, values)
+    if plan is None and any(bound is not None and math.isinf(bound) for bound in certified):
+        outcome.infeasible = True
+    records: tuple[ObjectiveRecord, ...] = ()
+    if not broken and not outcome.infeasible:
+        if refuted := contradiction(formulation, outcome.bounds, values):
+            outcome.bounds, message = (), _refuted(solver, f"claimed {refuted}", message)
+        if refuted := contradiction(formulation, certified, values):
+            certified, outcome.certificate = formulation.elementary_bounds(), None
+            message = _refuted(solver, f"gave a certificate of {refuted}", message)
+        records = objective_records(formulation, values, outcome.bounds, certified, options.gap)
+        plan = None if plan is None else formulation.finish(plan)
     if status is None:
         status = _status(outcome, plan, records)
     deciding = next((record for record in records if not record.proven), records[-1] if records else None)
@@ -135,6 +138,13 @@ def conclude(
     )
 
 
+def _refuted(solver: str, claim: str, message: str | None) -> str:
+    """Say, and log, which claim of a solver its own plan refutes; the plan is none the worse for it."""
+    said = f"{solver} {claim}; the plan is kept, with the bound that is certified"
+    log.warning("%s", said)
+    return "; ".join(part for part in (said, message) if part)
+
+
 def _misfits(formulation: Formulation[Any, Any], plan: tuple[Any, ...] | None) -> list[Violation]:
     """Return what in a plan is no entry of one, which a solver of somebody else may have put there."""
     wrong = {type(entry).__name__ for entry in plan or () if type(entry) is not formulation.entry}
@@ -151,6 +161,8 @@ def _with_advice(
 
 
 def _status(outcome: Outcome, plan: Any, records: tuple[ObjectiveRecord, ...]) -> Status:
+    if outcome.failed and plan is None:
+        return "error"
     if outcome.infeasible:
         return "infeasible"
     if plan is None:
@@ -177,7 +189,9 @@ def contradiction(formulation: Formulation[Any, Any], claimed: Any, values: Any)
     bounds = _padded(claimed, len(values))
     for objective, value, bound in zip(formulation.objectives, values, bounds, strict=True):
         if bound is not None and excess(objective, value, bound) > CONTRADICTION:
-            return f"a bound of {bound:.12g} that its own plan contradicts: {objective.name} is {value:.12g}"
+            return (
+                f"a bound of {bound:.12g}, which its own plan contradicts: {objective.name} is {value:.12g}"
+            )
         if bound is None:
             return None
     return None

@@ -14,6 +14,8 @@ NEAR = 1e-9
 """Relative distance of A/(τ − S) to an integer below which rounding may decide."""
 NARROW = 1e-5
 """Where τ − S is this small beside τ, the difference itself is imprecise."""
+LAST_DIGITS = 1e-15
+"""Where τ − S is this small beside τ, it says nothing at all."""
 CHUNK = 1 << 15
 """Counts worked on at a time, so that they stay in the processor's cache."""
 STEPS = 3
@@ -98,8 +100,10 @@ class RunTimes:
             np.minimum(room, comm_room, out=room)
             near |= (room < NARROW * tau) & (room >= 0)
             near &= found <= limit + 1
+            # Where all of τ but its last digits is serial, A/k may vanish beside it, and one unit do.
+            near |= (room <= LAST_DIGITS * tau) & (room >= 0)
         for row, run in np.argwhere(near).tolist():
-            guess = int(found[row, run])
+            guess = int(min(found[row, run], MOST_UNITS))
             found[row, run] = self._search(part.start + run, float(tau[row, 0]), guess)
         found[found > limit] = np.inf
         units[:, part] = found

@@ -23,7 +23,7 @@ class StagingBruteForce(Solver):
         """Enumerate all plans, or as many as the time allows; each is judged by `evaluate` itself."""
         del options
         assert isinstance(formulation, StagingFormulation)
-        instance, objective = formulation.instance, formulation.objectives[0]
+        instance = formulation.instance
         choices: dict[int, list[tuple[Stage, int]]] = defaultdict(list)
         for column in formulation.columns:
             choices[column.first].append((formulation.stages_of([column])[0], column.type))
@@ -40,7 +40,7 @@ class StagingBruteForce(Solver):
             if layer == len(instance.layers):
                 if not formulation.violations(plan):
                     value = formulation.evaluate(plan)[0]
-                    if best is None or objective.better(value, best[0]):
+                    if best is None or formulation.precedes((value,), (best[0],)):
                         best = value, tuple(plan)
                 return
             for stage, kind in choices[layer]:

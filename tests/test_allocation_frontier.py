@@ -239,7 +239,8 @@ def test_given_prices_go_before_those_of_the_instance() -> None:
     assert any("no cost: k80" in line for line in frontier.assumptions)
     checked = verify_frontier(instance, frontier)
     assert checked.ok
-    assert any("v100 costs 3 USD/h" in line for line in checked.claimed)
+    assert checked.complete
+    assert any("v100 costs 3 USD/h" in line for line in checked.stated)
 
 
 def mutations(data: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:

@@ -184,7 +184,8 @@ def test_gavel_reports_every_bad_line(tmp_path: Path) -> None:
         ({"v100": {"('A3C', 1)": {"null": "fast"}}}, "is not a number"),
         ({"v100": {"('A3C', 1)": {"null": -1}}}, "must be at least 0"),
         ('{"v100": {"(\'A3C\', 1)": {"null": NaN}}}', "finite"),
-        ('{"v100": {"(\'A3C\', 1)": {"null": 1' + "0" * 400 + "}}}", "not a finite number"),
+        ('{"v100": {"(\'A3C\', 1)": {"null": 1' + "0" * 400 + "}}}", "is too large"),
+        ('{"v100": {"(\'A3C\', 1)": {"null": 1' + "0" * 5000 + "}}}", "not a finite number"),
     ],
 )
 def test_gavel_bad_throughputs(tmp_path: Path, throughputs: Any, expected: str) -> None:

@@ -25,7 +25,7 @@ import clusterplan
 from clusterplan.instances import tables
 from clusterplan.instances.allocation import AllocationInstance
 from clusterplan.instances.document import load, load_catalogue, parse_instance, save
-from clusterplan.instances.errors import InstanceError, OptionError
+from clusterplan.instances.errors import MOST_FAULTS, InstanceError, OptionError
 from clusterplan.instances.generators.allocation import generate_allocation
 from clusterplan.instances.job_table import JobTable
 
@@ -112,7 +112,7 @@ def outcome(path: Path, many: int) -> tuple[list[str], str, type]:
     try:
         instance = load(path)
     except InstanceError as error:
-        return [str(fault) for fault in error.faults], "", InstanceError
+        return str(error).split("\n"), "", InstanceError
     finally:
         tables.MANY_ROWS = before
     assert isinstance(instance, AllocationInstance)
@@ -544,17 +544,32 @@ def test_faults_of_the_document_are_reported_beside_those_of_its_table(tmp_path:
 def test_of_many_faulty_rows_the_first_are_named(tmp_path: Path, ending: str) -> None:
     """A million faulty rows are not a million lines."""
     good = for_csv(one_of_each()[0])
-    rows = [good | {"name": f"j{j}", "remaining_steps": 5 if j < 300 else -j} for j in range(400)]
+    rows = [good | {"name": f"j{j}", "remaining_steps": 5 if j < 300 else -j} for j in range(480)]
     faults = outcome(put(tmp_path, ending, rows), 1)[0]
-    assert len(faults) == tables.MOST_FAULTS + 1
+    assert len(faults) == MOST_FAULTS + 1
     assert "jobs[300].remaining_steps: is " in faults[0]
     assert "80 more" in faults[-1]
-    same = [good for _ in range(100)]
+    same = [good for _ in range(180)]
     faults = outcome(put(tmp_path, ending, same), 1)[0]
-    assert len(faults) == tables.MOST_FAULTS + 1
+    assert len(faults) == MOST_FAULTS + 1
     assert "79 more" in faults[-1]
-    tpu = [good | {"name": f"j{j}", f"{V}.worker_demand.tpu": 1} for j in range(100)]
-    assert len(outcome(put(tmp_path, ending, tpu), 1)[0]) == tables.MOST_FAULTS
+    tpu = [good | {"name": f"j{j}", f"{V}.worker_demand.tpu": 1} for j in range(180)]
+    assert len(outcome(put(tmp_path, ending, tpu), 1)[0]) == MOST_FAULTS
+
+
+@pytest.mark.parametrize("ending", FORMATS)
+@pytest.mark.usefixtures("columnar")
+def test_a_table_that_starts_wrong_is_not_read_to_its_end(tmp_path: Path, ending: str) -> None:
+    """The first thousand rows are judged alone; the text says that there may be more faults."""
+    good = for_csv(one_of_each()[0])
+    rows = [good | {"name": f"j{j}", "remaining_steps": -1 if j in (5, 1200) else 5} for j in range(1300)]
+    faults = outcome(put(tmp_path, ending, rows), 1)[0]
+    assert len(faults) == 2
+    assert "jobs[5].remaining_steps: is " in faults[0]
+    assert "perhaps more" in faults[1]
+    rows[5] = rows[4] | {"name": "j5"}
+    (fault,) = outcome(put(tmp_path, ending, rows), 1)[0]
+    assert "jobs[1200].remaining_steps: is " in fault
 
 
 def test_measurements_in_a_table_are_fitted_row_by_row(tmp_path: Path) -> None:
@@ -668,9 +683,10 @@ def test_odd_shapes_are_one_line(tmp_path: Path, many: int) -> None:
 def test_files_that_are_too_large_are_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The limits on rows, cells and memory hold before anything else is done with a table."""
     path = save_columns(tmp_path, pa.table(columns_of(one_of_each())))
-    for limit in ("MOST_ROWS", "MOST_COLUMNS", "MOST_CELLS", "MOST_TABLE_BYTES", "MOST_NODES"):
+    for limit in ("MOST_ROWS", "MOST_COLUMNS", "MOST_CELLS", "MOST_TABLE_BYTES", "MOST_SMALL_CELLS"):
+        module = "columns" if limit == "MOST_SMALL_CELLS" else "parquet_reading"
         with monkeypatch.context() as patch:
-            patch.setattr(tables, limit, 5)
+            patch.setattr(f"clusterplan.instances.{module}.{limit}", 5)
             (line,) = outcome(path, ENDLESS)[0]
             assert "split it" in line
 

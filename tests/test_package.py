@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import clusterplan
+from clusterplan.planner import doctor
 
 ROOT = Path(__file__).parent.parent
 FLOORS = {"instances": 0, "formulations": 1, "solvers": 2, "planner": 3}
@@ -33,6 +34,29 @@ def test_every_package_on_disk_is_listed() -> None:
         for file in (ROOT / floor).rglob("*.py"):
             found.add(".".join(["clusterplan", *file.parent.relative_to(ROOT).parts]))
     assert listed == found
+
+
+def test_every_dependency_says_which_version_is_the_lowest() -> None:
+    """Or `make test-lowest` would take the first that was ever published."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    asked = [*project["dependencies"], *itertools.chain(*project["optional-dependencies"].values())]
+    assert [line for line in asked if ">=" not in line and not line.startswith("clusterplan[")] == []
+
+
+def test_doctor_finds_a_library_outside_the_versions_that_the_package_asks_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Too old or too new; the limits are those of the installed package."""
+    limits = ["numpy>=2.0.2", "highspy<1.14,>=1.11", 'pyscipopt>=5.5; extra == "scip"']
+    installed = {"numpy": "1.26.4", "highspy": "1.14.0", "pyscipopt": "5.5.0"}
+    monkeypatch.setattr(doctor.metadata, "requires", lambda name: limits)
+    monkeypatch.setattr(doctor.metadata, "version", lambda name: installed.get(name, "99"))
+    monkeypatch.setattr(doctor, "import_module", lambda name: None)
+    monkeypatch.setattr(doctor, "all_solvers", list)
+    wrong = {finding.what: finding.detail for finding in doctor.examine() if not finding.ok}
+    assert wrong.keys() == {"numpy", "highspy"}
+    assert "1.26.4 is installed; pip install 'numpy>=2.0.2'" in wrong["numpy"]
+    assert "HiGHS 1.14.0 returns wrong optima" in wrong["highspy"]
 
 
 def test_arrows_between_floors_point_downwards() -> None:

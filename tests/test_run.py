@@ -39,18 +39,20 @@ def test_a_plan_that_breaks_a_constraint_is_an_error_that_names_it() -> None:
     assert "limit of type-" in (result.message or "")
 
 
-def test_a_bound_that_the_plan_contradicts_is_an_error() -> None:
-    """A bound better than the plan's own value shows that the solver is wrong."""
+def test_a_bound_that_the_plan_contradicts_is_dropped_and_the_plan_kept() -> None:
+    """A bound better than the plan's own value shows that it is wrong; what is certified stays."""
     bound = (OPTIMUM.objective or 0) * 1.1
     result = solve_with(INSTANCE, Answers(plan=OPTIMUM.plan, bounds=(bound,)), SolveOptions())
-    assert result.status == "error"
+    assert (result.status, result.plan) == ("feasible", OPTIMUM.plan)
+    assert result.bound == result.certified_bound
     assert "contradicts" in (result.message or "")
 
 
-def test_infeasible_with_a_plan_is_an_error() -> None:
-    """A solver cannot have both."""
+def test_infeasible_with_a_plan_keeps_the_plan() -> None:
+    """A feasible plan refutes whoever says that there is none."""
     result = solve_with(INSTANCE, Answers(plan=OPTIMUM.plan, infeasible=True), SolveOptions())
-    assert result.status == "error"
+    assert (result.status, result.plan) == ("feasible", OPTIMUM.plan)
+    assert "said that no plan exists" in (result.message or "")
 
 
 def test_without_a_bound_a_plan_is_only_feasible() -> None:

@@ -11,10 +11,11 @@ from typing import Annotated, Generic, TypeVar
 from pydantic import Field
 
 from .. import examples
-from ..errors import Fault, InstanceError
+from ..errors import MOST_FAULTS, Fault, Faults, InstanceError
 from ..fields import Model, NonNegative, Positive, PositiveCount, TaskCount
-from ..reading import fail, numbered_rows, read_text
-from ..validation import validated
+from ..reading import fail, read_text
+from ..table_rows import numbered_rows
+from ..validation import LONGEST_KEY, validated
 
 EXAMPLE = "example:"
 MOST_POINTS = 10_000
@@ -144,15 +145,16 @@ def _read(path: Path, model: type[PointT], source: str) -> Measurements[PointT]:
     _check_number(len(rows), source)
     unused = _check_columns(header, model, source)
     points: list[PointT] = []
-    faults: list[Fault] = []
+    faults = Faults()
     for line, cells in rows:
         known = {name: cell for name, cell in cells.items() if name in model.model_fields}
         try:
             points.append(validated(model, known, f"{source}: line {line}"))
         except InstanceError as error:
-            faults += error.faults
-    if faults:
-        raise InstanceError(faults)
+            faults.add_all(error)
+            if faults.stop():
+                break
+    faults.refuse()
     return Measurements(source, tuple(points), tuple(line for line, _ in rows), unused)
 
 
@@ -163,10 +165,12 @@ def _check_columns(header: Sequence[str], model: type[Model], source: str) -> tu
     unused = [name for name in header if name not in fields]
     faults = []
     for name in unused:
-        near = difflib.get_close_matches(name.lower(), absent, n=1, cutoff=0.8)
+        near = difflib.get_close_matches(name[:LONGEST_KEY].lower(), absent, n=1, cutoff=0.8)
         if near:
             what = f"unknown column {name[:60]!r}; did you mean {near[0]!r}?"
             faults.append(Fault(source, "line 1", what))
+        if len(faults) == MOST_FAULTS:
+            break
     missing = [name for name in absent if fields[name].is_required()]
     if missing:
         what = f"has no column {', '.join(missing)}; the columns are {', '.join(fields)}"

@@ -16,7 +16,7 @@ import networkx as nx
 from pydantic import BeforeValidator, ConfigDict, Field
 
 from ..errors import Fault, InstanceError
-from ..fields import Count, Flag, Model, Name, NonNegative, Positive, PositiveCount
+from ..fields import Count, Flag, InSlices, Many, Model, Name, NonNegative, Positive, PositiveCount
 from ..reading import fail, parse_document, read_text
 from ..staging import StagingInstance
 from ..validation import validated
@@ -26,7 +26,6 @@ from .graphs import LayerGraph, Node, chain_of, check_size, cycle_fault
 SOURCE = "msr-fiddle/dnn-partitioning (commit b207b6a, MIT)"
 ACCELERATOR, CPU = "accelerator", "cpu"
 DEFAULT_LINK_GBIT_PER_S = 100.0
-MOST_FAULTS = 20
 
 
 def _as_flag(value: Any) -> Any:
@@ -70,8 +69,8 @@ class _File(Model):
     maxSizePerFPGA: Positive
     maxFPGAs: Count
     maxCPUs: Count
-    nodes: Annotated[tuple[_Node, ...], Field(min_length=1)]
-    edges: tuple[_Edge, ...]
+    nodes: Annotated[tuple[_Node, ...], Field(min_length=1), InSlices]
+    edges: Many[_Edge]
 
 
 class _Options(GraphOptions):
@@ -196,7 +195,7 @@ def _read(path: Path) -> _File:
                 what = f"is {getattr(edge, key)}, which is the id of none of the {len(seen)} nodes"
                 faults.append(Fault(source, f"edges[{index}].{key}", what))
     if faults:
-        raise InstanceError(faults[:MOST_FAULTS])
+        raise InstanceError(faults)
     return data
 
 
@@ -280,7 +279,7 @@ def _groups(data: _File, source: str) -> dict[int, Hashable]:
         if node.isBackwardNode and colour[node.id] not in coloured
     ]
     if faults:
-        raise InstanceError(faults[:MOST_FAULTS])
+        raise InstanceError(faults)
     graph: nx.DiGraph[Hashable] = nx.DiGraph()
     graph.add_nodes_from(coloured)
     graph.add_edges_from((colour[edge.sourceId], colour[edge.destId]) for edge in _forward_edges(data))

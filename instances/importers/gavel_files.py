@@ -15,8 +15,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from ..errors import Fault, InstanceError
-from ..fields import Cell, Model, NonNegative, Number, Positive, PositiveCount
+from ..errors import Fault, Faults, InstanceError
+from ..fields import Cell, ManyNamed, Model, NonNegative, Number, Positive, PositiveCount
+from ..limits import MOST_SMALL_ROWS
+from ..printable import shortened
 from ..reading import fail, parse_document, read_text
 from ..validation import validated
 
@@ -30,13 +32,14 @@ COLUMNS = {
 UNCONSOLIDATED = "_unconsolidated"
 _KEY = re.compile(r"\('([^']+)', ([1-9][0-9]{0,8})\)")
 _SHOWN = 10
+MOST_TABS = 1000
 
 Speeds = dict[str, dict[int, float]]
 """Model → GPUs → steps per second, on one GPU type."""
 
 
 class _Measured(Model):
-    steps_per_s: dict[str, NonNegative]
+    steps_per_s: ManyNamed[str, NonNegative]
 
 
 class TraceJob(Model):
@@ -97,19 +100,18 @@ def _entries(table: Any, name: str, source: str) -> Iterable[tuple[str, tuple[st
     """Return key, model and GPUs, and speed alone of each entry of one GPU type's table."""
     if not isinstance(table, dict):
         raise fail(source, "is not a mapping of entries such as \"('A3C', 1)\"", name)
-    faults, keys = [], {}
+    faults, keys = Faults(), {}
     for key, entry in table.items():
         match = _KEY.fullmatch(key)
         if not match:
             what = "is not a key of the form ('Model (batch size 64)', 2)"
-            faults.append(Fault(source, f"{name}.{key}", what))
+            faults.add(Fault(source, f"{name}.{shortened(key)}", what))
         elif not isinstance(entry, dict) or "null" not in entry:
             what = "has no 'null', the steps per second of the job alone"
-            faults.append(Fault(source, f"{name}.{key}", what))
+            faults.add(Fault(source, f"{name}.{shortened(key)}", what))
         else:
             keys[key] = (match[1], int(match[2]))
-    if faults:
-        raise InstanceError(faults)
+    faults.refuse()
     alone = {"steps_per_s": {key: table[key]["null"] for key in keys}}
     speeds = validated(_Measured, alone, f"{source}: {name}").steps_per_s
     return [(key, keys[key], speed) for key, speed in speeds.items()]
@@ -124,24 +126,30 @@ def read_trace(path: Path) -> dict[int, TraceJob]:
         If a line is wrong; one fault each.
     """
     source = str(path)
-    faults: list[Fault] = []
+    faults = Faults()
     jobs: dict[int, TraceJob] = {}
-    lines = [(number, line) for number, line in enumerate(read_text(path).split("\n"), 1) if line.strip()]
+    text = read_text(path)
+    if text.count("\n") > MOST_SMALL_ROWS:
+        raise fail(source, f"has more than {MOST_SMALL_ROWS:,} lines; split it")
+    lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
     for position, (number, line) in enumerate(lines, 1):
         where = f"{source}: line {number}"
-        cells = line.rstrip("\r").split("\t")
+        cells = line.rstrip("\r").split("\t", MOST_TABS)
         columns = COLUMNS.get(len(cells))
         if columns is None:
             what = f"has {len(cells)} columns with tabs between them; a trace has 10 or 7"
-            faults.append(Fault(where, "", what))
+            faults.add(Fault(where, "", what))
+            if faults.stop():
+                break
             continue
         row = {name: Cell(cells[index].strip()) for name, index in columns.items()}
         try:
             jobs[position] = validated(TraceJob, {**row, "model": str(row["model"])}, where)
         except InstanceError as error:
-            faults += error.faults
-    if faults:
-        raise InstanceError(faults)
+            faults.add_all(error)
+            if faults.stop():
+                break
+    faults.refuse()
     return jobs
 
 

@@ -32,7 +32,6 @@ SpreadRule = Literal["required", "preferred", "free"]
 GIB = 2**30
 GPU = re.compile(r"(.*/)?(gpu|gpu\.shared|mig-.+)|gpu\.intel\.com/.+")
 """Resources that count as GPUs unless an option names them."""
-MOST_FAULTS = 20
 
 
 class Options(Model):
@@ -126,14 +125,7 @@ def _read(path: Path, model: type[ListT], swapped: str, other: str) -> ListT:
     first = items[0] if isinstance(items, list) and items else None
     if isinstance(first, dict) and first.get("kind") == other:
         raise fail(source, swapped.format(f"{other.lower()}s"))
-    try:
-        return validated(model, data, source)
-    except InstanceError as error:
-        left = len(error.faults) - MOST_FAULTS
-        if left <= 0:
-            raise
-        more = Fault(source, "", f"has {left:,} more faults, which are not listed")
-        raise InstanceError([*error.faults[:MOST_FAULTS], more]) from None
+    return validated(model, data, source)
 
 
 def _out(cluster: Cluster) -> str:
@@ -141,9 +133,9 @@ def _out(cluster: Cluster) -> str:
 
 
 def _refuse_repeated(path: Path, names: Sequence[Any]) -> None:
-    twice = repeated(names, "items", "metadata.name")
+    twice = [Fault(str(path), where, what) for where, what in repeated(names, "items", "metadata.name")]
     if twice:
-        raise InstanceError(Fault(str(path), where, what) for where, what in twice)
+        raise InstanceError(twice)
 
 
 def _what_was_asked(options: Options) -> str:

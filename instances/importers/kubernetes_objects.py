@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
-from ..fields import Flag, Model, Name
+from ..fields import Flag, Many, ManyNamed, Model, Name
 
 Requests = dict[str, Fraction]
 """Resource as Kubernetes names it → amount in its base unit: cores, bytes or pieces."""
@@ -68,7 +68,7 @@ def _as_quantity(value: Any) -> Any:
 
 
 Quantity = Annotated[Decimal, BeforeValidator(_as_quantity)]
-_Labels = dict[str, str] | None
+_Labels = ManyNamed[str, str] | None
 _ObjectName = Annotated[str, Field(max_length=253, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")]
 
 
@@ -77,8 +77,8 @@ class _Object(Model):
 
 
 class _Resources(_Object):
-    requests: dict[Name, Quantity] | None = None
-    limits: dict[Name, Quantity] | None = None
+    requests: ManyNamed[Name, Quantity] | None = None
+    limits: ManyNamed[Name, Quantity] | None = None
 
     def amounts(self) -> Requests:
         """Return what is requested; a resource with only a limit requests that much."""
@@ -116,18 +116,18 @@ class Requirement(_Object):
 
     key: str
     operator: Literal["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]
-    values: tuple[str, ...] | None = None
+    values: Many[str] | None = None
 
 
 class NodeSelectorTerm(_Object):
     """Conditions that must all hold."""
 
-    matchExpressions: tuple[Requirement, ...] | None = None
-    matchFields: tuple[Requirement, ...] | None = None
+    matchExpressions: Many[Requirement] | None = None
+    matchFields: Many[Requirement] | None = None
 
 
 class _NodeSelector(_Object):
-    nodeSelectorTerms: tuple[NodeSelectorTerm, ...] | None = None
+    nodeSelectorTerms: Many[NodeSelectorTerm] | None = None
 
 
 class _NodeAffinity(_Object):
@@ -147,7 +147,7 @@ class _NodeMetadata(_Object):
 
 class _NodeSpec(_Object):
     unschedulable: Flag | None = None
-    taints: tuple[Taint, ...] | None = None
+    taints: Many[Taint] | None = None
 
 
 class _Condition(_Object):
@@ -156,8 +156,8 @@ class _Condition(_Object):
 
 
 class _NodeStatus(_Object):
-    allocatable: dict[Name, Quantity]
-    conditions: tuple[_Condition, ...] | None = None
+    allocatable: ManyNamed[Name, Quantity]
+    conditions: Many[_Condition] | None = None
 
 
 class Node(_Object):
@@ -195,21 +195,21 @@ class _PodMetadata(_Object):
     namespace: _ObjectName = "default"
     labels: _Labels = None
     annotations: _Labels = None
-    ownerReferences: tuple[_Owner, ...] | None = None
+    ownerReferences: Many[_Owner] | None = None
     deletionTimestamp: str | None = None
 
 
 class _PodSpec(_Object):
     nodeName: str | None = None
-    containers: tuple[_Container, ...]
-    initContainers: tuple[_Container, ...] | None = None
-    overhead: dict[Name, Quantity] | None = None
+    containers: Many[_Container]
+    initContainers: Many[_Container] | None = None
+    overhead: ManyNamed[Name, Quantity] | None = None
     resources: _Resources | None = None
     nodeSelector: _Labels = None
     affinity: _Affinity | None = None
-    tolerations: tuple[Toleration, ...] | None = None
-    topologySpreadConstraints: tuple[dict[str, Any], ...] | None = None
-    resourceClaims: tuple[dict[str, Any], ...] | None = None
+    tolerations: Many[Toleration] | None = None
+    topologySpreadConstraints: Many[dict[str, Any]] | None = None
+    resourceClaims: Many[dict[str, Any]] | None = None
 
 
 class _PodStatus(_Object):
@@ -268,14 +268,14 @@ class NodeList(_Object):
     """What ``kubectl get nodes -o json`` prints."""
 
     kind: Literal["List", "NodeList"]
-    items: tuple[Node, ...]
+    items: Many[Node]
 
 
 class PodList(_Object):
     """What ``kubectl get pods -o json`` prints."""
 
     kind: Literal["List", "PodList"]
-    items: tuple[Pod, ...]
+    items: Many[Pod]
 
 
 def total(amounts: Iterable[Mapping[str, Fraction]]) -> Requests:

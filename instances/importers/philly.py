@@ -16,14 +16,14 @@ from pydantic import BeforeValidator
 from pydantic_core import PydanticCustomError
 
 from ..consolidation import ConsolidationInstance
-from ..errors import Fault, InstanceError
+from ..errors import Faults, InstanceError
 from ..fields import LARGEST, NUMBER, WHOLE_NUMBER, Cell, Model, Name, NonNegative, PositiveCount, ServerCount
-from ..reading import fail, numbered_rows, read_text
+from ..reading import fail, read_text
+from ..table_rows import numbered_rows
 from ..validation import validated
 
 SOURCE = "petuum/adaptdl (branch osdi21-artifact, commit c793c70, Apache-2.0)"
 SpreadRule = Literal["one-server", "required", "preferred", "free"]
-MOST_FAULTS = 20
 MOST_GPUS = 1_000_000
 LONGEST_PLAIN = 100
 """Characters of a cluster's name that need no closer look."""
@@ -136,7 +136,7 @@ def _running(path: Path, options: _Options) -> tuple[dict[int, _Row], int]:
     if missing:
         needed = ", ".join(_Row.model_fields)
         raise fail(source, f"has no column {', '.join(missing)}; needed: {needed}", "line 1")
-    faults: list[Fault] = []
+    faults = Faults()
     running: dict[int, _Row] = {}
     for number, (line, cells) in enumerate(table, 1):
         if _surely_does_not_run(cells, options.at):
@@ -145,15 +145,13 @@ def _running(path: Path, options: _Options) -> tuple[dict[int, _Row], int]:
         try:
             row = validated(_Row, used, f"{source}: line {line}")
         except InstanceError as error:
-            faults += error.faults
+            faults.add_all(error)
+            if faults.stop():
+                break
         else:
             if row.runs_at(options.at) and options.virtual_cluster in (None, row.cluster):
                 running[number] = row
-    if len(faults) > MOST_FAULTS:
-        more = Fault(source, "", f"has {len(faults) - MOST_FAULTS:,} more faults, which are not listed")
-        faults = [*faults[:MOST_FAULTS], more]
-    if faults:
-        raise InstanceError(faults)
+    faults.refuse()
     if not running:
         raise _nothing_runs([cells for _, cells in table], options)
     return running, len(table)

@@ -15,8 +15,8 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from ..errors import Fault, InstanceError
-from ..fields import Cell, Model, Name, NonNegative, Positive, PositiveCount
+from ..errors import Fault, Faults, InstanceError
+from ..fields import Cell, InSlices, Model, Name, NonNegative, Positive, PositiveCount
 from ..reading import fail, read_text
 from ..staging import StagingInstance
 from ..validation import validated
@@ -25,7 +25,6 @@ from .graphs import LayerGraph, Node, chain_of, check_size
 
 SOURCE = "msr-fiddle/pipedream (commit 7db6a1c, MIT)"
 DEVICE = "profiled"
-MOST_FAULTS = 20
 COPIES = 3
 """Weights, gradients and the momentum of SGD."""
 IMAGE_BYTES = 3 * 224 * 224 * 4
@@ -45,7 +44,7 @@ class _Figures(Model):
 
     forward_compute_time: NonNegative
     backward_compute_time: NonNegative
-    activation_size: Annotated[tuple[NonNegative, ...], Field(max_length=1000)]
+    activation_size: Annotated[tuple[NonNegative, ...], Field(max_length=1000), InSlices]
     parameter_size: NonNegative
 
 
@@ -138,12 +137,14 @@ def read_pipedream(path: Path, input_time: bool = True) -> LayerGraph:
         If a line is malformed, a node stands twice, or an edge names none of the nodes.
     """
     source = str(path)
-    lines = [(n, line) for n, line in enumerate(read_text(path).splitlines(), 1) if line.strip()]
+    text = read_text(path)
+    check_size(source, 1, text.count("\n"))
+    lines = [(n, line) for n, line in enumerate(text.splitlines(), 1) if line.strip()]
     edge_lines = [(n, line.strip()) for n, line in lines if line[0].isspace()]
     check_size(source, len(lines) - len(edge_lines), len(edge_lines))
     nodes: dict[Any, Node] = {}
     edges: list[tuple[Any, Any]] = []
-    faults: list[Fault] = []
+    faults = Faults()
     for number, line in lines:
         where = f"{source}: line {number}"
         try:
@@ -151,19 +152,21 @@ def read_pipedream(path: Path, input_time: bool = True) -> LayerGraph:
                 continue
             key, node = _node(line, where, input_time)
             if key in nodes:
-                raise fail(where, f"the node {key!r} stands twice; each node has one line")
+                raise fail(where, f"the node {key[:60]!r} stands twice; each node has one line")
             nodes[key] = node
         except InstanceError as error:
-            faults += error.faults
+            faults.add_all(error)
+            if faults.stop():
+                break
     for number, line in edge_lines:
         start, sign, end = line.partition(" -- ")
         if not sign:
-            faults.append(Fault(source, f"line {number}", "is no edge; an edge is: tab, nodeA -- nodeB"))
-        missing = [key for key in (start, end) if sign and key not in nodes]
-        faults += [Fault(source, f"line {number}", f"the node {key[:60]!r} has no line") for key in missing]
+            faults.add(Fault(source, f"line {number}", "is no edge; an edge is: tab, nodeA -- nodeB"))
+        for key in (start, end):
+            if sign and key not in nodes:
+                faults.add(Fault(source, f"line {number}", f"the node {key[:60]!r} has no line"))
         edges.append((start, end))
-    if faults:
-        raise InstanceError(faults[:MOST_FAULTS])
+    faults.refuse()
     return LayerGraph(source, nodes, edges)
 
 

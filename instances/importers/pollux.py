@@ -26,10 +26,11 @@ import numpy as np
 from pydantic import Field
 
 from ..allocation import AllocationInstance
-from ..errors import Fault, InstanceError
+from ..errors import Fault, Faults, InstanceError
 from ..fields import Model, Name, Positive, PositiveCount, repeated
 from ..fits import SpeedFit, SpeedPoint, fit_speed
-from ..reading import fail, numbered_rows, read_text
+from ..reading import fail, read_text
+from ..table_rows import numbered_rows
 from ..validation import validated
 
 SOURCE = "petuum/adaptdl (branch osdi21-artifact, commit c793c70, Apache-2.0)"
@@ -155,13 +156,15 @@ def _read_apps(folders: Sequence[Path], options: _Options) -> list[_App]:
     names = [folder.resolve().name for folder in folders]
     if not names:
         raise fail("options", "is empty; give at least one folder with placements.csv", "folders")
-    faults = [Fault("options", path, what) for path, what in repeated(names, "folders")]
+    faults = Faults()
+    for path, what in repeated(names, "folders"):
+        faults.add(Fault("options", path, what))
     for key in ("batch", "samples"):
         unknown = [name for name in getattr(options, key) if name not in names]
         what = f"unknown application; allowed: {', '.join(names)}"
-        faults += [Fault("options", f"{key}.{name}", what) for name in unknown]
-    if faults:
-        raise InstanceError(faults)
+        for name in unknown:
+            faults.add(Fault("options", f"{key}.{name}", what))
+    faults.refuse()
     apps = []
     for name, folder in zip(names, folders, strict=True):
         try:
@@ -170,12 +173,11 @@ def _read_apps(folders: Sequence[Path], options: _Options) -> list[_App]:
                 *_read(folder / "scalability.csv", _Scalability),
             ]
         except InstanceError as error:
-            faults += error.faults
+            faults.add_all(error)
             continue
         largest = max(local for _, local, _ in points)
         apps.append(_App(name, points, options.batch.get(name, SHARES * largest)))
-    if faults:
-        raise InstanceError(faults)
+    faults.refuse()
     return apps
 
 
@@ -187,17 +189,18 @@ def _read(path: Path, model: type[RowT]) -> list[tuple[int, int, float]]:
         needed = ", ".join(model.model_fields)
         raise fail(source, f"has no column {', '.join(missing)}; needed: {needed}", "line 1")
     points: list[tuple[int, int, float]] = []
-    faults: list[Fault] = []
+    faults = Faults()
     for line, cells in rows:
         used = {name: cells[name] for name in model.model_fields if name in cells}
         try:
             row = validated(model, used, f"{source}: line {line}")
         except InstanceError as error:
-            faults += error.faults
+            faults.add_all(error)
+            if faults.stop():
+                break
         else:
             points.append((row.gpus, row.local_bsz, row.step_time))
-    if faults:
-        raise InstanceError(faults)
+    faults.refuse()
     return points
 
 

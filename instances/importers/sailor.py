@@ -15,7 +15,8 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field
 
 from ..errors import Fault, InstanceError
-from ..fields import Model, Name, NonNegative, Positive, PositiveCount, Share, unknown_names
+from ..fields import ManyNamed, Model, Name, NonNegative, Positive, PositiveCount, Share, unknown_names
+from ..printable import shortened
 from ..reading import fail, parse_document, read_text
 from ..staging import StagingInstance
 from ..validation import validated
@@ -55,7 +56,7 @@ class _Options(Model):
 class _Times(Model):
     """Seconds of forward, backward and update, by layer."""
 
-    layers: dict[Name, tuple[NonNegative, NonNegative, NonNegative]]
+    layers: ManyNamed[Name, tuple[NonNegative, NonNegative, NonNegative]]
 
 
 class _Bytes(Model):
@@ -70,7 +71,7 @@ class _Bytes(Model):
 
 
 class _Sizes(Model):
-    layers: dict[Name, _Bytes]
+    layers: ManyNamed[Name, _Bytes]
 
 
 def import_sailor(
@@ -188,7 +189,7 @@ def _measured(model_dir: Path, types: Iterable[str]) -> dict[str, list[int]]:
 
 def _check_types(options: _Options, measured: Sequence[str]) -> None:
     """Refuse types that were not measured or have no price, and options for types that are not chosen."""
-    complaints = unknown_names(options.types, measured, "types", "GPU type", "measured types")
+    complaints = [*unknown_names(options.types, measured, "types", "GPU type", "measured types")]
     complaints += unknown_names(options.limit, options.types, "limit", "GPU type", "chosen types")
     complaints += unknown_names(options.prices, options.types, "prices", "GPU type", "chosen types")
     priced = {*options.prices, *PRICES_USD_PER_HOUR}
@@ -245,7 +246,7 @@ def _read_mapping(path: Path) -> dict[str, Any]:
 def _entry(data: Any, key: str, source: str, path: str, what: str) -> dict[str, Any]:
     """Return the mapping under a key, or say which keys there are."""
     if not isinstance(data, dict) or key not in data:
-        there = ", ".join(list(data)[:20]) if isinstance(data, dict) else ""
+        there = ", ".join(map(shortened, list(data)[:20])) if isinstance(data, dict) else ""
         raise fail(source, f"has no {what} {key!r}; there are: {there or 'none'}", path)
     found = data[key]
     if not isinstance(found, dict):

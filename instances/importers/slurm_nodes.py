@@ -38,7 +38,6 @@ UNUSABLE = frozenset(
     )
 )
 """States in which a node takes no job, or only those of its reservation."""
-MOST_FAULTS = 20
 
 
 @dataclass
@@ -111,7 +110,7 @@ def read_nodes(path: Path) -> list[SlurmNode]:
             known = nodes.setdefault(node.name, node)
             known.partitions |= node.partitions
     if faults:
-        raise InstanceError(faults[:MOST_FAULTS])
+        raise InstanceError(faults)
     return list(nodes.values())
 
 

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
-from ..fields import Model
+from ..fields import Many, Model
 from .slurm_hostlist import expand_hostlist
 
 LARGEST = 1e15
@@ -121,8 +121,8 @@ def parse_tres(text: str) -> dict[str, float]:
 
 
 Number = Annotated[float | None, BeforeValidator(_as_number)]
-Words = Annotated[tuple[str, ...], BeforeValidator(_as_words)]
-States = Annotated[tuple[str, ...], BeforeValidator(_as_states)]
+Words = Annotated[Many[str], BeforeValidator(_as_words)]
+States = Annotated[Many[str], BeforeValidator(_as_states)]
 Hosts = Annotated[tuple[str, ...], BeforeValidator(_as_hosts)]
 Gres = Annotated[dict[str, float], BeforeValidator(_as_gres)]
 Tres = Annotated[dict[str, float], BeforeValidator(_as_tres)]
@@ -153,7 +153,7 @@ class NodeRecord(_Object):
 class NodeRecords(_Object):
     """The document that holds them."""
 
-    nodes: tuple[NodeRecord, ...]
+    nodes: Many[NodeRecord]
 
 
 class _State(_Object):
@@ -200,7 +200,7 @@ class SinfoRow(_Object):
 class SinfoRows(_Object):
     """The document that holds them."""
 
-    sinfo: tuple[SinfoRow, ...]
+    sinfo: Many[SinfoRow]
 
 
 class JobRecord(_Object):
@@ -223,7 +223,7 @@ class JobRecord(_Object):
     tres_per_node: Gres = {}
     tres_per_socket: Gres = {}
     tres_per_task: Gres = {}
-    gres_detail: tuple[Gres, ...] | None = None
+    gres_detail: Many[Gres] | None = None
     array_job_id: Number = None
     array_task_id: Number = None
     array_task_string: str | None = None
@@ -239,4 +239,4 @@ class JobRecord(_Object):
 class JobRecords(_Object):
     """The document that holds them."""
 
-    jobs: tuple[JobRecord, ...]
+    jobs: Many[JobRecord]

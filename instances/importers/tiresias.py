@@ -14,9 +14,10 @@ from typing import Annotated, Any, TypeVar
 from pydantic import Field
 
 from ..consolidation import ConsolidationInstance
-from ..errors import Fault, InstanceError
-from ..fields import Model, Name, NonNegative, Positive, PositiveCount, repeated
-from ..reading import fail, parse_document, parse_table, read_text
+from ..errors import Fault, Faults, InstanceError
+from ..fields import InSlices, ManyNamed, Model, Name, NonNegative, Positive, PositiveCount, repeated
+from ..reading import fail, parse_document, read_text
+from ..table_rows import parse_table
 from ..validation import validated
 
 SOURCE = "SymbioticLab/Tiresias (commit 959f9b0, Apache-2.0)"
@@ -50,7 +51,7 @@ class _ClusterRow(Model):
 
 
 class _Tensors(Model):
-    tensors_mb: dict[Name, Annotated[tuple[Positive, ...], Field(min_length=1)]]
+    tensors_mb: ManyNamed[Name, Annotated[tuple[Positive, ...], Field(min_length=1), InSlices]]
 
 
 RowT = TypeVar("RowT", bound=Model)
@@ -73,8 +74,9 @@ def import_tiresias(jobs: Path, cluster: Path, tensor_sizes: Path | None = None)
     """
     rows = _rows(jobs, _JobRow)
     twice = repeated((row.job_id for row in rows), "rows", "job_id")
-    if twice:
-        raise InstanceError(Fault(str(jobs), path, what) for path, what in twice)
+    faults = [Fault(str(jobs), path, what) for path, what in twice]
+    if faults:
+        raise InstanceError(faults)
     clusters = _rows(cluster, _ClusterRow)
     if len(clusters) > 1:
         raise fail(str(cluster), f"has {len(clusters)} rows; a cluster is one row")
@@ -104,15 +106,16 @@ def _rows(path: Path, model: type[RowT]) -> list[RowT]:
     if missing:
         needed = ", ".join(model.model_fields)
         raise fail(source, f"has no column {', '.join(missing)}, or nothing in it; needed: {needed}")
-    rows, faults = [], []
+    rows, faults = [], Faults()
     for index, row in enumerate(table):
         used = {name: row[name] for name in model.model_fields if name in row}
         try:
             rows.append(validated(model, used, source))
         except InstanceError as error:
-            faults += [Fault(source, f"rows[{index}].{fault.path}", fault.what) for fault in error.faults]
-    if faults:
-        raise InstanceError(faults)
+            faults.add_all(error, f"rows[{index}]")
+            if faults.stop():
+                break
+    faults.refuse()
     return rows
 
 

@@ -9,9 +9,10 @@ from typing import Any
 from ...formulations.allocation_menu import BUDGET
 from ...instances.allocation import AllocationInstance
 from ...solvers.allocation_frontier import AllocationFrontier, AllocationPoint
+from ..findings import Verification
 from ..output import percent
 from .allocation_frontier_figure import allocation_frontier_figure, cluster_words
-from .facts import headline, instance_facts, provenance
+from .facts import claims, headline, instance_facts, provenance
 from .page import render
 from .tables import Cell, Column, Table, number, seconds, share
 from .usage import Usage
@@ -26,7 +27,9 @@ MIX = {
 }
 
 
-def allocation_frontier_page(instance: AllocationInstance, frontier: AllocationFrontier) -> str:
+def allocation_frontier_page(
+    instance: AllocationInstance, frontier: AllocationFrontier, checked: Verification | None = None
+) -> str:
     """Return the page of a frontier of mean completion time against the hourly cost of the cluster."""
     points = _shown(frontier.points, len(instance.jobs))
     sections = [("certified", "What is certified")]
@@ -38,7 +41,8 @@ def allocation_frontier_page(instance: AllocationInstance, frontier: AllocationF
         data=_data(instance, frontier, points),
         title=instance.name,
         kicker="Allocation: mean completion time against the cost of the cluster",
-        verdict=headline(frontier.status, frontier.limit),
+        verdict=headline(frontier.status, frontier.limit, checked),
+        claimed=claims(checked),
         lead=_lead(frontier),
         sections=[*sections, ("about", "The instance")],
         certified=list(_certified(frontier, len(points))),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ...instances.base import Instance
@@ -16,6 +16,7 @@ from .words import MARK, duration, short, status_words
 if TYPE_CHECKING:
     from ...solvers.allocation_frontier import AllocationFrontier
     from ...solvers.frontier import Frontier
+    from ..findings import Verification
 
 Facts = list[tuple[str, str]]
 """Pairs of what it is and what it says."""
@@ -104,9 +105,24 @@ def instance_facts(instance: Instance) -> Facts:
     return [("kind", instance.kind), ("source", instance.source or "not given")]
 
 
-def headline(status: str, limit: str) -> tuple[str, str]:
-    """Return a status in words, and the class of its style."""
+def headline(status: str, limit: str, checked: Verification | None = None) -> tuple[str, str]:
+    """Return a status in words, and the class of its style.
+
+    Parameters
+    ----------
+    checked
+        What the check of a stored result found; none where it was just solved.
+    """
+    if checked is not None and not checked.complete:
+        return f"{status}: not all of it is proven here", "fair"
+    if checked is not None and checked.within:
+        return f"{status}: {checked.within}", "fair"
     return status_words(status, limit), MARK.get(status, "fair")
+
+
+def claims(checked: Verification | None) -> Sequence[str]:
+    """Return what only the solver vouches for."""
+    return () if checked is None else checked.claimed
 
 
 def usd(value: float | None, digits: int = 6) -> str:

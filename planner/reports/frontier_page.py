@@ -13,10 +13,11 @@ from ...instances.staging import StagingInstance
 from ...solvers.allocation_frontier import AllocationFrontier
 from ...solvers.frontier import Frontier, FrontierPoint, describe
 from ...solvers.result import Result
+from ..findings import Verification
 from ..output import percent
 from .allocation_frontier_page import allocation_frontier_page
 from .chains import Chains, in_short, limits_facts, types_table
-from .facts import Facts, check_same, headline, instance_facts, provenance, usd
+from .facts import Facts, check_same, claims, headline, instance_facts, provenance, usd
 from .frontier_figure import Baseline, frontier_figure, near_limit
 from .page import render
 from .tables import Cell, Column, Table, number, seconds
@@ -27,7 +28,10 @@ MOST_POINTS = 1500
 
 
 def frontier_page(
-    instance: Instance, frontier: Frontier | AllocationFrontier, baselines: Sequence[Result] = ()
+    instance: Instance,
+    frontier: Frontier | AllocationFrontier,
+    baselines: Sequence[Result] = (),
+    checked: Verification | None = None,
 ) -> str:
     """Return the page of a frontier.
 
@@ -35,6 +39,8 @@ def frontier_page(
     ----------
     baselines
         Results of solvers on the same staging instance, to be seen beside the frontier.
+    checked
+        What the check of a stored frontier found; the page shows what is only claimed.
 
     Raises
     ------
@@ -47,15 +53,20 @@ def frontier_page(
             raise OptionError("the frontier is of an allocation instance")
         if baselines:
             raise OptionError("a frontier of an allocation shows no baselines")
-        return allocation_frontier_page(instance, frontier)
+        return allocation_frontier_page(instance, frontier, checked)
     if not isinstance(instance, StagingInstance):
         raise OptionError("the frontier is of a staging instance")
     for result in baselines:
         check_same(instance, result.instance_sha256, f"the result of {result.solver}")
-    return _staging_page(instance, frontier, baselines)
+    return _staging_page(instance, frontier, baselines, checked)
 
 
-def _staging_page(instance: StagingInstance, frontier: Frontier, results: Sequence[Result]) -> str:
+def _staging_page(
+    instance: StagingInstance,
+    frontier: Frontier,
+    results: Sequence[Result],
+    checked: Verification | None,
+) -> str:
     points = thinned(frontier.points)
     chains, baselines = Chains(instance), list(_baselines(instance, frontier, results))
     sections = [("plot", "Frontier"), ("plan", "Plan of a point"), ("table", "All points")] if points else []
@@ -80,7 +91,8 @@ def _staging_page(instance: StagingInstance, frontier: Frontier, results: Sequen
         data=data,
         title=instance.name,
         kicker="Staging: cost against throughput",
-        verdict=headline(frontier.status, frontier.limit),
+        verdict=headline(frontier.status, frontier.limit, checked),
+        claimed=claims(checked),
         lead=_lead(frontier),
         sections=sections,
         certified=list(_certified(frontier, len(points))),

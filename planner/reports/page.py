@@ -23,7 +23,14 @@ HERE = Path(__file__).parent
 IN_SCRIPTS = str.maketrans({c: f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"})
 
 
-def render(template: str, *, scripts: Sequence[str], data: Mapping[str, Any], **context: Any) -> str:
+def render(
+    template: str,
+    *,
+    scripts: Sequence[str],
+    data: Mapping[str, Any],
+    claimed: Sequence[str] = (),
+    **context: Any,
+) -> str:
     """Return a page.
 
     Parameters
@@ -34,6 +41,8 @@ def render(template: str, *, scripts: Sequence[str], data: Mapping[str, Any], **
         Packaged scripts that follow Plotly and `page.js`.
     data
         What the scripts read: `figures` by the id of their element, and whatever else a script wants.
+    claimed
+        What only the solver vouches for, shown at the head.
     context
         What the template shows.
     """
@@ -47,6 +56,7 @@ def render(template: str, *, scripts: Sequence[str], data: Mapping[str, Any], **
             style=_packaged("page.css"),
             scripts=texts,
             data=to_json(data),
+            claimed=claimed,
             **context,
         )
     )

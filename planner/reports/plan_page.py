@@ -9,7 +9,8 @@ from ...instances.base import Instance
 from ...instances.consolidation import ConsolidationInstance
 from ...instances.staging import StagingInstance
 from ...solvers.result import Result
-from .facts import Facts, check_same, headline, instance_facts, objectives_table, provenance
+from ..findings import Verification
+from .facts import Facts, check_same, claims, headline, instance_facts, objectives_table, provenance
 from .page import render
 from .plan_allocation import allocation_parts
 from .plan_consolidation import consolidation_parts
@@ -23,8 +24,13 @@ KICKER = {
 }
 
 
-def plan_page(instance: Instance, result: Result) -> str:
+def plan_page(instance: Instance, result: Result, checked: Verification | None = None) -> str:
     """Return the page of a result, with a plan or without one.
+
+    Parameters
+    ----------
+    checked
+        What the check of a stored result found; the page shows what is only claimed.
 
     Raises
     ------
@@ -40,7 +46,8 @@ def plan_page(instance: Instance, result: Result) -> str:
         f"plan_{instance.kind}.html.j2",
         title=instance.name,
         kicker=KICKER[instance.kind],
-        verdict=headline(result.status, result.limit),
+        verdict=headline(result.status, result.limit, checked),
+        claimed=claims(checked),
         lead=f"By {result.solver} in {duration(result.runtime_s)}.",
         sections=sections,
         result=result,
