@@ -11,8 +11,8 @@ from clusterplan.solvers.result import Result
 
 from .truth import Truth
 
-ROUNDING = Fraction(1, 10**9)
-"""Relative; what the documentation allows a comparison of floating-point figures."""
+ROUNDING = Fraction(1001, 10**12)
+"""Relative; what the documentation allows a comparison of floating-point figures, and a hair for its own."""
 TOLERANT = Fraction(2, 10**6)
 """Relative; what the bounds of libraries that work with tolerances may be off."""
 LIBRARIES = ("milp", "cp-sat", "minlp", "geometric")
