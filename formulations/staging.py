@@ -388,7 +388,6 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
         """
         found: list[Column] = []
         limit = self.instance.cost_limit_usd
-        most_usd = math.inf if limit is None else loosened(limit) * (1 + TOLERANCE)
         for t, highest in enumerate(self._highest_units()):
             own = slice(t, None, len(self.instance.types))
             first, last = self.table.first[own], self.table.last[own]
@@ -397,9 +396,10 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
                 check_time()
                 time = self.table.time_s(units)[own]
                 useful = time <= self.latest_s if math.isfinite(self.latest_s) else np.isfinite(time)
-                useful &= (
-                    time * self.cost_usd(1.0, units * self.instance.types[t].price_usd_per_hour) <= most_usd
-                )
+                if limit is not None:
+                    rate = units * self.instance.types[t].price_usd_per_hour
+                    most = loosened(limit) * (1 + TOLERANCE)
+                    useful[useful] = time[useful] * self.cost_usd(1.0, rate) <= most
                 if before is not None:
                     useful &= (time < before) & (before > self.fastest_s)
                 if before is not None and not (time < before).any():
