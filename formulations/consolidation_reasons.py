@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 MOST_SHAPES = 4
 """Shapes of servers that a sentence lists."""
-MOST_WORK = 3_000
+MOST_WORK = 5_000
 """Servers that are looked at for jobs with several groups of tasks, which takes some seconds."""
 TOO_MUCH = "waits: how its groups of tasks fit beside each other was too much to work out"
 

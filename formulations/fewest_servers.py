@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -102,26 +101,27 @@ def work_of(groups: Sequence[Group], shapes: Shapes) -> int:
 
 def _loads(capacity: Mapping[str, float], groups: Sequence[Group]) -> list[tuple[int, ...]]:
     """Return the loads of one server, tasks by group, to which no task can be added."""
-    last: dict[tuple[int, ...], int] = {}
-    first = [range(tasks_that_fit(capacity, group.demand, group.tasks) + 1) for group in groups[:-1]]
-    for counts in itertools.product(*first):
-        check_time()
-        left = {
-            name: amount
-            - sum(c * group.demand.get(name, 0.0) for c, group in zip(counts, groups, strict=False))
-            for name, amount in capacity.items()
-        }
-        if any(amount < -TOLERANCE * max(capacity[name], 1e-9) for name, amount in left.items()):
-            continue
-        slack = {name: amount + TOLERANCE * capacity[name] for name, amount in left.items()}
-        last[counts] = max(0, tasks_that_fit(slack, groups[-1].demand, groups[-1].tasks))
-    return [(*counts, most) for counts, most in last.items() if not _exceeded(counts, most, last)]
-
-
-def _exceeded(counts: tuple[int, ...], most: int, last: Mapping[tuple[int, ...], int]) -> bool:
-    """Return whether a server holds as many tasks of the last group with one more of another."""
-    more = ((*counts[:g], count + 1, *counts[g + 1 :]) for g, count in enumerate(counts))
-    return any(last.get(other, -1) >= most for other in more)
+    *others, last = groups
+    shape = [tasks_that_fit(capacity, group.demand, group.tasks) + 1 for group in others]
+    counts = np.indices(shape)
+    possible = np.ones(shape, dtype=bool)
+    most = np.full(shape, float(last.tasks))
+    for name in {name for group in groups for name in group.demand}:
+        amount, need = capacity.get(name, 0.0), last.demand.get(name, 0.0)
+        taken = sum(n * group.demand.get(name, 0.0) for n, group in zip(counts, others, strict=True))
+        left = amount - taken
+        possible &= left >= -TOLERANCE * max(amount, 1e-9)
+        if need > 0:
+            np.minimum(most, np.floor((left + TOLERANCE * amount) * (1 + TOLERANCE) / need), out=most)
+    most = np.where(possible, np.maximum(most, 0.0), -1.0)
+    full = possible
+    for g in range(len(others)):
+        # With one more task of another group as many of the last one go there: nobody needs this load.
+        more = np.roll(most, -1, axis=g)
+        more[(slice(None),) * g + (-1,)] = -1.0
+        full &= more < most
+    held = [(*at, most[at]) for at in zip(*np.nonzero(full), strict=True)]
+    return [tuple(map(int, load)) for load in held]
 
 
 def _fewest_for_groups(groups: Sequence[Group], shapes: Shapes) -> int | None:
@@ -133,8 +133,11 @@ def _fewest_for_groups(groups: Sequence[Group], shapes: Shapes) -> int | None:
     # need[t1, t2, …]: servers needed so far for that many tasks of each group
     need = np.full(size, np.inf, dtype=np.float32)
     need[(0,) * len(size)] = 0.0
+    alike: Counter[tuple[tuple[int, ...], ...]] = Counter()
     for shape, count in shapes.items():
-        loads = [load for load in _loads(dict(shape), groups) if any(load)]
+        check_time()
+        alike[tuple(load for load in _loads(dict(shape), groups) if any(load))] += count
+    for loads, count in alike.items():
         most = [max(held) for held in zip(*loads, strict=True)]
         for _ in range(min(count, sum(group.tasks for group in groups)) if loads else 0):
             # A server that holds more tasks of a group than are left holds just these: the edge goes on.
