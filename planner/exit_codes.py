@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from ..instances.errors import ClusterplanError, InstanceError, OptionError, UnavailableError
+from ..instances.errors import (
+    ClusterplanError,
+    InstanceError,
+    OptionError,
+    OutOfTimeError,
+    UnavailableError,
+)
 
 if TYPE_CHECKING:
     from ..solvers.allocation_frontier import AllocationFrontier
@@ -37,6 +43,8 @@ def code_of_error(error: ClusterplanError) -> int:
     """Return the exit code that goes with an error."""
     if isinstance(error, InstanceError):
         return BAD_INSTANCE
+    if isinstance(error, OutOfTimeError):
+        return LIMIT_NO_PLAN
     return USAGE if isinstance(error, OptionError | UnavailableError) else FAILED
 
 

@@ -18,6 +18,7 @@ from ..solvers.allocation_frontier import AllocationFrontier
 from ..solvers.base import Clock
 from ..solvers.frontier import Frontier, find_frontier
 from ..solvers.options import SolveOptions
+from ..solvers.run import patience_of
 from .allocation_pareto import shown_allocation, verify_allocation
 from .staging_pareto import shown_staging, verify_staging
 from .verification import Verification
@@ -106,7 +107,8 @@ def pareto(
     OptionError
         If the instance has no such trade-off, or an option has no meaning here.
     TooLargeError
-        If an allocation has too many configurations where nothing limits the cluster.
+        If an allocation has too many configurations where nothing limits the cluster, or the time is up
+        before the search can begin.
     """
     if error is not None and not 0 <= error < 1:
         raise OptionError(f"error is {error:g}; it must be at least 0 and below 1")
@@ -119,12 +121,14 @@ def pareto(
             raise OptionError(f"a frontier does not support {name}; leave it out")
     if isinstance(instance, AllocationInstance):
         wanted = DEFAULT_ALLOCATION_ERROR if error is None else error
-        return _of_allocation(instance, options, wanted, most_usd, mix or "fixed", prices or {})
+        with patience_of(options).enforced():
+            return _of_allocation(instance, options, wanted, most_usd, mix or "fixed", prices or {})
     if not isinstance(instance, StagingInstance):
         raise OptionError(f"a frontier is for staging and allocation instances, not for {instance.kind}")
     if mix is not None or prices:
         raise OptionError(f"{'a mix' if mix else 'a price'} is for allocation instances; leave it out")
-    return find_frontier(instance, options, DEFAULT_ERROR if error is None else error, most_usd)
+    with patience_of(options).enforced():
+        return find_frontier(instance, options, DEFAULT_ERROR if error is None else error, most_usd)
 
 
 def _of_allocation(

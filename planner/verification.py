@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -107,6 +107,7 @@ def _plan_faults(formulation: Formulation[Any, Any], result: Result) -> Iterator
         if refuted := contradiction(formulation, certified, values):
             yield f"certificate: it would prove {refuted}"
             certified = formulation.elementary_bounds()
+        certified = _no_better(formulation, certified, result)
         derived = objective_records(formulation, values, bounds, certified, result.options.gap)
         if len(result.objectives) != len(derived):
             yield f"objectives has {len(result.objectives)} records; the instance has {len(derived)}"
@@ -116,6 +117,18 @@ def _plan_faults(formulation: Formulation[Any, Any], result: Result) -> Iterator
                 yield f"objectives[{index}] ({new.name}): the plan is better than the stored bound"
     if result.plan_sha256 != plan_hash(result.plan):
         yield "plan_sha256 does not agree with the plan: the plan was altered after it was solved"
+
+
+def _no_better(
+    formulation: Formulation[Any, Any], derived: Sequence[float | None], result: Result
+) -> tuple[float | None, ...]:
+    """Return the certified bounds, no better than they are stored: a solve may not have had time for them."""
+    found = list(derived)
+    for index, (objective, record) in enumerate(zip(formulation.objectives, result.objectives, strict=False)):
+        stored, own = record.certified_bound, found[index]
+        if stored is None or (own is not None and objective.tighter(stored, own) == own):
+            found[index] = stored
+    return tuple(found)
 
 
 def _unchecked(formulation: Formulation[Any, Any], result: Result) -> Iterator[str]:

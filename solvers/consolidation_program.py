@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..instances.errors import OutOfTimeError
 from .backends import BackendError
 from .base import Clock
 from .consolidation_master import Column, Master, Prices
@@ -92,7 +93,11 @@ class Program:
                 raise BackendError(f"HiGHS stopped with status {highs.modelStatusToString(status)!r}")
             prices = self._prices(highs, settled)
             value = highs.getInfo().objective_function_value
-            added, beyond = master.improve(goal, prices)
+            try:
+                with self.clock.enforced():
+                    added, beyond = master.improve(goal, prices)
+            except OutOfTimeError:
+                return best
             values = np.array(highs.getSolution().col_value)
             if value - beyond > best.bound:
                 best = Relaxed(value - beyond, prices)

@@ -39,14 +39,16 @@ class Milp(Solver):
 
     def solve(self, formulation: Formulation[Any, Any], options: SolveOptions, clock: Clock) -> Outcome:
         """Optimise the objectives in their order, each fixed at its optimum before the next."""
+        began_s = clock.elapsed_s
         model = formulation.textbook()
         build_s = clock.elapsed_s
+        handover_s = self.backend.handover * (build_s - began_s)
         outcome = Outcome(backend=f"{self.backend.title} {self.backend.version()}", build_s=build_s)
         bounds: list[float | None] = []
         if options.warm_start is not None:
             outcome.plan = formulation.parse_plan(options.warm_start)
         for index, target in enumerate(model.objectives):
-            if clock.expired:
+            if clock.remaining_s is not None and clock.remaining_s <= handover_s:
                 outcome.limit = "time"
                 break
             answer, bound = self._one(model, index, options, clock, outcome.plan)
@@ -90,7 +92,7 @@ class Milp(Solver):
         )
         model.minimise(index, sign * scale)
         request = Request(
-            time_limit_s=clock.remaining_s,
+            clock=clock,
             gap=options.gap / 2,
             threads=options.threads,
             seed=options.seed,

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from ..formulations.base import Diagnosis, Formulation, Objective, Violation
 from ..formulations.registry import formulate
 from ..instances.base import Instance
-from ..instances.errors import OptionError
+from ..instances.errors import OptionError, OutOfTimeError
 from .base import Clock, Outcome, Solver
 from .certify import certify
 from .diagnosis import diagnose
@@ -25,6 +25,9 @@ log = logging.getLogger("clusterplan")
 
 SNAP = 1e-9
 """A bound this close to the value, relatively, is the value: solvers add floats in another order."""
+GRACE, GRACE_S = 0.1, 1.0
+"""The search has to end this share of the time limit after it, or so many seconds if that is more; and a
+certificate is checked in what is left of the limit, or in as much."""
 CONTRADICTION = 1e-6
 """A bound that is better than the value by more than this, relatively, is wrong: a solver's tolerance."""
 
@@ -43,21 +46,54 @@ def solve_with(instance: Instance, solver: Solver, options: SolveOptions) -> Res
     solver.check_options(options)
     formulation = formulate(instance)
     _check_warm_start(formulation, options)
-    diagnosis = formulation.elementary_infeasibility()
-    if diagnosis is not None:
-        outcome = Outcome(infeasible=True, message="no plan exists; counting alone proves it")
-    else:
-        log.info("%s: solving with %s", instance.name, solver.name)
-        outcome = solver.solve(formulation, options, clock)
-        # An infinite bound says nothing, and would be as close to any value as one likes.
-        outcome.bounds = tuple(b if b is not None and math.isfinite(b) else None for b in outcome.bounds)
-        if solver.proves:
-            certify(formulation, outcome, clock)
-    if outcome.infeasible:
-        diagnosis = diagnose(formulation, diagnosis, clock.remaining_s)
+    outcome, diagnosis = _answer(formulation, solver, options, clock)
     result = conclude(formulation, solver.name, options, outcome, clock.elapsed_s, diagnosis)
     # The check, which may take as long as a solve, counts too.
     return result.model_copy(update={"runtime_s": clock.elapsed_s})
+
+
+def _answer(
+    formulation: Formulation[Any, Any], solver: Solver, options: SolveOptions, clock: Clock
+) -> tuple[Outcome, Diagnosis | None]:
+    """Return what the solver answers, and why there is no plan if there is proven to be none."""
+    diagnosis: Diagnosis | None = None
+    patience = patience_of(options)
+    with patience.enforced():
+        try:
+            diagnosis = formulation.elementary_infeasibility()
+            if diagnosis is not None:
+                outcome = Outcome(infeasible=True, message="no plan exists; counting alone proves it")
+            else:
+                log.info("%s: solving with %s", formulation.instance.name, solver.name)
+                outcome = solver.solve(formulation, options, clock)
+        except OutOfTimeError as error:
+            start = None if options.warm_start is None else formulation.parse_plan(options.warm_start)
+            left = "" if start is None else "; the plan is the one to start from"
+            message = f"{solver.name} could not begin to search: {error}{left}"
+            outcome = Outcome(start, limit="time", message=message)
+        # An infinite bound says nothing, and would be as close to any value as one likes.
+        outcome.bounds = tuple(b if b is not None and math.isfinite(b) else None for b in outcome.bounds)
+        if solver.proves and diagnosis is None:
+            certify(formulation, outcome, patience)
+        if outcome.infeasible:
+            diagnosis = diagnose(formulation, diagnosis, patience.remaining_s)
+    return outcome, diagnosis
+
+
+def patience_of(options: SolveOptions) -> Clock:
+    """Return the clock by which a search has to end, a little after its time limit."""
+    limit_s = options.time_limit_s
+    return Clock(None if limit_s is None else limit_s + _grace_s(limit_s))
+
+
+def time_to_check(options: SolveOptions, runtime_s: float) -> Clock:
+    """Return the clock for the check of a certificate: what the search has left, or a little."""
+    limit_s = options.time_limit_s
+    return Clock(None if limit_s is None else max(limit_s - runtime_s, _grace_s(limit_s)))
+
+
+def _grace_s(limit_s: float) -> float:
+    return max(GRACE * limit_s, GRACE_S)
 
 
 def _check_warm_start(formulation: Formulation[Any, Any], options: SolveOptions) -> None:
@@ -71,6 +107,7 @@ def _check_warm_start(formulation: Formulation[Any, Any], options: SolveOptions)
         raise OptionError(f"the warm start is not feasible: {broken[0]}")
 
 
+@Clock().enforced()  # a plan is checked to the end, whatever the time
 def conclude(
     formulation: Formulation[Any, Any],
     solver: str,
@@ -83,10 +120,10 @@ def conclude(
     plan = None if outcome.plan is None else tuple(outcome.plan)
     broken = _misfits(formulation, plan) or (formulation.violations(plan) if plan is not None else [])
     values = formulation.evaluate(plan) if plan is not None and not broken else None
-    certified = () if outcome.infeasible else formulation.certified_bounds(outcome.certificate, values)
+    certified, unchecked = _certified(formulation, outcome, values, time_to_check(options, runtime_s))
     if plan is None and any(bound is not None and math.isinf(bound) for bound in certified):
         outcome.infeasible = True
-    message, status = outcome.message, None
+    message, status = "; ".join(part for part in (outcome.message, unchecked) if part) or None, None
     records: tuple[ObjectiveRecord, ...] = ()
     if broken:
         plan, status = None, "error"
@@ -133,6 +170,25 @@ def conclude(
         message=_with_advice(formulation, outcome, records[0].value if records else None, message),
         diagnosis=diagnosis if status == "infeasible" else None,
     )
+
+
+def _certified(
+    formulation: Formulation[Any, Any], outcome: Outcome, values: Any, patience: Clock
+) -> tuple[tuple[float | None, ...], str | None]:
+    """Return the bounds that the check derives in time, and what it did not get to."""
+    if outcome.infeasible:
+        return (), None
+    with patience.enforced():
+        try:
+            found = formulation.certified_bounds(outcome.certificate, values)
+        except OutOfTimeError:
+            try:
+                found = formulation.elementary_bounds()
+            except OutOfTimeError:
+                found = tuple(None for _ in formulation.objectives)
+    if outcome.certificate is None or not patience.expired:
+        return found, None
+    return found, "there was no time to check the certificate to the end; it may prove more, see verify"
 
 
 def _misfits(formulation: Formulation[Any, Any], plan: tuple[Any, ...] | None) -> list[Violation]:
