@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
+from ..formulations.clock import check_time
 from ..formulations.consolidation import ConsolidationFormulation
 from ..instances.consolidation import Server
 from .room import Counts, Piece, PlaceInOrder, Request, Room
@@ -47,6 +48,7 @@ class Buckets(Room):
         self._numbers: dict[Key, int] = {}
         self._filled: list[int] = []  # buckets, each time that one is no longer empty
         self._rankings: dict[tuple[Request, Counts], _Ranking] = {}
+        self._most: dict[Request, Counts] = {}
         self._ranked = 0
         for server, key in enumerate(zip(self.free, self.capacity, self.models, strict=True)):
             self._add(server, key)
@@ -55,6 +57,7 @@ class Buckets(Room):
         """Take the servers that hold most of what is waiting, and of these those with least room left."""
         waiting, taken = request.tasks, list[tuple[int, int, Counts]]()
         while any(waiting):
+            check_time()
             best = self._best(request, waiting)
             if best is None or len(taken) == most_servers:
                 for bucket, server, _ in taken:
@@ -79,6 +82,8 @@ class Buckets(Room):
 
     def _best(self, request: Request, waiting: Counts) -> tuple[int, Counts] | None:
         """Return the bucket that these tasks fill best, and how many go on one of its servers."""
+        # No server holds more, so that what waits beyond makes no other ranking.
+        waiting = tuple(map(min, waiting, self._most_on_one(request)))
         ranking = self._rankings.setdefault((request, waiting), _Ranking())
         for bucket in self._filled[ranking.seen :]:
             left, capacity, model = self._keys[bucket]
@@ -95,6 +100,16 @@ class Buckets(Room):
         while ranking.heap and not self._members[ranking.heap[0][2]]:
             heappop(ranking.heap)
         return ranking.heap[0][2:] if ranking.heap else None
+
+    def _most_on_one(self, request: Request) -> Counts:
+        """Return how many tasks of each group a server holds at most, were they alone; room only shrinks."""
+        if request not in self._most:
+            pairs = zip(request.demands, request.tasks, strict=True)
+            alone = [Request((demand,), (tasks,), None) for demand, tasks in pairs]
+            self._most[request] = tuple(
+                max(one.load(one.tasks, left)[0] for left, _, _ in self._keys) for one in alone
+            )
+        return self._most[request]
 
 
 class BestFit(PlaceInOrder):
