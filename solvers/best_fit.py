@@ -9,11 +9,13 @@ from heapq import heappop, heappush
 from ..formulations.clock import check_time
 from ..formulations.consolidation import ConsolidationFormulation
 from ..instances.consolidation import Server
-from .room import Counts, Piece, PlaceInOrder, Request, Room
+from .room import Counts, Demand, Piece, PlaceInOrder, Request, Room
 
 Vector = tuple[float, ...]
 Key = tuple[Vector, Vector, str | None]
 """What is left of each resource, capacity, and GPU model."""
+LARGEST_JOB = 10**18
+"""More tasks than any job has."""
 MOST_RANKED = 3_000_000
 """Entries of all rankings together; beyond that they are forgotten, and made anew when they are asked."""
 
@@ -48,7 +50,7 @@ class Buckets(Room):
         self._numbers: dict[Key, int] = {}
         self._filled: list[int] = []  # buckets, each time that one is no longer empty
         self._rankings: dict[tuple[Request, Counts], _Ranking] = {}
-        self._most: dict[Request, Counts] = {}
+        self._most: dict[Demand, int] = {}
         self._ranked = 0
         for server, key in enumerate(zip(self.free, self.capacity, self.models, strict=True)):
             self._add(server, key)
@@ -83,7 +85,7 @@ class Buckets(Room):
     def _best(self, request: Request, waiting: Counts) -> tuple[int, Counts] | None:
         """Return the bucket that these tasks fill best, and how many go on one of its servers."""
         # No server holds more, so that what waits beyond makes no other ranking.
-        waiting = tuple(map(min, waiting, self._most_on_one(request)))
+        waiting = tuple(map(min, waiting, map(self._most_on_one, request.demands)))
         ranking = self._rankings.setdefault((request, waiting), _Ranking())
         for bucket in self._filled[ranking.seen :]:
             left, capacity, model = self._keys[bucket]
@@ -101,15 +103,12 @@ class Buckets(Room):
             heappop(ranking.heap)
         return ranking.heap[0][2:] if ranking.heap else None
 
-    def _most_on_one(self, request: Request) -> Counts:
-        """Return how many tasks of each group a server holds at most, were they alone; room only shrinks."""
-        if request not in self._most:
-            pairs = zip(request.demands, request.tasks, strict=True)
-            alone = [Request((demand,), (tasks,), None) for demand, tasks in pairs]
-            self._most[request] = tuple(
-                max(one.load(one.tasks, left)[0] for left, _, _ in self._keys) for one in alone
-            )
-        return self._most[request]
+    def _most_on_one(self, demand: Demand) -> int:
+        """Return how many tasks a server holds at most, were they alone; room only shrinks."""
+        if demand not in self._most:
+            alone = Request((demand,), (LARGEST_JOB,), None)
+            self._most[demand] = max(alone.load(alone.tasks, left)[0] for left, _, _ in self._keys)
+        return self._most[demand]
 
 
 class BestFit(PlaceInOrder):

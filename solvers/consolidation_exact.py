@@ -28,7 +28,7 @@ from ..formulations.consolidation_certificate import (
     level,
 )
 from ..formulations.consolidation_classes import exact
-from ..instances.errors import OutOfTimeError, TooLargeError
+from ..instances.errors import TooLargeError
 from . import consolidation_named
 from .backends import BackendError
 from .base import Clock, Outcome, Solver
@@ -110,7 +110,7 @@ class ConsolidationExact(Solver):
         left = clock.remaining_s
         run.by_size(Clock(None if left is None else max(PATIENCE_S, left)))
         if not progress.infeasible:
-            with suppress(OutOfTimeError):  # then what is known has to do
+            with suppress(TooLargeError):  # then what is known has to do
                 run.by_names()
                 run.certify()
             if len(run.proven()) == len(formulation.objectives):

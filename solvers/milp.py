@@ -7,6 +7,7 @@ from typing import Any
 
 from ..formulations.base import Formulation
 from ..formulations.textbook import ModelObjective, TextbookModel, whole_row
+from ..instances.errors import OutOfTimeError
 from .backends import Answer, Backend, Request
 from .base import Clock, Outcome, Solver
 from .options import SolveOptions
@@ -51,7 +52,11 @@ class Milp(Solver):
             if clock.remaining_s is not None and clock.remaining_s <= handover_s:
                 outcome.limit = "time"
                 break
-            answer, bound = self._one(model, index, options, clock, outcome.plan)
+            try:
+                answer, bound = self._one(model, index, options, clock, outcome.plan)
+            except OutOfTimeError:  # there is no time to give the backend the model
+                outcome.limit = "time"
+                break
             outcome.limit = answer.limit
             if answer.infeasible:
                 outcome.infeasible = index == 0
