@@ -21,6 +21,7 @@ from fuzz.staging_truth import StagingTruth
 
 from clusterplan.formulations.allocation import AllocationFormulation
 from clusterplan.instances.document import parse_instance
+from clusterplan.instances.errors import OptionError
 from clusterplan.planner.api import solve
 from clusterplan.planner.verification import Verification
 from clusterplan.solvers.result import Result
@@ -246,6 +247,13 @@ def test_readers_that_fail_or_take_long_are_found(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(reading, "LONGEST_S", 60.0)
     monkeypatch.setitem(reading.READERS, "philly", lambda folder: {}["nothing"])
     assert [finding.check for finding in reading.read(files, "load")] == ["exception"]
+
+    def says(text: str) -> None:
+        raise OptionError(text)
+
+    for text, check in (("\x1b[2J", "control characters"), ("", "no words")):
+        monkeypatch.setitem(reading.READERS, "philly", lambda folder, text=text: says(text))
+        assert [finding.check for finding in reading.read(files, "load")] == [check]
 
 
 def test_a_command_that_crashes_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -128,7 +128,7 @@ class Worker:
 def run(
     seed: str, lanes: list[str], minutes: float, workers: int, folder: Path, turns: float = math.inf
 ) -> Tally:
-    """Run turns until the time is up, or there were so many; return what was done."""
+    """Run turns until the time is up, there were so many, or somebody interrupts; return what was done."""
     tally, start = Tally(), time.monotonic()
     end, told = start + 60 * minutes, start
     crew = [Worker(seed, lanes, index, workers) for index in range(workers)]
@@ -151,6 +151,8 @@ def run(
                     )
                     worker.stop()
                     worker.start()
+    except KeyboardInterrupt:
+        print("interrupted; what was done before counts", file=sys.stderr)
     finally:
         for worker in crew:
             worker.stop()

@@ -80,6 +80,7 @@ def read(files: Specimen, how: str) -> Iterator[Finding]:
         except ClusterplanError as error:
             if not str(error).strip():
                 yield Finding("no words", files.sort, type(error).__name__)
+            yield from _unprintable(str(error), files.sort)
         except Exception as error:  # noqa: BLE001  whatever escapes is what is looked for
             yield Finding("exception", files.sort, place(error))
         seconds = time.process_time() - start
@@ -126,9 +127,14 @@ def _command(sort: str, folder: Path, how: str) -> Iterator[Finding]:
     printed = out.getvalue() + err.getvalue()
     if code == 1 or "internal error" in printed or "Traceback" in printed:
         yield Finding("exception", f"{sort} command", f"exit code {code}: {printed[-300:]}")
-    strange = {c for c in printed if not c.isprintable() and c != "\n"}
+    yield from _unprintable(printed, f"{sort} command")
+
+
+def _unprintable(text: str, where: str) -> Iterator[Finding]:
+    """Find characters that could command a terminal."""
+    strange = {c for c in text if not c.isprintable() and c != "\n"}
     if strange:
-        yield Finding("control characters", f"{sort} command", repr(sorted(strange)))
+        yield Finding("control characters", where, repr(sorted(strange)))
 
 
 def how_to_read(rng: random.Random, sort: str) -> str:
