@@ -107,7 +107,7 @@ def _plan_faults(formulation: Formulation[Any, Any], result: Result) -> Iterator
         if refuted := contradiction(formulation, certified, values):
             yield f"certificate: it would prove {refuted}"
             certified = formulation.elementary_bounds()
-        certified = _no_better(formulation, certified, result)
+        certified = _as_far_as_stored(formulation, certified, result)
         derived = objective_records(formulation, values, bounds, certified, result.options.gap)
         if len(result.objectives) != len(derived):
             yield f"objectives has {len(result.objectives)} records; the instance has {len(derived)}"
@@ -119,15 +119,15 @@ def _plan_faults(formulation: Formulation[Any, Any], result: Result) -> Iterator
         yield "plan_sha256 does not agree with the plan: the plan was altered after it was solved"
 
 
-def _no_better(
+def _as_far_as_stored(
     formulation: Formulation[Any, Any], derived: Sequence[float | None], result: Result
 ) -> tuple[float | None, ...]:
-    """Return the certified bounds, no better than they are stored: a solve may not have had time for them."""
+    """Return the certified bounds; those that counting gives where the solve had no time to check more."""
     found = list(derived)
-    for index, (objective, record) in enumerate(zip(formulation.objectives, result.objectives, strict=False)):
-        stored, own = record.certified_bound, found[index]
-        if stored is None or (own is not None and objective.tighter(stored, own) == own):
-            found[index] = stored
+    elementary = formulation.elementary_bounds()
+    for index, (record, least) in enumerate(zip(result.objectives, elementary, strict=False)):
+        if record.certified_bound is not None and not _differs(record.certified_bound, least):
+            found[index] = least
     return tuple(found)
 
 
