@@ -340,7 +340,7 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
                 raise TooLargeError(
                     f"type {kind.name!r} has no limit and nothing else bounds its units; give it a limit"
                 )
-            highest.append(int(min(bounds)))
+            highest.append(int(min(bounds) * (1 + TOLERANCE)))  # rounding must not lose a unit
         return highest
 
     def _rate_limit(self) -> float | None:

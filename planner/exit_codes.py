@@ -5,13 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from ..instances.errors import (
-    ClusterplanError,
-    InstanceError,
-    OptionError,
-    OutOfTimeError,
-    UnavailableError,
-)
+from ..instances.errors import ClusterplanError, InstanceError, OptionError, UnavailableError
 
 if TYPE_CHECKING:
     from ..solvers.allocation_frontier import AllocationFrontier
@@ -46,8 +40,6 @@ def code_of_error(error: ClusterplanError) -> int:
     """Return the exit code that goes with an error."""
     if isinstance(error, InstanceError):
         return BAD_INSTANCE
-    if isinstance(error, OutOfTimeError):
-        return LIMIT_NO_PLAN
     return USAGE if isinstance(error, OptionError | UnavailableError) else FAILED
 
 

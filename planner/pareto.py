@@ -105,8 +105,7 @@ def pareto(
     OptionError
         If the instance has no such trade-off, or an option has no meaning here.
     TooLargeError
-        If an allocation has too many configurations where nothing limits the cluster, or the time is up
-        before the search can begin.
+        If an allocation has too many configurations where nothing limits the cluster.
     """
     if error is not None and not 0 <= error < 1:
         raise OptionError(f"error is {error:g}; it must be at least 0 and below 1")

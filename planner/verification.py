@@ -164,7 +164,7 @@ def _check_records(
     elif values is None and any(bound is not None and math.isinf(bound) for bound in certified):
         found.faults.append(f"status is stored as {result.status}; the certificate proves infeasible")
         return
-    certified = _no_better(formulation, certified, result)
+    certified = _as_far_as_stored(formulation, certified, result)
     bounds = [record.bound for record in result.objectives]
     derived = objective_records(formulation, values, bounds, certified, result.options.gap)
     if len(result.objectives) != len(derived):
@@ -177,15 +177,15 @@ def _check_records(
             found.faults.append(f"{place}: the plan is better than the stored bound")
 
 
-def _no_better(
+def _as_far_as_stored(
     formulation: Formulation[Any, Any], derived: Sequence[float | None], result: Result
 ) -> tuple[float | None, ...]:
-    """Return the certified bounds, no better than they are stored: a solve may not have had time for them."""
+    """Return the certified bounds; those that counting gives where the solve had no time to check more."""
     found = list(derived)
-    for index, (objective, record) in enumerate(zip(formulation.objectives, result.objectives, strict=False)):
-        stored, own = record.certified_bound, found[index]
-        if stored is None or (own is not None and objective.tighter(stored, own) == own):
-            found[index] = stored
+    elementary = formulation.elementary_bounds()
+    for index, (record, least) in enumerate(zip(result.objectives, elementary, strict=False)):
+        if record.certified_bound is not None and not _differs(record.certified_bound, least):
+            found[index] = least
     return tuple(found)
 
 

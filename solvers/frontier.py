@@ -136,7 +136,26 @@ def find_frontier(
         else bounds the units, ten times the cost of the cheapest plan.
     """
     clock = Clock(options.time_limit_s)
-    formulation = StagingFormulation(instance)
+    try:
+        return _find(StagingFormulation(instance), options, error, most_usd, clock)
+    except OutOfTimeError:  # before the search could begin
+        return Frontier(
+            instance=instance.name,
+            instance_sha256=instance.sha256(),
+            status="partial",
+            limit="time",
+            error=error,
+            most_usd=most_usd,
+            runtime_s=clock.elapsed_s,
+            options=options,
+            versions=library_versions(),
+        )
+
+
+def _find(
+    formulation: StagingFormulation, options: SolveOptions, error: float, most_usd: float | None, clock: Clock
+) -> Frontier:
+    instance = formulation.instance
     known = formulation.elementary_infeasibility()
     most = min((usd for usd in (most_usd, instance.cost_limit_usd) if usd is not None), default=None)
     if most is None and known is None and _unbounded(instance):

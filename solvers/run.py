@@ -188,14 +188,13 @@ def _certified(
     """Return the bounds that the check derives in time, and what it did not get to."""
     if outcome.infeasible:
         return (), None
-    with patience.enforced():
-        try:
+    try:
+        with patience.enforced():
             found = formulation.certified_bounds(outcome.certificate, values)
-        except OutOfTimeError:
-            try:
-                found = formulation.elementary_bounds()
-            except OutOfTimeError:
-                found = tuple(None for _ in formulation.objectives)
+    except OutOfTimeError:
+        if values is None:
+            return tuple(None for _ in formulation.objectives), "there was no time to check any bound"
+        found = formulation.elementary_bounds()
     if outcome.certificate is None or not patience.expired:
         return found, None
     return found, "there was no time to check the certificate to the end; it may prove more, see verify"

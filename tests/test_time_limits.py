@@ -30,7 +30,8 @@ from clusterplan.instances.generators.allocation import generate_allocation
 from clusterplan.instances.generators.consolidation import generate_consolidation
 from clusterplan.instances.generators.ctr import generate_ctr
 from clusterplan.instances.generators.staging import generate_staging
-from clusterplan.planner.exit_codes import LIMIT_NO_PLAN, code_of_error
+from clusterplan.planner.exit_codes import LIMIT_NO_PLAN, code_of_frontier
+from clusterplan.planner.pareto import verify_frontier
 from clusterplan.planner.verification import verify
 from clusterplan.solvers import (
     allocation_cp_sat,
@@ -138,6 +139,12 @@ def staging() -> StagingFormulation:
     return StagingFormulation(STAGING)
 
 
+def fewest() -> None:
+    """Find how few servers could hold a job with groups of tasks."""
+    instance = diverse(6, 3, groups=2)
+    ConsolidationFormulation(instance).fewest(instance.jobs[0])
+
+
 def covered_check() -> None:
     """Check the certificate of a chain."""
     result = clusterplan.solve(STAGING, "exact")
@@ -166,7 +173,7 @@ BUILDERS: dict[str, Callable[[], object]] = {
     "runs of layers": lambda: Runs.of(staging(), staging().latest_s),
     "classes": lambda: ConsolidationFormulation(diverse(6, 6)).classes,
     "class model": master,
-    "fewest servers for groups": lambda: formulate(diverse(6, 3, groups=2)).elementary_bounds(),
+    "fewest servers for groups": fewest,
     "check of a chain": covered_check,
 }
 
@@ -516,13 +523,19 @@ def test_marginal_gain_that_has_no_time_is_no_plan() -> None:
     assert rows_by_gain(formulation, clock) is not None  # type: ignore[arg-type]
 
 
-def test_a_frontier_that_cannot_begin_in_time_is_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The command ends with the code of a limit without a plan, and a sentence."""
+def test_a_frontier_that_cannot_begin_in_time_is_partial(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has no points, says that the time was up, and passes its check."""
     monkeypatch.setattr(run, "GRACE_S", 0.0)
-    instance = generate_staging(200, 8, "loose", seed=1)
-    with pytest.raises(OutOfTimeError, match="preparing it takes longer than") as caught:
-        clusterplan.pareto(instance, SolveOptions(time_limit_s=1e-3))
-    assert code_of_error(caught.value) == LIMIT_NO_PLAN
+    chain = generate_staging(200, 8, "loose", seed=1)
+    jobs = generate_allocation(2000, 3, 0.5, seed=1)
+    options = SolveOptions(time_limit_s=1e-3)
+    for instance, frontier in (
+        (chain, clusterplan.pareto(chain, options)),
+        (jobs, clusterplan.pareto(jobs, options, prices={"gpu": 1.0})),
+    ):
+        assert (frontier.status, frontier.limit, frontier.points) == ("partial", "time", ())
+        assert code_of_frontier(frontier) == LIMIT_NO_PLAN
+        assert verify_frontier(instance, frontier).ok
 
 
 def test_runs_are_ordered_as_a_sort_would_order_them() -> None:
