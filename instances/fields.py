@@ -31,8 +31,6 @@ from .printable import shown
 
 LARGEST = 1e15
 """No quantity may exceed this, so that products and sums stay well inside floating-point range."""
-SMALLEST = 1e-30
-"""No quantity but 0 may be below this, so that quotients do."""
 
 
 NUMBER = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
@@ -164,12 +162,6 @@ def _as_float(value: Any) -> Any:
     return value
 
 
-def _not_tiny(value: float) -> float:
-    if 0 < abs(value) < SMALLEST:
-        raise PydanticCustomError("tiny", f"is too close to 0; write 0, or at least {SMALLEST:g}")
-    return value
-
-
 def _as_int(value: Any) -> Any:
     message = "is not a whole number; write a whole number"
     if isinstance(value, Cell) and WHOLE_NUMBER.fullmatch(value):
@@ -230,11 +222,9 @@ def _count_keys(value: Any) -> Any:
     return found
 
 
-Number = Annotated[
-    float, Field(ge=-LARGEST, le=LARGEST), BeforeValidator(_as_float), AfterValidator(_not_tiny)
-]
-NonNegative = Annotated[float, Field(ge=0, le=LARGEST), BeforeValidator(_as_float), AfterValidator(_not_tiny)]
-Positive = Annotated[float, Field(gt=0, le=LARGEST), BeforeValidator(_as_float), AfterValidator(_not_tiny)]
+Number = Annotated[float, Field(ge=-LARGEST, le=LARGEST), BeforeValidator(_as_float)]
+NonNegative = Annotated[float, Field(ge=0, le=LARGEST), BeforeValidator(_as_float)]
+Positive = Annotated[float, Field(gt=0, le=LARGEST), BeforeValidator(_as_float)]
 Share = Annotated[float, Field(ge=0, le=1), BeforeValidator(_as_float)]
 PositiveShare = Annotated[float, Field(gt=0, le=1), BeforeValidator(_as_float)]
 Count = Annotated[int, Field(ge=0, le=1_000_000_000), BeforeValidator(_as_int)]
