@@ -18,7 +18,7 @@ from ..instances.allocation import AllocationInstance
 from ..instances.errors import OptionError, TooLargeError
 from ..solvers.allocation_frontier import AllocationFrontier, AllocationPoint, ClusterBound
 from .findings import HOLDS, Findings, Verification
-from .frontier_check import frontier_faults, note_error, stated
+from .frontier_check import frontier_faults, note_extent, stated
 from .infeasibility import check_infeasible
 from .output import figure, percent, table
 from .thinning import thinned
@@ -48,8 +48,7 @@ def verify_allocation(instance: AllocationInstance, frontier: AllocationFrontier
         found.confirmed.append(f"{HOLDS} for each of {len(frontier.points)} plans")
     if frontier.certified_error is not None:
         found.confirmed.append(f"no plan{most} beats the points by more than {frontier.certified_error:g}")
-    if frontier.status == "complete":
-        note_error(found, frontier, most, DEFAULT_ERROR)
+    note_extent(found, frontier, most, DEFAULT_ERROR)
     found.claimed += check.claimed()
     found.stated += [*check.given_prices(), *stated(frontier)]
     return found.verification(instance.name)

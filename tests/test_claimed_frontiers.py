@@ -105,6 +105,7 @@ def test_that_no_plan_is_so_cheap_is_derived_or_claimed() -> None:
     found = checked("staging", data)
     assert found.complete, found
     assert any("the certificate prove" in line for line in found.confirmed)
+    assert found.verdict == f"verified; infeasible means no plan of at most {cheapest * 0.9:g} USD here"
     found = checked("staging", {**data, "most_usd": cheapest * 10})
     assert "finds a plan" in found.faults[0]
     found = checked("staging", {**data, "certificate": [{"until_s": -1}]})
