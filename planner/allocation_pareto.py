@@ -18,7 +18,7 @@ from ..instances.allocation import AllocationInstance
 from ..instances.errors import OptionError, TooLargeError
 from ..solvers.allocation_frontier import AllocationFrontier, AllocationPoint, ClusterBound
 from .findings import HOLDS, Findings, Verification
-from .frontier_check import frontier_faults, note_error, stated
+from .frontier_check import frontier_faults, note_extent, stated
 from .infeasibility import check_infeasible
 from .output import figure, percent, table
 from .thinning import thinned
@@ -48,8 +48,7 @@ def verify_allocation(instance: AllocationInstance, frontier: AllocationFrontier
         found.confirmed.append(f"{HOLDS} for each of {len(frontier.points)} plans")
     if frontier.certified_error is not None:
         found.confirmed.append(f"no plan{most} beats the points by more than {frontier.certified_error:g}")
-    if frontier.status == "complete":
-        note_error(found, frontier, most, DEFAULT_ERROR)
+    note_extent(found, frontier, most, DEFAULT_ERROR)
     found.claimed += check.claimed()
     found.stated += [*check.given_prices(), *stated(frontier)]
     return found.verification(instance.name)
@@ -137,6 +136,10 @@ class _Check:
             for name, amount in used.items():
                 if not agree(amount, point.capacities.get(name, -1.0)):
                     yield f"{place}.capacities.{name} is {point.capacities.get(name)}; it must be {amount}"
+            cost = ladder.cost_of(used)
+            if not agree(point.rate_usd_per_hour, cost):
+                rate = point.rate_usd_per_hour
+                yield f"{place}.rate_usd_per_hour is stored as {rate:.10g}; its cluster costs {cost:.10g}"
             self.values[step] = formulation.evaluate(point.plan)[0]
             self.bounds[step] = min(_certified(formulation, point), self.values[step])
 
@@ -206,6 +209,8 @@ def _plan_faults(
     yield from (f"{place}: broken constraint: {violation}" for violation in broken)
     if broken:
         return
+    if formulation.finish(point.plan) != point.plan:
+        yield f"{place}.plan: the jobs are not in the order of the instance, or one has no completion_s"
     value = formulation.evaluate(point.plan)[0]
     if not agree(point.mean_completion_s, value / ladder.weight):
         stored, derived = point.mean_completion_s, value / ladder.weight

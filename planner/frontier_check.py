@@ -29,8 +29,8 @@ def frontier_faults(instance: Instance, frontier: Frontier | AllocationFrontier)
         yield f"diagnosis says why there is no plan; the status is {frontier.status}"
 
 
-def note_error(found: Findings, frontier: Frontier | AllocationFrontier, most: str, default: float) -> None:
-    """Note what of a complete frontier's error is only claimed, and what `complete` means in it.
+def note_extent(found: Findings, frontier: Frontier | AllocationFrontier, most: str, default: float) -> None:
+    """Note what of a complete frontier's error is only claimed, and what `complete` or `infeasible` means.
 
     Parameters
     ----------
@@ -40,6 +40,10 @@ def note_error(found: Findings, frontier: Frontier | AllocationFrontier, most: s
         An error up to this one needs no mention.
     """
     error = frontier.error
+    if frontier.status == "infeasible" and most:
+        found.within = f"infeasible means no plan{most} here"
+    if frontier.status != "complete":
+        return
     if frontier.certified_error is None or frontier.certified_error > error:
         found.claimed.append(f"that no plan{most} beats the points by more than {error:g}")
     told = [f"an error of at most {error:g}"] if error > default else []

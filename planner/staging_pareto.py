@@ -14,7 +14,7 @@ from ..formulations.staging_frontier import Corner, certified_error, proves_none
 from ..instances.staging import StagingInstance
 from ..solvers.frontier import Frontier, FrontierPoint, describe
 from .findings import HOLDS, Findings, Verification
-from .frontier_check import frontier_faults, note_error, stated
+from .frontier_check import frontier_faults, note_extent, stated
 from .infeasibility import check_infeasible
 from .output import figure, percent, table
 from .thinning import thinned
@@ -38,8 +38,7 @@ def verify_staging(instance: StagingInstance, frontier: Frontier) -> Verificatio
         found.confirmed.append(f"{HOLDS} for each of {len(frontier.points)} plans")
     if frontier.certified_error is not None:
         found.confirmed.append(f"no plan{most} beats the points by more than {frontier.certified_error:g}")
-    if frontier.status == "complete":
-        note_error(found, frontier, most if _narrower(instance, frontier) else "", DEFAULT_ERROR)
+    note_extent(found, frontier, most if _narrower(instance, frontier) else "", DEFAULT_ERROR)
     found.stated += stated(frontier)
     return found.verification(instance.name)
 

@@ -131,7 +131,8 @@ def _check_plan(
         _check_records(found, formulation, result, formulation.evaluate(plan))
         _check_entries(found, result, plan, formulation.finish(plan))
     if result.plan_sha256 != plan_hash(plan):
-        found.faults.append("plan_sha256 does not agree with the plan: it was altered after it was solved")
+        what = "the plan was altered after it was solved"
+        found.faults.append(f"plan_sha256 does not agree with the plan: {what}")
 
 
 def _check_without_plan(found: Findings, formulation: Formulation[Any, Any], result: Result) -> None:

@@ -80,7 +80,7 @@ class Frontier(Model):
     limit: Limit = "none"
     error: Annotated[float, Field(ge=0, lt=1)]
     certified_error: float | None = None
-    most_usd: float | None = None
+    most_usd: Annotated[float, Field(ge=0)] | None = None
     points: tuple[FrontierPoint, ...] = ()
     certificate: list[dict[str, Any]] = []
     runtime_s: Annotated[float, Field(ge=0)] = 0.0

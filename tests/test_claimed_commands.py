@@ -100,6 +100,16 @@ def test_a_page_says_what_is_only_claimed(run: Command) -> None:
     assert "proven optimal" in page
 
 
+def test_a_page_says_by_which_gap_a_plan_is_optimal(run: Command) -> None:
+    """A wide gap that was asked for stands where else `proven optimal` would."""
+    Path("d.yaml").write_text(yaml.safe_dump(DOCUMENT["staging"], allow_unicode=True))
+    result = clusterplan.solve(clusterplan.load("d.yaml"), "exact", SolveOptions(gap=0.5))
+    Path("r.json").write_text(result.to_json())
+    assert run("report", "d.yaml", "r.json", "--output", "page.html")[0] == 0
+    page = Path("page.html").read_text(encoding="utf-8")
+    assert '<span class="chip fair">optimal means a gap of at most 0.5 here' in page
+
+
 def test_a_page_of_a_frontier_says_it_too(run: Command) -> None:
     """Both kinds of frontier."""
     for kind, name in (("staging", "d.yaml"), ("allocation", "example:gavel-three-gpu-types")):

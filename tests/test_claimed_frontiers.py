@@ -105,6 +105,7 @@ def test_that_no_plan_is_so_cheap_is_derived_or_claimed() -> None:
     found = checked("staging", data)
     assert found.complete, found
     assert any("the certificate prove" in line for line in found.confirmed)
+    assert found.verdict == f"verified; infeasible means no plan of at most {cheapest * 0.9:g} USD here"
     found = checked("staging", {**data, "most_usd": cheapest * 10})
     assert "finds a plan" in found.faults[0]
     found = checked("staging", {**data, "certificate": [{"until_s": -1}]})
@@ -140,6 +141,20 @@ def test_a_bound_of_the_own_cluster_is_a_claim_too() -> None:
     data["current"] |= {"certificate": None, "certified_bound_s": None, "prices": None}
     found = checked("allocation", data)
     assert found.claimed == ("the bounds bound_s of 1 clusters, which are higher than the certified ones",)
+
+
+@pytest.mark.parametrize("mix", ["fixed", "any"])
+def test_the_cost_of_a_cluster_and_the_form_of_its_plan_are_derived(mix: Any) -> None:
+    """A cost that is off by less than a step, and a plan that is not as it is stored, are false."""
+    data = json.loads(clusterplan.pareto(loaded("allocation"), error=0.4, mix=mix).to_json())
+    assert checked("allocation", data).complete
+    point = data["points"][-1]
+    turned = {**point, "plan": point["plan"][::-1]}
+    timeless = {**point, "plan": [{**entry, "completion_s": None} for entry in point["plan"]]}
+    dearer = {**point, "rate_usd_per_hour": point["rate_usd_per_hour"] * (1 + 1e-7)}
+    for wrong in (turned, timeless, dearer):
+        found = checked("allocation", {**data, "points": [*data["points"][:-1], wrong]})
+        assert not found.ok
 
 
 def test_an_end_that_was_asked_for_is_said_beside_the_verdict() -> None:

@@ -116,7 +116,7 @@ def headline(status: str, limit: str, checked: Verification | None = None) -> tu
     if checked is not None and not checked.complete:
         return f"{status}: not all of it is proven here", "fair"
     if checked is not None and checked.within:
-        return f"{status}: {checked.within}", "fair"
+        return checked.within, "fair"
     return status_words(status, limit), MARK.get(status, "fair")
 
 
