@@ -188,6 +188,8 @@ def _certified(
     """Return the bounds that the check derives in time, and what it did not get to."""
     if outcome.infeasible:
         return (), None
+    if values is None and outcome.certificate is None and patience.limit_s is not None:
+        patience = Clock(0.0)  # only what is at hand
     try:
         with patience.enforced():
             found = formulation.certified_bounds(outcome.certificate, values)

@@ -241,7 +241,7 @@ LONG: dict[str, tuple[Callable[[], Instance], list[str]]] = {
     "jobs with groups of tasks": (lambda: diverse(150, 150, groups=3), ["exact", "best-fit"]),
     "a chain of hundreds of layers": (
         lambda: generate_staging(500, 12, "loose", seed=1),
-        ["exact", "milp:highs", "cp-sat", "genetic", "greedy", "single-type"],
+        ["exact", "milp:highs", "cp-sat"],
     ),
     "thousands of jobs": (lambda: generate_allocation(4000, 3, 0.9, seed=1), ["milp:cbc", "cp-sat"]),
 }
@@ -256,7 +256,7 @@ def test_a_large_instance_ends_soon_after_its_time_limit(name: str, solver: str)
     began = time.perf_counter()
     result = clusterplan.solve(instance, solver, SolveOptions(time_limit_s=LIMIT_S, threads=1))
     assert result.status in ("feasible", "unknown")
-    assert result.limit == "time" or solver in ("best-fit", "single-type")
+    assert result.limit == "time" or solver == "best-fit"
     assert time.perf_counter() - began < CAP_S
 
 
