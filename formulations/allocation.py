@@ -26,7 +26,6 @@ import numpy as np
 
 from ..instances.allocation import AllocationInstance
 from ..instances.base import Kind
-from ..instances.errors import TooLargeError
 from ..instances.job_table import JobTable
 from .allocation_certificate import certificate_fault, certified_bound, read_prices
 from .allocation_menu import UNPLACED, Floats, Ints, Menu, build_menu
@@ -40,10 +39,11 @@ from .allocation_plan import (
 from .allocation_prices import buy_next, price_bound
 from .allocation_reasons import why_never
 from .base import Diagnosis, Formulation, Objective, Violation, within
+from .clock import check_time, refuse_beyond
 from .textbook import ModelObjective, TextbookModel, at_most, new_problem
 
-MOST_COLUMNS = 3_000_000
-"""Of the textbook model; PuLP takes about a kilobyte for each."""
+MOST_SECONDS = 1e9
+"""The textbook model counts longer completion times in multiples of a second."""
 
 
 class AllocationFormulation(Formulation[AllocationInstance, JobAllocation]):
@@ -178,32 +178,36 @@ class AllocationFormulation(Formulation[AllocationInstance, JobAllocation]):
                 remedies.append(f"raise {name} to at least {need:g}, or make jobs optional")
         return Diagnosis(reasons=tuple(reasons), remedies=tuple(remedies)) if reasons else None
 
+    @property
+    def model_terms(self) -> int:
+        """Coefficients of an explicit model, which has a column for each configuration."""
+        rows = 1 + len(self.menu.rows) + (self.instance.objective == "makespan")
+        return len(self.menu.time_s) * rows
+
     def textbook(self) -> TextbookModel[JobAllocation]:
         """Return the multiple-choice model of the module's docstring."""
         import pulp
 
         menu = self.menu
-        if len(menu.time_s) > MOST_COLUMNS:
-            raise TooLargeError(
-                f"the explicit model would have {len(menu.time_s):,} columns, and at most {MOST_COLUMNS:,} "
-                "are allowed; use --solver exact, which needs no explicit model"
-            )
+        refuse_beyond(self.model_terms, "the textbook model")
         problem = new_problem(self.instance.name)
-        x = [
-            problem.add_variable(f"x_{j}_{k - menu.start[j]}", cat=pulp.LpBinary)
-            for j in range(menu.jobs)
-            for k in menu.of(j)
-        ]
+        x: list[Any] = []
         for j in range(menu.jobs):
+            check_time()
+            x += [problem.add_variable(f"x_{j}_{i}", cat=pulp.LpBinary) for i in range(len(menu.of(j)))]
             problem += pulp.lpSum(x[k] for k in menu.of(j)) == 1, f"one_configuration_{j}"
         for r in range(len(menu.rows)):
+            check_time()
             problem += at_most(x, menu.demand[:, r].tolist(), float(menu.capacity[r])), f"capacity_{r}"
         if self.instance.objective == "makespan":
+            # From 1e20 on, backends take a coefficient for infinite.
+            unit = max(1.0, float(menu.time_s.max(initial=0.0)) / MOST_SECONDS)
             latest = problem.add_variable("makespan", lowBound=0)
             for j in range(menu.jobs):
-                times = pulp.lpSum(float(menu.time_s[k]) * x[k] for k in menu.of(j))
+                check_time()
+                times = pulp.lpSum(float(menu.time_s[k]) / unit * x[k] for k in menu.of(j))
                 problem += times <= latest, f"completion_{j}"
-            expression = pulp.LpAffineExpression([(latest, 1.0)])
+            expression = pulp.LpAffineExpression([(latest, unit)])
         else:
             expression = pulp.LpAffineExpression(list(zip(x, menu.cost.tolist(), strict=True)))
 
@@ -215,7 +219,7 @@ class AllocationFormulation(Formulation[AllocationInstance, JobAllocation]):
             chosen = set(self.rows_of(plan).tolist())
             start: dict[Any, float] = {x[k]: float(k in chosen) for k in range(len(x))}
             if self.instance.objective == "makespan":
-                start[latest] = self.evaluate(plan)[0]
+                start[latest] = self.evaluate(plan)[0] / unit
             return start
 
         objective = ModelObjective(self.objectives[0], expression, "min")

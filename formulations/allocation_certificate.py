@@ -25,6 +25,7 @@ from .allocation_prices import (
     priced_parts,
     proves_none_before,
 )
+from .clock import check_time
 from .exhaustion import Choices, none_below
 
 CLOSE = 5e-10
@@ -118,7 +119,9 @@ def _makespan_bound(menu: Menu, prices: Floats, cutoff: float | None) -> float:
     choices = _survivors(menu, late, prices, _slack(menu, late, prices))
     if choices is not None and none_below(choices, prices, 0.0):
         return claim
-    return makespan_price_bound(menu, prices)
+    bound = makespan_price_bound(menu, prices)
+    check_time()  # it may have ended early
+    return bound
 
 
 def _slack(menu: Menu, late: Floats, prices: Floats) -> float:

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..instances.allocation import AllocationInstance
-from ..instances.errors import TooLargeError
+from ..instances.errors import OutOfTimeError, TooLargeError
 from ..instances.job_table import JobTable
 from .allocation import AllocationFormulation
 from .allocation_menu import BUDGET, Floats, Menu, build_menu, capacity_rows
@@ -187,6 +187,8 @@ class Ladder(ABC):
     def _build(self, cluster: AllocationInstance) -> Menu:
         try:
             return build_menu(cluster, self.table)
+        except OutOfTimeError:
+            raise
         except TooLargeError as error:
             raise TooLargeError(f"{error}, or look for no clusters beyond --most-usd") from None
 

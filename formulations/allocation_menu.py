@@ -7,7 +7,7 @@ for each job, one row for each resource. All methods work on these arrays, never
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -19,6 +19,7 @@ from ..instances.errors import TooLargeError
 from ..instances.job_table import MODELS, TABLE, JobTable
 from ..instances.speed import FORMULAS
 from .base import TOLERANCE, loosened
+from .clock import check_time
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -26,7 +27,7 @@ Shorts = NDArray[np.int32]
 
 MOST_CONFIGURATIONS = 250_000_000
 """Some 16 GB of columns."""
-ROWS_AT_ONCE = 2_000_000
+ROWS_AT_ONCE = 500_000
 """The menu is built for so many configurations at a time, to keep what is temporary small."""
 UNPLACED = -1
 BUDGET = "budget_usd_per_hour"
@@ -75,6 +76,24 @@ class Menu:
     def owner(self) -> Ints:
         """Index of the job of each row, shape (K,)."""
         return np.repeat(np.arange(self.jobs), np.diff(self.start))
+
+    def parts(self) -> Iterator[tuple[int, Menu]]:
+        """Yield the rows of some jobs at a time as a menu of its own, after the first of these jobs."""
+        for first, last in _parts(np.diff(self.start)):
+            rows = slice(int(self.start[first]), int(self.start[last]))
+            yield (
+                first,
+                replace(
+                    self,
+                    start=self.start[first : last + 1] - self.start[first],
+                    variant=self.variant[rows],
+                    ps=self.ps[rows],
+                    workers=self.workers[rows],
+                    time_s=self.time_s[rows],
+                    demand=self.demand[rows],
+                    weight=self.weight[first:last],
+                ),
+            )
 
     @cached_property
     def cost(self) -> Floats:
@@ -166,7 +185,7 @@ class _Grids:
 
 def _most(demand: Floats, limit: Floats, highest: Ints) -> Ints:
     """Return for each variant how many of its tasks fit alone, at most `highest`."""
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         ratio = np.where(demand > 0, limit * (1 + TOLERANCE) / demand, np.inf).min(axis=1)
     fitting: Ints = np.floor(np.minimum(ratio, 1e9)).astype(np.int64)
     return np.minimum(highest, fitting)
@@ -211,6 +230,7 @@ def build_menu(instance: AllocationInstance, table: JobTable) -> Menu:
         )
     columns: list[list[Any]] = [[] for _ in range(6)]
     for first, last in _parts(rows_of_job):
+        check_time()
         part = _configurations(table, grids, ps_rows, worker_rows, limit, first, last)
         for column, piece in zip(columns, part, strict=True):
             column.append(piece)

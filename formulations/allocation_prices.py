@@ -22,6 +22,7 @@ import numpy as np
 from ..instances.allocation import AllocationInstance
 from .allocation_menu import BUDGET, Floats, Ints, Menu
 from .base import loosened
+from .clock import time_is_up
 
 MARGIN = 1e-13
 """Relative; some hundred roundings of 2⁻⁵³ lie within, and sums over jobs are made by `math.fsum`."""
@@ -67,7 +68,8 @@ def makespan_price_bound(menu: Menu, prices: Floats) -> float:
     if proves_none_before(menu, prices, math.inf):
         return math.inf
     low, high = int(np.searchsorted(times, earliest)), len(times)
-    while high - low > 1:  # times[low] is proven; times[high], or all of them, is not
+    # times[low] is proven; times[high], or all of them, is not
+    while high - low > 1 and not time_is_up():
         middle = (low + high) // 2
         if proves_none_before(menu, prices, float(times[middle])):
             low = middle

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from .clock import check_time
 from .exhaustion import cheapest_states, multipliers
 from .stage_times import Floats, Ints
 
@@ -103,6 +104,7 @@ def none_below(
         states = bounds.undominated(_merged(np.concatenate(waiting[layer])))
         waiting[layer] = []
         for option in order[edges[layer] : edges[layer + 1]].tolist():
+            check_time()
             after, kind = int(options.after[option]), int(options.kind[option])
             moved = states[states[:, 0] != kind] if chains.kinds else states.copy()
             moved[:, 0] = kind if chains.kinds else -1.0

@@ -138,7 +138,7 @@ class ConsolidationFormulation(Formulation[ConsolidationInstance, JobPlacement])
         """Return how many servers that a GPU model allows have which capacity, or are free of what."""
         key = gpu_model, free
         if key not in self._shapes:
-            self._shapes[key] = Counter(
+            self._shapes[key] = Shapes(
                 shape_of(server.available if free else server.capacity)
                 for server in self.servers.values()
                 if gpu_model is None or server.gpu_model == gpu_model

@@ -14,6 +14,7 @@ import numpy as np
 from ..instances.consolidation import PlacementJob
 from ..instances.errors import TooLargeError
 from .base import loosened
+from .clock import check_time
 from .consolidation_classes import (
     Classes,
     Home,
@@ -89,6 +90,7 @@ class _Builder:
         return self.kinds.setdefault(Kind(tuple(demands), gpu_model), len(self.kinds))
 
     def _job_class(self, job: PlacementJob, members: Sequence[int]) -> JobClass | None:
+        check_time()
         fewest, groups = self.f.fewest(job), job.task_groups
         if fewest is None:
             return None
@@ -152,6 +154,7 @@ class _Builder:
         found: dict[str | None, dict[Alike, list[int]]] = defaultdict(lambda: defaultdict(list))
         names = self.resources
         for n, server in enumerate(self.f.servers.values()):
+            check_time()
             amounts = server.available
             key = tuple([amounts.get(name, 0.0) for name in names])
             units = known.get(key)
@@ -182,6 +185,7 @@ def _union(loads: Ints, weight: Ints, most: int, largest: Ints) -> Ints:
     known, step = loads @ radix, loads
     found, count = [loads], len(loads)
     for _ in range(most):
+        check_time()
         step = step + weight
         keep = np.zeros(len(step), dtype=bool)
         for limit in largest:
@@ -205,6 +209,7 @@ def _maximal(vectors: Ints, most: int = 40) -> Ints:
     order = vectors[np.argsort(-vectors.sum(axis=1), kind="stable")]
     kept: list[Ints] = []
     for vector in order:
+        check_time()
         if not any((vector <= other).all() for other in kept):
             kept.append(vector)
         if len(kept) > most:
@@ -232,6 +237,7 @@ def _holdable(kind: Kind, tasks: Sequence[int], largest: Ints) -> Ints:
     """Return the tasks of each group that some server may hold, without none at all; shape (S, G)."""
     ranges = []
     for demand, count in zip(kind.demands, tasks, strict=True):
+        check_time()
         need = np.array(demand)
         fits = [min([count, *(limit[need > 0] // need[need > 0]).tolist()]) for limit in largest]
         ranges.append(range(max([0, *fits]) + 1))
@@ -241,6 +247,7 @@ def _holdable(kind: Kind, tasks: Sequence[int], largest: Ints) -> Ints:
     weights = counts @ np.array(kind.demands, dtype=np.int64)
     held = np.zeros(len(counts), dtype=bool)
     for limit in largest:
+        check_time()
         held |= (weights <= limit).all(axis=1)
     if held.sum() > MOST_PIECES:
         raise _too_many("pieces of a job")
@@ -256,6 +263,7 @@ def classes_of(formulation: ConsolidationFormulation) -> Classes:
         If servers and jobs are so diverse that not even these help.
     """
     for parts in COARSENESS:
+        check_time()
         try:
             return _classes(formulation, parts)
         except TooLargeError as error:
@@ -351,6 +359,7 @@ def _server_classes(
     most: dict[tuple[int, ...], tuple[int, ...]] = {}
     for (free, residents), servers in by_free.items():
         if free not in most:
+            check_time()
             held = loads[(loads <= np.array(free)).all(axis=1)]
             most[free] = tuple(held.max(axis=0).tolist())
         members[most[free], residents] += servers

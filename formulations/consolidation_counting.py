@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from ..instances.consolidation import PlacementJob
 from .base import Diagnosis, within
-from .consolidation_reasons import why_never
+from .consolidation_reasons import room, why_never
 
 if TYPE_CHECKING:
     from .consolidation import ConsolidationFormulation
@@ -36,7 +37,7 @@ def _least_slowdown(formulation: ConsolidationFormulation) -> float:
 
 def _most_value(formulation: ConsolidationFormulation) -> float:
     """Return the least over resources of the fractional knapsack of all jobs that can ever run."""
-    alike = [(job, len(members)) for job, members in formulation.distinct_jobs if formulation.fewest(job)]
+    alike = [(job, len(members)) for job, members in formulation.distinct_jobs if _may_run(formulation, job)]
     best = math.fsum(job.worth * count for job, count in alike)
     for resource in formulation.instance.resource_names:
         room = math.fsum(s.available.get(resource, 0.0) for s in formulation.servers.values())
@@ -54,6 +55,12 @@ def _most_value(formulation: ConsolidationFormulation) -> float:
                 break
         best = min(best, math.fsum(terms))
     return best
+
+
+def _may_run(formulation: ConsolidationFormulation, job: PlacementJob) -> bool:
+    """Return whether all servers have room for each group of a job's tasks, were it alone."""
+    shapes = formulation.shapes(job.gpu_model)
+    return all(room(shapes, group) >= group.tasks for group in job.task_groups)
 
 
 def elementary_infeasibility(formulation: ConsolidationFormulation) -> Diagnosis | None:

@@ -14,6 +14,7 @@ from fractions import Fraction
 import numpy as np
 
 from ..instances.errors import TooLargeError
+from .clock import check_time
 from .consolidation_classes import Classes, Ints, JobClass, ServerClass
 
 MOST_MERGED = 30_000_000
@@ -123,6 +124,7 @@ class PriceBound:
                 pieces.append((to, origin, price))
         best: Fraction | None = None
         for servers in range(job.most + 1):
+            check_time()
             more = np.full(shape, UNREACHABLE, dtype=np.int64)
             for to, origin, price in pieces:
                 np.minimum(more[to], left[origin] + price, out=more[to])
@@ -143,6 +145,7 @@ class PriceBound:
         for home in job.homes:
             pieces = self.classes.pieces[home.kind].tolist()
             for (homes, held), price in list(found.items()):
+                check_time()
                 for counts, more in zip(pieces, self.prices[home.kind].tolist(), strict=True):
                     together = tuple(h + c for h, c in zip(held, counts, strict=True))
                     if all(h <= t for h, t in zip(together, tasks, strict=True)):
@@ -173,6 +176,7 @@ class PriceBound:
 
     def _best_load(self, server: ServerClass, taken: Ints, worth: Ints) -> int:
         """Return what a server is paid at most for residents that stay, and others beside them."""
+        check_time()
         selections = {server.free: 0}
         for kind in server.residents:
             weights = self.classes.weights(kind, self.classes.pieces[kind]).tolist()
@@ -203,6 +207,7 @@ class PriceBound:
             weights = self.classes.weights(kind, self.classes.slots[kind])[useful]
             everything, paid = [taken], [worth]
             for weight, more in zip(weights, gain[useful].tolist(), strict=True):
+                check_time()
                 fits = (taken + weight <= limit).all(axis=1)
                 everything.append(taken[fits] + weight)
                 paid.append(worth[fits] + more)
@@ -232,6 +237,7 @@ def closure(pieces: Ints, slots: Ints, prices: Ints) -> Ints:
     gain[(0,) * len(shape)] = 0
     gain[tuple(slots.T)] = prices
     for counts in slots[np.argsort(slots.sum(axis=1), kind="stable")].tolist():
+        check_time()
         box = gain[tuple(slice(0, c + 1) for c in counts)]
         gain[tuple(counts)] = (box + np.flip(box)).max()
     result: Ints = gain[tuple(slots.T)]

@@ -5,18 +5,21 @@ The words do not depend on the order of keys in a document, so that they can be 
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ..instances.consolidation import Group, PlacementJob
-from .fewest_servers import Shapes, fewest_servers, shape_of, tasks_that_fit
+from .fewest_servers import Shapes, fewest_servers, shape_of, work_of
 
 if TYPE_CHECKING:
     from .consolidation import Action, ConsolidationFormulation, JobPlacement
 
 MOST_SHAPES = 4
 """Shapes of servers that a sentence lists."""
+MOST_WORK = 5_000
+"""Servers that are looked at for jobs with several groups of tasks, which takes some seconds."""
+TOO_MUCH = "waits: how its groups of tasks fit beside each other was too much to work out"
 
 
 def why_never(formulation: ConsolidationFormulation, job: PlacementJob) -> str | None:
@@ -59,9 +62,8 @@ def _servers(count: int) -> str:
 
 def room(shapes: Shapes, group: Group) -> int:
     """Return how many of a group's tasks servers of these shapes hold, were it alone."""
-    return sum(
-        count * tasks_that_fit(dict(shape), group.demand, group.tasks) for shape, count in shapes.items()
-    )
+    holds, count = shapes.hold(group.demand, group.tasks)
+    return int(holds @ count)
 
 
 def _short(group: Group, shapes: Shapes, kind: str) -> str:
@@ -95,6 +97,7 @@ class Reasons:
         self.formulation, self.plan = formulation, plan
         self._left: dict[str | None, Shapes] | None = None
         self._known: dict[int, str] = {}
+        self._work = 0
         self._alike = {p: number for number, (_, ps) in enumerate(formulation.distinct_jobs) for p in ps}
 
     def why(self, position: int) -> str:
@@ -110,7 +113,11 @@ class Reasons:
         number = self._alike[position]
         if number not in self._known:
             job = self.formulation.distinct_jobs[number][0]
-            self._known[number] = why_never(self.formulation, job) or self._beside(job)
+            self._work += work_of(job.task_groups, self.formulation.shapes(job.gpu_model))
+            if self._work > MOST_WORK:
+                self._known[number] = TOO_MUCH
+            else:
+                self._known[number] = why_never(self.formulation, job) or self._beside(job)
         return self._known[number]
 
     def _beside(self, job: PlacementJob) -> str:
@@ -137,7 +144,7 @@ class Reasons:
         """Return what the plan leaves free on the servers that a GPU model allows."""
         if self._left is None:
             self._left = self._counted()
-        return self._left.get(gpu_model, {})
+        return self._left.get(gpu_model, Shapes())
 
     def _counted(self) -> dict[str | None, Shapes]:
         formulation = self.formulation
@@ -147,7 +154,7 @@ class Reasons:
                 for server, count in entry.tasks.get(group.name, {}).items():
                     for resource, amount in group.demand.items():
                         taken[server][resource] += count * amount
-        found: dict[str | None, Counter[tuple[tuple[str, float], ...]]] = defaultdict(Counter)
+        found: dict[str | None, Shapes] = defaultdict(Shapes)
         for name, there in formulation.servers.items():
             less = taken.get(name)
             amounts = there.available

@@ -7,7 +7,12 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ..instances.consolidation import PlacementJob
+from .base import TOLERANCE
+from .clock import check_time, refuse_beyond
 from .fewest_servers import tasks_that_fit
 from .textbook import ModelObjective, TextbookModel, at_most, new_problem
 
@@ -34,13 +39,16 @@ class _Builder:
 
     def add(self, constraint: Any) -> None:
         """Add a constraint under the next free name."""
+        check_time()
         self.problem += constraint, f"c{next(self._names)}"
 
     def total(self, variables: Sequence[Any]) -> pulp.LpAffineExpression:
+        check_time()
         return self.pulp.lpSum(variables)
 
     def variables(self) -> None:
         for j, job in enumerate(self.f.instance.jobs):
+            check_time()
             never = self.f.fewest(job) is None
             low, high = int(job.must_place), int(not never or job.must_place)
             self.z[job.name] = self.problem.add_variable(f"z_{j}", low, high, self.pulp.LpInteger)
@@ -68,6 +76,7 @@ class _Builder:
         load: dict[tuple[str, str], list[tuple[Any, float]]] = defaultdict(list)
         for job in self.f.instance.jobs:
             demand = {group.name: group.demand for group in job.task_groups}
+            check_time()
             for server in self.f.eligible(job):
                 for group in job.task_groups:
                     x = self.x.get((job.name, group.name, server.name))
@@ -147,6 +156,7 @@ class _Builder:
     def traffic(self) -> tuple[Any, bool]:
         load: dict[str, list[Any]] = defaultdict(list)
         for job in self.f.instance.jobs:
+            check_time()
             traffic = {group.name: group.traffic_gbit_per_s for group in job.task_groups}
             for group in job.task_groups:
                 for server in self.f.eligible(job):
@@ -160,8 +170,35 @@ class _Builder:
         return self.pulp.LpAffineExpression([(largest, 1.0)]), False
 
 
+def model_terms(formulation: ConsolidationFormulation) -> int:
+    """Return how many coefficients a model with named servers has, roughly."""
+    names = formulation.instance.resource_names
+    more = 2 * len(formulation.objectives)
+    total = 0
+    free: dict[str | None, tuple[NDArray[np.float64], NDArray[np.int64]]] = {}
+    for job, alike in formulation.distinct_jobs:
+        model = job.gpu_model
+        if model not in free:
+            shapes = formulation.shapes(model, free=True)
+            amounts = [[dict(shape).get(name, 0.0) for name in names] for shape in shapes]
+            free[model] = np.array(amounts).reshape(-1, len(names)), np.array([*shapes.values()], dtype=int)
+        there, count = free[model]
+        for group in job.task_groups:
+            needs = np.array([group.demand.get(name, 0.0) for name in names])
+            holds = int(count[(there * (1 + TOLERANCE) >= needs).all(axis=1)].sum())
+            total += len(alike) * holds * (5 + len(names) + more)
+    return total
+
+
 def build(formulation: ConsolidationFormulation) -> TextbookModel[JobPlacement]:
-    """Return the textbook model with one objective for each that the instance lists."""
+    """Return the textbook model with one objective for each that the instance lists.
+
+    Raises
+    ------
+    TooLargeError
+        If there would be too many coefficients.
+    """
+    refuse_beyond(model_terms(formulation), "the textbook model")
     builder = _Builder(formulation)
     builder.variables()
     builder.constraints()

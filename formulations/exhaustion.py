@@ -15,6 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from .clock import check_time
+
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
@@ -87,6 +89,7 @@ def _search(choices: Choices, prices: Floats, cutoff: float) -> bool | None:
         return bool((left[0] > room).any())
     for place, job in enumerate(order.tolist()):
         rows = slice(int(choices.start[job]), int(choices.start[job + 1]))
+        check_time()
         if len(spent) * (rows.stop - rows.start) > MOST_STATES:
             return None
         taken = (taken[:, None, :] + choices.demand[rows]).reshape(-1, taken.shape[1])

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,8 +13,14 @@ from numpy.typing import NDArray
 from ..instances.consolidation import Group, Server
 from ..instances.errors import TooLargeError
 from .base import TOLERANCE
+from .clock import check_time
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 MOST_STATES = 5_000_000
+STATES_AT_ONCE, LOADS_AT_ONCE = 2_000, 10
+"""So many states, or loads of a server, take about as long as whatever else is to be done for it."""
 
 
 def tasks_that_fit(amounts: Mapping[str, float], demand: Mapping[str, float], most: int) -> int:
@@ -26,18 +32,41 @@ def tasks_that_fit(amounts: Mapping[str, float], demand: Mapping[str, float], mo
     return math.floor(fit)
 
 
-Shapes = Mapping[tuple[tuple[str, float], ...], int]
-"""How many servers there are of each capacity."""
+Shape = tuple[tuple[str, float], ...]
+"""Amounts by resource, in a form that can be counted."""
 
 
-def shape_of(amounts: Mapping[str, float]) -> tuple[tuple[str, float], ...]:
+class Shapes(Counter[Shape]):
+    """How many servers there are of each shape; once it was asked what they hold it must not change."""
+
+    @cached_property
+    def _columns(self) -> tuple[dict[str, Floats], Ints]:
+        """Amounts of each resource, and servers, of each shape."""
+        names = {name for shape in self for name, _ in shape}
+        amounts = [dict(shape) for shape in self]
+        columns = {name: np.array([of.get(name, 0.0) for of in amounts]) for name in names}
+        return columns, np.array([*self.values()], dtype=np.int64)
+
+    def hold(self, demand: Mapping[str, float], most: int) -> tuple[Ints, Ints]:
+        """Return how many tasks of one demand a server of each shape holds, at most `most`, and servers."""
+        columns, count = self._columns
+        fit = np.full(len(count), float(most))
+        for name, need in demand.items():
+            if need > 0:
+                amounts = columns.get(name, np.zeros(len(count)))
+                with np.errstate(over="ignore"):
+                    np.minimum(fit, np.floor(amounts * (1 + TOLERANCE) / need), out=fit)
+        return fit.astype(np.int64), count
+
+
+def shape_of(amounts: Mapping[str, float]) -> Shape:
     """Return amounts in a form that can be counted."""
     return tuple(sorted(amounts.items()))
 
 
 def shapes_of(servers: Iterable[Server]) -> Shapes:
     """Return how many of these servers there are of each capacity."""
-    return Counter(shape_of(server.capacity) for server in servers)
+    return Shapes(shape_of(server.capacity) for server in servers)
 
 
 def fewest_servers(groups: Sequence[Group], shapes: Shapes) -> int | None:
@@ -47,37 +76,52 @@ def fewest_servers(groups: Sequence[Group], shapes: Shapes) -> int | None:
     groups: dynamic programming over the tasks of each group still without a server.
     """
     if len(groups) == 1:
-        group = groups[0]
-        holds = {shape: tasks_that_fit(dict(shape), group.demand, group.tasks) for shape in shapes}
-        left, used = group.tasks, 0
-        for shape in sorted(shapes, key=lambda shape: -holds[shape]):
-            if holds[shape] == 0:
-                return None
-            take = min(shapes[shape], -(-left // holds[shape]))
-            used, left = used + take, left - take * holds[shape]
-            if left <= 0:
-                return used
-        return None
+        tasks = groups[0].tasks
+        holds, count = shapes.hold(groups[0].demand, tasks)
+        order = np.argsort(-holds, kind="stable")
+        holds, count = holds[order], count[order]
+        held = np.cumsum(holds * count)
+        last = int(np.searchsorted(held, tasks))
+        if last == len(held):
+            return None
+        left = tasks - int(held[last] - holds[last] * count[last])
+        return int(count[:last].sum()) - (-left // int(holds[last]))
     return _fewest_for_groups(groups, shapes)
+
+
+def work_of(groups: Sequence[Group], shapes: Shapes) -> int:
+    """Return how much work it is to find the fewest servers, in servers that are looked at."""
+    if len(groups) == 1:
+        return 0
+    tasks, states = sum(group.tasks for group in groups), math.prod(group.tasks + 1 for group in groups)
+    loads = states // (groups[-1].tasks + 1)
+    each = 1 + states // STATES_AT_ONCE + loads // LOADS_AT_ONCE
+    return sum(min(count, tasks) for count in shapes.values()) * each
 
 
 def _loads(capacity: Mapping[str, float], groups: Sequence[Group]) -> list[tuple[int, ...]]:
     """Return the loads of one server, tasks by group, to which no task can be added."""
-    loads: list[tuple[int, ...]] = []
-    first = [range(tasks_that_fit(capacity, group.demand, group.tasks) + 1) for group in groups[:-1]]
-    for counts in itertools.product(*first):
-        left = {
-            name: amount
-            - sum(c * group.demand.get(name, 0.0) for c, group in zip(counts, groups, strict=False))
-            for name, amount in capacity.items()
-        }
-        if any(amount < -TOLERANCE * max(capacity[name], 1e-9) for name, amount in left.items()):
-            continue
-        slack = {name: amount + TOLERANCE * capacity[name] for name, amount in left.items()}
-        loads.append((*counts, max(0, tasks_that_fit(slack, groups[-1].demand, groups[-1].tasks))))
-    return [
-        a for a in loads if not any(a != b and all(x <= y for x, y in zip(a, b, strict=True)) for b in loads)
-    ]
+    *others, last = groups
+    shape = [tasks_that_fit(capacity, group.demand, group.tasks) + 1 for group in others]
+    counts = np.indices(shape)
+    possible = np.ones(shape, dtype=bool)
+    most = np.full(shape, float(last.tasks))
+    for name in {name for group in groups for name in group.demand}:
+        amount, need = capacity.get(name, 0.0), last.demand.get(name, 0.0)
+        taken = sum(n * group.demand.get(name, 0.0) for n, group in zip(counts, others, strict=True))
+        left = amount - taken
+        possible &= left >= -TOLERANCE * max(amount, 1e-9)
+        if need > 0:
+            np.minimum(most, np.floor((left + TOLERANCE * amount) * (1 + TOLERANCE) / need), out=most)
+    most = np.where(possible, np.maximum(most, 0.0), -1.0)
+    full = possible
+    for g in range(len(others)):
+        # With one more task of another group as many of the last one go there: nobody needs this load.
+        more = np.roll(most, -1, axis=g)
+        more[(slice(None),) * g + (-1,)] = -1.0
+        full &= more < most
+    held = [(*at, most[at]) for at in zip(*np.nonzero(full), strict=True)]
+    return [tuple(map(int, load)) for load in held]
 
 
 def _fewest_for_groups(groups: Sequence[Group], shapes: Shapes) -> int | None:
@@ -87,17 +131,23 @@ def _fewest_for_groups(groups: Sequence[Group], shapes: Shapes) -> int | None:
             f"a job with {' × '.join(str(g.tasks) for g in groups)} tasks in groups is too large"
         )
     # need[t1, t2, …]: servers needed so far for that many tasks of each group
-    need: NDArray[np.float64] = np.full(size, np.inf)
+    need = np.full(size, np.inf, dtype=np.float32)
     need[(0,) * len(size)] = 0.0
+    alike: Counter[tuple[tuple[int, ...], ...]] = Counter()
     for shape, count in shapes.items():
-        loads = [load for load in _loads(dict(shape), groups) if any(load)]
-        for _ in range(min(count, sum(group.tasks for group in groups))):
+        check_time()
+        alike[tuple(load for load in _loads(dict(shape), groups) if any(load))] += count
+    for loads, count in alike.items():
+        most = [max(held) for held in zip(*loads, strict=True)]
+        for _ in range(min(count, sum(group.tasks for group in groups)) if loads else 0):
+            # A server that holds more tasks of a group than are left holds just these: the edge goes on.
+            before = np.pad(need, [(held, 0) for held in most], mode="edge")
             better = need.copy()
             for load in loads:
-                index = np.ix_(
-                    *(np.maximum(np.arange(n) - held, 0) for n, held in zip(size, load, strict=True))
-                )
-                np.minimum(better, need[index] + 1, out=better)
+                check_time()
+                starts = [m - held for m, held in zip(most, load, strict=True)]
+                place = tuple(slice(start, start + n) for start, n in zip(starts, size, strict=True))
+                np.minimum(better, before[place] + 1, out=better)
             if (better == need).all():
                 break
             need = better

@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from .chain_exhaustion import Chains, Options, none_below
+from .clock import check_time
 from .stage_times import MOST_UNITS, Floats, Ints, StageTable
 
 MARGIN = 1e-12
@@ -94,7 +95,7 @@ class Cover:
         cutoff needs no cutting up, and what no plan below the cutoff can use there is not looked at again.
         """
         table, found = self.table, []
-        order = np.lexsort((table.first, table.kind, table.last))
+        order = table.by_type()
         pending = [(list(intervals), order[np.isfinite(table.serial[order])])] if intervals else []
         while pending:
             group, runs = pending.pop()
@@ -129,6 +130,7 @@ class Cover:
         time_s = time_s[:, None]
         size = max(1, CHUNK // len(time_s))
         for start in range(0, len(runs), size):
+            check_time()
             own = runs[start : start + size]
             serial, parallel = table.serial[own], table.parallel[own]
             comm_serial, comm_parallel = table.comm_serial[own], table.comm_parallel[own]
@@ -205,6 +207,7 @@ class Cover:
         begin = np.flatnonzero(np.diff(last * self.kinds + kind, prepend=-1))
         group = kind[begin]
         for layer, mine in _slices(last[begin]):
+            check_time()
             own = slice(begin[mine.start], begin[mine.stop] if mine.stop < len(begin) else len(runs))
             ways = weight[:, own] + reach[:, first[own], kind[own]]
             arrive = np.full((count, self.kinds), np.inf)
@@ -222,6 +225,7 @@ class Cover:
         rest[table.layers] = 0.0
         order = np.argsort(first, kind="stable")
         for layer, place in reversed(list(_slices(first[order]))):
+            check_time()
             own = order[place]
             leave = np.full(self.kinds, np.inf)
             np.minimum.at(leave, kind[own], weight[own] + rest[last[own] + 1, kind[own]])

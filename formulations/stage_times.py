@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from ..instances.errors import TooLargeError
 from ..instances.staging import Layer, StagingInstance
 from .base import TOLERANCE, within
+from .clock import check_time
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -109,6 +110,14 @@ class StageTable:
         """Return the place of a run in the arrays."""
         return (last * (last + 1) // 2 + first) * len(self.price) + kind
 
+    def by_type(self) -> Ints:
+        """Return the places of all runs by last layer, then type, then first layer, shape (n,)."""
+        kinds, ordered = len(self.price), np.arange(len(self.serial))
+        for last in range(self.layers):
+            own = slice(self.index(0, last, 0), self.index(0, last + 1, 0))
+            ordered[own] = ordered[own].reshape(-1, kinds).T.ravel()
+        return ordered
+
     def parts(self, first: int, last: int, kind: int) -> tuple[float, float, float, float]:
         """Return S, A, S' and A' of one run."""
         at = self.index(first, last, kind)
@@ -173,6 +182,7 @@ def stage_table(instance: StagingInstance) -> StageTable:
     parts = np.empty((4, count // len(kinds), len(kinds)))
     lasts = np.arange(size)
     for first in range(size):
+        check_time()
         own = np.cumsum(single[first:], axis=0)
         own[:, :, 3] += transfer_s(instance, first)
         own[np.cumsum(memory[first:])[:, None] > most] = math.inf

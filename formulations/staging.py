@@ -36,6 +36,7 @@ from ..instances.errors import TooLargeError
 from ..instances.fields import Count, Model, Name, PositiveCount
 from ..instances.staging import StagingInstance
 from .base import TOLERANCE, Diagnosis, Formulation, Objective, Violation, loosened, within
+from .clock import check_time
 from .stage_times import StageTable, layer_parts, stage_table, stage_time_s
 from .staging_certificate import (
     BUDGET,
@@ -339,7 +340,7 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
                 raise TooLargeError(
                     f"type {kind.name!r} has no limit and nothing else bounds its units; give it a limit"
                 )
-            highest.append(int(min(bounds)))
+            highest.append(int(min(bounds) * (1 + TOLERANCE)))  # rounding must not lose a unit
         return highest
 
     def _rate_limit(self) -> float | None:
@@ -370,9 +371,15 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
                 )
         return sorted(found, key=lambda pair: pair[0])
 
+    @property
+    def model_terms(self) -> int:
+        """Coefficients of an explicit model, roughly; most are in the rows that keep types apart."""
+        apart = len(self.instance.types) + 1 if self.instance.stage_rule == "maximal_runs" else 0
+        return len(self.columns) * (10 + 2 * apart)
+
     @cached_property
     def columns(self) -> list[Column]:
-        """Every stage that the limits, memory and floor allow, without those that more units do not speed up.
+        """Every stage that limits, memory, floor and cost allow; of units, no more than speed it up.
 
         Raises
         ------
@@ -380,26 +387,32 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
             If a type's units are unbounded or there are more than two million columns.
         """
         found: list[Column] = []
+        limit = self.instance.cost_limit_usd
         for t, highest in enumerate(self._highest_units()):
             own = slice(t, None, len(self.instance.types))
             first, last = self.table.first[own], self.table.last[own]
             before = None
             for units in range(1, highest + 1):
+                check_time()
                 time = self.table.time_s(units)[own]
                 useful = time <= self.latest_s if math.isfinite(self.latest_s) else np.isfinite(time)
+                if limit is not None:
+                    rate = units * self.instance.types[t].price_usd_per_hour
+                    most = loosened(limit) * (1 + TOLERANCE)
+                    useful[useful] = time[useful] * self.cost_usd(1.0, rate) <= most
                 if before is not None:
                     useful &= (time < before) & (before > self.fastest_s)
                 if before is not None and not (time < before).any():
                     break
+                if len(found) + int(useful.sum()) > MOST_COLUMNS:
+                    raise TooLargeError(
+                        f"more than {MOST_COLUMNS:,} possible stages; lower the limits of the types"
+                    )
                 found += [
                     Column(int(first[i]), int(last[i]), t, units, float(time[i]))
                     for i in np.flatnonzero(useful)
                 ]
                 before = time
-                if len(found) > MOST_COLUMNS:
-                    raise TooLargeError(
-                        f"more than {MOST_COLUMNS:,} possible stages; lower the limits of the types"
-                    )
         return found
 
     def uses(self, plan: Sequence[Stage]) -> list[bool]:

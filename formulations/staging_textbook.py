@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from .clock import check_time, refuse_beyond
 from .textbook import ModelObjective, TextbookModel, at_most, new_problem
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ def build(formulation: StagingFormulation) -> TextbookModel[Stage]:
     import pulp
 
     instance, columns = formulation.instance, formulation.columns
+    refuse_beyond(formulation.model_terms, "the textbook model")
     longest = max((column.time_s for column in columns), default=1.0)
     slowest = min(formulation.latest_s, longest)
     problem = new_problem(instance.name)
@@ -32,17 +34,19 @@ def build(formulation: StagingFormulation) -> TextbookModel[Stage]:
     z = [problem.add_variable(f"z_{i}", cat=pulp.LpBinary) for i in range(len(columns))]
     y = [problem.add_variable(f"y_{i}", lowBound=0, upBound=1) for i in range(len(columns))]
     for i, column in enumerate(columns):
+        check_time()
         problem += y[i] >= column.time_s / slowest * z[i], f"slowest_{i}"
         problem += y[i] <= z[i], f"only_if_used_{i}"
     _add_paths(formulation, problem, columns, [(z, 1), (y, tau)])
     for t, kind in enumerate(instance.types):
+        check_time()
         if kind.limit is not None:
             units = pulp.lpSum(c.units * z[i] for i, c in enumerate(columns) if c.type == t)
             problem += units <= kind.limit, f"limit_{t}"
     rates = [instance.types[c.type].price_usd_per_hour * c.units for c in columns]
     spent = pulp.LpAffineExpression([(y[i], formulation.cost_usd(slowest, r)) for i, r in enumerate(rates)])
     if instance.cost_limit_usd is not None:
-        problem += spent <= instance.cost_limit_usd, "cost_limit"
+        problem += spent * (1 / instance.cost_limit_usd) <= 1, "cost_limit"
     if instance.hourly_budget_usd is not None:
         problem += at_most(z, rates, instance.hourly_budget_usd), "hourly_budget"
 
@@ -85,10 +89,12 @@ def _add_paths(
         problem += pulp.lpSum(flow[i] for i in begins[0]) == amount, f"enter_{f}"
         problem += pulp.lpSum(flow[i] for i in ends[size]) == amount, f"leave_{f}"
         for at in range(1, size):
+            check_time()
             arriving = pulp.lpSum(flow[i] for i in ends[at])
             problem += arriving == pulp.lpSum(flow[i] for i in begins[at]), f"flow_{f}_{at}"
             if instance.stage_rule == "free_cuts":
                 continue
             for t in range(len(instance.types)):
+                check_time()
                 same = [flow[i] for i in ends[at] + begins[at] if columns[i].type == t]
                 problem += pulp.lpSum(same) <= arriving, f"apart_{f}_{at}_{t}"

@@ -124,17 +124,19 @@ def whole_row(coefficients: Sequence[float], limit: float) -> tuple[list[int], i
     """
     if not math.isfinite(limit):
         return None
-    exact = [Fraction(repr(float(value))) for value in coefficients]
-    common = math.lcm(*(value.denominator for value in exact)) if exact else 1
-    if common > EXACT:
-        return None
-    whole = [int(value * common) for value in exact]
-    divisor = math.gcd(*whole) or 1
+    exact: dict[float, Fraction] = {}
+    common = 1
+    for value in set(coefficients):
+        exact[value] = Fraction(repr(float(value)))
+        common = math.lcm(common, exact[value].denominator)
+        if common > EXACT:
+            return None
+    divisor = math.gcd(*(int(value * common) for value in exact.values())) or 1
     bound = math.floor(Fraction(repr(float(limit))) * common / divisor)
-    whole = [value // divisor for value in whole]
-    if max(map(abs, [*whole, bound, 0])) > EXACT:
+    whole = {value: int(fraction * common) // divisor for value, fraction in exact.items()}
+    if max(map(abs, [*whole.values(), bound, 0])) > EXACT:
         return None
-    return whole, bound
+    return [whole[value] for value in coefficients], bound
 
 
 def at_most(variables: Sequence[Any], coefficients: Sequence[float], limit: float) -> pulp.LpConstraint:

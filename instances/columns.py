@@ -45,7 +45,7 @@ class Columns:
             self._table = table
         self._typed = typed
         self.source = source
-        self.names = tuple(table.column_names) if names is None else names
+        self.names = tuple(self._table.column_names) if names is None else names
 
     def __len__(self) -> int:
         return int(self._table.num_rows)

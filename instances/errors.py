@@ -30,6 +30,10 @@ class TooLargeError(ClusterplanError):
     """An instance whose explicit model would not fit this method's stated size."""
 
 
+class OutOfTimeError(TooLargeError):
+    """Work that the time limit did not suffice for, and that has nothing to show before its end."""
+
+
 @dataclass(frozen=True)
 class Fault:
     """One thing that is wrong in an input.

@@ -17,7 +17,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from .columns import Columns
-from .fields import LARGEST, as_text
+from .fields import LARGEST, SMALLEST, as_text
 from .job import Configuration, Job, Range
 from .job_table import MODELS, MOST_THETA, TABLE, Flags, Floats, Ints, JobTable
 from .limits import MOST_CELLS
@@ -94,7 +94,12 @@ class JobColumns:
             return np.full(len(self), default), np.zeros(len(self), dtype=bool)
         given = self._columns.given(name)
         values = self._columns.whole_numbers(name) if whole else self._columns.numbers(name)
-        fine = given & (values >= limits[0]) & (values <= limits[1])
+        fine = (
+            given
+            & (values >= limits[0])
+            & (values <= limits[1])
+            & ((values == 0) | (abs(values) >= SMALLEST))
+        )
         self.wrong |= given & ~fine
         return np.where(fine, values, default), given
 

@@ -71,7 +71,8 @@ def _check_size(text: str, most_values: int | None) -> None:
     # Every value but the first has a comma or a bracket before it; in a text these count for nothing's sake.
     values = text.count(",") + text.count("[") + text.count("{")
     if most_values is not None and values > most_values:
-        raise TooMuchError(f"holds about {values:,} values; at most {most_values:,} are read from a document")
+        most = f"at most {most_values:,} are read from a document"
+        raise TooMuchError(f"holds about {values:,} values; {most}: put its lists into CSV or Parquet tables")
     room = max(MOST_MEMORY, PER_BYTE * len(text)) - sys.getsizeof(text)
     if values * PER_VALUE > room or (values * PER_NEW_KEY > room and _has_many_keys(text)):
         raise TooMuchError(f"holds about {values:,} values, more than are read from a file of this size")

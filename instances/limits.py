@@ -17,7 +17,7 @@ MOST_VALUES = 1_000_000
 """Of a document, aliases written out; larger ones keep their lists in tables."""
 MOST_MEMORY, PER_BYTE = 400_000_000, 8
 """Bytes that a JSON text may become: so many, or so many for each of its own."""
-MOST_ENTRIES = 50_000
+MOST_ENTRIES = 100_000
 """Of a list of jobs, servers, layers or types that stands in a document, not in a table."""
 
 MOST_COLUMNS = 20_000

@@ -87,7 +87,8 @@ def parse_yaml(text: str) -> Any:
 
 
 def _error(problem: str, event: yaml.Event) -> yaml.MarkedYAMLError:
-    return yaml.MarkedYAMLError(problem=problem, problem_mark=event.start_mark)
+    mark: Any = event.start_mark  # the C loader has marks of its own, which say the same
+    return yaml.MarkedYAMLError(problem=problem, problem_mark=mark)
 
 
 class _Document:
@@ -109,32 +110,32 @@ class _Document:
         """Return what the document holds."""
         return self._value(next(self._events), 0)
 
-    def _value(self, event: yaml.Event, depth: int) -> Any:
+    def _value(self, event: Any, depth: int) -> Any:
         before = self._values
         self._values += 1
         if isinstance(event, yaml.ScalarEvent):
             data = _scalar(event)
         elif isinstance(event, yaml.AliasEvent):
             return self._alias(event)
-        elif isinstance(event, yaml.CollectionStartEvent):
+        else:
             if depth == DEEPEST:
                 raise RecursionError
             if event.anchor is not None:
                 self._anchors[event.anchor] = None
-            make = self._list if isinstance(event, yaml.SequenceStartEvent) else self._mapping
-            data = make(event, depth + 1)
+            sequence = isinstance(event, yaml.SequenceStartEvent)
+            data = (self._list if sequence else self._mapping)(event, depth + 1)
         if event.anchor is not None:
             self._anchors[event.anchor] = data, self._values - before
         if self._values > MOST_VALUES:
             raise ValueError(f"holds more than {MOST_VALUES:,} values once its aliases are written out")
         return data
 
-    def _alias(self, event: yaml.AliasEvent) -> Any:
-        known = self._anchors.get(event.anchor, ())
+    def _alias(self, event: Any) -> Any:
+        if event.anchor not in self._anchors:
+            raise _error(f"found undefined alias {shown(event.anchor)}", event)
+        known = self._anchors[event.anchor]
         if known is None:
             raise ValueError("an alias refers to itself")
-        if not known:
-            raise _error(f"found undefined alias {shown(event.anchor)}", event)
         self._values += known[1] - 1
         return known[0]
 

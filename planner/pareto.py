@@ -18,6 +18,7 @@ from ..solvers.allocation_frontier import AllocationFrontier
 from ..solvers.base import Clock
 from ..solvers.frontier import Frontier, find_frontier
 from ..solvers.options import SolveOptions
+from ..solvers.run import patience_of
 from .allocation_pareto import DEFAULT_ERROR as ALLOCATION_ERROR
 from .allocation_pareto import shown_allocation, verify_allocation
 from .findings import Verification, refused
@@ -117,12 +118,14 @@ def pareto(
             raise OptionError(f"a frontier does not support {name}; leave it out")
     if isinstance(instance, AllocationInstance):
         wanted = ALLOCATION_ERROR if error is None else error
-        return _of_allocation(instance, options, wanted, most_usd, mix or "fixed", prices or {})
+        with patience_of(options).enforced():
+            return _of_allocation(instance, options, wanted, most_usd, mix or "fixed", prices or {})
     if not isinstance(instance, StagingInstance):
         raise OptionError(f"a frontier is for staging and allocation instances, not for {instance.kind}")
     if mix is not None or prices:
         raise OptionError(f"{'a mix' if mix else 'a price'} is for allocation instances; leave it out")
-    return find_frontier(instance, options, DEFAULT_ERROR if error is None else error, most_usd)
+    with patience_of(options).enforced():
+        return find_frontier(instance, options, DEFAULT_ERROR if error is None else error, most_usd)
 
 
 def _of_allocation(

@@ -89,8 +89,9 @@ def _identity_faults(instance: Instance, result: Result) -> Iterator[str]:
 def _record_faults(stored: ObjectiveRecord, derived: ObjectiveRecord, place: str) -> Iterator[str]:
     """Compare a stored record with the one derived from the plan, the stored bound being taken as given."""
     for field in ("name", "sense", "unit", "proven"):
-        if getattr(stored, field) != getattr(derived, field):
-            yield f"{place}.{field} is stored as {getattr(stored, field)}; it is {getattr(derived, field)}"
+        said, right = getattr(stored, field), getattr(derived, field)
+        if said != right:
+            yield f"{place}.{field} is stored as {said!r}; it is {right!r}"
     for field in ("value", "bound", "gap", "certified_bound", "certified_gap"):
         old, new = getattr(stored, field), getattr(derived, field)
         if _differs(old, new):
@@ -163,6 +164,7 @@ def _check_records(
     elif values is None and any(bound is not None and math.isinf(bound) for bound in certified):
         found.faults.append(f"status is stored as {result.status}; the certificate proves infeasible")
         return
+    certified = _as_far_as_stored(formulation, certified, result)
     bounds = [record.bound for record in result.objectives]
     derived = objective_records(formulation, values, bounds, certified, result.options.gap)
     if len(result.objectives) != len(derived):
@@ -173,6 +175,18 @@ def _check_records(
         objective = formulation.objectives[index]
         if new.value is not None and old.bound is not None and objective.better(new.value, old.bound):
             found.faults.append(f"{place}: the plan is better than the stored bound")
+
+
+def _as_far_as_stored(
+    formulation: Formulation[Any, Any], derived: Sequence[float | None], result: Result
+) -> tuple[float | None, ...]:
+    """Return the certified bounds; those that counting gives where the solve had no time to check more."""
+    found = list(derived)
+    elementary = formulation.elementary_bounds()
+    for index, (record, least) in enumerate(zip(result.objectives, elementary, strict=False)):
+        if record.certified_bound is not None and not _differs(record.certified_bound, least):
+            found[index] = least
+    return tuple(found)
 
 
 def _check_entries(found: Findings, result: Result, plan: Sequence[Any], finished: Sequence[Any]) -> None:

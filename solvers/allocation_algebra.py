@@ -33,6 +33,7 @@ from ..formulations.allocation import AllocationFormulation
 from ..formulations.allocation_menu import Floats
 from ..formulations.allocation_plan import JobAllocation
 from ..formulations.base import loosened
+from ..formulations.clock import check_time
 from ..formulations.monomials import Monomial, monomials
 from ..formulations.textbook import whole_row
 from ..instances.allocation import AllocationInstance
@@ -120,6 +121,7 @@ class AlgebraicModel:
 
     def _job(self, job: Job) -> Any:
         """Add one job; return its completion time in seconds."""
+        check_time()
         sure = len(job.variants) == 1 and not job.optional
         found = [self._choice(job, variant, sure) for variant in job.variants]
         choices = [choice for choice in found if choice is not None]

@@ -9,6 +9,7 @@ import numpy as np
 from ..formulations.allocation import AllocationFormulation
 from ..formulations.base import Formulation
 from .base import Clock, Outcome, Solver
+from .brute_force import refuse_many
 from .options import SolveOptions
 
 
@@ -24,6 +25,7 @@ class AllocationBruteForce(Solver):
         """Enumerate all plans, or as many as the time allows."""
         del options
         assert isinstance(formulation, AllocationFormulation)
+        refuse_many(len(formulation.instance.jobs), "jobs")
         menu = formulation.menu
         jobs = len(menu.start) - 1
         makespan = formulation.instance.objective == "makespan"
@@ -32,13 +34,15 @@ class AllocationBruteForce(Solver):
 
         def extend(job: int, used: Any, value: float) -> None:
             nonlocal best_value, best, out_of_time
-            if value >= best_value or out_of_time:
+            if value >= best_value:
                 return
             if job == jobs:
                 best_value, best = value, list(chosen)
                 return
-            out_of_time = clock.expired
             for k in menu.of(job):
+                out_of_time = out_of_time or clock.expired
+                if out_of_time:
+                    return
                 after = used + menu.demand[k]
                 if (after <= limit).all():
                     chosen[job] = k

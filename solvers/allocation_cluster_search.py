@@ -20,6 +20,7 @@ from ..formulations.allocation import AllocationFormulation
 from ..formulations.allocation_clusters import ZERO, Ladder
 from ..formulations.allocation_coverage import Stretch, stretches
 from ..formulations.allocation_plan import JobAllocation
+from ..instances.errors import OutOfTimeError
 from .allocation_exact import AllocationExact
 from .allocation_frontier import AllocationPoint
 from .base import Clock, Outcome
@@ -99,6 +100,8 @@ class ClusterSearch:
                 self.solve(step)
         except KeyboardInterrupt:
             self.limit = "interrupt"
+        except OutOfTimeError:
+            self.limit = "time"
 
     def _stopped(self) -> bool:
         if self.clock.expired and self.limit == "none":

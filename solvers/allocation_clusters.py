@@ -85,6 +85,8 @@ def _claimed_error(search: ClusterSearch) -> float | None:
 
 
 def _status(search: ClusterSearch) -> Literal["complete", "partial"]:
+    if search.limit != "none" and not search.found:
+        return "partial"  # there may not even have been time to see which clusters there are
     error = _claimed_error(search)
     return "complete" if error is not None and error <= search.error else "partial"
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..formulations.allocation import AllocationFormulation
 from ..formulations.base import Formulation
+from ..formulations.clock import check_time, refuse_beyond
 from . import cp_sat
 from .base import Clock, Outcome, Solver
 from .options import SolveOptions
@@ -39,10 +40,14 @@ def build(formulation: AllocationFormulation) -> cp_sat.CpModel:
 
     menu, jobs = formulation.menu, range(len(formulation.instance.jobs))
     model = cp_model.CpModel()
-    x = [model.new_bool_var(f"x{k}") for k in range(len(menu.cost))]
+    refuse_beyond(formulation.model_terms, "the model for CP-SAT")
+    x: list[Any] = []
     for j in jobs:
+        check_time()
+        x += [model.new_bool_var(f"x{k}") for k in menu.of(j)]
         model.add_exactly_one(x[k] for k in menu.of(j))
     for r in range(len(menu.rows)):
+        check_time()
         weights, limit = cp_sat.whole_at_most(menu.demand[:, r].tolist(), float(menu.capacity[r]))
         model.add(cp_model.LinearExpr.weighted_sum(x, weights) <= limit)
     makespan = formulation.instance.objective == "makespan"
@@ -54,6 +59,7 @@ def build(formulation: AllocationFormulation) -> cp_sat.CpModel:
     if makespan:
         expression: Any = model.new_int_var(0, max(terms.numbers), "makespan")
         for j in jobs:
+            check_time()
             rows = menu.of(j)
             model.add(
                 cp_model.LinearExpr.weighted_sum([x[k] for k in rows], [terms.numbers[k] for k in rows])

@@ -27,7 +27,7 @@ from .base import Clock, Outcome
 from .core_milp import solve_core
 from .envelope import highest_point
 from .lagrangian_dual import best_prices
-from .marginal_gain import MarginalGain
+from .marginal_gain import rows_by_gain
 from .multiple_choice import MultipleChoice
 from .options import SolveOptions
 from .price_rounding import improve, round_prices
@@ -39,8 +39,6 @@ NODES = 500
 """Of the search in a core that does not hold every row that matters."""
 FIRST_STEP = 1e-5
 """How far above the bound, relatively, the first plan is looked for; each further step is 8 times as far."""
-GRACE_S = 1.0
-"""What marginal gain may take where nothing else found a plan."""
 ROUGH = 1e-4
 """Relative accuracy of the prices by which ties are broken."""
 REPAIRS = 300
@@ -119,8 +117,7 @@ class _Search:
             elif not test.impossible and self.limit == "none" and (self.rows is not None or last):
                 self.limit = "node"
         if self.rows is None and self.low < math.inf:
-            plan = MarginalGain().solve(self.formulation, SolveOptions(), Clock(GRACE_S)).plan
-            self.offer(None if plan is None else self.formulation.rows_of(plan))
+            self.offer(rows_by_gain(self.formulation, self.clock))
         if self.rows is not None and not self.clock.expired:
             self.rows = self.soonest(self.rows)
         return self.outcome()

@@ -22,7 +22,7 @@ from .backends import BackendError
 from .base import Clock, Outcome
 from .core_milp import CoreAnswer, solve_core
 from .lagrangian_dual import Dual, best_prices
-from .marginal_gain import MarginalGain
+from .marginal_gain import rows_by_gain
 from .multiple_choice import MultipleChoice
 from .options import SolveOptions
 from .price_rounding import round_prices
@@ -37,8 +37,6 @@ NODES = 1000
 """Of the search in a core that does not hold every row that matters."""
 ENOUGH = 0.5
 """Share of the requested gap at which a plan is good enough to stop looking for a better one."""
-GRACE_S = 1.0
-"""What marginal gain may take where the time was up before a good plan was found."""
 CLOSE = 1e-9
 """Relative; reduced costs are compared with this much to spare."""
 
@@ -152,8 +150,7 @@ class Search:
                 self.offer(problem.row[rows])
                 break
         if self.rows is None or self.clock.expired:
-            plan = MarginalGain().solve(self.formulation, SolveOptions(), Clock(GRACE_S)).plan
-            self.offer(None if plan is None else self.formulation.rows_of(plan))
+            self.offer(rows_by_gain(self.formulation, self.clock))
 
     def solve(self, core: MultipleChoice, complete: bool) -> CoreAnswer:
         """Solve a core as far as it helps."""

@@ -8,20 +8,27 @@ from __future__ import annotations
 
 import math
 import re
+import subprocess
 import tempfile
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import metadata, util
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from ..formulations.clock import check_time
 from ..instances.errors import ClusterplanError, OptionError
-from .base import Feature
+from .base import Clock, Feature
 from .result import Limit
 from .threads import run_highs
 
+GRACE, GRACE_S = 0.1, 1.0
+"""CBC is ended, without an answer, so much of its time limit after it, or so many seconds if that is more."""
 LOG_ROUNDING = 0.0005
 """CBC's log shows bounds with three decimals."""
 
@@ -34,7 +41,7 @@ class BackendError(ClusterplanError):
 class Request:
     """What a backend is asked: limits and settings, None for its own default; start values if any."""
 
-    time_limit_s: float | None = None
+    clock: Clock = field(default_factory=Clock)
     gap: float = 0.0
     threads: int | None = None
     seed: int | None = None
@@ -62,10 +69,17 @@ class Answer:
 
 
 class Backend(ABC):
-    """A mixed-integer solver; `minimise` solves a PuLP problem whose sense is to minimise."""
+    """A mixed-integer solver; `minimise` solves a PuLP problem whose sense is to minimise.
+
+    Attributes
+    ----------
+    handover
+        How long PuLP takes to give it a model, beside building it; it does not look at a clock meanwhile.
+    """
 
     name: str
     title: str
+    handover: float = 0.0
     features: frozenset[Feature] = frozenset({"warm_start", "backend_options"})
 
     @abstractmethod
@@ -105,12 +119,12 @@ class Highs(Backend):
         import highspy
         import pulp
 
-        solver = pulp.HiGHS(msg=False, timeLimit=request.time_limit_s, gapRel=request.gap, gapAbs=1e-12)
-        solver.createAndConfigureSolver(problem)
-        model = problem.solverModel
+        model = highspy.Highs()
+        model.setOptionValue("output_flag", False)
         # Its default tolerances of 1e-6 move small objectives by more than the gap that is asked for.
         names = ("mip_feasibility_tolerance", "primal_feasibility_tolerance", "dual_feasibility_tolerance")
-        settings: dict[str, Any] = {**dict.fromkeys(names, 1e-9), **(request.settings or {})}
+        settings: dict[str, Any] = dict.fromkeys(names, 1e-9)
+        settings |= {"mip_rel_gap": request.gap, "mip_abs_gap": 1e-12, **(request.settings or {})}
         if request.threads is not None:
             settings.setdefault("threads", request.threads)
         if request.seed is not None:
@@ -120,12 +134,14 @@ class Highs(Backend):
         for key, value in settings.items():
             if model.setOptionValue(key, value) != highspy.HighsStatus.kOk:
                 raise OptionError(f"HiGHS does not accept the option {key!r} = {value!r}")
-        solver.buildSolverModel(problem)
         variables = problem.variables()
+        model.passModel(_in_arrays(problem, variables))
         if request.start:
             solution = highspy.HighsSolution()
             solution.col_value = [float(request.start.get(v, 0.0)) for v in variables]
             model.setSolution(solution)
+        if request.clock.remaining_s is not None and "time_limit" not in settings:
+            model.setOptionValue("time_limit", request.clock.remaining_s)
         run_highs(model)
         status, info = model.getModelStatus(), model.getInfo()
         found = info.primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible
@@ -142,7 +158,7 @@ class Highs(Backend):
         if status not in limits and status != kinds.kOptimal:
             raise BackendError(f"HiGHS stopped with status {model.modelStatusToString(status)!r}")
         columns = model.getSolution().col_value if found else None
-        values = {v.name: columns[v.index] for v in variables} if columns is not None else None
+        values = None if columns is None else {v.name: columns[i] for i, v in enumerate(variables)}
         whole = any(v.cat == pulp.LpInteger for v in variables)
         bound = (
             info.mip_dual_bound if whole else (info.objective_function_value if found else -highspy.kHighsInf)
@@ -150,6 +166,42 @@ class Highs(Backend):
         return Answer(
             values, float(bound) if abs(bound) < highspy.kHighsInf else None, limits.get(status, "none")
         )
+
+
+def _in_arrays(problem: Any, variables: Sequence[Any]) -> Any:
+    """Return a PuLP problem as HiGHS takes it, with the variables as columns.
+
+    PuLP's own way adds one column and one row after the other, which takes longer than building the model.
+    """
+    import highspy
+    import pulp
+
+    column = {id(variable): i for i, variable in enumerate(variables)}
+    starts, index, value = [0], list[int](), list[float]()
+    rows = problem.constraints()
+    for row in rows:
+        check_time()
+        for variable, coefficient in row.items():
+            index.append(column[id(variable)])
+            value.append(coefficient)
+        starts.append(len(index))
+    infinite, kinds = highspy.kHighsInf, highspy.HighsVarType
+    lp = highspy.HighsLp()
+    lp.num_col_, lp.num_row_ = len(variables), len(rows)
+    lp.col_cost_ = np.array([float(problem.objective.get(v, 0.0)) for v in variables])
+    lp.col_lower_ = _limits((variable.lowBound for variable in variables), -infinite)
+    lp.col_upper_ = _limits((variable.upBound for variable in variables), infinite)
+    lp.row_lower_ = _limits((row.getLb() for row in rows), -infinite)
+    lp.row_upper_ = _limits((row.getUb() for row in rows), infinite)
+    lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
+    lp.a_matrix_.start_, lp.a_matrix_.index_ = np.array(starts), np.array(index)
+    lp.a_matrix_.value_ = np.array(value, dtype=float)
+    lp.integrality_ = [kinds.kInteger if v.cat == pulp.LpInteger else kinds.kContinuous for v in variables]
+    return lp
+
+
+def _limits(given: Iterable[float | None], infinite: float) -> NDArray[np.float64]:
+    return np.array([infinite if limit is None else limit for limit in given], dtype=float)
 
 
 SCIP_LIMITS: dict[str, Limit] = {
@@ -203,7 +255,7 @@ def scip_failures() -> Iterator[None]:
 class Scip(Backend):
     """SCIP through PySCIPOpt."""
 
-    name, title = "scip", "SCIP"
+    name, title, handover = "scip", "SCIP", 1.0
     features = frozenset({"warm_start", "backend_options", "memory_limit"})
 
     def unavailable(self) -> str | None:
@@ -219,10 +271,12 @@ class Scip(Backend):
         """Solve with SCIP; bound and status come from its model object."""
         import pulp
 
-        solver = pulp.SCIP_PY(msg=False, timeLimit=request.time_limit_s, gapRel=request.gap)
+        solver = pulp.SCIP_PY(msg=False, gapRel=request.gap)
         solver.buildSolverModel(problem)
-        model = problem.solverModel
-        configure_scip(model, request.seed, request.memory_limit_gib, request.settings or {})
+        model, settings = problem.solverModel, dict(request.settings or {})
+        if request.clock.remaining_s is not None:
+            settings.setdefault("limits/time", request.clock.remaining_s)
+        configure_scip(model, request.seed, request.memory_limit_gib, settings)
         if request.start:
             start = model.createPartialSol()
             for variable, value in request.start.items():
@@ -249,7 +303,7 @@ class Scip(Backend):
 class Cbc(Backend):
     """CBC, the program that PuLP ships; its bound is read from its log."""
 
-    name, title = "cbc", "CBC"
+    name, title, handover = "cbc", "CBC", 1.0
 
     def unavailable(self) -> str | None:
         """Return why the CBC program cannot be used."""
@@ -282,25 +336,39 @@ class Cbc(Backend):
         if request.start:
             for variable, value in request.start.items():
                 variable.setInitialValue(value, check=False)
+        path = pulp.PULP_CBC_CMD.pulp_cbc_path
+        solver = pulp.COIN_CMD(
+            path=path, gapRel=request.gap, gapAbs=1e-12, threads=request.threads, options=options
+        )
+        # PuLP would settle the time limit before it writes the model, and wait for CBC however long it takes.
         with tempfile.TemporaryDirectory() as folder:
-            log = Path(folder) / "cbc.log"
-            solver = pulp.COIN_CMD(
-                path=pulp.PULP_CBC_CMD.pulp_cbc_path,
-                msg=False,
-                timeLimit=request.time_limit_s,
-                gapRel=request.gap,
-                gapAbs=1e-12,
-                threads=request.threads,
-                options=options,
-                warmStart=bool(request.start),
-                logPath=str(log),
-            )
-            solver.tmpDir = folder
-            try:
-                solver.actualSolve(problem)
-            except pulp.PulpSolverError as error:
-                raise BackendError(f"CBC failed: {error}") from None
+            model, start, found, log = (Path(folder) / name for name in ("m.mps", "m.mst", "m.sol", "log"))
+            variables, names, rows, _ = problem.writeMPS(str(model), rename=1)
+            words = [str(model)]
+            if request.start:
+                solver.writesol(str(start), problem, variables, names, rows)
+                words += ["-mips", str(start)]
+            left = request.clock.remaining_s
+            words += [] if left is None else ["-sec", f"{left:.3f}"]
+            words += [word for option in (*options, *solver.getOptions()) for word in f"-{option}".split()]
+            words += ["-solve", "-printingOptions", "all", "-solution", str(found)]
+            with log.open("wb") as stream:
+                try:
+                    ended = subprocess.run(  # noqa: S603 - PuLP's CBC, and words that were checked
+                        [path, *words],
+                        check=False,
+                        stdin=subprocess.DEVNULL,
+                        stdout=stream,
+                        stderr=stream,
+                        timeout=None if left is None else left + max(GRACE_S, GRACE * left),
+                    )
+                except subprocess.TimeoutExpired:
+                    return Answer(None, None, "time")
             text = log.read_text(errors="replace")
+            if ended.returncode or not found.exists():
+                raise BackendError(f"CBC failed; the end of its log: {text.strip()[-300:]!r}")
+            values = solver.readsol_MPS(str(found), problem, variables, names, rows)[1]
+            problem.assignVarsVals(values)
         return self._answer(problem, text, request.gap)
 
     @staticmethod

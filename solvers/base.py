@@ -7,47 +7,20 @@ objective, verifies every constraint and draws the conclusion (`run.py`).
 from __future__ import annotations
 
 import math
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 from ..formulations.base import Formulation
+from ..formulations.clock import Clock
 from ..instances.errors import OptionError
 from .options import SolveOptions
 from .result import Limit
 
+__all__ = ["Clock", "Feature", "MethodOption", "Outcome", "Solver"]
+
 Feature = Literal["memory_limit", "warm_start", "backend_options"]
-
-
-class Clock:
-    """Measures a solve, and knows when its time is up.
-
-    Parameters
-    ----------
-    limit_s
-        Seconds from now; None for no limit.
-    """
-
-    def __init__(self, limit_s: float | None = None) -> None:
-        self._start = time.perf_counter()
-        self.limit_s = limit_s
-
-    @property
-    def elapsed_s(self) -> float:
-        """Seconds since the start."""
-        return time.perf_counter() - self._start
-
-    @property
-    def remaining_s(self) -> float | None:
-        """Seconds that are left, never negative; None without a limit."""
-        return None if self.limit_s is None else max(0.0, self.limit_s - self.elapsed_s)
-
-    @property
-    def expired(self) -> bool:
-        """Whether the time is up."""
-        return self.limit_s is not None and self.elapsed_s >= self.limit_s
 
 
 @dataclass

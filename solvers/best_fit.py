@@ -6,13 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
+from ..formulations.clock import check_time
 from ..formulations.consolidation import ConsolidationFormulation
 from ..instances.consolidation import Server
-from .room import Counts, Piece, PlaceInOrder, Request, Room
+from .room import Counts, Demand, Piece, PlaceInOrder, Request, Room
 
 Vector = tuple[float, ...]
 Key = tuple[Vector, Vector, str | None]
 """What is left of each resource, capacity, and GPU model."""
+LARGEST_JOB = 10**18
+"""More tasks than any job has."""
 MOST_RANKED = 3_000_000
 """Entries of all rankings together; beyond that they are forgotten, and made anew when they are asked."""
 
@@ -47,6 +50,7 @@ class Buckets(Room):
         self._numbers: dict[Key, int] = {}
         self._filled: list[int] = []  # buckets, each time that one is no longer empty
         self._rankings: dict[tuple[Request, Counts], _Ranking] = {}
+        self._most: dict[Demand, int] = {}
         self._ranked = 0
         for server, key in enumerate(zip(self.free, self.capacity, self.models, strict=True)):
             self._add(server, key)
@@ -55,6 +59,7 @@ class Buckets(Room):
         """Take the servers that hold most of what is waiting, and of these those with least room left."""
         waiting, taken = request.tasks, list[tuple[int, int, Counts]]()
         while any(waiting):
+            check_time()
             best = self._best(request, waiting)
             if best is None or len(taken) == most_servers:
                 for bucket, server, _ in taken:
@@ -79,6 +84,8 @@ class Buckets(Room):
 
     def _best(self, request: Request, waiting: Counts) -> tuple[int, Counts] | None:
         """Return the bucket that these tasks fill best, and how many go on one of its servers."""
+        # No server holds more, so that what waits beyond makes no other ranking.
+        waiting = tuple(map(min, waiting, map(self._most_on_one, request.demands)))
         ranking = self._rankings.setdefault((request, waiting), _Ranking())
         for bucket in self._filled[ranking.seen :]:
             left, capacity, model = self._keys[bucket]
@@ -95,6 +102,13 @@ class Buckets(Room):
         while ranking.heap and not self._members[ranking.heap[0][2]]:
             heappop(ranking.heap)
         return ranking.heap[0][2:] if ranking.heap else None
+
+    def _most_on_one(self, demand: Demand) -> int:
+        """Return how many tasks a server holds at most, were they alone; room only shrinks."""
+        if demand not in self._most:
+            alone = Request((demand,), (LARGEST_JOB,), None)
+            self._most[demand] = max(alone.load(alone.tasks, left)[0] for left, _, _ in self._keys)
+        return self._most[demand]
 
 
 class BestFit(PlaceInOrder):

@@ -6,9 +6,11 @@ Whether they prove the method's bound is for the check to find out; a wrong boun
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from ..formulations.base import Formulation
+from ..instances.errors import TooLargeError
 from .allocation_certify import certify as certify_allocation
 from .base import Clock, Outcome
 from .consolidation_certify import certify as certify_consolidation
@@ -27,4 +29,6 @@ def certify(formulation: Formulation[Any, Any], outcome: Outcome, clock: Clock) 
     if outcome.certificate is not None or (bound is None and not outcome.infeasible):
         return
     if formulation.kind in CERTIFIERS:
-        CERTIFIERS[formulation.kind](formulation, outcome, clock)
+        # Without a certificate nothing is certified beyond what counting gives, and the result says so.
+        with suppress(TooLargeError):
+            CERTIFIERS[formulation.kind](formulation, outcome, clock)

@@ -9,6 +9,7 @@ from ..formulations.base import Formulation
 from ..formulations.consolidation import ConsolidationFormulation, Placement
 from ..instances.consolidation import Group, PlacementJob
 from .base import Clock, Outcome, Solver
+from .brute_force import refuse_many
 from .options import SolveOptions
 
 
@@ -25,6 +26,8 @@ class ConsolidationBruteForce(Solver):
         del options
         assert isinstance(formulation, ConsolidationFormulation)
         jobs = formulation.instance.jobs
+        refuse_many(len(jobs), "jobs")
+        refuse_many(len(formulation.servers), "servers")
         left = {name: dict(server.available) for name, server in formulation.servers.items()}
         slack = {(n, r): 1e-9 * max(a, 1e-9) for n, amounts in left.items() for r, a in amounts.items()}
         entries: list[Any] = []

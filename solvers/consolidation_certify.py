@@ -8,7 +8,6 @@ from typing import Any
 
 from ..formulations.consolidation import ConsolidationFormulation
 from ..formulations.consolidation_certificate import MUST_PLACE, PRICED, level
-from ..instances.errors import TooLargeError
 from .base import Clock, Outcome
 from .consolidation_master import Master
 from .consolidation_program import Program, certified
@@ -20,25 +19,33 @@ PATIENCE_S = 10.0
 
 
 def certify(formulation: ConsolidationFormulation, outcome: Outcome, clock: Clock) -> None:
-    """Add prices for each objective of the outcome's plan, or such as prove that there is none."""
+    """Add prices for each objective of the outcome's plan, or such as prove that there is none.
+
+    Raises
+    ------
+    TooLargeError
+        If servers and jobs are too diverse for classes, or there is no time for them.
+    """
     left = PATIENCE_S if clock.remaining_s is None else min(PATIENCE_S, clock.remaining_s)
-    options, patience = SolveOptions(), Clock(left)
-    try:
-        master = Master(formulation.classes)
-    except TooLargeError:
-        return  # nothing is certified beyond what counting gives, and the result says so
-    if outcome.infeasible:
-        goals = infeasibility(master, options, patience)
-    elif outcome.plan is not None and not formulation.violations(outcome.plan):
-        values = formulation.evaluate(outcome.plan)
-        read_in(formulation, master, outcome.plan)
-        goals = certified_goals(formulation, master, values, options, patience)
-    else:
-        return
+    patience = Clock(left)
+    with patience.enforced():
+        goals = _goals(formulation, outcome, patience)
     if goals:
         outcome.certificate = {"goals": goals}
         if outcome.plan is not None and outcome.prices is None:
             outcome.prices = formulation.prices(outcome.certificate, outcome.plan)
+
+
+def _goals(formulation: ConsolidationFormulation, outcome: Outcome, clock: Clock) -> list[dict[str, Any]]:
+    """Return prices for the goals of an outcome; none if there is nothing to be certified."""
+    options, master = SolveOptions(), Master(formulation.classes)
+    if outcome.infeasible:
+        return infeasibility(master, options, clock)
+    if outcome.plan is None or formulation.violations(outcome.plan):
+        return []
+    values = formulation.evaluate(outcome.plan)
+    read_in(formulation, master, outcome.plan)
+    return certified_goals(formulation, master, values, options, clock)
 
 
 def certified_goals(

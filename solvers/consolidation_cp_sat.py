@@ -7,7 +7,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..formulations.base import Formulation
+from ..formulations.clock import check_time, refuse_beyond
 from ..formulations.consolidation import ConsolidationFormulation
+from ..formulations.consolidation_textbook import model_terms
 from ..formulations.fewest_servers import tasks_that_fit
 from ..instances.consolidation import PlacementJob
 from . import cp_sat
@@ -35,7 +37,14 @@ class ConsolidationCpSat(Solver):
 
 
 def build(formulation: ConsolidationFormulation) -> cp_sat.CpModel:
-    """Return the model of an instance with named servers."""
+    """Return the model of an instance with named servers.
+
+    Raises
+    ------
+    TooLargeError
+        If there would be too many coefficients.
+    """
+    refuse_beyond(model_terms(formulation), "the model for CP-SAT")
     return _Model(formulation).built()
 
 
@@ -60,6 +69,7 @@ class _Model:
             self.m.add(z == 1)
         by_group: dict[str, list[Any]] = {group.name: [] for group in job.task_groups}
         for server in self.f.eligible(job) if fewest is not None else []:
+            check_time()
             here = []
             for group in job.task_groups:
                 fits = tasks_that_fit(server.available, group.demand, group.tasks)
@@ -81,11 +91,13 @@ class _Model:
         load: dict[tuple[str, str], list[tuple[Any, float]]] = defaultdict(list)
         for job in self.f.instance.jobs:
             for group in job.task_groups:
+                check_time()
                 for server in self.f.eligible(job):
                     x = self.x.get((job.name, group.name, server.name))
                     for resource, amount in group.demand.items() if x is not None else ():
                         load[server.name, resource].append((x, amount))
         for (server_name, resource), terms in load.items():
+            check_time()
             free = self.f.servers[server_name].available.get(resource, 0.0)
             weights, limit = cp_sat.whole_at_most([a for _, a in terms], free)
             self.m.add(sum(w * x for (x, _), w in zip(terms, weights, strict=True)) <= limit)
@@ -107,6 +119,7 @@ class _Model:
     def servers(self) -> tuple[Any, float]:
         holds = []
         for server in self.f.servers:
+            check_time()
             users = [y[server] for y in self.y.values() if server in y]
             if users:
                 holds.append(self.m.new_bool_var(f"holds {server}"))
@@ -116,6 +129,7 @@ class _Model:
     def racks(self) -> tuple[Any, float]:
         used = []
         for job, on in self.y.items():
+            check_time()
             racks: dict[str, list[Any]] = defaultdict(list)
             for server, y in on.items():
                 racks[self.f.rack_of(server)].append(y)
@@ -142,6 +156,7 @@ class _Model:
         for job in self.f.instance.jobs:
             if not job.speed_by_servers:
                 continue
+            check_time()
             most = min(len(self.y[job.name]), sum(group.tasks for group in job.task_groups))
             uses = {u: self.m.new_bool_var(f"uses {job.name} {u}") for u in range(1, most + 1)}
             self.m.add(sum(uses.values()) == self.z[job.name])
@@ -166,6 +181,7 @@ class _Model:
         for (job, group, server), x in self.x.items():
             load[server].append(whole[job, group] * x)
         for server, parts in load.items():
+            check_time()
             self.m.add(whole[server] + sum(parts) <= largest)
         return largest, terms.scale
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ..formulations.clock import check_time
 from ..formulations.consolidation_classes import Classes, Ints, JobClass
 from ..instances.errors import TooLargeError
 from .consolidation_pricing import Floats
@@ -114,6 +115,7 @@ class CutPricing:
         rows = self.classes.pieces[part.kind].tolist()
         fits = [(i, row) for i, row in enumerate(rows) if all(map(int.__le__, row, part.tasks))]
         for _ in range(most):
+            check_time()
             more, chosen = np.full(shape, np.inf), np.full(shape, -1, dtype=np.int32)
             for i, counts in fits:
                 to = tuple(slice(c, None) for c in counts)
@@ -139,6 +141,7 @@ class CutPricing:
                 (i, counts[i].tolist(), float(cost[i])) for i in np.flatnonzero(cost < elsewhere).tolist()
             ]
             for (homes, held), (price, stay) in list(found.items()):
+                check_time()
                 for i, row, more in options:
                     together = tuple(h + c for h, c in zip(held, row, strict=True))
                     if all(map(int.__le__, together, tasks)):
@@ -167,6 +170,7 @@ def first_cuts(job: JobClass, classes: Classes, whole: bool) -> tuple[list[tuple
     whole
         Leave out cuts two of whose pieces could be one.
     """
+    check_time()
     if job.loose:
         every = len(job.homes) <= 1
         stays = [
@@ -211,24 +215,47 @@ class _Cuts:
         self.largest = max(map(sum, self.rows), default=0)
         self.steps = 0
 
-    def of(self, tasks: tuple[int, ...], servers: int, chosen: Cut = ()) -> Iterator[Cut]:
-        """Yield the cuts into so many more pieces; none once there were too many steps."""
+    def of(self, tasks: tuple[int, ...], servers: int) -> Iterator[Cut]:
+        """Yield the cuts into so many pieces; none once there were too many steps.
+
+        A job of thousands of tasks has cuts deeper than calls may be nested, so what is open is in a list.
+        """
         if servers == 0:
             if not any(tasks):
-                yield chosen
+                yield ()
             return
+        chosen: list[int] = []
+        left = [tasks]
+        open_ = [self._next(tasks, servers, len(self.rows) - 1, chosen)]
+        while open_:
+            i = next(open_[-1], None)
+            if i is None:
+                open_.pop()
+                left.pop()
+                del chosen[-1:]
+                continue
+            rest = tuple(t - c for t, c in zip(left[-1], self.rows[i], strict=True))
+            if len(open_) == servers:
+                if not any(rest):
+                    yield (*chosen, i)
+                continue
+            chosen.append(i)
+            left.append(rest)
+            open_.append(self._next(rest, servers - len(chosen), i, chosen))
+
+    def _next(self, tasks: tuple[int, ...], servers: int, top: int, chosen: Sequence[int]) -> Iterator[int]:
+        """Yield the rows from `top` down that may be the next of so many pieces, beside the chosen ones."""
         if sum(tasks) > servers * self.largest:
             return
-        top = chosen[-1] if chosen else len(self.rows) - 1
         for i in range(top, -1, -1):
             self.steps += 1
             if self.steps > MOST_STEPS:
                 return
             if len(tasks) == 1 and self.rows[i][0] * servers < tasks[0]:
                 return  # even if all were as large as this one
-            rest = tuple(t - c for t, c in zip(tasks, self.rows[i], strict=True))
-            if min(rest) >= 0 and not any(self._meet(i, j) for j in chosen):
-                yield from self.of(rest, servers - 1, (*chosen, i))
+            fits = all(map(int.__le__, self.rows[i], tasks))
+            if fits and not any(self._meet(i, j) for j in set(chosen)):
+                yield i
 
     def _meet(self, i: int, j: int) -> bool:
         """Return whether two pieces could be one."""

@@ -13,6 +13,7 @@ import itertools
 import logging
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -48,7 +49,7 @@ SHARE = 0.5
 """Of the time that is left, for one step."""
 MANY_CLASSES = 1000
 """With more classes of servers than this, there is a plan to begin with."""
-PATIENCE_S = 2.0
+PATIENCE_S = 1.0
 """Seconds for a plan one job after the other, even if the time is over."""
 
 
@@ -99,12 +100,17 @@ class ConsolidationExact(Solver):
             progress.values = formulation.evaluate(progress.plan)
             progress.read_in = True
         run = _Run(formulation, options, clock, progress)
-        build_s = run.by_classes()
+        try:
+            with clock.enforced():
+                run.by_classes()
+        except TooLargeError as error:
+            progress.notes.append(f"without classes: {error}")
         left = clock.remaining_s
         run.by_size(Clock(None if left is None else max(PATIENCE_S, left)))
         if not progress.infeasible:
-            run.by_names()
-            run.certify()
+            with suppress(TooLargeError):  # then what is known has to do
+                run.by_names()
+                run.certify()
             if len(run.proven()) == len(formulation.objectives):
                 progress.limit = "none"
             elif progress.limit == "none" and run.clock.expired:
@@ -114,7 +120,7 @@ class ConsolidationExact(Solver):
             progress.bounds,
             limit=progress.limit,
             infeasible=progress.infeasible,
-            build_s=build_s,
+            build_s=run.build_s,
             message="; ".join(progress.notes) or None,
             certificate=_certificate(progress),
         )
@@ -135,38 +141,50 @@ class _Run:
     ) -> None:
         self.formulation, self.options, self.clock, self.progress = formulation, options, clock, progress
         self.master: Master | None = None
+        self.build_s = 0.0
 
-    def by_classes(self) -> float:
-        """Settle the first objectives, those that depend on classes alone; return the seconds of building."""
+    def by_classes(self) -> None:
+        """Settle the first objectives, those that depend on classes alone.
+
+        Raises
+        ------
+        TooLargeError
+            If servers and jobs are too diverse for classes, or the time is up before there are any.
+        """
         progress, formulation = self.progress, self.formulation
-        try:
-            master = self.master = Master(formulation.classes)
-            if progress.plan is not None:
-                read_in(formulation, master, progress.plan)
-        except TooLargeError as error:
-            progress.notes.append(f"without classes: {error}")
-            return self.clock.elapsed_s
-        build_s = self.clock.elapsed_s
+        master = self.master = Master(formulation.classes)
+        if progress.plan is not None:
+            read_in(formulation, master, progress.plan)
+        self.build_s = self.clock.elapsed_s
         if not master.classes.exact:
             progress.notes.append("servers and jobs are so diverse that amounts are rounded for the bound")
             self._only_bound()
-            return build_s
+            return
         if len(master.classes.servers) > MANY_CLASSES:
             self.by_size(self._share())
         if any(job.homes for job in master.classes.jobs):
             plan_now = stay_put(formulation, self._share())
             if plan_now is not None and self._offer(plan_now) is not None:
                 read_in(formulation, master, plan_now)
+        self._settle_in_order(master)
+
+    def _settle_in_order(self, master: Master) -> None:
+        """Settle one goal after the other, and keep the plan of what was settled."""
+        progress, formulation = self.progress, self.formulation
         program = Program(master, self.options, self.clock)
         must = any(job.must_place for job in formulation.classes.jobs)
         first: list[str] = [MUST_PLACE] if must or formulation.instance.objectives[0] not in PRICED else []
         whole: Whole | None = None
         for goal in [*first, *formulation.instance.objectives]:
-            if goal == "traffic" and whole is not None:
-                program, found = self._limit_traffic(program, whole)
-            elif goal in (MUST_PLACE, *PRICED):
-                found = self._settle(program, goal, whole)
-            else:
+            try:
+                if goal == "traffic" and whole is not None:
+                    program, found = self._limit_traffic(program, whole)
+                elif goal in (MUST_PLACE, *PRICED):
+                    found = self._settle(program, goal, whole)
+                else:
+                    break
+            except TooLargeError as error:
+                progress.notes.append(f"{goal} and what follows without classes: {error}")
                 break
             if found is None:
                 break
@@ -174,7 +192,6 @@ class _Run:
         if whole is not None and not progress.infeasible:
             written = self._offer(self._written(program, whole))
             self._forget_beyond(program, written and progress.values)
-        return build_s
 
     def _only_bound(self) -> None:
         """Bound the first objective where solutions of the class model would not be plans."""
@@ -341,7 +358,10 @@ class _Run:
             return
         name = formulation.objectives[len(settled)].name
         try:
-            found = consolidation_named.solve(formulation, progress.plan, settled, self.options, self.clock)
+            with self.clock.enforced():
+                found = consolidation_named.solve(
+                    formulation, progress.plan, settled, self.options, self.clock
+                )
         except (TooLargeError, BackendError) as error:
             progress.notes.append(f"{name} and what follows are not proven: {error}")
             return

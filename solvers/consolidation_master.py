@@ -27,6 +27,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from ..formulations.clock import check_time
 from ..formulations.consolidation_certificate import MUST_PLACE, PRICED, largest_count, quantum
 from ..formulations.consolidation_classes import Classes, JobClass
 from ..formulations.consolidation_price_bound import BY_SERVERS
@@ -168,6 +169,7 @@ class Master:
 
     def _host(self, k: int, other: int) -> None:
         """Let room for one kind hold another that asks no more of any resource."""
+        check_time()
         here, there = self.classes.kinds[k], self.classes.kinds[other]
         if len(here.demands) != len(there.demands) or there.gpu_model not in (None, here.gpu_model):
             return
@@ -194,6 +196,7 @@ class Master:
             for k in pricing.kinds:
                 alone = [np.zeros(len(slots)) for slots in self.classes.slots]
                 alone[k] = self.classes.slots[k].sum(axis=1).astype(float)
+                check_time()
                 for number, _, load in pricing.best(alone):
                     self.add_load(number, load)
         at_home = [np.zeros(len(slots)) for slots in self.classes.slots]
@@ -291,6 +294,7 @@ class Master:
             beyond += sum(gain * len(self.classes.servers[n].members) for n, gain in more.items())
         cuts = CutPricing(self.classes, prices.pieces, weight.get("migrations", 0.0))
         for c, job in enumerate(self.classes.jobs):
+            check_time()
             if not job.loose or job.homes:
                 new, gain = self._improve_cut(c, job, weight, prices, cuts)
                 added, beyond = added + new, beyond + gain * len(job.members)
@@ -348,6 +352,7 @@ def _parted(place: dict[tuple[int, ...], int]) -> list[tuple[int, int, int]]:
     """Return all ways to part a piece in two."""
     found = []
     for counts, i in place.items():
+        check_time()
         for first, a in place.items():
             rest = tuple(c - f for c, f in zip(counts, first, strict=True))
             b = place.get(rest)

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from ..formulations.clock import check_time
 from ..formulations.consolidation_classes import Classes, Ints
 from ..instances.errors import TooLargeError
 
@@ -20,6 +21,8 @@ Floats = NDArray[np.float64]
 MOST_CELLS = 150_000_000
 """Cells of all tables together."""
 
+MOST_KINDS = 200
+"""Kinds of which all loads are listed, for the search nests a call for each."""
 MOST_SELECTIONS = 5_000
 """Ways to keep residents of a server that are looked at."""
 
@@ -54,6 +57,7 @@ class LoadPricing:
 
     def _without(self, weight: Ints) -> NDArray[np.int32]:
         """Return the place of each sum less a weight; that of a sum with nothing before it is -1."""
+        check_time()
         enough = (self.loads >= weight).all(axis=1)
         wanted = self.keys - weight @ self.radix
         place = np.minimum(np.searchsorted(self.keys, wanted, sorter=self.order), len(self.keys) - 1)
@@ -96,6 +100,7 @@ class LoadPricing:
         server = self.classes.servers[number]
         found: dict[tuple[int, ...], tuple[float, Load]] = {server.free: (0.0, ())}
         for k in server.residents:
+            check_time()
             useful = np.flatnonzero(paid[k] > 0).tolist()
             if not useful:
                 continue
@@ -119,6 +124,7 @@ class LoadPricing:
         for k, places in zip(self.kinds, self.before, strict=True):
             best, choice = values[-1].copy(), np.full(len(self.loads), -1, dtype=np.int32)
             for slot, place in enumerate(places):
+                check_time()
                 gain = paid[k][slot]
                 if gain <= 0 and not useless:
                     continue
@@ -137,14 +143,16 @@ class LoadPricing:
         least
             For each class of servers of the instance.
         most
-            Loads to look at; None is returned beyond, and where servers have residents.
+            Loads to look at; None is returned beyond, for too many kinds, and where servers have residents.
         """
-        if any(self.classes.servers[number].residents for number in self.numbers):
+        residents = any(self.classes.servers[number].residents for number in self.numbers)
+        if residents or len(self.kinds) > MOST_KINDS:
             return None
         values, _ = self._values(paid, useless=True)
         found: list[tuple[int, Load]] = []
         looked = 0
         for number, holds in zip(self.numbers, self.holds, strict=True):
+            check_time()
             free = np.array(self.classes.servers[number].free)
             for end in np.flatnonzero(holds & (values[-1] >= least[number])).tolist():
                 for load in self._paths(end, len(self.kinds), float(least[number]), paid, values):

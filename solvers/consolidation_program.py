@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..formulations.consolidation_certificate import LARGEST, MUST_PLACE, CertifiedGoal, goal_bound
-from ..instances.errors import TooLargeError
+from ..instances.errors import OutOfTimeError, TooLargeError
 from .base import Clock
 from .consolidation_master import Column, Master, Prices
 from .consolidation_pricing import Floats
@@ -119,7 +119,11 @@ class Program:
                 return best
             prices = self._prices(highs, settled)
             value = highs.getInfo().objective_function_value
-            added, beyond = master.improve(goal, prices)
+            try:
+                with self.clock.enforced():
+                    added, beyond = master.improve(goal, prices)
+            except OutOfTimeError:
+                return best
             values = np.array(highs.getSolution().col_value)
             if value - beyond > best.bound:
                 best = Relaxed(value - beyond, prices)

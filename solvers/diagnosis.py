@@ -7,6 +7,7 @@ from typing import Any
 
 from ..formulations.allocation import AllocationFormulation
 from ..formulations.base import Diagnosis, Formulation
+from ..formulations.clock import check_time, refuse_beyond
 from ..formulations.consolidation import ConsolidationFormulation
 from ..formulations.staging import StagingFormulation
 from ..formulations.textbook import new_problem
@@ -40,18 +41,19 @@ def diagnose(
     if known is not None and not isinstance(formulation, StagingFormulation):
         return known
     plain = known or PLAIN
-    left = PATIENCE_S if patience_s is None else min(PATIENCE_S, patience_s)
-    if left <= 0:
+    clock = Clock(PATIENCE_S if patience_s is None else min(PATIENCE_S, patience_s))
+    if clock.expired:
         return plain
     try:
-        if isinstance(formulation, AllocationFormulation):
-            return _missing_capacity(formulation, left) or plain
-        if isinstance(formulation, StagingFormulation):
-            return _both(known, diagnose_staging(formulation, left)) or plain
-        if isinstance(formulation, ConsolidationFormulation):
-            return _most_placed(formulation, left) or plain
+        with clock.enforced():
+            if isinstance(formulation, AllocationFormulation):
+                return _missing_capacity(formulation, clock) or plain
+            if isinstance(formulation, StagingFormulation):
+                return _both(known, diagnose_staging(formulation, clock)) or plain
+            if isinstance(formulation, ConsolidationFormulation):
+                return _most_placed(formulation, clock) or plain
     except TooLargeError:
-        pass  # the relaxed model has no bound on units; the plain sentence has to do
+        pass  # the relaxed model has no bound on units, or there was no time; the plain sentence has to do
     return plain
 
 
@@ -61,31 +63,35 @@ def _both(known: Diagnosis | None, found: Diagnosis | None) -> Diagnosis | None:
     return Diagnosis(reasons=(*known.reasons, *found.reasons), remedies=(*found.remedies, *known.remedies))
 
 
-def _solve(problem: Any, patience_s: float) -> Mapping[str, float] | None:
+def _solve(problem: Any, clock: Clock) -> Mapping[str, float] | None:
     """Solve the relaxed model; any solution that was found in time will do."""
     backend = BACKENDS["highs"]
     if backend.unavailable():
         return None
-    return backend.minimise(problem, Request(time_limit_s=patience_s, gap=1e-4)).values
+    return backend.minimise(problem, Request(clock=clock, gap=1e-4)).values
 
 
-def _missing_capacity(formulation: AllocationFormulation, patience_s: float) -> Diagnosis | None:
+def _missing_capacity(formulation: AllocationFormulation, clock: Clock) -> Diagnosis | None:
     """Find the least extra capacity, relative to what there is, that makes a plan possible."""
     import pulp
 
     menu, problem = formulation.menu, new_problem("elastic")
-    x = [problem.add_variable(f"x_{k}", cat=pulp.LpBinary) for k in range(len(menu.cost))]
-    for j in range(len(formulation.instance.jobs)):
+    refuse_beyond(formulation.model_terms, "the relaxed model")
+    x: list[Any] = []
+    for j in range(menu.jobs):
+        check_time()
+        x += [problem.add_variable(f"x_{k}", cat=pulp.LpBinary) for k in menu.of(j)]
         problem += pulp.lpSum(x[k] for k in menu.of(j)) == 1
     limits = menu.capacity.tolist()
     extra = [problem.add_variable(f"extra_{r}", lowBound=0) for r in range(len(limits))]
     for r, limit in enumerate(limits):
+        check_time()
         taken = list(zip(x, menu.demand[:, r].tolist(), strict=True))
         problem += pulp.LpAffineExpression([*taken, (extra[r], -1.0)]) <= limit
     problem.objective = pulp.LpAffineExpression(
         [(more, 1 / max(limit, 1.0)) for more, limit in zip(extra, limits, strict=True)]
     )
-    values = _solve(problem, patience_s)
+    values = _solve(problem, clock)
     if values is None:
         return None
     missing = [
@@ -100,13 +106,13 @@ def _missing_capacity(formulation: AllocationFormulation, patience_s: float) -> 
     return Diagnosis(reasons=tuple(reasons), remedies=(f"raise {together}",)) if missing else None
 
 
-def _most_placed(formulation: ConsolidationFormulation, patience_s: float) -> Diagnosis | None:
+def _most_placed(formulation: ConsolidationFormulation, clock: Clock) -> Diagnosis | None:
     """Find how many of the jobs that must be placed go together, and which are then left out."""
     instance = formulation.instance
     must = [job for job in instance.jobs if job.must_place]
     jobs = tuple(job.model_copy(update={"must_place": False, "value": 1.0}) for job in must)
     relaxed = ConsolidationFormulation(instance.model_copy(update={"jobs": jobs, "objectives": ("value",)}))
-    plan = ConsolidationExact().solve(relaxed, SolveOptions(), Clock(patience_s)).plan
+    plan = ConsolidationExact().solve(relaxed, SolveOptions(), clock).plan
     if plan is None:
         return None
     out = [entry for entry in relaxed.finish(plan) if not entry.placed]

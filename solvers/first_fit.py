@@ -6,6 +6,7 @@ import math
 from collections import defaultdict
 from collections.abc import Sequence
 
+from ..formulations.clock import check_time
 from ..formulations.consolidation import ConsolidationFormulation
 from ..instances.consolidation import PlacementJob, Server
 from .room import Counts, Piece, PlaceInOrder, Request, Room
@@ -26,6 +27,7 @@ class Row(Room):
         waiting, taken = request.tasks, dict[int, Counts]()
         start = 0
         while any(waiting):
+            check_time()
             least = 1
             if most_servers is not None:
                 if len(taken) == most_servers:

@@ -11,13 +11,14 @@ from ..formulations.base import Diagnosis
 from ..formulations.staging import Stage, StagingFormulation
 from ..formulations.staging_frontier import MOST_WORK, Corner, certified_error
 from ..instances.card import card, figure, percent
+from ..instances.errors import OutOfTimeError
 from ..instances.fields import Model
 from ..instances.staging import StagingInstance
 from .base import Clock
 from .diagnosis import diagnose
 from .options import SolveOptions
 from .result import Limit
-from .run import library_versions
+from .run import library_versions, time_to_check
 from .staging_exact import intervals_of
 from .staging_goals import Candidate, Cheapest
 from .staging_goals import Frontier as FrontierGoal
@@ -135,7 +136,26 @@ def find_frontier(
         else bounds the units, ten times the cost of the cheapest plan.
     """
     clock = Clock(options.time_limit_s)
-    formulation = StagingFormulation(instance)
+    try:
+        return _find(StagingFormulation(instance), options, error, most_usd, clock)
+    except OutOfTimeError:  # before the search could begin
+        return Frontier(
+            instance=instance.name,
+            instance_sha256=instance.sha256(),
+            status="partial",
+            limit="time",
+            error=error,
+            most_usd=most_usd,
+            runtime_s=clock.elapsed_s,
+            options=options,
+            versions=library_versions(),
+        )
+
+
+def _find(
+    formulation: StagingFormulation, options: SolveOptions, error: float, most_usd: float | None, clock: Clock
+) -> Frontier:
+    instance = formulation.instance
     known = formulation.elementary_infeasibility()
     most = min((usd for usd in (most_usd, instance.cost_limit_usd) if usd is not None), default=None)
     if most is None and known is None and _unbounded(instance):
@@ -156,7 +176,9 @@ def find_frontier(
         status=status,
         limit=stopped,
         error=error,
-        certified_error=_certified(formulation, goal.points, error, most, certificate, options),
+        certified_error=_certified(
+            formulation, goal.points, error, most, certificate, time_to_check(options, clock.elapsed_s)
+        ),
         most_usd=most,
         points=tuple(_point(formulation, candidate) for candidate in goal.points),
         certificate=certificate,
@@ -178,16 +200,19 @@ def _certified(
     error: float,
     most_usd: float | None,
     certificate: list[dict[str, Any]],
-    options: SolveOptions,
+    clock: Clock,
 ) -> float | None:
-    """Return the error that the check derives, in about half as long again as the search may take."""
+    """Return the error that the check derives in time; None if there is none."""
     if not points:
         return None
-    work = MOST_WORK
-    if options.time_limit_s is not None:
-        work = min(work, int(WORK_PER_S * max(2.0, options.time_limit_s / 2)))
+    # Half of the time is for what prices leave open, which may end with less than was hoped for.
+    work = MOST_WORK if clock.limit_s is None else min(MOST_WORK, int(WORK_PER_S * clock.limit_s / 2))
     corners = [Corner(point.time_s, point.cost_usd) for point in points]
-    return certified_error(formulation, corners, error, most_usd, certificate, work)
+    try:
+        with clock.enforced():
+            return certified_error(formulation, corners, error, most_usd, certificate, work)
+    except OutOfTimeError:
+        return None
 
 
 def _point(formulation: StagingFormulation, candidate: Candidate) -> FrontierPoint:

@@ -16,12 +16,16 @@ import numpy as np
 from ..formulations.allocation import AllocationFormulation
 from ..formulations.allocation_menu import BUDGET, UNPLACED, Floats, Ints, Menu, task_demands
 from ..formulations.base import Formulation
+from ..formulations.clock import check_time
+from ..instances.errors import OutOfTimeError
 from ..instances.job_table import TABLE, JobTable
 from .base import Clock, MethodOption, Outcome, Solver
 from .options import SolveOptions
 
 EARLY = 0.95
 """Gains of jobs that have only just begun are trusted this much: their speed is a first fit."""
+GRACE_S = 1.0
+"""What a first plan may take even where the time is up."""
 CLOCK_EVERY = 4096
 """Steps between two looks at the clock."""
 
@@ -70,6 +74,18 @@ class MarginalGain(Solver):
             clock,
         )
         return Outcome(formulation.plan_of(chosen), limit="none" if ended else "time", build_s=build_s)
+
+
+def rows_by_gain(formulation: AllocationFormulation, clock: Clock) -> Ints | None:
+    """Return the rows of the menu that marginal gain picks in what is left, or in a second; None if none."""
+    left = clock.remaining_s
+    patience = Clock(None if left is None else max(left, GRACE_S))
+    try:
+        with patience.enforced():
+            plan = MarginalGain().solve(formulation, SolveOptions(), patience).plan
+    except OutOfTimeError:
+        return None
+    return None if plan is None else formulation.rows_of(plan)
 
 
 def _shares(menu: Menu, demand: Floats) -> Floats:
@@ -137,25 +153,37 @@ class _Steps:
 def _steps(formulation: AllocationFormulation, joint: bool) -> list[_Steps]:
     """Return the steps by one parameter server, by one worker and, if asked, by both."""
     menu, table = formulation.menu, formulation.table
-    owner = menu.owner
-    variant = table.first_variant[owner] + menu.variant
-    is_table = (table.model[variant] == TABLE) & (menu.variant != UNPLACED)
     trust = np.where(table.beginning, EARLY, 1.0)
     if formulation.instance.objective != "makespan":
         trust = trust * table.weight
     ps_rows, worker_rows = task_demands(formulation.instance, table)
-    kinds = [(1, 0, ps_rows), (0, 1, worker_rows)]
+    kinds = [(1, 0, _dominant(menu, ps_rows)), (0, 1, _dominant(menu, worker_rows))]
     if joint:
-        kinds.append((1, 1, ps_rows + worker_rows))
-    found = []
-    for more_ps, more_workers, per_task in kinds:
-        to = _neighbour(menu, variant, more_ps, more_workers)
-        to[is_table] = -1
-        shares = _shares(menu, per_task)
-        amount = per_task[np.arange(len(per_task)), shares.argmax(axis=1)][variant]
-        found.append(_gains(menu, to, amount, trust[owner]))
-    _list_steps(menu, found[0], variant, is_table, trust[owner])
-    return found
+        kinds.append((1, 1, _dominant(menu, ps_rows + worker_rows)))
+    found: list[list[_Steps]] = [[] for _ in kinds]
+    for first, part in menu.parts():
+        check_time()
+        owner, begin = first + part.owner, int(menu.start[first])
+        variant = table.first_variant[owner] + part.variant
+        is_table = (table.model[variant] == TABLE) & (part.variant != UNPLACED)
+        steps = []
+        for more_ps, more_workers, amount in kinds:
+            to = _neighbour(part, variant, more_ps, more_workers)
+            to[is_table] = -1
+            steps.append(_gains(part, to, amount[variant], trust[owner]))
+        _list_steps(part, steps[0], variant, is_table, trust[owner])
+        for kind, own in zip(found, steps, strict=True):
+            kind.append(_Steps(np.where(own.to < 0, own.to, begin + own.to), own.gain))
+    return [
+        _Steps(np.concatenate([own.to for own in kind]), np.concatenate([own.gain for own in kind]))
+        for kind in found
+    ]
+
+
+def _dominant(menu: Menu, per_task: Floats) -> Floats:
+    """Return what one more task of each variant takes of its dominant resource, shape (V,)."""
+    amount: Floats = per_task[np.arange(len(per_task)), _shares(menu, per_task).argmax(axis=1)]
+    return amount
 
 
 def _neighbour(menu: Menu, variant: Ints, more_ps: int, more_workers: int) -> Ints:

@@ -8,6 +8,7 @@ from typing import Any
 
 from ..formulations.base import Formulation
 from ..formulations.textbook import ModelObjective, TextbookModel, whole_row
+from ..instances.errors import OutOfTimeError
 from .backends import Answer, Backend, Request
 from .base import Clock, Outcome, Solver
 from .options import SolveOptions
@@ -42,17 +43,23 @@ class Milp(Solver):
 
     def solve(self, formulation: Formulation[Any, Any], options: SolveOptions, clock: Clock) -> Outcome:
         """Optimise the objectives in their order, each fixed at its optimum before the next."""
+        began_s = clock.elapsed_s
         model = formulation.textbook()
         build_s = clock.elapsed_s
+        handover_s = self.backend.handover * (build_s - began_s)
         outcome = Outcome(backend=f"{self.backend.title} {self.backend.version()}", build_s=build_s)
         bounds: list[float | None] = []
         if options.warm_start is not None:
             outcome.plan = formulation.parse_plan(options.warm_start)
         for index, target in enumerate(model.objectives):
-            if clock.expired:
+            if clock.remaining_s is not None and clock.remaining_s <= handover_s:
                 outcome.limit = "time"
                 break
-            answer, bound = self._one(model, index, options, clock, outcome.plan)
+            try:
+                answer, bound = self._one(model, index, options, clock, outcome.plan)
+            except OutOfTimeError:  # there is no time to give the backend the model
+                outcome.limit = "time"
+                break
             outcome.limit = answer.limit
             if answer.infeasible:
                 outcome.infeasible = index == 0
@@ -88,7 +95,7 @@ class Milp(Solver):
         scale = 1.0 if target.integral else _scale(target.expression.values())
         model.minimise(index, sign * scale)
         request = Request(
-            time_limit_s=clock.remaining_s,
+            clock=clock,
             gap=options.gap / 2,
             threads=options.threads,
             seed=options.seed,

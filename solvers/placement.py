@@ -15,6 +15,7 @@ from functools import cached_property
 import numpy as np
 
 from ..formulations.staging import Stage, StagingFormulation
+from ..instances.errors import OutOfTimeError
 from .base import Clock, MethodOption, Outcome
 from .provisioning import WAYS, Provisioner, Way, runs_of
 
@@ -47,6 +48,10 @@ class Merit:
     def feasible(self) -> bool:
         """Whether there is a plan."""
         return self.shortfall == 0
+
+
+NEVER = Merit(1e300, math.inf)
+"""Of a choice that the time did not suffice for."""
 
 
 class Search:
@@ -84,14 +89,17 @@ class Search:
         return self.judged >= self.most or self.clock.expired
 
     def merit(self, types: Sequence[int]) -> Merit:
-        """Judge a choice of types."""
+        """Judge a choice of types; there is none worse than one that the time did not suffice for."""
         self.judged += 1
         key = tuple(types)
         known = self._known.get(key)
         if known is not None:
             return known
         runs = runs_of(key)
-        provision = self.provisioner.provision(runs, self.way)
+        try:
+            provision = self.provisioner.provision(runs, self.way)
+        except OutOfTimeError:
+            return NEVER
         if provision is None:
             merit = Merit(1 + self.provisioner.shortfall(runs), math.inf)
         else:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ..formulations.base import TOLERANCE, loosened
+from ..formulations.clock import check_time
 from ..formulations.staging import Stage, StagingFormulation
 
 MOST_FIRST_UNITS = 1000
@@ -142,6 +143,7 @@ class Provisioner:
         before = math.inf
         others = list(zip(parts[1:], mosts[1:], strict=True))
         for units in range(lowest, highest + 1):
+            check_time()
             target = _time_s(parts[0], units)
             if target >= before:
                 break  # the first stage is as fast as it gets
@@ -180,6 +182,7 @@ class Provisioner:
         heapq.heapify(queue)
         best: Provision | None = None
         for step in range(MOST_STEPS):
+            check_time()
             time, slowest = -queue[0][0], queue[0][1]
             if state.over or (step and time < fastest_s):
                 break

@@ -18,6 +18,7 @@ On one or two tight instances they find no plan.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from importlib import util
 from typing import Any, Literal
 
@@ -25,6 +26,7 @@ import numpy as np
 
 from ..formulations.base import Formulation
 from ..formulations.staging import StagingFormulation
+from ..instances.errors import OutOfTimeError
 from .base import Clock, MethodOption, Outcome, Solver
 from .options import SolveOptions
 from .placement import PROVISIONING, Loss, Search, Types, random_types
@@ -86,12 +88,13 @@ class Reinforce(Solver):
                 feedback=self.setting(options, "feedback"),
             )
             trainer = Trainer(search, policy, np.random.default_rng(seed))
-            trainer.train(
-                episodes,
-                self.setting(options, "batch"),
-                self.setting(options, "pretraining"),
-                self.setting(options, "entropy"),
-            )
+            with suppress(OutOfTimeError):  # what was judged counts
+                trainer.train(
+                    episodes,
+                    self.setting(options, "batch"),
+                    self.setting(options, "pretraining"),
+                    self.setting(options, "entropy"),
+                )
         return search.outcome(f"{self.name}: {search.judged:,} plans; {trainer.summary()}")
 
 

@@ -20,6 +20,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from ..formulations.clock import check_time
 from ..instances.staging import StagingInstance
 from .placement import Types
 from .threads import GLOBAL_STATE
@@ -131,6 +132,7 @@ class Policy:
         before, state = torch.zeros(count, 1, types), None
         with torch.no_grad():
             for layer in range(size):
+                check_time()
                 logs, state = self._conditional(before, layer, state)
                 chosen[:, layer] = choose(logs[:, 0].double().exp().numpy())
                 before = torch.nn.functional.one_hot(

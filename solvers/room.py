@@ -12,10 +12,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..formulations.base import TOLERANCE, Formulation
+from ..formulations.clock import check_time
 from ..formulations.consolidation import ConsolidationFormulation, JobPlacement, Placement
 from ..instances.consolidation import PlacementJob, Server
+from ..instances.errors import OutOfTimeError
 from .base import Clock, Outcome, Solver
 from .options import SolveOptions
+from .result import Limit
 
 Counts = tuple[int, ...]
 """Tasks of each group."""
@@ -124,15 +127,21 @@ class PlaceInOrder(Solver):
         columns = {name: index for index, name in enumerate(resources)}
         placed: dict[int, JobPlacement] = {}
         waiting: set[tuple[Request, int | None]] = set()
+        limit: Limit = "none"
         for position in self._order(formulation):
             job = jobs[position]
-            if clock.expired:
+            request = _request(job, columns)
+            try:
+                with clock.enforced():
+                    check_time()
+                    most = self.most_servers(formulation, job)
+                    never = (request, most) in waiting or formulation.fewest(job) is None
+                    pieces = None if never else room.place(request, most)
+            except OutOfTimeError:
                 if job.must_place:
                     return Outcome(limit="time")
+                limit = "time"
                 break
-            request, most = _request(job, columns), self.most_servers(formulation, job)
-            never = (request, most) in waiting or formulation.fewest(job) is None
-            pieces = None if never else room.place(request, most)
             if pieces is not None:
                 placed[position] = formulation.placement(job, _tasks(job, servers, pieces))
             elif job.must_place:
@@ -140,7 +149,7 @@ class PlaceInOrder(Solver):
             else:
                 waiting.add((request, most))
         plan = [placed.get(j) or JobPlacement(job=job.name, placed=False) for j, job in enumerate(jobs)]
-        return Outcome(plan, limit="time" if clock.expired else "none")
+        return Outcome(plan, limit=limit)
 
     def _order(self, formulation: ConsolidationFormulation) -> list[int]:
         sizes = zip(formulation.instance.jobs, self.sizes(formulation), strict=True)

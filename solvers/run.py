@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from ..formulations.base import Diagnosis, Formulation, Objective, Violation
 from ..formulations.registry import formulate
 from ..instances.base import Instance
-from ..instances.errors import OptionError
+from ..instances.errors import OptionError, OutOfTimeError
 from .backends import BackendError
 from .base import Clock, Outcome, Solver
 from .certify import certify
@@ -26,6 +26,9 @@ log = logging.getLogger("clusterplan")
 
 SNAP = 1e-9
 """A bound this close to the value, relatively, is the value: solvers add floats in another order."""
+GRACE, GRACE_S = 0.1, 1.0
+"""The search has to end this share of the time limit after it, or so many seconds if that is more; and a
+certificate is checked in what is left of the limit, or in as much."""
 CONTRADICTION = 1e-6
 """A bound that is better than the value by more than this, relatively, is wrong: a solver's tolerance."""
 
@@ -44,24 +47,56 @@ def solve_with(instance: Instance, solver: Solver, options: SolveOptions) -> Res
     solver.check_options(options)
     formulation = formulate(instance)
     _check_warm_start(formulation, options)
-    diagnosis = formulation.elementary_infeasibility()
-    if diagnosis is not None:
-        outcome = Outcome(infeasible=True, message="no plan exists; counting alone proves it")
-    else:
-        log.info("%s: solving with %s", instance.name, solver.name)
+    outcome, diagnosis = _answer(formulation, solver, options, clock)
+    result = conclude(formulation, solver.name, options, outcome, clock.elapsed_s, diagnosis)
+    # The check, which may take as long as a solve, counts too.
+    return result.model_copy(update={"runtime_s": clock.elapsed_s})
+
+
+def _answer(
+    formulation: Formulation[Any, Any], solver: Solver, options: SolveOptions, clock: Clock
+) -> tuple[Outcome, Diagnosis | None]:
+    """Return what the solver answers, and why there is no plan if there is proven to be none."""
+    diagnosis: Diagnosis | None = None
+    patience = patience_of(options)
+    with patience.enforced():
         try:
-            outcome = solver.solve(formulation, options, clock)
+            diagnosis = formulation.elementary_infeasibility()
+            if diagnosis is not None:
+                outcome = Outcome(infeasible=True, message="no plan exists; counting alone proves it")
+            else:
+                log.info("%s: solving with %s", formulation.instance.name, solver.name)
+                outcome = solver.solve(formulation, options, clock)
+        except OutOfTimeError as error:
+            start = None if options.warm_start is None else formulation.parse_plan(options.warm_start)
+            left = "" if start is None else "; the plan is the one to start from"
+            message = f"{solver.name} could not begin to search: {error}{left}"
+            outcome = Outcome(start, limit="time", message=message)
         except BackendError as error:
             outcome = Outcome(failed=True, message=f"{solver.name}: {error}")
         # An infinite bound says nothing, and would be as close to any value as one likes.
         outcome.bounds = tuple(b if b is not None and math.isfinite(b) else None for b in outcome.bounds)
-        if solver.proves and not outcome.failed:
-            certify(formulation, outcome, clock)
-    if outcome.infeasible:
-        diagnosis = diagnose(formulation, diagnosis, clock.remaining_s)
-    result = conclude(formulation, solver.name, options, outcome, clock.elapsed_s, diagnosis)
-    # The check, which may take as long as a solve, counts too.
-    return result.model_copy(update={"runtime_s": clock.elapsed_s})
+        if solver.proves and diagnosis is None and not outcome.failed:
+            certify(formulation, outcome, patience)
+        if outcome.infeasible:
+            diagnosis = diagnose(formulation, diagnosis, patience.remaining_s)
+    return outcome, diagnosis
+
+
+def patience_of(options: SolveOptions) -> Clock:
+    """Return the clock by which a search has to end, a little after its time limit."""
+    limit_s = options.time_limit_s
+    return Clock(None if limit_s is None else limit_s + _grace_s(limit_s))
+
+
+def time_to_check(options: SolveOptions, runtime_s: float) -> Clock:
+    """Return the clock for the check of a certificate: what the search has left, or a little."""
+    limit_s = options.time_limit_s
+    return Clock(None if limit_s is None else max(limit_s - runtime_s, _grace_s(limit_s)))
+
+
+def _grace_s(limit_s: float) -> float:
+    return max(GRACE * limit_s, GRACE_S)
 
 
 def _check_warm_start(formulation: Formulation[Any, Any], options: SolveOptions) -> None:
@@ -75,6 +110,7 @@ def _check_warm_start(formulation: Formulation[Any, Any], options: SolveOptions)
         raise OptionError(f"the warm start is not feasible: {broken[0]}")
 
 
+@Clock().enforced()  # a plan is checked to the end, whatever the time
 def conclude(
     formulation: Formulation[Any, Any],
     solver: str,
@@ -94,7 +130,8 @@ def conclude(
     elif plan is not None and outcome.infeasible:
         outcome.infeasible, outcome.bounds, outcome.certificate = False, (), None
         message = _refuted(solver, "said that no plan exists", message)
-    certified = () if outcome.infeasible else formulation.certified_bounds(outcome.certificate, values)
+    certified, unchecked = _certified(formulation, outcome, values, time_to_check(options, runtime_s))
+    message = "; ".join(part for part in (message, unchecked) if part) or None
     if plan is None and any(bound is not None and math.isinf(bound) for bound in certified):
         outcome.infeasible = True
     records: tuple[ObjectiveRecord, ...] = ()
@@ -143,6 +180,24 @@ def _refuted(solver: str, claim: str, message: str | None) -> str:
     said = f"{solver} {claim}; the plan is kept, with the bound that is certified"
     log.warning("%s", said)
     return "; ".join(part for part in (said, message) if part)
+
+
+def _certified(
+    formulation: Formulation[Any, Any], outcome: Outcome, values: Any, patience: Clock
+) -> tuple[tuple[float | None, ...], str | None]:
+    """Return the bounds that the check derives in time, and what it did not get to."""
+    if outcome.infeasible:
+        return (), None
+    try:
+        with patience.enforced():
+            found = formulation.certified_bounds(outcome.certificate, values)
+    except OutOfTimeError:
+        if values is None:
+            return tuple(None for _ in formulation.objectives), "there was no time to check any bound"
+        found = formulation.elementary_bounds()
+    if outcome.certificate is None or not patience.expired:
+        return found, None
+    return found, "there was no time to check the certificate to the end; it may prove more, see verify"
 
 
 def _misfits(formulation: Formulation[Any, Any], plan: tuple[Any, ...] | None) -> list[Violation]:

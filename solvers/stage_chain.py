@@ -14,6 +14,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from ..formulations.clock import check_time
 from ..formulations.stage_times import Floats, Ints
 
 
@@ -111,6 +112,7 @@ class Chain:
         reach[:, 0] = 0.0
         flat, whole = reach.reshape(len(weight), -1), np.full(len(weight), np.inf)
         for layer, block in self._ending.items():
+            check_time()
             ways = weight[:, block.place] + flat.take(block.state, axis=1)
             arrive.fill(np.inf)
             arrive[:, block.kinds] = np.minimum.reduceat(ways, block.starts, axis=1)
@@ -129,6 +131,7 @@ class Chain:
         rest[:, self.layers] = 0.0
         flat = rest.reshape(len(weight), -1)
         for layer, block in reversed(self._beginning.items()):
+            check_time()
             ways = weight[:, block.place] + flat.take(block.state, axis=1)
             leave.fill(np.inf)
             leave[:, block.kinds] = np.minimum.reduceat(ways, block.starts, axis=1)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ..formulations.clock import check_time
 from ..formulations.stage_times import MOST_UNITS, Floats, StageTable
 
 NEAR = 1e-9
@@ -81,6 +82,7 @@ class RunTimes:
         units = np.empty((len(tau), len(self.serial)))
         size = max(1, CHUNK // max(1, len(tau)))
         for start in range(0, len(self.serial), size):
+            check_time()
             self._fill(tau, units, slice(start, start + size))
         return units
 

@@ -6,8 +6,10 @@ from collections import defaultdict
 from typing import Any
 
 from ..formulations.base import Formulation
+from ..formulations.clock import check_time
 from ..formulations.staging import Stage, StagingFormulation
 from .base import Clock, Outcome, Solver
+from .brute_force import refuse_many
 from .options import SolveOptions
 
 
@@ -24,8 +26,10 @@ class StagingBruteForce(Solver):
         del options
         assert isinstance(formulation, StagingFormulation)
         instance = formulation.instance
+        refuse_many(len(instance.layers), "layers")
         choices: dict[int, list[tuple[Stage, int]]] = defaultdict(list)
         for column in formulation.columns:
+            check_time()
             choices[column.first].append((formulation.stages_of([column])[0], column.type))
         left = [kind.limit if kind.limit is not None else 10**9 for kind in instance.types]
         plan: list[Stage] = []
@@ -34,9 +38,6 @@ class StagingBruteForce(Solver):
 
         def extend(layer: int, before: int | None) -> None:
             nonlocal best, out_of_time
-            out_of_time = out_of_time or clock.expired
-            if out_of_time:
-                return
             if layer == len(instance.layers):
                 if not formulation.violations(plan):
                     value = formulation.evaluate(plan)[0]
@@ -44,6 +45,9 @@ class StagingBruteForce(Solver):
                         best = value, tuple(plan)
                 return
             for stage, kind in choices[layer]:
+                out_of_time = out_of_time or clock.expired
+                if out_of_time:
+                    return
                 apart = instance.stage_rule == "free_cuts" or kind != before
                 if apart and stage.units <= left[kind]:
                     left[kind] -= stage.units

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from ..formulations.clock import check_time
 from ..formulations.stage_times import Floats, Ints
 from ..formulations.staging import StagingFormulation
 from ..formulations.staging_certificate import scarce
@@ -120,7 +121,7 @@ class Runs:
     def of(formulation: StagingFormulation, slowest_s: float) -> Runs:
         """Return the runs that can be as fast as τ = `slowest_s`."""
         table, instance = formulation.table, formulation.instance
-        place = np.lexsort((table.first, table.kind, table.last))
+        place = table.by_type()
         times = RunTimes.of(table, place)
         able = np.isfinite(times.fewest_units(np.array([slowest_s]))[0])
         place = place[able]
@@ -153,6 +154,7 @@ class Runs:
         """
         cost = np.empty(len(units))
         for start in range(0, len(units), CHUNK):
+            check_time()
             part = slice(start, start + CHUNK)
             able = np.isfinite(units[part])
             units[part][~able] = 1.0

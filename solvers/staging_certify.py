@@ -28,7 +28,13 @@ def _refuted(formulation: StagingFormulation, plan: Sequence[Stage], bound: floa
 
 
 def certify(formulation: StagingFormulation, outcome: Outcome, clock: Clock) -> None:
-    """Add a certificate of the outcome's bound, or of infeasibility."""
+    """Add a certificate of the outcome's bound, or of infeasibility.
+
+    Raises
+    ------
+    TooLargeError
+        If there are too many possible stages, or there is no time for a search.
+    """
     bound = None if outcome.infeasible else outcome.bounds[0]
     if outcome.plan is not None and _refuted(formulation, outcome.plan, bound):
         return  # the answer contradicts itself, which whoever runs the method will say
@@ -37,8 +43,10 @@ def certify(formulation: StagingFormulation, outcome: Outcome, clock: Clock) -> 
     goal = goal_of(formulation, options)
     if outcome.plan is not None and not formulation.violations(outcome.plan):
         goal.offer(candidate_of(formulation, outcome.plan))
-    search = Search(formulation, goal, options, Clock(left))
-    found = search.run()
+    patience = Clock(left)
+    search = Search(formulation, goal, options, patience)
+    with patience.enforced():
+        found = search.run()
     if goal.best is not None and _refuted(formulation, plan_of(formulation, goal.best), bound):
         outcome.infeasible, outcome.bounds = False, ()
         outcome.message = "its bound, which a better plan refutes, is left out"

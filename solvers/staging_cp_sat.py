@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..formulations.base import TOLERANCE, Formulation
+from ..formulations.clock import check_time, refuse_beyond
 from ..formulations.staging import StagingFormulation
 from ..formulations.textbook import whole_row
 from . import cp_sat
@@ -60,6 +61,8 @@ def build(formulation: StagingFormulation) -> cp_sat.CpModel:
     from ortools.sat.python import cp_model
 
     instance, columns = formulation.instance, formulation.columns
+    covered = sum(column.last - column.first + 1 for column in columns)
+    refuse_beyond(formulation.model_terms + 2 * covered, "the model for CP-SAT")
     size = len(instance.layers)
     slowest = min(formulation.latest_s, max((c.time_s for c in columns), default=1.0))
     step = slowest / TIME_STEPS
@@ -70,12 +73,14 @@ def build(formulation: StagingFormulation) -> cp_sat.CpModel:
     begin: list[list[int]] = [[] for _ in range(size + 1)]
     cover: list[list[int]] = [[] for _ in range(size)]
     for i, column in enumerate(columns):
+        check_time()
         begin[column.first].append(i)
         arrive[column.last + 1].append(i)
         for layer in range(column.first, column.last + 1):
             cover[layer].append(i)
     steps = [min(TIME_STEPS, math.floor(column.time_s / step)) for column in columns]
     for layer in range(size):
+        check_time()
         model.add_exactly_one(z[i] for i in cover[layer])
         longest = cp_model.LinearExpr.weighted_sum(
             [z[i] for i in cover[layer]], [steps[i] for i in cover[layer]]
@@ -84,6 +89,7 @@ def build(formulation: StagingFormulation) -> cp_sat.CpModel:
     for at in range(1, size):
         arriving = sum(z[i] for i in arrive[at])
         model.add(arriving == sum(z[i] for i in begin[at]))
+        check_time()
         if instance.stage_rule == "maximal_runs":
             for t in range(len(instance.types)):
                 model.add(sum(z[i] for i in arrive[at] + begin[at] if columns[i].type == t) <= arriving)

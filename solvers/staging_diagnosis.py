@@ -19,9 +19,8 @@ MOST_NAMED = 5
 """Layers of a type that are listed by name."""
 
 
-def diagnose(formulation: StagingFormulation, patience_s: float) -> Diagnosis | None:
+def diagnose(formulation: StagingFormulation, clock: Clock) -> Diagnosis | None:
     """Return which of floor, cost limit and hourly budget is out of reach, and what can be reached."""
-    clock = Clock(patience_s)
     reasons: list[str] = []
     remedies: list[str] = []
     _floor(formulation, clock, reasons, remedies)

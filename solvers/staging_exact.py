@@ -14,6 +14,7 @@ from ..formulations.staging_certificate import (
     CertifiedInterval,
     row_prices,
 )
+from ..instances.errors import OutOfTimeError
 from .base import Clock, MethodOption, Outcome, Solver
 from .options import SolveOptions
 from .staging_cells import Cell
@@ -63,7 +64,10 @@ class StagingExact(Solver):
     ) -> Sequence[Stage] | None:
         """Return the best plan of a changed instance, None if the time does not suffice."""
         plain = options.model_copy(update={"method_options": {}, "warm_start": None})
-        outcome = self.solve(formulation, plain, Clock(clock.remaining_s))
+        try:
+            outcome = self.solve(formulation, plain, Clock(clock.remaining_s))
+        except OutOfTimeError:
+            return None
         return outcome.plan if outcome.limit == "none" else None
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from ..formulations.stage_times import Floats, Ints
 from ..formulations.staging import Stage, StagingFormulation
+from ..instances.errors import OutOfTimeError
 from .backends import BackendError
 from .base import Clock
 from .options import SolveOptions
@@ -102,7 +103,13 @@ class Search:
         self.limit: Limit = "none"
 
     def run(self) -> Found:
-        """Split intervals until all are closed, or the time is up."""
+        """Split intervals until all are closed, or the time is up.
+
+        Raises
+        ------
+        OutOfTimeError
+            If it is before there are intervals.
+        """
         runs = Runs.of(self.formulation, self.slowest_s)
         self.build_s = self.clock.elapsed_s
         if self.fastest_s > self.slowest_s or not len(runs):
@@ -112,8 +119,8 @@ class Search:
             if nowhere is not None:
                 return Found([nowhere])
             self._take_up(runs, self._first_cells(runs))
-        except KeyboardInterrupt:
-            self.limit, self.closed, self.groups = "interrupt", [self._unexamined(runs)], []
+        except (KeyboardInterrupt, OutOfTimeError) as stop:
+            self.limit, self.closed, self.groups = _limit_of(stop), [self._unexamined(runs)], []
         while self.groups and self.limit == "none":
             if self.clock.expired:
                 self.limit = "time"
@@ -136,9 +143,9 @@ class Search:
             self.closed += [cell for cell in chosen if cell.high <= cell.low * NARROWEST]
             parts = self._split(group.runs, [cell for cell in chosen if cell.high > cell.low * NARROWEST])
             self._take_up(group.runs, parts)
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, OutOfTimeError) as stop:
             self.groups, self.closed = before
-            self.limit = "interrupt"
+            self.limit = _limit_of(stop)
 
     def _unexamined(self, runs: Runs) -> Cell:
         """Return one cell of all stage times, of which nothing is known."""
@@ -348,6 +355,10 @@ class Search:
         for time, cost, count in zip(taus.tolist(), costs.tolist(), units, strict=True):
             if runs.fits(path, count) and self.goal.offer(Candidate(time, cost, runs.place[path], count)):
                 self._note(cost, time)
+
+
+def _limit_of(stop: BaseException) -> Limit:
+    return "time" if isinstance(stop, OutOfTimeError) else "interrupt"
 
 
 def _at_once(runs: Runs) -> int:

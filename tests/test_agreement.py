@@ -31,7 +31,7 @@ def seeds(kind: str, name: str) -> range:
 
 
 CASES = [
-    (kind, solver.name, first)
+    pytest.param(kind, solver.name, first, marks=[pytest.mark.slow] if first else [])
     for kind in RANDOM
     for solver in solvers_for(kind)
     if solver.name != "brute-force"

@@ -78,6 +78,7 @@ def check_every_cluster(ladder: Ladder, frontier: clusterplan.AllocationFrontier
     return planned
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mix", ["fixed", "any"])
 @pytest.mark.parametrize("error", [0.0, 0.05])
 def test_every_cluster_by_brute_force(mix: Any, error: float) -> None:
@@ -108,6 +109,7 @@ def test_every_cluster_by_brute_force(mix: Any, error: float) -> None:
     assert several > 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mix", ["fixed", "any"])
 def test_points_fall_and_the_current_cluster_is_one(mix: Any) -> None:
     """Dearer points are faster; the instance's own cluster is solved too, without its budget."""
@@ -331,6 +333,7 @@ def test_a_time_limit_leaves_a_partial_frontier_with_its_error() -> None:
     assert verify_frontier(instance, nothing).ok
 
 
+@pytest.mark.slow
 def test_a_thousand_jobs_are_certified() -> None:
     """Held in columns, with a resource that has no price; the table is thinned."""
     instance = generate_allocation(1000, 3, 0.5, seed=1)
@@ -353,6 +356,7 @@ def clusterplan_command(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
 
 
+@pytest.mark.slow
 def test_the_command_writes_tables_that_verify(tmp_path: Path) -> None:
     """CSV and JSON are written, agree with each other, and `verify` accepts the JSON and no other."""
     name, folder = "example:optimus-testbed", tmp_path / "new" / "dir"
@@ -383,6 +387,7 @@ def test_the_command_writes_tables_that_verify(tmp_path: Path) -> None:
     assert clusterplan_command("verify", name, str(folder / "frontier.json")).returncode == 7
 
 
+@pytest.mark.slow
 def test_the_command_takes_mixes_and_refuses_what_has_no_meaning() -> None:
     """`--mix any`, formats, and wrong prices in one line each."""
     name = "example:gavel-three-gpu-types"

@@ -72,6 +72,7 @@ def by_source(lines: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     return found
 
 
+@pytest.mark.slow
 def test_a_batch_killed_at_any_moment_is_resumed_without_loss(tmp_path: Path) -> None:
     """`kill -9` twenty times: what was finished stays, nothing is done twice, and the end is the same."""
     files = [str(path) for path in mixed(tmp_path, 90)]
@@ -112,6 +113,7 @@ def test_a_batch_killed_at_any_moment_is_resumed_without_loss(tmp_path: Path) ->
     assert len((folder / "summary.csv").read_text().splitlines()) == 91
 
 
+@pytest.mark.slow
 def test_ctrl_c_writes_what_is_known_and_exits_130(tmp_path: Path) -> None:
     """An interrupt, or a batch system's request to end, leaves journal and summary; workers end too."""
     files = [str(path) for path in mixed(tmp_path, 60)]

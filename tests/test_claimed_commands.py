@@ -139,6 +139,19 @@ def put(data: Any) -> str:
     return "r.json"
 
 
+def test_half_a_surrogate_pair_breaks_no_report(run: Command) -> None:
+    """JSON may hold what is no text: it is shown escaped, in the answer and on a page."""
+    Path("d.yaml").write_text(yaml.safe_dump(CONSOLIDATION, allow_unicode=True))
+    data = stored(clusterplan.load("d.yaml"))
+    unit, data["objectives"][0]["unit"] = data["objectives"][0]["unit"], "\ud800"
+    code, out, _ = run("verify", "d.yaml", put(data), "--format", "json")
+    assert code == 7
+    assert "unit is stored as '\\ud800'; it is" in json.loads(out)["faults"][0]
+    data["objectives"][0]["unit"] = unit
+    data["options"]["backend_options"] = {"x": "\ud800"}
+    assert run("report", "d.yaml", put(data), "--output", "page.html")[0] == 0
+
+
 RECORD = {"source": "a", "solver": "exact", "seconds": 1.0}
 
 

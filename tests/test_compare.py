@@ -221,6 +221,7 @@ def test_what_cannot_be_compared_is_refused() -> None:
         compare(["example:heterps-ctr"], ["marginal-gain"])
 
 
+@pytest.mark.slow
 def test_the_command_writes_page_tables_and_journal(tmp_path: Path) -> None:
     """All files of a comparison, and a second run that only continues."""
     words = (
@@ -259,6 +260,7 @@ def test_an_unreadable_file_is_a_fault_and_the_rest_is_compared() -> None:
     assert len(found["rows"]) == 2
 
 
+@pytest.mark.slow
 def test_an_interrupt_keeps_the_rows_that_are_finished(tmp_path: Path) -> None:
     """Exit code 130, the files are written, and what is there is right."""
     words = (

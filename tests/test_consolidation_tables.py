@@ -144,6 +144,7 @@ def test_many_rows_are_saved_in_tables(tmp_path: Path, monkeypatch: pytest.Monke
         save(dotted, tmp_path / "z.yaml", "csv")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", FORMATS)
 def test_generated_servers_and_jobs_go_into_tables(tmp_path: Path, ending: str) -> None:
     """The command writes tables that validate with the same numbers."""

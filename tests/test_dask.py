@@ -47,6 +47,7 @@ def some(count: int) -> list[clusterplan.Instance]:
     ]
 
 
+@pytest.mark.slow
 def test_a_batch_survives_the_death_of_a_worker(cluster: Any, tmp_path: Path) -> None:
     """A worker is killed in the middle: every instance has its result, once, as on this machine."""
     instances = some(24)
@@ -84,6 +85,7 @@ def test_a_comparison_runs_on_the_cluster(cluster: Any) -> None:
     assert found.faults == ("none.yaml: there is no such file",)
 
 
+@pytest.mark.slow
 def test_the_command_runs_on_the_cluster(cluster: Any) -> None:
     """`--engine dask --scheduler ADDRESS`."""
     words = ("--engine", "dask", "--scheduler", cluster.scheduler_address, "--format", "csv")

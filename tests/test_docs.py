@@ -137,6 +137,7 @@ def write_files(page: Path, folder: Path) -> None:
             (folder / block.caption).write_text(block.text, encoding="utf-8")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in NAMES if program(DOCS / name)])
 def test_what_a_page_shows_runs(name: str, tmp_path: Path) -> None:
     """Commands and code run in order, and print what the page says.

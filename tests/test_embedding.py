@@ -30,6 +30,7 @@ def small() -> list[clusterplan.Instance]:
     ]
 
 
+@pytest.mark.slow
 def test_solvers_answer_the_same_in_many_threads_at_once() -> None:
     """Whatever runs beside it, a solve with one seed gives one answer."""
     pairs = [

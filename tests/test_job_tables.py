@@ -249,6 +249,7 @@ def clusterplan_command(folder: Path, *words: str) -> subprocess.CompletedProces
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", FORMATS)
 def test_many_generated_jobs_go_into_a_table(tmp_path: Path, ending: str) -> None:
     """The same seed gives the same instance, which validates with its number of jobs."""

@@ -6,6 +6,7 @@ import csv
 import json
 import random
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,10 +14,9 @@ from pathlib import Path
 import pytest
 
 from clusterplan.instances.errors import InstanceError
-from clusterplan.planner.batch import BatchOptions, solve_many
 from clusterplan.planner.engines.record import Record
 from clusterplan.planner.journal import Journal, read_journal
-from clusterplan.planner.journal_lines import lines, sealed
+from clusterplan.planner.journal_lines import Line, lines, sealed
 from clusterplan.planner.verification import read_results
 
 EXAMPLES = ("example:optimus-testbed", "example:heterps-ctr", "example:tiresias-testbed")
@@ -41,47 +41,73 @@ def in_line(journal: Path, number: int, pattern: bytes, replacement: bytes) -> N
     journal.write_bytes(b"".join(text))
 
 
+def all_lines(journal: Path) -> list[Line]:
+    """Return the lines of a journal."""
+    with journal.open("rb") as file:
+        return list(lines(file))
+
+
+def asked(journal: Path) -> dict[str, object]:
+    """Return what a journal's head says."""
+    options: dict[str, object] = json.loads(journal.read_bytes().splitlines()[0])["asked"]
+    return options
+
+
+def objectives(folder: Path) -> list[str]:
+    """Return the objectives in the summary of a batch."""
+    with (folder / "summary.csv").open(newline="") as file:
+        return [row["objective"] for row in csv.DictReader(file)]
+
+
 @pytest.fixture(scope="module")
-def written(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    """Return the journal of a batch of three examples."""
+def batch(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of a batch of three examples."""
     folder = tmp_path_factory.mktemp("batch")
-    records = list(solve_many(EXAMPLES, batch=BatchOptions(output=folder)))
-    assert [record.code for record in records] == [0, 0, 0]
-    return (folder / "journal.jsonl").read_bytes()
+    assert resume(folder).returncode == 0
+    return folder
 
 
 @pytest.fixture
-def journal(tmp_path: Path, written: bytes) -> Path:
-    """Return a copy of that journal, to be altered."""
-    path = tmp_path / "journal.jsonl"
-    path.write_bytes(written)
-    return path
+def journal(tmp_path: Path, batch: Path) -> Path:
+    """Return the journal in a copy of that folder, to be altered."""
+    shutil.copytree(batch, tmp_path / "out")
+    return tmp_path / "out" / "journal.jsonl"
 
 
-def test_an_altered_objective_is_solved_again_and_said(tmp_path: Path) -> None:
+def test_an_altered_objective_is_solved_again_and_said(journal: Path) -> None:
     """It never reaches the summary, and what follows reads the new line in its place."""
-    assert resume(tmp_path).returncode == 0
-    before = (tmp_path / "summary.csv").read_text()
-    with (tmp_path / "summary.csv").open(newline="") as file:
-        true = next(csv.DictReader(file))["objective"]
-    in_line(tmp_path / "journal.jsonl", 2, rb'"objective": ?%s' % true.encode(), b'"objective": 1.0')
+    folder = journal.parent
+    before = objectives(folder)
+    in_line(journal, 2, rb'"objective":%s' % before[0].encode(), b'"objective":1.0')
 
-    told = resume(tmp_path)
+    told = resume(folder)
     assert told.returncode == 0, told.stderr
     assert "line 2 ('example:optimus-testbed', 'auto') was altered since it was written" in told.stderr
     assert "what is missing is solved again" in told.stderr
     assert "resuming: 2 of 3 are finished" in told.stderr
-    after = (tmp_path / "summary.csv").read_text()
-    assert [row["objective"] for row in csv.DictReader(after.splitlines())] == [
-        row["objective"] for row in csv.DictReader(before.splitlines())
-    ]
+    assert objectives(folder) == before
+    assert [line.number for line in all_lines(journal) if line.intact] == [1, 3, 4, 5]
 
-    again = resume(tmp_path)
-    assert "checksum" not in again.stderr
-    assert len((tmp_path / "journal.jsonl").read_bytes().splitlines()) == 5
-    checked = run("verify", EXAMPLES[0], tmp_path / "journal.jsonl")
+    checked = run("verify", EXAMPLES[0], journal)
     assert checked.returncode == 0, checked.stdout
     assert "checksum" not in checked.stderr
+
+
+def test_an_altered_line_is_not_told_of_again_once_it_is_solved(
+    journal: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A later line has what it had."""
+    third = journal.read_bytes().splitlines(keepends=True)[2]
+    in_line(journal, 3, rb'"seconds": ', b'"seconds": 9')
+    Journal(journal.parent, asked(journal), resume=True).close()
+    assert "line 3" in caplog.text
+    caplog.clear()
+    with journal.open("ab") as file:
+        file.write(third)
+    opened = Journal(journal.parent, asked(journal), resume=True)
+    opened.close()
+    assert len(opened.finished) == 3
+    assert not caplog.text
 
 
 def test_verify_and_report_say_that_a_checksum_does_not_match(journal: Path) -> None:
@@ -97,9 +123,9 @@ def test_verify_and_report_say_that_a_checksum_does_not_match(journal: Path) -> 
     assert "checksums do not match: 2, 4" in page.stderr
 
 
-def test_every_changed_byte_is_found(journal: Path, written: bytes) -> None:
+def test_every_changed_byte_is_found(journal: Path) -> None:
     """Wherever it stands; the other lines are read as they are."""
-    draw = random.Random(3)
+    draw, written = random.Random(3), journal.read_bytes()
     assert sum(1 for _ in read_journal(journal.parent)) == 3
     begin = written.index(b"\n") + 1
     for _ in range(200):
@@ -111,23 +137,18 @@ def test_every_changed_byte_is_found(journal: Path, written: bytes) -> None:
         assert sum(1 for _ in read_journal(journal.parent)) == 2
 
 
-def test_a_line_that_cannot_be_read_any_more_is_solved_again(
+def test_a_line_that_cannot_be_read_any_more_does_not_count(
     journal: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Whether it is no JSON, no text, or two lines of it; a batch of one byte's fault goes on."""
+    """Whether it is no JSON, no text, or two lines of it; a batch goes on in spite of a byte's fault."""
     in_line(journal, 3, b'"source"', b'"sou\nrce"')
     in_line(journal, 5, b'"source"', b"\xff\x00source")
-    records = list(solve_many(EXAMPLES, batch=BatchOptions(output=journal.parent, resume=True)))
-    assert [record.code for record in records] == [0, 0, 0]
-    assert [re.search(r"line \d", message)[0] for message in caplog.messages] == [
-        "line 3",
-        "line 4",
-        "line 5",
-    ]
+    opened = Journal(journal.parent, asked(journal), resume=True)
+    opened.close()
+    assert list(opened.finished) == [(EXAMPLES[0], "auto")]
+    assert re.findall(r"line \d", caplog.text) == ["line 3", "line 4", "line 5"]
     assert "(which cannot be read) was altered" in caplog.text
-    kept = lines(journal.read_bytes().splitlines(keepends=True))
-    assert [line.number for line in kept if line.intact] == [1, 2, 6, 7]
-    assert len(read_results(journal)) == 3
+    assert len(read_results(journal)) == 1
 
 
 def test_names_in_altered_lines_do_not_reach_the_terminal_raw(
@@ -138,12 +159,6 @@ def test_names_in_altered_lines_do_not_reach_the_terminal_raw(
     Journal(journal.parent, asked(journal), resume=True).close()
     assert r"line 2 ('\x1b[2Jxxx" in caplog.text
     assert max(map(len, caplog.messages)) < 500
-
-
-def asked(journal: Path) -> dict[str, object]:
-    """Return what a journal's head says."""
-    options: dict[str, object] = json.loads(journal.read_bytes().splitlines()[0])["asked"]
-    return options
 
 
 @pytest.mark.parametrize(
@@ -173,10 +188,10 @@ def test_a_line_altered_while_the_batch_runs_is_an_error(journal: Path) -> None:
 
 
 def test_lines_taken_out_of_a_journal_can_be_verified(
-    journal: Path, written: bytes, caplog: pytest.LogCaptureFixture
+    journal: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """As they are, cut off, or laid out anew by another program, which alters the bytes."""
-    head, first, second, _ = written.splitlines(keepends=True)
+    head, first, second, _ = journal.read_bytes().splitlines(keepends=True)
     for text, count, said in (
         (first + second, 2, ""),
         (json.dumps(json.loads(first), separators=(",", ":")).encode() + b"\n", 1, "do not match: 1"),

@@ -134,6 +134,7 @@ def test_good_solvers_complete_beside_bad_ones(compared: dict[str, Any]) -> None
     assert rows["few-workers"]["gap_to_best_plan"] > 0
 
 
+@pytest.mark.slow
 def test_bad_solvers_are_contained_in_a_batch(plugins: dict[str, str], tmp_path: Path) -> None:
     """Of a batch too: every file has a line that says what happened, and the journal is complete."""
     for solver, code in (("crashes", 1), ("exits", 1), ("bends-the-world", 1), ("eats-memory", 6)):

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 import yaml
 
 import clusterplan
@@ -16,6 +17,7 @@ README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8"
 COMMANDS = re.findall(r"^\$ clusterplan ([^#\n]*)", README, re.M)
 
 
+@pytest.mark.slow
 def test_every_command_shown_ends_well(tmp_path: Path) -> None:
     """The commands run one after the other in one folder, as a reader would type them."""
     assert len(COMMANDS) >= 8

@@ -15,6 +15,7 @@ from clusterplan.formulations.base import Formulation
 from clusterplan.formulations.registry import formulate
 from clusterplan.instances.base import Instance
 from clusterplan.instances.document import parse_instance
+from clusterplan.instances.errors import InstanceError
 from clusterplan.planner.cli import app
 from clusterplan.planner.verification import verify
 from clusterplan.solvers.options import SolveOptions
@@ -169,3 +170,10 @@ def test_validate_says_where_scales_are_beyond_doubles(tmp_path: Path) -> None:
         answer = CliRunner().invoke(app, ["validate", str(path)])
         assert answer.exit_code == 0
         assert ("value goes from 1e-09 to 1e+12" in answer.stdout) == said
+
+
+def test_figures_too_close_to_zero_are_refused() -> None:
+    """A demand of 5e-324 fits infinitely often; nobody means it."""
+    with pytest.raises(InstanceError, match="too close to 0"):
+        placement([{"task_demand": {"gpu": 5e-324}}], 1, ["value"])
+    assert placement([{"task_demand": {"gpu": 1e-30}}], 1, ["value"])

@@ -169,6 +169,7 @@ def test_labels_and_cores_agree(seed: int) -> None:
             assert float(cell.cost[labels.path].sum()) == pytest.approx(labels.bound, rel=1e-6)
 
 
+@pytest.mark.slow
 def test_a_chain_of_fifty_layers_with_all_limits_binding_is_certified() -> None:
     """Prices, labels and cores close what a mixed-integer model of the whole does not."""
     instance = generate_staging(50, 8, "tight", seed=2)

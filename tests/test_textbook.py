@@ -50,6 +50,7 @@ def test_rounded_objectives_stay_on_the_safe_side(costs: list[float]) -> None:
             assert number / terms.scale == pytest.approx(cost, rel=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", ["mps", "lp"])
 @pytest.mark.parametrize("name", ["optimus-testbed", "heterps-ctr", "tiresias-testbed"])
 def test_exported_models_have_the_same_optimum(name: str, ending: str, tmp_path: Path) -> None:

@@ -77,7 +77,8 @@ def write_page(path: Path, html: str) -> None:
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(html, encoding="utf-8", newline="\n")
+        # Options of a stored result may hold half of a surrogate pair, which is no text.
+        path.write_text(html, encoding="utf-8", errors="backslashreplace", newline="\n")
     except OSError as error:
         where = error.filename or path
         raise OptionError(f"{where}: cannot be written: {error.strerror or error}") from None
