@@ -12,70 +12,19 @@ import yaml
 
 from .mutation import EXTREMES, STRANGE, mutated
 
+WORDS = rb"""
+NaN Infinity .inf 1e309 -1e309 1e-400 0x10 1_000 null ~ true yes 2024-01-01 12:30:45
+{ } [ ] " ' \ \u0000 \ud800 ? # | > @ ` , ; ,,, "" &a *a !!binary !!python/object:os.system ... %YAML
+=cmd|'/C-calc'!A0 ../x /etc/passwd example:optimus-testbed catalogue:x jobs.csv
+"""
 TOKENS = (
-    *(
-        b"\x00",
-        b"\xff\xfe",
-        b"\xef\xbb\xbf",
-        b"\xc3\x28",
-        b"\xed\xa0\x80",
-        b"\r\n",
-        b"\r",
-        b"\t",
-        b" ",
-        b"\n\n",
-    ),
-    *(
-        b"NaN",
-        b"Infinity",
-        b"1e309",
-        b"-1e309",
-        b"9" * 400,
-        b"9" * 5000,
-        b"0x10",
-        b"1_000",
-        b"1e-400",
-        b".inf",
-    ),
-    *(
-        b"{",
-        b"}",
-        b"[",
-        b"]",
-        b"[" * 2000,
-        b"{" * 200,
-        b'{"a":' * 400,
-        b'"',
-        b"'",
-        b"\\",
-        b"\\u0000",
-        b"\\ud800",
-    ),
-    *(
-        b"&a ",
-        b"*a ",
-        b"<<: *a\n",
-        b"!!python/object:os.system ",
-        b"!!binary ",
-        b"--- ",
-        b"...\n",
-        b"%YAML 9.9\n",
-    ),
-    *(b"? ", b"- ", b": ", b"#", b"|", b">", b"@", b"`", b",", b";", b",,,", b'""""', b"=cmd|' /C calc'!A0"),
-    *(
-        b"\x1b[2J",
-        b"\x07",
-        b"\xe2\x80\xae",
-        b"null",
-        b"~",
-        b"true",
-        b"yes",
-        b"2024-01-01",
-        b"12:30:45",
-        b"../x",
-    ),
-    *(b"/etc/passwd", b"example:optimus-testbed", b"catalogue:x", b"jobs.csv", b"a" * 70000),
+    *WORDS.split(),
+    *(b"\x00", b"\x07", b"\x1b[2J", b"\xff\xfe", b"\xef\xbb\xbf", b"\xc3\x28", b"\xed\xa0\x80"),
+    "\N{RIGHT-TO-LEFT OVERRIDE}".encode(),
+    *(b"\r\n", b"\r", b"\t", b" ", b"\n\n", b"- ", b": ", b"--- ", b"<<: *a\n"),
+    *(b"9" * 400, b"9" * 5000, b"a" * 70000, b"[" * 2000, b"{" * 200, b'{"a":' * 400),
 )
+"""What is put into files."""
 
 
 def damaged_bytes(rng: random.Random, content: bytes) -> bytes:
