@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from clusterplan.instances.errors import InstanceError
 from clusterplan.instances.importers import import_dnn_partitioning, import_pipedream
 from clusterplan.instances.importers.dnn_partitioning import read_dnn_partitioning
 from clusterplan.instances.importers.graphs import LayerGraph, Node, chain_of, in_order
-from clusterplan.instances.importers.pipedream import read_pipedream
+from clusterplan.instances.importers.pipedream import FIGURE, read_pipedream
 from clusterplan.instances.staging import StagingInstance
 from clusterplan.planner import cli
 
@@ -177,6 +178,15 @@ def test_pipedream_reads_every_part(tmp_path: Path) -> None:
     unknown = small_pipedream(tmp_path, PROFILE.replace("602112.0", "5.0"))
     assert unknown.probe_batch == 1
     assert "does not say how many" in said(unknown)
+
+
+@pytest.mark.parametrize("long", ["parameter" + "a" * 300_000, "a=[" * 100_000])
+def test_pipedream_looks_through_a_long_line_once(long: str) -> None:
+    """A line of many letters, or of many lists that never end; from each place anew it would take minutes."""
+    start = time.process_time()
+    found = dict(FIGURE.findall(f"forward_compute_time=1.0, activation_size=[1.0; 2.0], {long}"))
+    assert (found["forward_compute_time"], found["activation_size"]) == ("1.0", "[1.0; 2.0]")
+    assert time.process_time() - start < 10
 
 
 @pytest.mark.parametrize(

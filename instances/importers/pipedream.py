@@ -30,7 +30,9 @@ COPIES = 3
 IMAGE_BYTES = 3 * 224 * 224 * 4
 """One colour picture of 224 x 224 points in single precision, as ImageNet models take them."""
 INPUT = re.compile(r"[Ii]nput[0-9]*")
-FIGURE = re.compile(r"(\w+)=(\[[^\]]*\]|[^,\[]*)")
+# A name is tried from its first letter only, and a list ends before the next one begins: else a long line
+# would be looked through from each of its places.
+FIGURE = re.compile(r"(?<!\w)(\w+)=(\[[^\[\]]*\]|[^,\[]*)")
 
 
 class _Options(GraphOptions):
