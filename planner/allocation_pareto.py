@@ -149,6 +149,9 @@ class _Check:
         if step is None:
             yield f"{place} is no cluster of the mix {ladder.mix}: its capacities or hourly cost are wrong"
             return
+        if not agree(other.rate_usd_per_hour, ladder.rate(step)):
+            rate = other.rate_usd_per_hour
+            yield f"{place}.rate_usd_per_hour is stored as {rate:.10g}; the step is {ladder.rate(step):.10g}"
         formulation = ladder.formulation(step)
         yield from _certificate_faults(formulation, place, other)
         bound = _certified(formulation, other)

@@ -155,6 +155,8 @@ def test_the_cost_of_a_cluster_and_the_form_of_its_plan_are_derived(mix: Any) ->
     for wrong in (turned, timeless, dearer):
         found = checked("allocation", {**data, "points": [*data["points"][:-1], wrong]})
         assert not found.ok
+    data["others"][-1]["rate_usd_per_hour"] *= 1 + 1e-7
+    assert not checked("allocation", data).ok
 
 
 def test_an_end_that_was_asked_for_is_said_beside_the_verdict() -> None:

@@ -48,7 +48,8 @@ def _arguments() -> argparse.Namespace:
 def _tell(tally: Tally) -> None:
     """Print what was tried and what was found."""
     for name, count in sorted(tally.counts.items()):
-        print(f"{count:9,}  {name}")
+        if count:
+            print(f"{count:9,}  {name}")
     for sort, count in tally.failures.most_common():
         print(
             f"FOUND {count:,} times: {sort}\n      --again {tally.labels[sort]}  {tally.files.get(sort, '')}"
