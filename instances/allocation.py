@@ -15,7 +15,7 @@ from pydantic import (
 )
 
 from .base import Instance
-from .fields import Amounts, Complaint, InSlices, NonNegative, TableFile, refuse, repeated, unknown_names
+from .fields import Amounts, Complaint, NonNegative, TableFile, in_slices, refuse, repeated, unknown_names
 from .job import Job
 from .job_table import JobTable
 
@@ -40,7 +40,7 @@ else:
 Jobs = Annotated[
     Rows,
     Field(min_length=1),
-    InSlices,
+    in_slices(),
     WrapValidator(_keep_table),
     WrapSerializer(_write_table),
     TableFile(),

@@ -16,8 +16,6 @@ from .fields import (
     ByCount,
     Complaint,
     Flag,
-    InSlices,
-    ManyNamed,
     Model,
     Name,
     NonNegative,
@@ -25,6 +23,7 @@ from .fields import (
     ServerCount,
     Share,
     TableFile,
+    in_slices,
     refuse,
     repeated,
     require,
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
 
 ObjectiveName = Literal["value", "spread", "servers", "racks", "migrations", "slowdown", "traffic"]
 Spread = Literal["required", "preferred", "free", "from_skew"]
-Placed = ManyNamed[Name, PositiveCount]
+Placed = Annotated[dict[Name, PositiveCount], in_slices(100_000)]
 """Server name → number of tasks."""
 
 ONLY_GROUP = "tasks"
@@ -122,7 +121,7 @@ class PlacementJob(Model):
     task_demand: Amounts | None = None
     traffic_gbit_per_s: NonNegative | None = None
     current: Placed | None = None
-    groups: Annotated[tuple[Group, ...], Field(max_length=1000), InSlices] | None = None
+    groups: Annotated[tuple[Group, ...], Field(max_length=1000), in_slices(1000)] | None = None
     value: NonNegative | None = None
     must_place: Flag = False
     spread: Spread = "free"
@@ -200,15 +199,15 @@ class ConsolidationInstance(Instance):
     """
 
     kind: Literal["consolidation"] = "consolidation"
-    objectives: Annotated[tuple[ObjectiveName, ...], Field(min_length=1, max_length=7), InSlices] = (
+    objectives: Annotated[tuple[ObjectiveName, ...], Field(min_length=1, max_length=7), in_slices(7)] = (
         "value",
         "spread",
         "servers",
     )
     skew_threshold: Share = 0.3
     catalogue: Annotated[HardwareCatalogue | None, TableFile()] = None
-    servers: Annotated[tuple[Server, ...], Field(min_length=1), InSlices, TableFile()]
-    jobs: Annotated[tuple[PlacementJob, ...], Field(min_length=1), InSlices, TableFile()]
+    servers: Annotated[tuple[Server, ...], Field(min_length=1), in_slices(), TableFile()]
+    jobs: Annotated[tuple[PlacementJob, ...], Field(min_length=1), in_slices(), TableFile()]
 
     @model_validator(mode="before")
     @classmethod

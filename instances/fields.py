@@ -24,7 +24,7 @@ from pydantic import (
     WrapValidator,
     model_validator,
 )
-from pydantic_core import CoreSchema, PydanticCustomError
+from pydantic_core import CoreSchema, PydanticCustomError, PydanticKnownError
 
 from .errors import MOST_FAULTS
 from .printable import shown
@@ -41,7 +41,7 @@ ESCAPED = re.compile(r"'(?='*[=+@-])")
 MOST_UNKNOWN_KEYS = 100
 """An object with so many keys more than it has fields is refused as a whole."""
 SLICE = 10
-"""Entries of a list or mapping that are validated at a time."""
+"""Entries of a list that are validated at a time; of a mapping ten times as many."""
 
 
 KeyT = TypeVar("KeyT")
@@ -108,35 +108,50 @@ class Unread:
 UNREAD = Unread()
 
 
-def _in_slices(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
-    """Validate a long list or mapping slice by slice, until there are as many faults as an error names.
+def in_slices(most: int | None = None) -> WrapValidator:
+    """Mark a list or mapping that a file may fill with a million entries, or with a million faults.
 
-    Of a million wrong entries all errors at once would take gigabytes.
+    It is validated slice by slice, until there are as many faults as an error names: the errors of all
+    entries at once would take gigabytes.
+
+    Parameters
+    ----------
+    most
+        Entries that it may have; None: any number.
     """
-    if not isinstance(value, list | tuple | dict) or len(value) <= SLICE:
-        return handler(value)
-    pairs = isinstance(value, dict)
-    entries = value.items() if isinstance(value, dict) else iter(value)
-    done: list[Any] = []
-    faults = 0
-    remaining = iter(entries)
-    while faults < MOST_FAULTS and (part := list(itertools.islice(remaining, SLICE))):
-        try:
-            good = handler(dict(part) if pairs else part)
-            done += good.items() if pairs else good
-        except ValidationError as error:
-            faults += error.error_count()
-            done += part
-    if next(remaining, None) is not None:
-        done.append(("…", UNREAD) if pairs else UNREAD)
-    # What is valid already is passed on as it is; the faults now come with their places in the whole.
-    return handler(dict(done) if pairs else done)
+
+    def validate(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
+        if not isinstance(value, list | tuple | dict) or len(value) <= SLICE:
+            return handler(value)
+        if most is not None and len(value) > most:
+            context = {"field_type": "list", "max_length": most, "actual_length": len(value)}
+            raise PydanticKnownError("too_long", context)
+        mapping = isinstance(value, dict)
+        remaining = iter(value.items()) if isinstance(value, dict) else iter(value)
+        done: list[Any] = []
+        faults = 0
+        made: Callable[[list[Any]], Any] = tuple
+        size = 10 * SLICE if mapping else SLICE
+        while faults < MOST_FAULTS and (part := list(itertools.islice(remaining, size))):
+            try:
+                good = handler(dict(part) if mapping else part)
+                made = type(good)
+                done += good.items() if mapping else good
+            except ValidationError as error:
+                faults += error.error_count()
+                done += part
+        if next(remaining, None) is not None:
+            done.append(("…", UNREAD) if mapping else UNREAD)
+        if not faults:
+            return made(done)
+        # What is valid already is passed on as it is; the faults now come with their places in the whole.
+        return handler(dict(done) if mapping else done)
+
+    return WrapValidator(validate)
 
 
-InSlices = WrapValidator(_in_slices)
-"""Marks a list or mapping that a file may fill with a million faults."""
-Many = Annotated[tuple[ItemT, ...], InSlices]
-ManyNamed = Annotated[dict[KeyT, ItemT], InSlices]
+Many = Annotated[tuple[ItemT, ...], in_slices()]
+ManyNamed = Annotated[dict[KeyT, ItemT], in_slices()]
 
 
 def _as_float(value: Any) -> Any:
@@ -176,7 +191,12 @@ def as_text(value: Any) -> Any:
     """Return the text that a CSV cell stands for; leave any other value as it is."""
     if not isinstance(value, Cell):
         return value
-    return str(value[1:] if ESCAPED.match(value) else value)
+    return str(unescaped(value))
+
+
+def unescaped(text: str) -> str:
+    """Return text from a CSV file without the quote that keeps spreadsheets from taking it for a formula."""
+    return text[1:] if text[:1] == "'" and ESCAPED.match(text) else text
 
 
 def _printable(value: str) -> str:
@@ -222,7 +242,7 @@ PositiveTaskCount = Annotated[int, Field(ge=1, le=100_000), BeforeValidator(_as_
 SchemaVersion = Annotated[Literal[1], BeforeValidator(_as_version)]
 ByCount = Annotated[
     dict[Annotated[int, Field(ge=1, le=1_000_000_000)], NonNegative],
-    InSlices,
+    in_slices(100_000),
     BeforeValidator(_count_keys),
 ]
 """Whole number → quantity; JSON can only write keys as text, so text is read too."""
@@ -231,7 +251,7 @@ Name = Annotated[
     str, BeforeValidator(as_text), Field(min_length=1, max_length=200), AfterValidator(_printable)
 ]
 Text = Annotated[str, BeforeValidator(as_text), Field(max_length=10_000), AfterValidator(_readable)]
-Amounts = Annotated[dict[Name, NonNegative], Field(max_length=1000), InSlices]
+Amounts = Annotated[dict[Name, NonNegative], Field(max_length=1000), in_slices(1000)]
 """Resource name → amount; a resource that is not named counts as 0."""
 
 

@@ -10,7 +10,6 @@ from pydantic import Field, ValidationError, model_validator
 
 from .fields import (
     Count,
-    InSlices,
     Model,
     Name,
     NonNegative,
@@ -18,6 +17,7 @@ from .fields import (
     SchemaVersion,
     TableFile,
     Text,
+    in_slices,
     refuse,
     repeated,
 )
@@ -77,7 +77,9 @@ class HardwareCatalogue(Model):
     source: Text
     date: datetime.date
     region: Name | None = None
-    types: Annotated[tuple[HardwareType, ...], Field(min_length=1, max_length=20_000), InSlices, TableFile()]
+    types: Annotated[
+        tuple[HardwareType, ...], Field(min_length=1, max_length=20_000), in_slices(20_000), TableFile()
+    ]
 
     @model_validator(mode="after")
     def _check(self) -> HardwareCatalogue:

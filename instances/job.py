@@ -11,12 +11,12 @@ from .fields import (
     Complaint,
     Count,
     Flag,
-    InSlices,
     Model,
     Name,
     NonNegative,
     Positive,
     TaskCount,
+    in_slices,
     refuse,
     repeated,
 )
@@ -117,7 +117,7 @@ class Job(Model):
     unplaced_s: NonNegative | None = None
     current: Configuration | None = None
     restart_s: NonNegative = 0.0
-    variants: Annotated[tuple[Variant, ...], Field(min_length=1, max_length=1000), InSlices]
+    variants: Annotated[tuple[Variant, ...], Field(min_length=1, max_length=1000), in_slices(1000)]
 
     @model_validator(mode="after")
     def _check(self) -> Job:

@@ -25,13 +25,13 @@ from pydantic_core import CoreSchema
 from .fields import (
     Complaint,
     Flag,
-    InSlices,
     Model,
     Name,
     NonNegative,
     Positive,
     PositiveTaskCount,
     TaskCount,
+    in_slices,
     refuse,
 )
 
@@ -137,7 +137,7 @@ class SpeedTable(Model):
     """Measured speeds; a configuration that is not listed does not exist."""
 
     model: Literal["table"]
-    rows: Annotated[tuple[SpeedRow, ...], Field(min_length=1, max_length=100_000), InSlices]
+    rows: Annotated[tuple[SpeedRow, ...], Field(min_length=1, max_length=100_000), in_slices(100_000)]
 
     @model_validator(mode="after")
     def _check(self) -> SpeedTable:

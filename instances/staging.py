@@ -10,8 +10,6 @@ from pydantic import ConfigDict, Discriminator, Field, Tag, model_validator
 from .base import Instance
 from .fields import (
     Complaint,
-    InSlices,
-    ManyNamed,
     Model,
     Name,
     NonNegative,
@@ -19,6 +17,7 @@ from .fields import (
     PositiveCount,
     Share,
     TableFile,
+    in_slices,
     refuse,
     repeated,
     require,
@@ -29,9 +28,9 @@ from .hardware import HardwareCatalogue, fill_from_catalogue
 if TYPE_CHECKING:
     import pandas as pd
 
-PerType = ManyNamed[Name, NonNegative]
+PerType = Annotated[dict[Name, NonNegative], in_slices(1000)]
 Shares = Annotated[
-    Annotated[Share, Tag("(one number)")] | Annotated[ManyNamed[Name, Share], Tag("(by type)")],
+    Annotated[Share, Tag("(one number)")] | Annotated[dict[Name, Share], in_slices(1000), Tag("(by type)")],
     Discriminator(lambda value: "(by type)" if isinstance(value, Mapping) else "(one number)"),
 ]
 """A share for all types, or one for each."""
@@ -84,7 +83,7 @@ class Layer(Model):
     input_bytes: NonNegative = 0.0
     output_bytes: NonNegative = 0.0
     weight_bytes: NonNegative = 0.0
-    compute_s: Annotated[dict[Name, Positive], Field(min_length=1), InSlices]
+    compute_s: Annotated[dict[Name, Positive], Field(min_length=1), in_slices(1000)]
     communication_s: PerType = {}
     compute_parallel: Shares
     communication_parallel: Shares = 0.0
@@ -125,8 +124,10 @@ class StagingInstance(Instance):
     probe_batch: Positive
     link_gbit_per_s: Positive | None = None
     catalogue: Annotated[HardwareCatalogue | None, TableFile()] = None
-    types: Annotated[tuple[StageType, ...], Field(min_length=1, max_length=1000), InSlices, TableFile()]
-    layers: Annotated[tuple[Layer, ...], Field(min_length=1, max_length=2000), InSlices, TableFile()]
+    types: Annotated[
+        tuple[StageType, ...], Field(min_length=1, max_length=1000), in_slices(1000), TableFile()
+    ]
+    layers: Annotated[tuple[Layer, ...], Field(min_length=1, max_length=2000), in_slices(2000), TableFile()]
 
     @model_validator(mode="before")
     @classmethod

@@ -106,9 +106,11 @@ def _what(error: ErrorDetails, path: str, allowed: list[str]) -> str:
     if kind == "union_tag_not_found":
         return "has no 'model'; allowed: ps_sync, ps_async, ring_allreduce, table"
     if kind in ("too_short", "too_long"):
-        least, most = context.get("min_length"), context.get("max_length")
-        bound = f"at least {least}" if least is not None else f"at most {most}"
-        return f"has {context.get('actual_length')} entries; {bound} needed"
+        least, most, length = (context.get(key) for key in ("min_length", "max_length", "actual_length"))
+        bound = f"at least {least}" if least is not None else f"at most {most:,}"
+        return f"has {'too many' if length is None else f'{length:,}'} entries; {bound} needed"
+    if kind == "string_too_long":
+        return f"has {len(value):,} characters; at most {context['max_length']:,} are allowed"
     if kind == "string_too_short":
         return "is empty text; it needs at least one character"
     if kind in _WORDS:

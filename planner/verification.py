@@ -8,22 +8,34 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator
 
 from ..formulations.base import Formulation, agree
 from ..formulations.registry import FORMULATIONS, formulate
 from ..instances.base import Instance
 from ..instances.card import card
-from ..instances.errors import Fault, InstanceError
+from ..instances.errors import MOST_FAULTS, Faults, InstanceError
 from ..instances.fields import Model
+from ..instances.json_reading import TooMuchError, check_size
 from ..instances.reading import fail, read_text
 from ..instances.validation import validated
 from ..solvers.allocation_frontier import AllocationFrontier
 from ..solvers.frontier import Frontier
 from ..solvers.result import ObjectiveRecord, Result, plan_hash
 from ..solvers.run import contradiction, objective_records
+
+_INK = re.compile(r"\S")
+
+
+def _first_of(lines: Sequence[str]) -> Sequence[str]:
+    """Return of many faults the first hundred, and how many more there are."""
+    more = len(lines) - MOST_FAULTS
+    return lines if more <= 1 else (*lines[:MOST_FAULTS], f"… and {more:,} more faults")
 
 
 class Verification(Model):
@@ -43,7 +55,7 @@ class Verification(Model):
 
     instance: str
     ok: bool
-    faults: tuple[str, ...] = ()
+    faults: Annotated[tuple[str, ...], BeforeValidator(_first_of)] = ()
     confirmed: tuple[str, ...] = ()
     claimed: tuple[str, ...] = ()
 
@@ -194,15 +206,19 @@ def read_results(path: Path) -> list[dict[str, Any]]:
     InstanceError
         If the file does not hold results.
     """
-    text, source = read_text(path).strip(), str(path)
-    decoder, position, found = json.JSONDecoder(), 0, []
-    while position < len(text):
+    text, source = read_text(path), str(path)
+    try:
+        check_size(text)
+    except TooMuchError as error:
+        raise fail(source, str(error)) from None
+    decoder, found = json.JSONDecoder(), []
+    at = _INK.search(text)
+    while at is not None:
         try:
-            data, position = decoder.raw_decode(text, position)
+            data, position = decoder.raw_decode(text, at.start())
         except (ValueError, RecursionError) as error:
             raise fail(source, f"is not JSON: {error}") from None
-        while position < len(text) and text[position].isspace():
-            position += 1
+        at = _INK.search(text, position)
         if isinstance(data, dict) and ("journal" in data or "source" in data):
             if "result" not in data:
                 continue  # the head of a batch's journal, or a file that could not be read
@@ -218,8 +234,13 @@ def _is_result(data: dict[str, Any]) -> bool:
     return isinstance(kind, str) and kind in FORMULATIONS and "instance_sha256" in data
 
 
-def parse_result(data: dict[str, Any], source: str) -> Result:
+def parse_result(data: dict[str, Any], source: str, most: int | None = None) -> Result:
     """Return a stored result.
+
+    Parameters
+    ----------
+    most
+        Entries that a plan of its instance may have; None: any number.
 
     Raises
     ------
@@ -227,16 +248,19 @@ def parse_result(data: dict[str, Any], source: str) -> Result:
         Naming each field, of the plan too, that has a value which is not allowed.
     """
     plan = data.get("plan")
-    faults: list[Fault] = []
+    faults = Faults()
     if plan is not None and not isinstance(plan, list):
         raise fail(source, "is not a list of entries", "plan")
+    if most is not None and plan is not None and len(plan) > most:
+        raise fail(source, f"has {len(plan):,} entries; a plan of the instance has at most {most:,}", "plan")
     for index, entry in enumerate(plan or ()):
         try:
             validated(FORMULATIONS[data["kind"]].entry, entry, source)
         except InstanceError as error:
-            faults += [Fault(f.source, f"plan[{index}].{f.path}".rstrip("."), f.what) for f in error.faults]
-    if faults:
-        raise InstanceError(faults)
+            faults.add_all(error, f"plan[{index}]")
+            if faults.stop():
+                break
+    faults.refuse()
     return validated(Result, data, source)
 
 
@@ -250,10 +274,16 @@ def verify_stored(instance: Instance, data: dict[str, Any], source: str) -> Veri
             from .pareto import verify_frontier
 
             return verify_frontier(instance, parse_frontier(data, source))
-        return verify(instance, parse_result(data, source))
+        return verify(instance, parse_result(data, source, most_entries(instance)))
     except InstanceError as error:
         faults = tuple(f"{fault.path}: {fault.what}" for fault in error.faults)
         return Verification(instance=instance.name, ok=False, faults=faults)
+
+
+def most_entries(instance: Instance) -> int:
+    """Return how many entries a plan of an instance has at most: one for each job or layer."""
+    sizes = instance.sizes()
+    return sizes["layers" if instance.kind == "staging" else "jobs"]
 
 
 def parse_frontier(data: dict[str, Any], source: str) -> Frontier | AllocationFrontier:

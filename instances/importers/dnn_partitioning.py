@@ -16,7 +16,7 @@ import networkx as nx
 from pydantic import BeforeValidator, ConfigDict, Field
 
 from ..errors import Fault, InstanceError
-from ..fields import Count, Flag, InSlices, Many, Model, Name, NonNegative, Positive, PositiveCount
+from ..fields import Count, Flag, Many, Model, Name, NonNegative, Positive, PositiveCount, in_slices
 from ..reading import fail, parse_document, read_text
 from ..staging import StagingInstance
 from ..validation import validated
@@ -69,7 +69,7 @@ class _File(Model):
     maxSizePerFPGA: Positive
     maxFPGAs: Count
     maxCPUs: Count
-    nodes: Annotated[tuple[_Node, ...], Field(min_length=1), InSlices]
+    nodes: Annotated[tuple[_Node, ...], Field(min_length=1), in_slices()]
     edges: Many[_Edge]
 
 

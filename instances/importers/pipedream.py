@@ -16,7 +16,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from ..errors import Fault, Faults, InstanceError
-from ..fields import Cell, InSlices, Model, Name, NonNegative, Positive, PositiveCount
+from ..fields import Cell, Model, Name, NonNegative, Positive, PositiveCount, in_slices
 from ..reading import fail, read_text
 from ..staging import StagingInstance
 from ..validation import validated
@@ -44,7 +44,7 @@ class _Figures(Model):
 
     forward_compute_time: NonNegative
     backward_compute_time: NonNegative
-    activation_size: Annotated[tuple[NonNegative, ...], Field(max_length=1000), InSlices]
+    activation_size: Annotated[tuple[NonNegative, ...], Field(max_length=1000), in_slices(1000)]
     parameter_size: NonNegative
 
 

@@ -15,7 +15,7 @@ from pydantic import Field
 
 from ..consolidation import ConsolidationInstance
 from ..errors import Fault, Faults, InstanceError
-from ..fields import InSlices, ManyNamed, Model, Name, NonNegative, Positive, PositiveCount, repeated
+from ..fields import ManyNamed, Model, Name, NonNegative, Positive, PositiveCount, in_slices, repeated
 from ..reading import fail, parse_document, read_text
 from ..table_rows import parse_table
 from ..validation import validated
@@ -51,7 +51,7 @@ class _ClusterRow(Model):
 
 
 class _Tensors(Model):
-    tensors_mb: ManyNamed[Name, Annotated[tuple[Positive, ...], Field(min_length=1), InSlices]]
+    tensors_mb: ManyNamed[Name, Annotated[tuple[Positive, ...], Field(min_length=1), in_slices()]]
 
 
 RowT = TypeVar("RowT", bound=Model)
