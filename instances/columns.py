@@ -123,13 +123,13 @@ class Columns:
         if indices is None:
             self._check_few()
         chosen = self._table if indices is None else self._table.take(indices)
-        paths = [(name, name.split(".")) for name in self.names]
+        paths = [(number, name.split(".")) for number, name in enumerate(self.names, 1)]
         columns = [column.to_pylist() for column in chosen.columns]
         found = []
         for values in zip(*columns, strict=True):
             given = [
-                (name, path, value if self._typed else Cell(value))
-                for (name, path), value in zip(paths, values, strict=True)
+                (number, path, value if self._typed else Cell(value))
+                for (number, path), value in zip(paths, values, strict=True)
                 if value is not None
             ]
             found.append(nested_row(given, self.source, "" if self._typed else "line 1"))
