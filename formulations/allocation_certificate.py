@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import Field, ValidationError
 
-from ..instances.fields import Model
+from ..instances.fields import Model, in_slices
 from .allocation_menu import Floats, Menu
 from .allocation_prices import (
     MARGIN,
@@ -34,6 +34,8 @@ LARGEST = 1e100
 """No price or cutoff may exceed this, so that no product or sum overflows."""
 SMALLEST = 1e-100
 """A price below this counts as 0, so that no product underflows on its way into a sum."""
+MOST_PRICES = 1001
+"""As many as there may be resources, and one for the budget."""
 MOST_FREE = 4000
 """Rows beyond one for each job that the search is tried on."""
 
@@ -49,7 +51,7 @@ class PriceCertificate(Model):
         No plan is better than this, in seconds; None: there is no plan.
     """
 
-    prices: dict[str, Annotated[float, Field(ge=0, le=LARGEST)]]
+    prices: Annotated[dict[str, Annotated[float, Field(ge=0, le=LARGEST)]], in_slices(MOST_PRICES)]
     cutoff: Annotated[float, Field(ge=-LARGEST, le=LARGEST)] | None = None
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 from pydantic import TypeAdapter
 
 from ..instances.base import Instance, Kind
-from ..instances.fields import Model
+from ..instances.fields import Many, Model
 
 if TYPE_CHECKING:
     from .textbook import TextbookModel
@@ -97,8 +97,8 @@ class Diagnosis(Model):
         Changes, each of which is needed or would help, smallest first.
     """
 
-    reasons: tuple[str, ...]
-    remedies: tuple[str, ...] = ()
+    reasons: Many[str]
+    remedies: Many[str] = ()
 
 
 InstanceT = TypeVar("InstanceT", bound=Instance)

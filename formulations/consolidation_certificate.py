@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field, ValidationError
 
 from ..instances.errors import TooLargeError
-from ..instances.fields import Model
+from ..instances.fields import Many, Model, in_slices
 from .base import agree
 from .consolidation_classes import Classes, common_step, exact
 from .consolidation_exhaustion import none_better
@@ -56,7 +56,7 @@ class CertifiedGoal(Model):
     """
 
     objective: Literal["must_place", "value", "spread", "servers", "slowdown", "migrations"]
-    prices: tuple[tuple[Price, ...], ...]
+    prices: Many[Many[Price]]
     multipliers: dict[Literal["value", "spread", "servers", "slowdown", "migrations"], Price] = {}
 
 
@@ -70,7 +70,7 @@ class CertifiedTraffic(Model):
 class ConsolidationCertificate(Model):
     """Prices for each objective that is bounded by them; the others only have what counting gives."""
 
-    goals: Annotated[tuple[CertifiedGoal, ...], Field(max_length=8)]
+    goals: Annotated[tuple[CertifiedGoal, ...], Field(max_length=8), in_slices(8)]
     traffic: CertifiedTraffic | None = None
 
 

@@ -17,7 +17,7 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import Field, ValidationError
 
-from ..instances.fields import Model, Name
+from ..instances.fields import Model, Name, in_slices
 from ..instances.staging import StagingInstance
 from .base import loosened
 from .stage_cover import MOST_WORK, Cover, Interval, Limits
@@ -34,6 +34,8 @@ LARGEST = 1e100
 BUDGET = "hourly_budget_usd"
 """Name of the budget's price beside those of the types: USD for one USD/h."""
 MOST_INTERVALS = 100_000
+MOST_PRICES = 1000
+"""As many as there may be types."""
 
 Price = Annotated[float, Field(ge=0, le=LARGEST)]
 
@@ -52,7 +54,7 @@ class CertifiedInterval(Model):
     """
 
     until_s: Annotated[float, Field(gt=0, le=LARGEST)]
-    prices: dict[Name, Price] = {}
+    prices: Annotated[dict[Name, Price], in_slices(MOST_PRICES)] = {}
     budget_price: Price = 0.0
     counts_cost: bool = True
 
@@ -67,7 +69,9 @@ class StagingCertificate(Model):
     """
 
     cutoff: Annotated[float, Field(gt=-LARGEST, le=LARGEST)] | None = None
-    intervals: Annotated[tuple[CertifiedInterval, ...], Field(max_length=MOST_INTERVALS)]
+    intervals: Annotated[
+        tuple[CertifiedInterval, ...], Field(max_length=MOST_INTERVALS), in_slices(MOST_INTERVALS)
+    ]
 
 
 def scarce(instance: StagingInstance, slack: float = 0.0) -> Limits:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .fields import NUMBER, WHOLE_NUMBER, Cell
+from .fields import NUMBER, WHOLE_NUMBER, Cell, unescaped
 from .limits import MOST_SMALL_CELLS, MOST_SMALL_ROWS
 from .reading import fail
 from .table_rows import nested_row
@@ -89,10 +89,7 @@ class Columns:
         return values
 
     def texts(self, name: str) -> tuple[Ints, list[str]]:
-        """Return a column as indices into a list of texts; −1 where a cell is none.
-
-        The texts of a CSV file are `Cell`s as in `rows`.
-        """
+        """Return a column as indices into a list of texts; −1 where a cell is none."""
         import pyarrow as pa
 
         column = self._column(name)
@@ -102,7 +99,7 @@ class Columns:
             return np.full(len(self), -1), []
         codes: Ints = column.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
         words = column.dictionary.to_pylist()
-        return codes, words if self._typed else [Cell(word) for word in words]
+        return codes, words if self._typed else list(map(unescaped, words))
 
     def distinct(self, name: str) -> tuple[Ints, list[Any]]:
         """Return a column as indices into a list of cells, which are as in `rows`; −1 where there is none."""
@@ -126,13 +123,13 @@ class Columns:
         if indices is None:
             self._check_few()
         chosen = self._table if indices is None else self._table.take(indices)
-        paths = [(name, name.split(".")) for name in self.names]
+        paths = [(number, name.split(".")) for number, name in enumerate(self.names, 1)]
         columns = [column.to_pylist() for column in chosen.columns]
         found = []
         for values in zip(*columns, strict=True):
             given = [
-                (name, path, value if self._typed else Cell(value))
-                for (name, path), value in zip(paths, values, strict=True)
+                (number, path, value if self._typed else Cell(value))
+                for (number, path), value in zip(paths, values, strict=True)
                 if value is not None
             ]
             found.append(nested_row(given, self.source, "" if self._typed else "line 1"))

@@ -130,10 +130,12 @@ def in_slices(most: int | None = None) -> WrapValidator:
         remaining = iter(value.items()) if isinstance(value, dict) else iter(value)
         done: list[Any] = []
         faults = 0
+        made: Callable[[list[Any]], Any] = tuple
         size = 10 * SLICE if mapping else SLICE
         while faults < MOST_FAULTS and (part := list(itertools.islice(remaining, size))):
             try:
                 good = handler(dict(part) if mapping else part)
+                made = type(good)
                 done += good.items() if mapping else good
             except ValidationError as error:
                 faults += error.error_count()
@@ -141,7 +143,7 @@ def in_slices(most: int | None = None) -> WrapValidator:
         if next(remaining, None) is not None:
             done.append(("…", UNREAD) if mapping else UNREAD)
         if not faults:
-            return dict(done) if mapping else tuple(done)
+            return made(done)
         # What is valid already is passed on as it is; the faults now come with their places in the whole.
         return handler(dict(done) if mapping else done)
 
@@ -189,7 +191,12 @@ def as_text(value: Any) -> Any:
     """Return the text that a CSV cell stands for; leave any other value as it is."""
     if not isinstance(value, Cell):
         return value
-    return str(value[1:] if ESCAPED.match(value) else value)
+    return str(unescaped(value))
+
+
+def unescaped(text: str) -> str:
+    """Return text from a CSV file without the quote that keeps spreadsheets from taking it for a formula."""
+    return text[1:] if text[:1] == "'" and ESCAPED.match(text) else text
 
 
 def _printable(value: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, get_args
 
@@ -17,7 +17,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from .columns import Columns
-from .fields import LARGEST, as_text
+from .fields import LARGEST
 from .job import Configuration, Job, Range
 from .job_table import MODELS, MOST_THETA, TABLE, Flags, Floats, Ints, JobTable
 from .limits import MOST_CELLS
@@ -113,9 +113,8 @@ class JobColumns:
 
     def _names(self, name: str) -> tuple[Ints, list[str]]:
         """Return a column of names that must be there, as indices into a list; −1 where one is wrong."""
-        codes, words, _ = self._words(name)
-        names = [as_text(word) for word in words]
-        good = np.array([*(_is_name(word) for word in names), False])
+        codes, names, _ = self._words(name)
+        good = np.array([*_are_names(names), False])
         return np.where(good[codes], codes, -1), names
 
     def _shared_names(self, name: str) -> Ints:
@@ -321,6 +320,13 @@ def _by_prefix(names: Iterable[str]) -> dict[str, list[str]]:
         for dot in re.finditer(r"\.", name):
             under.setdefault(name[: dot.start()], []).append(name)
     return under
+
+
+def _are_names(texts: Sequence[str]) -> list[bool]:
+    """Return which texts a field takes for a name."""
+    if "".join(texts).isprintable() and all(map(str.strip, texts)):
+        return [length <= LONGEST_NAME for length in map(len, texts)]
+    return list(map(_is_name, texts))
 
 
 def _is_name(text: str) -> bool:

@@ -57,11 +57,12 @@ def read_allocation(columns: Columns, data: Mapping[str, Any], source: str) -> A
         return None
     resources = data.get("resources")
     known = tuple(map(str, resources)) if isinstance(resources, Mapping) else ()
+    head = columns.head(HEAD)
+    if not JobColumns.too_wide(head, len(known)):
+        suspects = np.flatnonzero(JobColumns(head, known).wrong)
+        _refuse_faulty(head, suspects, data, source, others=len(head) == HEAD)
     if JobColumns.too_wide(columns, len(known)):
         return None
-    if len(columns) > HEAD:
-        head = columns.head(HEAD)
-        _refuse_faulty(head, np.flatnonzero(JobColumns(head, known).wrong), data, source, others=True)
     jobs = JobColumns(columns, known)
     suspects = np.flatnonzero(jobs.wrong)
     if len(suspects):

@@ -12,8 +12,8 @@ from .printable import shown
 
 MANY_KEYS = 200_000
 """Different keys from which on each is counted with the text that it is."""
-PER_VALUE, PER_NEW_KEY = 100, 200
-"""Bytes that a value takes at most, roughly, with its key if that stood before, and with a key of its own."""
+PER_VALUE, PER_OBJECT, PER_LIST, PER_NEW_KEY = 65, 65, 25, 170
+"""Bytes that Python takes: for each value, more for an object or list, and more for a key of its own."""
 # A text in quotes that is not closed ends with the file, so that the search never starts again inside it.
 _TEXT = re.compile(r'"((?:[^"\\]++|\\.)*+)(?:"(\s*+:)?|\\?\Z)', re.DOTALL)
 
@@ -41,7 +41,7 @@ def parse_json(text: str, most_values: int | None = None) -> Any:
     RecursionError
         If it is nested too deeply.
     """
-    _check_size(text, most_values)
+    check_size(text, most_values)
     try:
         return json.loads(text, object_pairs_hook=_unique_keys)
     except (_TwiceError, json.JSONDecodeError):
@@ -66,15 +66,23 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return mapping
 
 
-def _check_size(text: str, most_values: int | None) -> None:
-    """Make sure that what a text says fits into memory, before anything is made of it."""
-    # Every value but the first has a comma or a bracket before it; in a text these count for nothing's sake.
-    values = text.count(",") + text.count("[") + text.count("{")
+def check_size(text: str, most_values: int | None = None) -> None:
+    """Make sure that what a JSON text says fits into memory, before anything is made of it.
+
+    Raises
+    ------
+    TooMuchError
+        If it does not.
+    """
+    # Every value but the first has a comma or a bracket before it; those inside of texts are counted too.
+    objects, lists = text.count("{"), text.count("[")
+    values = text.count(",") + objects + lists
     if most_values is not None and values > most_values:
         most = f"at most {most_values:,} are read from a document"
         raise TooMuchError(f"holds about {values:,} values; {most}: put its lists into CSV or Parquet tables")
-    room = max(MOST_MEMORY, PER_BYTE * len(text)) - sys.getsizeof(text)
-    if values * PER_VALUE > room or (values * PER_NEW_KEY > room and _has_many_keys(text)):
+    room = max(MOST_MEMORY, PER_BYTE * len(text)) - (sys.getsizeof(text) - len(text))
+    room -= PER_VALUE * values + PER_OBJECT * objects + PER_LIST * lists
+    if room < 0 or (room < PER_NEW_KEY * text.count(":") and _has_many_keys(text)):
         raise TooMuchError(f"holds about {values:,} values, more than are read from a file of this size")
 
 

@@ -15,12 +15,12 @@ DEEPEST = 100
 """Lists and mappings inside each other."""
 MOST_VALUES = 1_000_000
 """Of a document, aliases written out; larger ones keep their lists in tables."""
-MOST_MEMORY, PER_BYTE = 400_000_000, 8
+MOST_MEMORY, PER_BYTE = 350_000_000, 7
 """Bytes that a JSON text may become: so many, or so many for each of its own."""
 MOST_ENTRIES = 100_000
 """Of a list of jobs, servers, layers or types that stands in a document, not in a table."""
 
-MOST_COLUMNS = 20_000
+MOST_COLUMNS = 5_000
 DEEPEST_COLUMN = 20
 """Dots in the name of a column."""
 LONGEST_ROW = 2**22

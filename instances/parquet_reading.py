@@ -22,20 +22,14 @@ MOST_GROUPS = 10_000
 """Groups of rows."""
 
 
-def read_parquet(path: Path, source: str) -> ParquetColumns:
-    """Return a Parquet file in columns.
+class ParquetColumns(Columns):
+    """The table in a Parquet file; its rows are read when they are wanted, and what is broken shows then.
 
     Raises
     ------
     InstanceError
         If the file is missing, broken or too large, or a column is neither numbers, truth values nor text.
-        Broken contents may show only when the columns are used.
     """
-    return ParquetColumns(path, source)
-
-
-class ParquetColumns(Columns):
-    """The table in a Parquet file; its rows are read when they are wanted."""
 
     def __init__(self, path: Path, source: str) -> None:
         checked_file(path, source)
@@ -70,10 +64,10 @@ class ParquetColumns(Columns):
         """Return a table with columns of plain types, each in one piece."""
         import pyarrow as pa
 
-        columns = []
-        for name in self.names:
-            columns.append(_plain(table.column(0), name, self.source))
-            table = table.remove_column(0)  # its memory is free once the plain one is made
+        columns = table.columns
+        del table
+        for index, name in enumerate(self.names):  # the memory of each is free once the plain one is made
+            columns[index] = _plain(columns[index], name, self.source)
         return pa.table(columns, names=list(self.names))
 
 

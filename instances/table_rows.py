@@ -15,7 +15,6 @@ from .limits import (
     MOST_SMALL_CELLS,
     MOST_SMALL_ROWS,
 )
-from .printable import shortened
 from .reading import fail
 
 
@@ -57,9 +56,9 @@ def check_header(header: list[str], source: str, where: str = "line 1") -> None:
 
 
 def nested_row(
-    cells: Iterable[tuple[str, list[str], Any]], source: str, where: str = "line 1"
+    cells: Iterable[tuple[int, list[str], Any]], source: str, where: str = "line 1"
 ) -> dict[str, Any]:
-    """Return the filled cells of a row, each with its column's name and path, as a mapping of fields.
+    """Return the filled cells of a row, each with its column's number and path, as a mapping of fields.
 
     Raises
     ------
@@ -67,11 +66,11 @@ def nested_row(
         If a cell stands where another column has fields.
     """
     row: dict[Any, Any] = {}
-    for name, path, cell in cells:
+    for number, path, cell in cells:
         try:
             _place(row, path, cell)
         except (KeyError, TypeError):
-            raise fail(source, f"column {shortened(name)!r} clashes with another column", where) from None
+            raise fail(source, f"column {number} clashes with another column", where) from None
     nested: dict[str, Any] = _lists(row)
     return nested
 
@@ -181,5 +180,5 @@ def parse_table(text: str, source: str) -> list[dict[str, Any]]:
         If the table has no rows, a repeated or clashing column, or a row of another length.
     """
     header, rows = numbered_rows(text, source)
-    paths = {name: name.split(".") for name in header}
-    return [nested_row(((n, paths[n], cell) for n, cell in cells.items()), source) for _, cells in rows]
+    columns = {name: (number, name.split(".")) for number, name in enumerate(header, 1)}
+    return [nested_row(((*columns[n], cell) for n, cell in cells.items()), source) for _, cells in rows]

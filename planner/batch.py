@@ -47,6 +47,8 @@ class BatchOptions:
         Most memory of each worker process. By default an equal share of 80 % of the machine's.
     scheduler
         Address of a Dask scheduler, whose workers do the work; None: processes on this machine.
+    allow_outside
+        Whether files that an instance names may lie outside its own folder.
     """
 
     jobs: int | None = None
@@ -55,6 +57,7 @@ class BatchOptions:
     kill_after_s: float | None = None
     memory_limit_gib: float | None = None
     scheduler: str | None = None
+    allow_outside: bool = False
 
     def __post_init__(self) -> None:
         if self.output is not None:
@@ -241,4 +244,5 @@ def _task(
         known_sha256=known,
         alone=apart or pair[1] not in {solver.name for solver in own_solvers()},
         warm_up=apart,
+        allow_outside=batch.allow_outside,
     )

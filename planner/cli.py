@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 import signal
 import sys
@@ -13,7 +12,7 @@ from typing import Annotated
 import typer
 
 from ..instances.errors import ClusterplanError, OptionError
-from .cli_common import Files, Format, HowToPrint, say, write_text
+from .cli_common import AllowOutside, Files, Format, HowToPrint, say, write_text
 from .cli_compare import compare
 from .cli_export import export_plan
 from .cli_fit import fits
@@ -30,6 +29,7 @@ from .exit_codes import (
     code_of_verification,
     worst,
 )
+from .terminal import visible_output
 
 
 class Kind(StrEnum):
@@ -101,6 +101,7 @@ def verify(
         typer.Option("--accept-claimed", help="Exit code 0, not 8, for what is only claimed."),
     ] = False,
     format: HowToPrint = Format.table,
+    allow_outside: AllowOutside = False,
 ) -> None:
     """Check stored results: constraints, objective, bounds and everything else that can be derived again.
 
@@ -112,7 +113,7 @@ def verify(
 
     if format is Format.csv:
         raise OptionError("verify prints a table or JSON; --format csv is not for it")
-    instance = load(instance_file)
+    instance = load(instance_file, allow_outside)
     results = read_results(result_file)
     own = of_instance(instance, results)
     if len(own) < len(results):
@@ -131,6 +132,7 @@ def verify(
 @app.command()
 def validate(
     files: Files,
+    allow_outside: AllowOutside = False,
 ) -> None:
     """Check instance files without solving them; one line for each fault."""
     from ..instances.document import load
@@ -138,7 +140,7 @@ def validate(
     codes = []
     for file in files:
         try:
-            instance = load(file)
+            instance = load(file, allow_outside)
         except ClusterplanError as error:
             say(str(error))
             codes.append(code_of_error(error))
@@ -229,6 +231,7 @@ def export_model(
         int, typer.Option(help="Which objective, counted from 1, of an instance that has several.")
     ] = 1,
     output: Annotated[Path | None, typer.Option(help="Where to write it; stdout if not given.")] = None,
+    allow_outside: AllowOutside = False,
 ) -> None:
     """Write the textbook model for any other solver; earlier objectives are not fixed in it."""
     import tempfile
@@ -238,7 +241,7 @@ def export_model(
 
     ending = output.suffix.lower().removeprefix(".") if output is not None else ""
     chosen = format or (ModelFormat.lp if ending == "lp" else ModelFormat.mps)
-    model = formulate(load(file)).textbook()
+    model = formulate(load(file, allow_outside)).textbook()
     if not 1 <= objective <= len(model.objectives):
         raise OptionError(f"--objective {objective}: the instance has {len(model.objectives)}")
     with tempfile.TemporaryDirectory() as folder:
@@ -258,9 +261,11 @@ def _interrupt(*_: object) -> None:
 def main() -> None:
     """Run the command line; turn every error into one line and an exit code."""
     signal.signal(signal.SIGTERM, _interrupt)  # how batch systems ask a process to end
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a name must not fail because the terminal lacks a letter
+    with visible_output():
+        _run()
+
+
+def _run() -> None:
     try:
         app()
     except ClusterplanError as error:

@@ -56,6 +56,10 @@ Scheduler = Annotated[str | None, typer.Option(help="Address of the Dask schedul
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, only errors.")]
 Verbose = Annotated[int, typer.Option("--verbose", "-v", count=True, help="Say more; twice: even more.")]
 HowToPrint = Annotated[Format, typer.Option(help="How to print.")]
+AllowOutside = Annotated[
+    bool,
+    typer.Option("--allow-outside", help="Also read files that an instance names outside its own folder."),
+]
 
 
 def say(text: str) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from .cli_common import (
+    AllowOutside,
     Config,
     Engine,
     Files,
@@ -59,6 +60,7 @@ def compare(
     kill_after: KillAfter = None,
     engine: Where = Engine.local,
     scheduler: Scheduler = None,
+    allow_outside: AllowOutside = False,
     format: HowToPrint = Format.table,
     output: Annotated[
         Path | None,
@@ -84,7 +86,14 @@ def compare(
     configured, options = merged_options(config, given, settings or [])
     names = solvers or configured
     batch = batch_options(
-        engine, scheduler, memory_limit, jobs=jobs, output=output, resume=resume, kill_after_s=kill_after
+        engine,
+        scheduler,
+        memory_limit,
+        jobs=jobs,
+        output=output,
+        resume=resume,
+        kill_after_s=kill_after,
+        allow_outside=allow_outside,
     )
     wanted = None if names is None else [name.strip() for name in names.split(",") if name.strip()]
     with Progress(quiet) as progress:

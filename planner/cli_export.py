@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import typer
 
 from ..instances.errors import OptionError
-from .cli_common import say
+from .cli_common import AllowOutside, say
 
 
 def export_plan(
@@ -27,6 +27,7 @@ def export_plan(
         bool, typer.Option("--all", help="slurm, kubernetes: also jobs that keep running where they are.")
     ] = False,
     output: Annotated[Path | None, typer.Option(help="Where to write it; stdout if not given.")] = None,
+    allow_outside: AllowOutside = False,
 ) -> None:
     """Write a plan, once it is verified, for those who carry it out.
 
@@ -37,7 +38,7 @@ def export_plan(
     from .export_plan import export_plan as export
     from .export_plan import notes, verified_result
 
-    instance = load(instance_file)
+    instance = load(instance_file, allow_outside)
     result, checked = verified_result(instance, result_file)
     if result is None:
         typer.echo(f"{result_file}: verification failed, so the plan is not exported", err=True)

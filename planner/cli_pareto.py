@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..instances.errors import OptionError
+from .cli_common import AllowOutside
 
 if TYPE_CHECKING:
     from ..instances.base import Instance
@@ -81,6 +82,7 @@ def pareto(
     threads: Annotated[int | None, typer.Option(help="Most threads to use.")] = None,
     seed: Annotated[int | None, typer.Option(help="Of everything random.")] = None,
     format: Annotated[FrontierFormat, typer.Option(help="How to print.")] = FrontierFormat.table,
+    allow_outside: AllowOutside = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, only errors.")] = False,
 ) -> None:
     """Find what no other plan beats in two aims at once, and prove that none is missing.
@@ -98,7 +100,7 @@ def pareto(
     _, options = merged_options(None, given, [])
     wanted: dict[str, Any] = {"error": error, "most_usd": most_usd, "prices": read_prices(price or ())}
     wanted["mix"] = None if mix is None else mix.value
-    instance = load(file)
+    instance = load(file, allow_outside)
     names = _baseline_names(instance, baselines, output)
     frontier = _find(instance, options, wanted, quiet)
     if output is not None:
@@ -163,11 +165,13 @@ def read_prices(given: Sequence[str]) -> dict[str, float]:
 
 
 def _find(instance: Instance, options: SolveOptions, wanted: dict[str, Any], quiet: bool) -> AnyFrontier:
+    from rich.text import Text
+
     from .output import console
     from .pareto import pareto as find
 
     if quiet or not sys.stderr.isatty():
         return find(instance, options, **wanted)
     limit = f", at most {options.time_limit_s:g} s" if options.time_limit_s else ""
-    with console(stderr=True).status(f"{instance.name}: frontier{limit} …"):
+    with console(stderr=True).status(Text(f"{instance.name}: frontier{limit} …")):
         return find(instance, options, **wanted)

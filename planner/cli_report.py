@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..instances.errors import OptionError
-from .cli_common import say
+from .cli_common import AllowOutside, say
 
 if TYPE_CHECKING:
     from ..instances.base import Instance
@@ -25,6 +25,7 @@ def report(
         typer.Argument(metavar="RESULT", help="A stored result or frontier, or the journal of a batch."),
     ],
     output: Annotated[Path, typer.Option(help="HTML file to write.")],
+    allow_outside: AllowOutside = False,
 ) -> None:
     """Write a stored result or frontier as one HTML page that opens without a network.
 
@@ -33,7 +34,7 @@ def report(
     from ..instances.document import load
     from .reports.page import write_page
 
-    page, checked = page_of(load(instance_file), result_file)
+    page, checked = page_of(load(instance_file, allow_outside), result_file)
     write_page(output, page)
     say(f"written: {output}")
     if not checked.complete:

@@ -11,6 +11,7 @@ import typer
 
 from ..instances.errors import ClusterplanError, InstanceError, OptionError
 from .cli_common import (
+    AllowOutside,
     Config,
     Engine,
     Files,
@@ -71,6 +72,7 @@ def solve(
     kill_after: KillAfter = None,
     engine: Where = Engine.local,
     scheduler: Scheduler = None,
+    allow_outside: AllowOutside = False,
     format: HowToPrint = Format.table,
     output: Annotated[
         Path | None,
@@ -103,14 +105,27 @@ def solve(
         from .cli_batch import solve_batch
 
         batch = batch_options(
-            engine, scheduler, memory_limit, jobs=jobs, output=output, resume=resume, kill_after_s=kill_after
+            engine,
+            scheduler,
+            memory_limit,
+            jobs=jobs,
+            output=output,
+            resume=resume,
+            kill_after_s=kill_after,
+            allow_outside=allow_outside,
         )
         raise typer.Exit(solve_batch(files, name, options, batch, format, quiet))
-    raise typer.Exit(_solve_in_turn(files, name, options, format, output, quiet))
+    raise typer.Exit(_solve_in_turn(files, name, options, format, output, quiet, allow_outside))
 
 
 def _solve_in_turn(
-    files: list[str], solver: str, options: SolveOptions, format: Format, output: Path | None, quiet: bool
+    files: list[str],
+    solver: str,
+    options: SolveOptions,
+    format: Format,
+    output: Path | None,
+    quiet: bool,
+    allow_outside: bool,
 ) -> int:
     """Solve one file after the other in this process; return the exit code."""
     from .output import COLUMNS, console, csv_line, csv_row, notes, plan_table, summary
@@ -127,7 +142,7 @@ def _solve_in_turn(
     results: list[Result] = []
     for file in files:
         try:
-            result = _solve_one(file, solver, options, quiet)
+            result = _solve_one(file, solver, options, quiet, allow_outside)
         except ClusterplanError as error:
             say(str(error) if isinstance(error, InstanceError) else f"{file}: {error}")
             codes.append(code_of_error(error))
@@ -153,14 +168,16 @@ def _solve_in_turn(
     return worst(codes)
 
 
-def _solve_one(file: str, solver: str, options: SolveOptions, quiet: bool) -> Result:
+def _solve_one(file: str, solver: str, options: SolveOptions, quiet: bool, allow_outside: bool) -> Result:
+    from rich.text import Text
+
     from ..instances.document import load
     from .api import solve as solve_instance
     from .output import console
 
-    instance = load(file)
+    instance = load(file, allow_outside)
     if quiet or not sys.stderr.isatty():
         return solve_instance(instance, solver, options)
     limit = f", at most {options.time_limit_s:g} s" if options.time_limit_s else ""
-    with console(stderr=True).status(f"{instance.name}: {solver}{limit} …"):
+    with console(stderr=True).status(Text(f"{instance.name}: {solver}{limit} …")):
         return solve_instance(instance, solver, options)

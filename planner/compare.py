@@ -107,7 +107,15 @@ def _read_heads(
 ) -> dict[str, Head]:
     """Return what kind each source is of; what cannot be read, or is another one again, is told."""
     tasks = deque(
-        Task(label, source, None, options, batch.kill_after(options.time_limit_s), batch.memory_of_each())
+        Task(
+            label,
+            source,
+            None,
+            options,
+            batch.kill_after(options.time_limit_s),
+            batch.memory_of_each(),
+            allow_outside=batch.allow_outside,
+        )
         for label, source in named.items()
     )
     heads: dict[str, Head] = {}

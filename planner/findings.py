@@ -6,10 +6,14 @@ Everything that is claimed was derived again (`complete`); nothing is false, but
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Annotated
+
+from pydantic import BeforeValidator
 
 from ..instances.card import card
+from ..instances.errors import MOST_FAULTS
 from ..instances.fields import Model
 from ..solvers.run import library_versions
 
@@ -21,6 +25,12 @@ TITLES = {
 }
 HOLDS = "every constraint holds"
 """How what is confirmed of a plan, or of those of a frontier, begins."""
+
+
+def _first_of(lines: Sequence[str]) -> Sequence[str]:
+    """Return of many faults the first hundred, and how many more there are."""
+    more = len(lines) - MOST_FAULTS
+    return lines if more <= 1 else (*lines[:MOST_FAULTS], f"… and {more:,} more faults")
 
 
 class Verification(Model):
@@ -50,7 +60,7 @@ class Verification(Model):
     ok: bool
     complete: bool
     within: str | None = None
-    faults: tuple[str, ...] = ()
+    faults: Annotated[tuple[str, ...], BeforeValidator(_first_of)] = ()
     confirmed: tuple[str, ...] = ()
     claimed: tuple[str, ...] = ()
     stated: tuple[str, ...] = ()

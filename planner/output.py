@@ -10,11 +10,14 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
 from ..formulations.base import agree
+from ..instances.printable import visible
+from .terminal import below
 
 if TYPE_CHECKING:
     from ..solvers.result import ObjectiveRecord, Result
@@ -40,11 +43,21 @@ COLUMNS = (
 )
 
 
-def console(stderr: bool = False) -> Console:
+class VisibleConsole(Console):
+    """A console that shows what is not printable in everything it prints."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """Yield what is to be printed, its text made visible."""
+        for segment in super().render(renderable, options):
+            text = segment.text if segment.control else visible(segment.text)
+            yield segment if text == segment.text else Segment(text, segment.style)
+
+
+def console(stderr: bool = False) -> VisibleConsole:
     """Return a console that does not cut lines where the output is not a terminal."""
-    stream = sys.stderr if stderr else sys.stdout
+    stream = below(sys.stderr if stderr else sys.stdout)
     width = None if stream.isatty() else 200
-    return Console(file=stream, width=width, highlight=False, emoji=False)
+    return VisibleConsole(file=stream, width=width, highlight=False, emoji=False)
 
 
 def figure(value: float | None, digits: int = 7) -> str:
@@ -224,8 +237,10 @@ def _who_waits(result: Result) -> list[str]:
 
 
 def safe_cell(value: Any) -> Any:
-    """Return a CSV cell that no spreadsheet takes for a formula."""
-    return f"'{value}" if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r") else value
+    """Return a CSV cell that no spreadsheet takes for a formula, and no terminal for a command."""
+    if not isinstance(value, str):
+        return value
+    return visible(f"'{value}" if value[:1] in ("=", "+", "-", "@", "\t", "\r") else value)
 
 
 def csv_row(result: Result) -> list[Any]:

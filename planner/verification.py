@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,8 @@ from typing import Any
 from ..formulations.base import Formulation, agree
 from ..formulations.registry import FORMULATIONS, formulate
 from ..instances.base import Instance
-from ..instances.errors import Fault, InstanceError
+from ..instances.errors import Faults, InstanceError
+from ..instances.json_reading import TooMuchError, check_size
 from ..instances.reading import fail, read_bytes, text_of
 from ..instances.validation import validated
 from ..solvers.allocation_frontier import AllocationFrontier
@@ -32,6 +34,8 @@ MOST_NAMED = 20
 """Entries of a plan that are named one by one where their words are wrong."""
 FACTS = ("solver", "backend", "options", "seed", "versions", "runtime_s", "build_s", "trace", "message")
 """What a result says of the run and not of the instance."""
+
+_INK = re.compile(r"\S")
 
 
 def verify(instance: Instance, result: Result) -> Verification:
@@ -292,15 +296,18 @@ def _is_result(data: Any) -> bool:
 
 def _results(text: str, source: str) -> list[Any]:
     """Return the JSON documents in a text; of a line of a journal, in whatever layout, its result."""
-    text = text.strip()
-    decoder, position, found = json.JSONDecoder(), 0, []
-    while position < len(text):
+    try:
+        check_size(text)
+    except TooMuchError as error:
+        raise fail(source, str(error)) from None
+    decoder, found = json.JSONDecoder(), []
+    at = _INK.search(text)
+    while at is not None:
         try:
-            data, position = decoder.raw_decode(text, position)
+            data, position = decoder.raw_decode(text, at.start())
         except (ValueError, RecursionError) as error:
             raise fail(source, f"is not JSON: {error}") from None
-        while position < len(text) and text[position].isspace():
-            position += 1
+        at = _INK.search(text, position)
         if isinstance(data, dict) and ("journal" in data or "source" in data):
             if "result" not in data:
                 continue  # the head of a batch's journal, or a file that could not be read
@@ -309,8 +316,13 @@ def _results(text: str, source: str) -> list[Any]:
     return found
 
 
-def parse_result(data: Any, source: str) -> Result:
+def parse_result(data: Any, source: str, most: int | None = None) -> Result:
     """Return a stored result.
+
+    Parameters
+    ----------
+    most
+        Entries that a plan of its instance may have; None: any number.
 
     Raises
     ------
@@ -319,16 +331,19 @@ def parse_result(data: Any, source: str) -> Result:
     """
     formulation = FORMULATIONS[kind_of(data, source)]
     plan = data.get("plan")
-    faults: list[Fault] = []
+    faults = Faults()
     if plan is not None and not isinstance(plan, list):
         raise fail(source, "is not a list of entries", "plan")
+    if most is not None and plan is not None and len(plan) > most:
+        raise fail(source, f"has {len(plan):,} entries; a plan of the instance has at most {most:,}", "plan")
     for index, entry in enumerate(plan or ()):
         try:
             validated(formulation.entry, entry, source)
         except InstanceError as error:
-            faults += [Fault(f.source, f"plan[{index}].{f.path}".rstrip("."), f.what) for f in error.faults]
-    if faults:
-        raise InstanceError(faults)
+            faults.add_all(error, f"plan[{index}]")
+            if faults.stop():
+                break
+    faults.refuse()
     return validated(Result, data, source)
 
 
@@ -362,10 +377,16 @@ def verify_stored(instance: Instance, data: Any, source: str) -> Verification:
             from .pareto import verify_frontier
 
             return verify_frontier(instance, parse_frontier(data, source))
-        return verify(instance, parse_result(data, source))
+        return verify(instance, parse_result(data, source, most_entries(instance)))
     except InstanceError as error:
         faults = (f"{fault.path}: {fault.what}".removeprefix(": ") for fault in error.faults)
         return refused(instance.name, *faults)
+
+
+def most_entries(instance: Instance) -> int:
+    """Return how many entries a plan of an instance has at most: one for each job or layer."""
+    sizes = instance.sizes()
+    return sizes["layers" if instance.kind == "staging" else "jobs"]
 
 
 def parse_frontier(data: Any, source: str) -> Frontier | AllocationFrontier:

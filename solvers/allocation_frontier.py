@@ -9,7 +9,7 @@ from pydantic import Field
 from ..formulations.allocation_plan import JobAllocation
 from ..formulations.base import Diagnosis
 from ..instances.card import card, figure, percent
-from ..instances.fields import Amounts, Model, Positive
+from ..instances.fields import Amounts, Many, ManyNamed, Model, Positive
 from .options import SolveOptions
 from .result import Limit
 
@@ -35,13 +35,13 @@ class AllocationPoint(Model):
     """
 
     rate_usd_per_hour: float
-    capacities: dict[str, float]
+    capacities: ManyNamed[str, float]
     mean_completion_s: float
     bound_s: float | None = None
     certified_bound_s: float | None = None
-    prices: dict[str, float] | None = None
+    prices: ManyNamed[str, float] | None = None
     certificate: dict[str, Any] | None = None
-    plan: tuple[JobAllocation, ...]
+    plan: Many[JobAllocation]
 
 
 class ClusterBound(Model):
@@ -58,7 +58,7 @@ class ClusterBound(Model):
     """
 
     rate_usd_per_hour: float
-    capacities: dict[str, float]
+    capacities: ManyNamed[str, float]
     no_plan: bool = False
     bound_s: float | None = None
     certified_bound_s: float | None = None
@@ -103,13 +103,13 @@ class AllocationFrontier(Model):
     most_usd_per_hour: Positive | None = None
     prices_usd_per_hour: Amounts = {}
     weight: float = 1.0
-    points: tuple[AllocationPoint, ...] = ()
-    others: tuple[ClusterBound, ...] = ()
+    points: Many[AllocationPoint] = ()
+    others: Many[ClusterBound] = ()
     current: AllocationPoint | None = None
-    assumptions: tuple[str, ...] = ()
+    assumptions: Many[str] = ()
     runtime_s: Annotated[float, Field(ge=0)] = 0.0
     options: SolveOptions = SolveOptions()
-    versions: dict[str, str] = {}
+    versions: ManyNamed[str, str] = {}
     diagnosis: Diagnosis | None = None
 
     def to_json(self) -> str:

@@ -9,10 +9,11 @@ from pydantic import Field
 
 from ..formulations.base import Diagnosis
 from ..formulations.staging import Stage, StagingFormulation
+from ..formulations.staging_certificate import MOST_INTERVALS
 from ..formulations.staging_frontier import MOST_WORK, Corner, certified_error
 from ..instances.card import card, figure, percent
 from ..instances.errors import OutOfTimeError
-from ..instances.fields import Model
+from ..instances.fields import Many, Model, in_slices
 from ..instances.staging import StagingInstance
 from .base import Clock
 from .diagnosis import diagnose
@@ -51,7 +52,7 @@ class FrontierPoint(Model):
     time_s: float
     rate_usd_per_hour: float
     stage_time_s: float
-    plan: tuple[Stage, ...]
+    plan: Many[Stage]
 
 
 class Frontier(Model):
@@ -81,11 +82,11 @@ class Frontier(Model):
     error: Annotated[float, Field(ge=0, lt=1)]
     certified_error: float | None = None
     most_usd: Annotated[float, Field(ge=0)] | None = None
-    points: tuple[FrontierPoint, ...] = ()
-    certificate: list[dict[str, Any]] = []
+    points: Many[FrontierPoint] = ()
+    certificate: Annotated[list[dict[str, Any]], in_slices(MOST_INTERVALS)] = []
     runtime_s: Annotated[float, Field(ge=0)] = 0.0
     options: SolveOptions = SolveOptions()
-    versions: dict[str, str] = {}
+    versions: Annotated[dict[str, str], in_slices(1_000)] = {}
     diagnosis: Diagnosis | None = None
 
     def to_json(self) -> str:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from ..instances.errors import InstanceError, OptionError
-from ..instances.fields import Count, Model, NonNegative, Positive, PositiveCount
+from ..instances.fields import Count, Many, Model, NonNegative, Positive, PositiveCount
 from ..instances.validation import validated
 
 DEFAULT_GAP = 1e-6
@@ -41,7 +41,7 @@ class SolveOptions(Model):
     threads: PositiveCount | None = None
     seed: Count | None = None
     memory_limit_gib: Positive | None = None
-    warm_start: tuple[dict[str, Any], ...] | None = None
+    warm_start: Many[dict[str, Any]] | None = None
     method_options: dict[str, Any] = {}
     backend_options: dict[str, Any] = {}
 

@@ -15,7 +15,7 @@ from ..formulations.registry import FORMULATIONS
 from ..instances.base import Kind
 from ..instances.card import card, figure, percent
 from ..instances.errors import ClusterplanError
-from ..instances.fields import Model
+from ..instances.fields import Many, Model, in_slices
 from .options import SolveOptions
 
 if TYPE_CHECKING:
@@ -119,8 +119,8 @@ class Result(Model):
     gap: float | None = None
     certified_bound: float | None = None
     certified_gap: float | None = None
-    objectives: tuple[ObjectiveRecord, ...] = ()
-    prices: dict[str, float] | None = None
+    objectives: Annotated[tuple[ObjectiveRecord, ...], Field(max_length=16), in_slices(16)] = ()
+    prices: Annotated[dict[str, float], in_slices(10_000)] | None = None
     certificate: dict[str, Any] | None = None
     plan: Annotated[tuple[SerializeAsAny[Model], ...] | None, _PlanSchema()] = None
     plan_sha256: str | None = None
@@ -128,8 +128,8 @@ class Result(Model):
     build_s: Annotated[float, Field(ge=0)] = 0.0
     seed: int | None = None
     options: SolveOptions = SolveOptions()
-    versions: dict[str, str] = {}
-    trace: tuple[tuple[float, float | None, float | None], ...] = ()
+    versions: Annotated[dict[str, str], in_slices(1_000)] = {}
+    trace: Many[tuple[float, float | None, float | None]] = ()
     message: str | None = None
     diagnosis: Diagnosis | None = None
 

@@ -713,7 +713,7 @@ SERVERS = "name,count,capacity.gpu,capacity.cpu\nn,2,4,8\n"
         ),
         ("name,name,capacity.gpu\na,b,1\n", ["servers: t.csv: line 1: "]),
         ("name,,capacity.gpu\na,b,1\n", ["servers: t.csv: line 1: "]),
-        ("name,capacity,capacity.gpu\na,1,1\n", ["servers: t.csv: line 1: column 'capacity.gpu' clashes"]),
+        ("name,capacity,capacity.gpu\na,1,1\n", ["servers: t.csv: line 1: column 3 clashes"]),
         ('name,capacity.gpu\n"a,1\n', ["servers: t.csv: line 2: is not valid CSV: "]),
         ('name,capacity.gpu\n"a"b,1\n', ["servers: t.csv: line 2: is not valid CSV: "]),
         ("name,capacity.gpu\n" + "a" * 200_000 + ",1\n", ["servers: t.csv: line 2: is not valid CSV: "]),

@@ -14,11 +14,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from ...instances.document import load
 from ...instances.errors import ClusterplanError, OptionError, UnavailableError
 from ..exit_codes import FAILED, code_of_error
 from .local import LocalEngine
-from .task import Answer, Head, Task, one_line
+from .task import Answer, Head, Task, one_line, read
 
 CONNECT_S = 15
 AHEAD = 2
@@ -84,7 +83,7 @@ class DaskEngine:
         """Read the instance and send it; return the answer if that ends the task already."""
         began = time.perf_counter()
         try:
-            instance = load(task.source) if isinstance(task.source, str) else task.source
+            instance = read(task)
         except ClusterplanError as error:
             seconds = time.perf_counter() - began
             return task, Answer(fault=one_line(error), code=code_of_error(error)), seconds

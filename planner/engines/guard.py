@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from ...instances.errors import OptionError
+from ..terminal import as_visible
 
 GIB = 2**30
 SHARE = 0.8
@@ -38,7 +39,7 @@ def _hide_chatter(level: int) -> None:
 
     Python's own stderr, and so the log, stays.
     """
-    sys.stderr = os.fdopen(os.dup(2), "w", buffering=1)
+    sys.stderr = as_visible(os.fdopen(os.dup(2), "w", buffering=1))
     if level <= logging.INFO:
         os.dup2(2, 1)
         return

@@ -87,6 +87,8 @@ class Task:
     warm_up
         Whether the process first solves something tiny with the solver, so that the result's seconds do
         not count the loading of libraries.
+    allow_outside
+        Whether files that the source names may lie outside its own folder.
     """
 
     label: str
@@ -98,6 +100,7 @@ class Task:
     known_sha256: str | None = None
     alone: bool = False
     warm_up: bool = False
+    allow_outside: bool = False
 
 
 class Engine(Protocol):
@@ -124,7 +127,7 @@ def execute(task: Task, tell: Callable[[str, Head | None], None]) -> Answer:
     head = None
     try:
         with limited_memory(task.memory_gib):
-            instance = load(task.source) if isinstance(task.source, str) else task.source
+            instance = read(task)
             head = Head(instance.name, instance.kind, instance.sha256())
             tell("head", head)
             if task.solver is None:
@@ -143,6 +146,19 @@ def execute(task: Task, tell: Callable[[str, Head | None], None]) -> Answer:
     except BaseException as error:  # noqa: BLE001 - a plug-in may raise anything, even an exit
         fault = f"{task.solver or 'reading'} failed with {type(error).__name__}: {one_line(error)}"
         return Answer(head, fault=fault, code=FAILED)
+
+
+def read(task: Task) -> Instance:
+    """Return the instance of a task.
+
+    Raises
+    ------
+    InstanceError
+        If it cannot be read.
+    """
+    if isinstance(task.source, Instance):
+        return task.source
+    return load(task.source, task.allow_outside)
 
 
 def _as_json(result: Result) -> str:
