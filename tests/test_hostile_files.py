@@ -520,7 +520,9 @@ def test_a_file_of_spaces_or_of_too_much_is_soon_refused(tmp_path: Path) -> None
 
 def test_a_verification_names_the_first_hundred_faults() -> None:
     """The others are counted."""
-    found = Verification(instance="x", ok=False, faults=tuple(f"fault {k}" for k in range(1_000)))
+    found = Verification(
+        instance="x", ok=False, complete=False, faults=tuple(f"fault {k}" for k in range(1_000))
+    )
     assert len(found.faults) == MOST_FAULTS + 1
     assert found.faults[-1] == "… and 900 more faults"
     assert Verification.model_validate_json(found.model_dump_json()) == found

@@ -323,8 +323,16 @@ def test_every_command_that_reads_an_instance_takes_allow_outside(
 
 @pytest.mark.usefixtures("outside")
 def test_a_batch_takes_allow_outside(run: Callable[..., tuple[int, str, str]]) -> None:
-    """Processes of its own read the instances."""
-    words = ["solve", "d.json", "--solver", "marginal-gain", "--jobs", "1", "--allow-outside"]
+    """Processes of its own read the instances; an older one may be in another folder."""
+    words = [
+        "solve",
+        str(Path("d.json").absolute()),
+        "--solver",
+        "marginal-gain",
+        "--jobs",
+        "1",
+        "--allow-outside",
+    ]
     code, out, err = run(*words)
     assert code == 0, out + err
 
