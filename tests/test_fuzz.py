@@ -262,13 +262,14 @@ def test_a_command_that_crashes_is_found(monkeypatch: pytest.MonkeyPatch) -> Non
     assert list(reading.read(files, reading.COMMANDS["document"][0])) == []
 
     def crashes() -> None:
-        raise ValueError("\x1b[2J")
+        raise ValueError("an odd value")
 
-    monkeypatch.setattr("clusterplan.planner.cli.app", crashes)
-    assert [f.check for f in reading.read(files, reading.COMMANDS["document"][0])] == [
-        "exception",
-        "control characters",
-    ]
+    def commands() -> None:
+        raise SystemExit(print("\x1b[2J"))
+
+    for main, check in ((crashes, "exception"), (commands, "control characters")):
+        monkeypatch.setattr(f"clusterplan.planner.cli.{'app' if main is crashes else 'main'}", main)
+        assert [f.check for f in reading.read(files, reading.COMMANDS["document"][0])] == [check]
 
 
 def test_damaged_files_are_read_or_refused() -> None:

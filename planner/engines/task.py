@@ -16,6 +16,7 @@ from ...solvers.result import Limit, Result, Status
 from ...solvers.run import library_versions
 from ..api import solve
 from ..exit_codes import FAILED, LIMIT_NO_PLAN, code_of_error
+from ..verification import verify
 from .guard import limited_memory
 from .record import Record
 
@@ -89,6 +90,9 @@ class Task:
         not count the loading of libraries.
     allow_outside
         Whether files that the source names may lie outside its own folder.
+    check
+        A result as JSON, which is verified instead of solving: a solver of another package may have changed
+        anything in the process that it ran in, the check of its plan too.
     """
 
     label: str
@@ -101,6 +105,7 @@ class Task:
     alone: bool = False
     warm_up: bool = False
     allow_outside: bool = False
+    check: str | None = None
 
 
 class Engine(Protocol):
@@ -134,6 +139,8 @@ def execute(task: Task, tell: Callable[[str, Head | None], None]) -> Answer:
                 return Answer(head)
             if head.sha256 == task.known_sha256:
                 return Answer(head, unchanged=True)
+            if task.check is not None:
+                return _checked(head, instance, task.check)
             if task.warm_up:
                 warm_up(task.solver, head.kind)
             tell("solving", None)
@@ -159,6 +166,14 @@ def read(task: Task) -> Instance:
     if isinstance(task.source, Instance):
         return task.source
     return load(task.source, task.allow_outside)
+
+
+def _checked(head: Head, instance: Instance, text: str) -> Answer:
+    """Return the answer that a result is if it holds, and the first of its faults if it does not."""
+    found = verify(instance, Result.model_validate_json(text))
+    if found.ok:
+        return Answer(head, text)
+    return Answer(head, fault=f"its result fails verification: {found.faults[0]}", code=FAILED)
 
 
 def _as_json(result: Result) -> str:
