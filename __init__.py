@@ -45,68 +45,68 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from .formulations.base import Diagnosis
-    from .instances.allocation import AllocationInstance
-    from .instances.base import Instance
-    from .instances.consolidation import ConsolidationInstance
-    from .instances.document import load, load_catalogue, parse_instance, save
-    from .instances.errors import (
+    from .formulations.common.formulation import Diagnosis
+    from .instances.allocation.instance import AllocationInstance
+    from .instances.common.base import Instance
+    from .instances.common.errors import (
         ClusterplanError,
         InstanceError,
         OptionError,
         TooLargeError,
         UnavailableError,
     )
+    from .instances.common.hardware import HardwareCatalogue
+    from .instances.consolidation.instance import ConsolidationInstance
+    from .instances.documents import load, load_catalogue, parse_instance, save
     from .instances.fits import LossFit, SpeedFit, fit_loss, fit_speed
-    from .instances.hardware import HardwareCatalogue
-    from .instances.staging import StagingInstance
+    from .instances.staging.instance import StagingInstance
     from .planner.api import solve
-    from .planner.batch import BatchOptions, solve_many
-    from .planner.compare import compare
-    from .planner.comparison import Comparison
-    from .planner.engines.record import Record
-    from .planner.findings import Verification
-    from .planner.pareto import pareto
-    from .planner.verification import verify
-    from .solvers.allocation_frontier import AllocationFrontier
-    from .solvers.frontier import Frontier
-    from .solvers.options import SolveOptions
-    from .solvers.result import Result, SolveError
+    from .planner.batch.record import Record
+    from .planner.batch.solve_many import BatchOptions, solve_many
+    from .planner.comparison.compare import compare
+    from .planner.comparison.comparison import Comparison
+    from .planner.frontier.pareto import pareto
+    from .planner.verification.findings import Verification
+    from .planner.verification.result import verify
+    from .solvers.allocation.frontier_result import AllocationFrontier
+    from .solvers.common.options import SolveOptions
+    from .solvers.common.result import Result, SolveError
+    from .solvers.staging.frontier import Frontier
 
 _HOMES = {
-    "AllocationFrontier": "solvers.allocation_frontier",
-    "AllocationInstance": "instances.allocation",
-    "BatchOptions": "planner.batch",
-    "ClusterplanError": "instances.errors",
-    "Comparison": "planner.comparison",
-    "ConsolidationInstance": "instances.consolidation",
-    "Diagnosis": "formulations.base",
-    "Frontier": "solvers.frontier",
-    "HardwareCatalogue": "instances.hardware",
-    "Instance": "instances.base",
-    "InstanceError": "instances.errors",
+    "AllocationFrontier": "solvers.allocation.frontier_result",
+    "AllocationInstance": "instances.allocation.instance",
+    "BatchOptions": "planner.batch.solve_many",
+    "ClusterplanError": "instances.common.errors",
+    "Comparison": "planner.comparison.comparison",
+    "ConsolidationInstance": "instances.consolidation.instance",
+    "Diagnosis": "formulations.common.formulation",
+    "Frontier": "solvers.staging.frontier",
+    "HardwareCatalogue": "instances.common.hardware",
+    "Instance": "instances.common.base",
+    "InstanceError": "instances.common.errors",
     "LossFit": "instances.fits",
-    "OptionError": "instances.errors",
-    "Record": "planner.engines.record",
-    "Result": "solvers.result",
-    "SolveError": "solvers.result",
-    "SolveOptions": "solvers.options",
+    "OptionError": "instances.common.errors",
+    "Record": "planner.batch.record",
+    "Result": "solvers.common.result",
+    "SolveError": "solvers.common.result",
+    "SolveOptions": "solvers.common.options",
     "SpeedFit": "instances.fits",
-    "StagingInstance": "instances.staging",
-    "TooLargeError": "instances.errors",
-    "UnavailableError": "instances.errors",
-    "Verification": "planner.findings",
-    "compare": "planner.compare",
+    "StagingInstance": "instances.staging.instance",
+    "TooLargeError": "instances.common.errors",
+    "UnavailableError": "instances.common.errors",
+    "Verification": "planner.verification.findings",
+    "compare": "planner.comparison.compare",
     "fit_loss": "instances.fits",
     "fit_speed": "instances.fits",
-    "load": "instances.document",
-    "load_catalogue": "instances.document",
-    "pareto": "planner.pareto",
-    "parse_instance": "instances.document",
-    "save": "instances.document",
+    "load": "instances.documents",
+    "load_catalogue": "instances.documents",
+    "pareto": "planner.frontier.pareto",
+    "parse_instance": "instances.documents",
+    "save": "instances.documents",
     "solve": "planner.api",
-    "solve_many": "planner.batch",
-    "verify": "planner.verification",
+    "solve_many": "planner.batch.solve_many",
+    "verify": "planner.verification.result",
 }
 
 __all__ = [

@@ -45,14 +45,14 @@ TIGHT_SEEDS = range(20)
 
 def sweep_instance(jobs: int, resources: int) -> Any:
     """Return a synthetic instance of moderate tightness."""
-    from clusterplan.instances.generators.allocation import generate_allocation
+    from clusterplan.instances.allocation.generate import generate_allocation
 
     return generate_allocation(jobs, resources, tightness=0.8, seed=1)
 
 
 def tight_instance(jobs: int, resources: int, seed: int) -> Any:
     """Return an instance in which every resource binds and at most two units of each are to spare."""
-    from clusterplan.instances.generators.allocation import generate_allocation
+    from clusterplan.instances.allocation.generate import generate_allocation
 
     return generate_allocation(jobs, resources, seed=seed, spare=2)
 
@@ -61,7 +61,7 @@ def paper_instance() -> Any:
     """Return 4,000 jobs that can use, and get, about 100,000 tasks."""
     import dataclasses
 
-    from clusterplan.instances.generators.allocation import generate_allocation
+    from clusterplan.instances.allocation.generate import generate_allocation
 
     instance = generate_allocation(4_000, 3, seed=1)
     table = instance.table()

@@ -16,9 +16,9 @@ import time
 from pathlib import Path
 
 import clusterplan
-from clusterplan.instances.generators.allocation import generate_allocation
-from clusterplan.instances.generators.consolidation import generate_consolidation
-from clusterplan.instances.generators.staging import generate_staging
+from clusterplan.instances.allocation.generate import generate_allocation
+from clusterplan.instances.consolidation.generate import generate_consolidation
+from clusterplan.instances.staging.generate import generate_staging
 
 COUNT = 200
 ROUNDS = 5

@@ -111,7 +111,7 @@ def solved(instance: Any, case: dict[str, Any]) -> dict[str, Any]:
 def own_proof(instance: Any, method: str, options: Any) -> Any:
     """Solve an instance, and believe only what the method proves by itself, or counting does."""
     from clusterplan.formulations.registry import formulate
-    from clusterplan.solvers.base import Clock
+    from clusterplan.solvers.common.base import Clock
     from clusterplan.solvers.registry import find_solver
     from clusterplan.solvers.run import conclude
 

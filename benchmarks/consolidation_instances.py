@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from clusterplan.instances.consolidation import ConsolidationInstance, PlacementJob, Server
-from clusterplan.instances.generators.consolidation import RESOURCES, generate_consolidation
+from clusterplan.instances.consolidation.generate import RESOURCES, generate_consolidation
+from clusterplan.instances.consolidation.instance import ConsolidationInstance, PlacementJob, Server
 
 GPUS = 8
 CAPACITY = (GPUS, 96, 768)

@@ -72,10 +72,10 @@ SECONDS = ("build_s", "solve_s", "total_s")
 def instance_of(layers: int, types: int, family: str, seed: int) -> Any:
     """Return a synthetic instance."""
     if family == "ctr":
-        from clusterplan.instances.generators.ctr import generate_ctr
+        from clusterplan.instances.staging.generate_ctr import generate_ctr
 
         return generate_ctr(layers, seed)
-    from clusterplan.instances.generators.staging import generate_staging
+    from clusterplan.instances.staging.generate import generate_staging
 
     return generate_staging(layers, types, family, seed=seed)  # type: ignore[arg-type]
 

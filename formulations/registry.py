@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..instances.base import Instance
-from .allocation import AllocationFormulation
-from .base import Formulation
-from .consolidation import ConsolidationFormulation
-from .staging import StagingFormulation
+from ..instances.common.base import Instance
+from .allocation.formulation import AllocationFormulation
+from .common.formulation import Formulation
+from .consolidation.formulation import ConsolidationFormulation
+from .staging.formulation import StagingFormulation
 
 FORMULATIONS: dict[str, type[Formulation[Any, Any]]] = {
     "allocation": AllocationFormulation,

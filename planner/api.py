@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ..instances.base import Instance
-from ..instances.errors import OptionError
-from ..solvers.options import SolveOptions
+from ..instances.common.base import Instance
+from ..instances.common.errors import OptionError
+from ..solvers.common.options import SolveOptions
+from ..solvers.common.result import Result
 from ..solvers.registry import find_solver
-from ..solvers.result import Result
 from ..solvers.run import solve_with
 
 

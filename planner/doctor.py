@@ -9,11 +9,11 @@ from importlib import import_module, metadata
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
-from ..instances.base import Instance
-from ..instances.generators.allocation import generate_allocation
-from ..instances.generators.consolidation import generate_consolidation
-from ..instances.generators.staging import generate_staging
-from ..solvers.options import SolveOptions
+from ..instances.allocation.generate import generate_allocation
+from ..instances.common.base import Instance
+from ..instances.consolidation.generate import generate_consolidation
+from ..instances.staging.generate import generate_staging
+from ..solvers.common.options import SolveOptions
 from ..solvers.registry import all_solvers
 from .api import solve
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from ..instances.errors import ClusterplanError, InstanceError, OptionError, UnavailableError
+from ..instances.common.errors import ClusterplanError, InstanceError, OptionError, UnavailableError
 
 if TYPE_CHECKING:
-    from ..solvers.allocation_frontier import AllocationFrontier
-    from ..solvers.frontier import Frontier
-    from ..solvers.result import Result
-    from .findings import Verification
+    from ..solvers.allocation.frontier_result import AllocationFrontier
+    from ..solvers.common.result import Result
+    from ..solvers.staging.frontier import Frontier
+    from .verification.findings import Verification
 
 SOLVED, FAILED, USAGE, BAD_INSTANCE, INFEASIBLE = range(5)
 LIMIT_WITH_PLAN, LIMIT_NO_PLAN, NOT_VERIFIED, CLAIMED = range(5, 9)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..formulations.base import Formulation
-from .base import Clock, Outcome, Solver
-from .options import SolveOptions
+from ..formulations.common.formulation import Formulation
+from .common.base import Clock, Outcome, Solver
+from .common.options import SolveOptions
 
 PROVER = "exact"
 

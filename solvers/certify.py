@@ -9,12 +9,12 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from ..formulations.base import Formulation
-from ..instances.errors import TooLargeError
-from .allocation_certify import certify as certify_allocation
-from .base import Clock, Outcome
-from .consolidation_certify import certify as certify_consolidation
-from .staging_certify import certify as certify_staging
+from ..formulations.common.formulation import Formulation
+from ..instances.common.errors import TooLargeError
+from .allocation.certify import certify as certify_allocation
+from .common.base import Clock, Outcome
+from .consolidation.certify import certify as certify_consolidation
+from .staging.certify import certify as certify_staging
 
 CERTIFIERS: dict[str, Callable[[Any, Outcome, Clock], None]] = {
     "allocation": certify_allocation,

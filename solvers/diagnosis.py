@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..formulations.allocation import AllocationFormulation
-from ..formulations.base import Diagnosis, Formulation
-from ..formulations.clock import check_time, refuse_beyond
-from ..formulations.consolidation import ConsolidationFormulation
-from ..formulations.staging import StagingFormulation
-from ..formulations.textbook import new_problem
-from ..instances.errors import TooLargeError
+from ..formulations.allocation.formulation import AllocationFormulation
+from ..formulations.common.clock import check_time, refuse_beyond
+from ..formulations.common.formulation import Diagnosis, Formulation
+from ..formulations.common.milp_model import new_problem
+from ..formulations.consolidation.formulation import ConsolidationFormulation
+from ..formulations.staging.formulation import StagingFormulation
+from ..instances.common.errors import TooLargeError
 from .backends import BACKENDS, Request
-from .base import Clock
-from .consolidation_exact import ConsolidationExact
-from .options import SolveOptions
-from .staging_diagnosis import diagnose as diagnose_staging
+from .common.base import Clock
+from .common.options import SolveOptions
+from .consolidation.exact import ConsolidationExact
+from .staging.diagnose import diagnose as diagnose_staging
 
 MOST_NAMED = 8
 """Jobs that are named; the others are counted."""

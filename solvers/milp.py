@@ -6,12 +6,12 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-from ..formulations.base import Formulation
-from ..formulations.textbook import ModelObjective, TextbookModel, whole_row
-from ..instances.errors import OutOfTimeError
+from ..formulations.common.formulation import Formulation
+from ..formulations.common.milp_model import ModelObjective, TextbookModel, whole_row
+from ..instances.common.errors import OutOfTimeError
 from .backends import Answer, Backend, Request
-from .base import Clock, Outcome, Solver
-from .options import SolveOptions
+from .common.base import Clock, Outcome, Solver
+from .common.options import SolveOptions
 
 SMALL = 1e3
 LARGE = 1e9

@@ -14,11 +14,11 @@ from importlib.metadata import EntryPoint, entry_points
 from itertools import islice
 from typing import Any
 
-from ..formulations.base import Formulation
+from ..formulations.common.formulation import Formulation
 from ..formulations.registry import FORMULATIONS
-from ..instances.errors import UnavailableError
-from .base import Clock, Outcome, Solver
-from .options import SolveOptions
+from ..instances.common.errors import UnavailableError
+from .common.base import Clock, Outcome, Solver
+from .common.options import SolveOptions
 
 GROUP = "clusterplan.solvers"
 MOST = 1000

@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from ..formulations.base import Formulation
-from ..formulations.consolidation import ConsolidationFormulation
-from ..instances.errors import TooLargeError
-from .base import Clock, Solver
-from .consolidation_stay import stay_put
-from .options import SolveOptions
-from .provisioning import WAYS
+from ..formulations.common.formulation import Formulation
+from ..formulations.consolidation.formulation import ConsolidationFormulation
+from ..instances.common.errors import TooLargeError
+from .common.base import Clock, Solver
+from .common.options import SolveOptions
+from .consolidation.keep_in_place import stay_put
 from .registry import own_solvers
+from .staging.heterps.provisioning import WAYS
 
 QUICK = {
     "allocation": ("marginal-gain", "lagrangian"),

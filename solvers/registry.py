@@ -5,8 +5,8 @@ from __future__ import annotations
 import difflib
 from functools import cache
 
-from ..instances.errors import OptionError, UnavailableError
-from .base import Solver
+from ..instances.common.errors import OptionError, UnavailableError
+from .common.base import Solver
 
 
 @cache
@@ -21,29 +21,29 @@ def all_solvers() -> tuple[Solver, ...]:
 @cache
 def own_solvers() -> tuple[Solver, ...]:
     """Return the solvers of this package; importing a backend is left to its use."""
-    from .allocation_brute_force import AllocationBruteForce
-    from .allocation_cp_sat import AllocationCpSat
-    from .allocation_exact import AllocationExact
-    from .allocation_geometric import AllocationGeometric
-    from .allocation_minlp import AllocationMinlp
+    from .allocation.brute_force import AllocationBruteForce
+    from .allocation.cp_sat import AllocationCpSat
+    from .allocation.exact import AllocationExact
+    from .allocation.geometric import AllocationGeometric
+    from .allocation.marginal_gain import MarginalGain
+    from .allocation.minlp import AllocationMinlp
     from .auto import Auto
     from .backends import BACKENDS
-    from .bayesian import Bayesian
-    from .best_fit import BestFit
-    from .consolidate_or_wait import ConsolidateOrWait
-    from .consolidation_brute_force import ConsolidationBruteForce
-    from .consolidation_cp_sat import ConsolidationCpSat
-    from .consolidation_exact import ConsolidationExact
-    from .first_fit import FirstFit
-    from .genetic import Genetic
-    from .greedy import Greedy
-    from .marginal_gain import MarginalGain
+    from .consolidation.brute_force import ConsolidationBruteForce
+    from .consolidation.cp_sat import ConsolidationCpSat
+    from .consolidation.exact import ConsolidationExact
+    from .consolidation.heuristics.best_fit import BestFit
+    from .consolidation.heuristics.consolidate_or_wait import ConsolidateOrWait
+    from .consolidation.heuristics.first_fit import FirstFit
     from .milp import Milp
-    from .reinforce import Reinforce
-    from .single_type import SingleType
-    from .staging_brute_force import StagingBruteForce
-    from .staging_cp_sat import StagingCpSat
-    from .staging_exact import StagingExact
+    from .staging.brute_force import StagingBruteForce
+    from .staging.cp_sat import StagingCpSat
+    from .staging.exact import StagingExact
+    from .staging.heterps.bayesian import Bayesian
+    from .staging.heterps.genetic import Genetic
+    from .staging.heterps.greedy import Greedy
+    from .staging.heterps.reinforce import Reinforce
+    from .staging.heterps.single_type import SingleType
 
     return (
         Auto(),

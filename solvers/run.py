@@ -11,16 +11,16 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from ..formulations.base import Diagnosis, Formulation, Objective, Violation
+from ..formulations.common.formulation import Diagnosis, Formulation, Objective, Violation
 from ..formulations.registry import formulate
-from ..instances.base import Instance
-from ..instances.errors import OptionError, OutOfTimeError
+from ..instances.common.base import Instance
+from ..instances.common.errors import OptionError, OutOfTimeError
 from .backends import BackendError
-from .base import Clock, Outcome, Solver
 from .certify import certify
+from .common.base import Clock, Outcome, Solver
+from .common.options import SolveOptions
+from .common.result import ObjectiveRecord, Result, Status, plan_hash
 from .diagnosis import diagnose
-from .options import SolveOptions
-from .result import ObjectiveRecord, Result, Status, plan_hash
 
 log = logging.getLogger("clusterplan")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from clusterplan.instances.base import Instance
-from clusterplan.instances.document import parse_instance
+from clusterplan.instances.common.base import Instance
+from clusterplan.instances.documents import parse_instance
 
 SPEED_MODELS = ("ps_sync", "ps_async", "ring_allreduce", "table")
 

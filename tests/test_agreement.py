@@ -6,9 +6,9 @@ import pytest
 from random_instances import RANDOM
 
 from clusterplan.formulations.registry import formulate
-from clusterplan.instances.errors import OptionError
-from clusterplan.solvers.base import Clock
-from clusterplan.solvers.options import SolveOptions
+from clusterplan.instances.common.errors import OptionError
+from clusterplan.solvers.common.base import Clock
+from clusterplan.solvers.common.options import SolveOptions
 from clusterplan.solvers.registry import find_solver, solvers_for
 from clusterplan.solvers.run import solve_with
 

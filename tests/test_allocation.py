@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from random_instances import random_allocation
 
 import clusterplan
-from clusterplan.formulations.allocation import AllocationFormulation
-from clusterplan.formulations.allocation_menu import UNPLACED, task_demands
-from clusterplan.instances.allocation import AllocationInstance
-from clusterplan.instances.generators.allocation import generate_allocation
-from clusterplan.instances.speed import PsAsync, PsSync, RingAllreduce, SpeedTable
-from clusterplan.solvers.options import SolveOptions
+from clusterplan.formulations.allocation.configurations import UNPLACED, task_demands
+from clusterplan.formulations.allocation.formulation import AllocationFormulation
+from clusterplan.instances.allocation.generate import generate_allocation
+from clusterplan.instances.allocation.instance import AllocationInstance
+from clusterplan.instances.allocation.speed import PsAsync, PsSync, RingAllreduce, SpeedTable
+from clusterplan.solvers.common.options import SolveOptions
 
 
 def test_speed_models_by_hand() -> None:

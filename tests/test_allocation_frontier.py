@@ -16,15 +16,15 @@ import pytest
 from random_instances import random_allocation
 
 import clusterplan
-from clusterplan.formulations.allocation import AllocationFormulation
-from clusterplan.formulations.allocation_clusters import ZERO, Ladder
-from clusterplan.formulations.allocation_mixes import ladder_of
-from clusterplan.instances.allocation import AllocationInstance
-from clusterplan.instances.errors import OptionError, TooLargeError
-from clusterplan.instances.generators.allocation import generate_allocation
-from clusterplan.planner.pareto import shown, verify_frontier
-from clusterplan.planner.verification import verify_stored
-from clusterplan.solvers.options import SolveOptions
+from clusterplan.formulations.allocation.cluster_grid import ZERO, Ladder
+from clusterplan.formulations.allocation.cluster_grids import ladder_of
+from clusterplan.formulations.allocation.formulation import AllocationFormulation
+from clusterplan.instances.allocation.generate import generate_allocation
+from clusterplan.instances.allocation.instance import AllocationInstance
+from clusterplan.instances.common.errors import OptionError, TooLargeError
+from clusterplan.planner.frontier.pareto import shown, verify_frontier
+from clusterplan.planner.verification.result import verify_stored
+from clusterplan.solvers.common.options import SolveOptions
 
 PRICES = {"cpu": 0.03, "gpu": 1.0}
 
@@ -351,7 +351,7 @@ def test_a_thousand_jobs_are_certified() -> None:
 
 
 def clusterplan_command(*arguments: str) -> subprocess.CompletedProcess[str]:
-    code = "import sys; from clusterplan.planner.cli import main; sys.argv[0] = 'clusterplan'; main()"
+    code = "import sys; from clusterplan.planner.cli.main import main; sys.argv[0] = 'clusterplan'; main()"
     command = [sys.executable, "-c", code, *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
 

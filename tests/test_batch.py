@@ -17,13 +17,13 @@ import pytest
 from processes import all_end, descendants
 
 import clusterplan
-from clusterplan.instances.errors import OptionError
-from clusterplan.instances.generators.allocation import generate_allocation
-from clusterplan.instances.generators.consolidation import generate_consolidation
-from clusterplan.instances.generators.staging import generate_staging
-from clusterplan.planner.batch import BatchOptions, solve_many
-from clusterplan.planner.journal import Journal
-from clusterplan.planner.verification import parse_result, read_results
+from clusterplan.instances.allocation.generate import generate_allocation
+from clusterplan.instances.common.errors import OptionError
+from clusterplan.instances.consolidation.generate import generate_consolidation
+from clusterplan.instances.staging.generate import generate_staging
+from clusterplan.planner.batch.journal import Journal
+from clusterplan.planner.batch.solve_many import BatchOptions, solve_many
+from clusterplan.planner.verification.result import parse_result, read_results
 
 COMMAND = [sys.executable, "-m", "clusterplan"]
 OPTIONS = ("--jobs", "2", "--threads", "1", "--seed", "1", "--time-limit", "120")
@@ -347,7 +347,7 @@ def test_a_full_disk_is_one_line(tmp_path: Path) -> None:
     """What is finished stays, and the message says what is the matter."""
     files = [str(path) for path in mixed(tmp_path, 6)]
     code = "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (12000, 12000)); "
-    code += "from clusterplan.planner.cli import main; sys.argv[0] = 'clusterplan'; main()"
+    code += "from clusterplan.planner.cli.main import main; sys.argv[0] = 'clusterplan'; main()"
     command = [sys.executable, "-c", code, "solve", *files, *OPTIONS, "--output", str(tmp_path / "out")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 2

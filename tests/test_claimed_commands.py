@@ -15,13 +15,13 @@ from test_claims import BUSY, altered, stored
 
 import clusterplan
 from clusterplan.formulations.registry import formulate
-from clusterplan.instances.errors import InstanceError, OptionError
-from clusterplan.planner import cli
-from clusterplan.planner.journal import Journal, read_journal
-from clusterplan.planner.journal_lines import sealed
-from clusterplan.planner.output import summary
-from clusterplan.solvers.base import Outcome
-from clusterplan.solvers.options import SolveOptions
+from clusterplan.instances.common.errors import InstanceError, OptionError
+from clusterplan.planner.batch.journal import Journal, read_journal
+from clusterplan.planner.batch.journal_lines import sealed
+from clusterplan.planner.cli import main as cli
+from clusterplan.planner.output.text import summary
+from clusterplan.solvers.common.base import Outcome
+from clusterplan.solvers.common.options import SolveOptions
 from clusterplan.solvers.run import conclude
 
 Command = Callable[..., tuple[int, str, str]]

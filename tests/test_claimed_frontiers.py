@@ -10,10 +10,10 @@ import pytest
 from random_instances import RANDOM
 
 import clusterplan
-from clusterplan.instances.base import Instance
-from clusterplan.instances.generators.staging import generate_staging
-from clusterplan.planner.findings import Verification
-from clusterplan.planner.verification import verify_stored
+from clusterplan.instances.common.base import Instance
+from clusterplan.instances.staging.generate import generate_staging
+from clusterplan.planner.verification.findings import Verification
+from clusterplan.planner.verification.result import verify_stored
 
 ERROR = {"staging": 0.01, "allocation": 0.1}
 NAMES = ("staging", "allocation")

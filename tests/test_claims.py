@@ -12,15 +12,15 @@ from sample_documents import CONSOLIDATION, DOCUMENT
 
 import clusterplan
 from clusterplan.formulations.registry import formulate
-from clusterplan.instances.base import Instance
-from clusterplan.instances.errors import InstanceError, OptionError
+from clusterplan.instances.common.base import Instance
+from clusterplan.instances.common.errors import InstanceError, OptionError
 from clusterplan.planner.exit_codes import CLAIMED, NOT_VERIFIED, SOLVED, code_of_verification, worst
-from clusterplan.planner.findings import Verification
-from clusterplan.planner.verification import parse_result, verify, verify_stored
-from clusterplan.solvers.base import Outcome
-from clusterplan.solvers.options import SolveOptions, parse_options
+from clusterplan.planner.verification.findings import Verification
+from clusterplan.planner.verification.result import parse_result, verify, verify_stored
+from clusterplan.solvers.common.base import Outcome
+from clusterplan.solvers.common.options import SolveOptions, parse_options
+from clusterplan.solvers.common.result import plan_hash
 from clusterplan.solvers.registry import solvers_for
-from clusterplan.solvers.result import plan_hash
 from clusterplan.solvers.run import conclude
 
 TIRESIAS = "example:tiresias-testbed"

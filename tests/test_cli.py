@@ -17,8 +17,9 @@ import yaml
 from sample_documents import ALLOCATION, CONSOLIDATION, DOCUMENT, STAGING
 
 import clusterplan
-from clusterplan.planner import api, cli
-from clusterplan.solvers.result import Result
+from clusterplan.planner import api
+from clusterplan.planner.cli import main as cli
+from clusterplan.solvers.common.result import Result
 
 
 def allocation(**over: Any) -> dict[str, Any]:
@@ -794,7 +795,7 @@ def test_help_imports_no_solver() -> None:
     """`clusterplan --help` starts without a solver or numerical library."""
     code = """
 import sys
-from clusterplan.planner.cli import main
+from clusterplan.planner.cli.main import main
 sys.argv = ["clusterplan", "--help"]
 try:
     main()

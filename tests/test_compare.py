@@ -16,15 +16,15 @@ import pytest
 
 import clusterplan
 from clusterplan.formulations.registry import formulate
-from clusterplan.instances.errors import OptionError
-from clusterplan.instances.generators.allocation import generate_allocation
-from clusterplan.instances.generators.consolidation import generate_consolidation
-from clusterplan.instances.generators.staging import generate_staging
-from clusterplan.planner.compare import compare
-from clusterplan.planner.comparison import Comparison, ComparisonRow, compared
-from clusterplan.planner.comparison_files import to_csv
-from clusterplan.planner.engines.record import Record
-from clusterplan.solvers.result import ObjectiveRecord, Result
+from clusterplan.instances.allocation.generate import generate_allocation
+from clusterplan.instances.common.errors import OptionError
+from clusterplan.instances.consolidation.generate import generate_consolidation
+from clusterplan.instances.staging.generate import generate_staging
+from clusterplan.planner.batch.record import Record
+from clusterplan.planner.comparison.compare import compare
+from clusterplan.planner.comparison.comparison import Comparison, ComparisonRow, compared
+from clusterplan.planner.reports.comparison.files import to_csv
+from clusterplan.solvers.common.result import ObjectiveRecord, Result
 
 COMMAND = [sys.executable, "-m", "clusterplan"]
 

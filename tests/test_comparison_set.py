@@ -14,17 +14,17 @@ import pytest
 from random_instances import random_staging
 
 import clusterplan
-from clusterplan.formulations.staging import Stage, StagingFormulation
-from clusterplan.instances.errors import OptionError
-from clusterplan.instances.generators.staging import generate_staging
-from clusterplan.instances.staging import StagingInstance
-from clusterplan.solvers import bayesian, reinforce
-from clusterplan.solvers.base import Clock, MethodOption
-from clusterplan.solvers.options import SolveOptions
-from clusterplan.solvers.placement import MOST_TRACE, Loss, Search, random_types, thinned
-from clusterplan.solvers.provisioning import Run, balance_load, provision_exactly, runs_of
+from clusterplan.formulations.staging.formulation import Stage, StagingFormulation
+from clusterplan.instances.common.errors import OptionError
+from clusterplan.instances.staging.generate import generate_staging
+from clusterplan.instances.staging.instance import StagingInstance
+from clusterplan.solvers.common.base import Clock, MethodOption
+from clusterplan.solvers.common.options import SolveOptions
 from clusterplan.solvers.registry import find_solver, solvers_for
 from clusterplan.solvers.run import solve_with
+from clusterplan.solvers.staging.heterps import bayesian, reinforce
+from clusterplan.solvers.staging.heterps.provisioning import Run, balance_load, provision_exactly, runs_of
+from clusterplan.solvers.staging.heterps.type_search import MOST_TRACE, Loss, Search, random_types, thinned
 
 EXAMPLE = Path(__file__).parents[1] / "instances" / "examples" / "heterps-ctr.yaml"
 OPTIMUM = 12.78130425347222
@@ -298,7 +298,7 @@ def find_or_none(name: str) -> Any:
 def policy(request: pytest.FixtureRequest) -> Iterator[Any]:
     """Return a small policy over two layers, the second of which cannot run on the second type."""
     policies = pytest.importorskip(
-        "clusterplan.solvers.reinforce_policy",
+        "clusterplan.solvers.staging.heterps.reinforce_policy",
         reason="PyTorch is not installed; pip install 'clusterplan[rl]'",
         exc_type=ImportError,
     )

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 import clusterplan
-from clusterplan.formulations.consolidation import ConsolidationFormulation
-from clusterplan.formulations.consolidation_traffic import limited
-from clusterplan.instances.consolidation import ConsolidationInstance
-from clusterplan.instances.generators.consolidation import generate_consolidation
-from clusterplan.planner.verification import verify
-from clusterplan.solvers.options import SolveOptions
+from clusterplan.formulations.consolidation.formulation import ConsolidationFormulation
+from clusterplan.formulations.consolidation.traffic import limited
+from clusterplan.instances.consolidation.generate import generate_consolidation
+from clusterplan.instances.consolidation.instance import ConsolidationInstance
+from clusterplan.planner.verification.result import verify
+from clusterplan.solvers.common.options import SolveOptions
 
 
 def made(objectives: list[str], servers: list[dict[str, Any]], jobs: list[dict[str, Any]]) -> Any:

@@ -13,16 +13,16 @@ import pytest
 from random_instances import random_consolidation
 
 import clusterplan
-from clusterplan.formulations import consolidation_class_builder
-from clusterplan.formulations.consolidation import ConsolidationFormulation
-from clusterplan.instances.consolidation import ConsolidationInstance
-from clusterplan.instances.generators.consolidation import generate_consolidation
+from clusterplan.formulations.consolidation import build_classes as consolidation_class_builder
+from clusterplan.formulations.consolidation.formulation import ConsolidationFormulation
+from clusterplan.instances.consolidation.generate import generate_consolidation
+from clusterplan.instances.consolidation.instance import ConsolidationInstance
 from clusterplan.instances.importers.tiresias import import_tiresias
-from clusterplan.planner.output import notes
-from clusterplan.planner.verification import verify
-from clusterplan.solvers.options import SolveOptions
+from clusterplan.planner.output.text import notes
+from clusterplan.planner.verification.result import verify
+from clusterplan.solvers.common.options import SolveOptions
+from clusterplan.solvers.common.result import Result
 from clusterplan.solvers.registry import find_solver
-from clusterplan.solvers.result import Result
 from clusterplan.solvers.run import solve_with
 
 
@@ -319,7 +319,7 @@ def test_plans_do_not_depend_on_hashing(tmp_path: Path) -> None:
     """Two processes with other hash seeds write the same plan."""
     code = (
         "import sys, clusterplan\n"
-        "from clusterplan.instances.generators.consolidation import generate_consolidation\n"
+        "from clusterplan.instances.consolidation.generate import generate_consolidation\n"
         "made = generate_consolidation(60, 90, load=1.1, seed=4, resources=3, shapes=2)\n"
         "options = clusterplan.SolveOptions(threads=1, seed=1)\n"
         "print(clusterplan.solve(made, 'exact', options).plan_sha256)\n"

@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 from random_instances import random_consolidation
 from test_job_tables import ENDLESS, FORMATS, clusterplan_command, flat, write_table
 
-from clusterplan.instances import repeated_rows, tables
-from clusterplan.instances.consolidation import ConsolidationInstance
-from clusterplan.instances.document import load, parse_instance, save
-from clusterplan.instances.errors import InstanceError, OptionError
-from clusterplan.instances.generators.consolidation import generate_consolidation
+from clusterplan.instances.common.errors import InstanceError, OptionError
+from clusterplan.instances.consolidation import repeated_rows
+from clusterplan.instances.consolidation.generate import generate_consolidation
+from clusterplan.instances.consolidation.instance import ConsolidationInstance
+from clusterplan.instances.documents import load, parse_instance, save
+from clusterplan.instances.files import tables
 
 SERVER = {"capacity": {"gpu": 8, "cpu": 64}, "free": {"gpu": 4}, "rack": "r0", "gpu_model": "v100"}
 JOB = {"tasks": 2, "task_demand": {"gpu": 1, "cpu": 4}, "spread": "required", "value": 2.5}

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 import clusterplan
-from clusterplan.instances.errors import OptionError
-from clusterplan.instances.generators.allocation import generate_allocation
-from clusterplan.planner.batch import BatchOptions, solve_many
-from clusterplan.planner.compare import compare
+from clusterplan.instances.allocation.generate import generate_allocation
+from clusterplan.instances.common.errors import OptionError
+from clusterplan.planner.batch.solve_many import BatchOptions, solve_many
+from clusterplan.planner.comparison.compare import compare
 
 distributed = pytest.importorskip("distributed", reason="the extra dask is not installed")
 
@@ -104,6 +104,6 @@ def test_the_command_runs_on_the_cluster(cluster: Any) -> None:
 
 def test_a_scheduler_that_does_not_answer_is_a_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """With its address."""
-    monkeypatch.setattr("clusterplan.planner.engines.dask_cluster.CONNECT_S", 1)
+    monkeypatch.setattr("clusterplan.planner.batch.dask.CONNECT_S", 1)
     with pytest.raises(OptionError, match=r"tcp://127\.0\.0\.1:9"):
         list(solve_many(["example:heterps-ctr"], batch=BatchOptions(scheduler="tcp://127.0.0.1:9")))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import clusterplan
-from clusterplan.instances.base import Instance
+from clusterplan.instances.common.base import Instance
 
 
 def allocation(capacity: dict[str, float], jobs: list[dict[str, float]], **job: Any) -> Instance:

@@ -184,7 +184,7 @@ def known_options() -> dict[tuple[str, ...], set[str]]:
     """Return the options of each command, by its words."""
     import typer
 
-    from clusterplan.planner.cli import app
+    from clusterplan.planner.cli.main import app
 
     found: dict[tuple[str, ...], set[str]] = {}
 

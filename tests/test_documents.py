@@ -17,8 +17,9 @@ import yaml
 from sample_documents import ALLOCATION, CONSOLIDATION
 
 import clusterplan
-from clusterplan.instances.base import Instance
-from clusterplan.instances.document import (
+from clusterplan.instances.common.base import Instance
+from clusterplan.instances.common.errors import InstanceError
+from clusterplan.instances.documents import (
     DOCUMENTS,
     KINDS,
     bundled_examples,
@@ -28,9 +29,8 @@ from clusterplan.instances.document import (
     save,
     to_text,
 )
-from clusterplan.instances.errors import InstanceError
-from clusterplan.instances.reading import parse_document
-from clusterplan.solvers.result import Result
+from clusterplan.instances.files.reading import parse_document
+from clusterplan.solvers.common.result import Result
 
 INFINITE, NAN = float("inf"), float("nan")
 REMOVED = object()

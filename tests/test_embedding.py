@@ -12,9 +12,9 @@ from html.parser import HTMLParser
 import pytest
 
 import clusterplan
-from clusterplan.instances.generators.allocation import generate_allocation
-from clusterplan.instances.generators.consolidation import generate_consolidation
-from clusterplan.instances.generators.staging import generate_staging
+from clusterplan.instances.allocation.generate import generate_allocation
+from clusterplan.instances.consolidation.generate import generate_consolidation
+from clusterplan.instances.staging.generate import generate_staging
 from clusterplan.solvers.registry import solvers_for
 
 SLOW = ("auto", "reinforce-lstm", "reinforce-rnn", "genetic")

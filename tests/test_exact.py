@@ -15,13 +15,13 @@ from random_instances import random_allocation
 
 import clusterplan
 from clusterplan import SolveOptions
-from clusterplan.formulations.allocation import AllocationFormulation
-from clusterplan.formulations.allocation_certificate import certified_bound
-from clusterplan.formulations.allocation_prices import makespan_price_bound, price_bound
-from clusterplan.formulations.exhaustion import Choices, none_below
-from clusterplan.instances.allocation import AllocationInstance
-from clusterplan.instances.generators.allocation import generate_allocation
-from clusterplan.solvers.result import Result
+from clusterplan.formulations.allocation.certificate import certified_bound
+from clusterplan.formulations.allocation.dual_bound import makespan_price_bound, price_bound
+from clusterplan.formulations.allocation.formulation import AllocationFormulation
+from clusterplan.formulations.common.enumeration import Choices, none_below
+from clusterplan.instances.allocation.generate import generate_allocation
+from clusterplan.instances.allocation.instance import AllocationInstance
+from clusterplan.solvers.common.result import Result
 
 KHAN = {"I01": 173.0, "I02": 364.0, "I03": 1602.0, "I04": 3597.0, "I05": 3905.7, "I06": 4799.3}
 

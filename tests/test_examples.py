@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from clusterplan.instances import catalogues
-from clusterplan.instances.document import KINDS, bundled_examples, load, load_catalogue
-from clusterplan.instances.errors import InstanceError
-from clusterplan.instances.staging import StagingInstance
+from clusterplan.instances.common.errors import InstanceError
+from clusterplan.instances.documents import KINDS, bundled_examples, load, load_catalogue
+from clusterplan.instances.staging.instance import StagingInstance
 
 CATALOGUES = sorted(path.stem for path in Path(catalogues.__path__[0]).glob("*.yaml"))
 

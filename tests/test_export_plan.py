@@ -17,14 +17,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sample_documents import ALLOCATION, CONSOLIDATION, DOCUMENT, STAGING
 
-from clusterplan.formulations.consolidation import JobPlacement
-from clusterplan.instances.document import parse_instance
-from clusterplan.instances.errors import InstanceError
-from clusterplan.instances.importers.slurm_hostlist import expand_hostlist
-from clusterplan.planner import cli
+from clusterplan.formulations.consolidation.formulation import JobPlacement
+from clusterplan.instances.common.errors import InstanceError
+from clusterplan.instances.documents import parse_instance
+from clusterplan.instances.importers.slurm.hostlist import expand_hostlist
 from clusterplan.planner.api import solve
-from clusterplan.planner.export_plan import export_plan, notes, unplaced
-from clusterplan.solvers.result import Result
+from clusterplan.planner.cli import main as cli
+from clusterplan.planner.export.plan import export_plan, notes, unplaced
+from clusterplan.solvers.common.result import Result
 
 Command = Callable[..., tuple[int, str, str]]
 

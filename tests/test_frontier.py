@@ -15,13 +15,13 @@ import pytest
 from random_instances import random_staging
 
 import clusterplan
-from clusterplan.formulations.staging import Stage, StagingFormulation
-from clusterplan.instances.errors import OptionError
-from clusterplan.instances.generators.staging import generate_staging
+from clusterplan.formulations.staging.formulation import Stage, StagingFormulation
+from clusterplan.instances.common.errors import OptionError
 from clusterplan.instances.importers.sailor import import_sailor
-from clusterplan.instances.staging import StagingInstance
-from clusterplan.planner.pareto import verify_frontier
-from clusterplan.solvers.options import SolveOptions
+from clusterplan.instances.staging.generate import generate_staging
+from clusterplan.instances.staging.instance import StagingInstance
+from clusterplan.planner.frontier.pareto import verify_frontier
+from clusterplan.solvers.common.options import SolveOptions
 from clusterplan.solvers.registry import solvers_for
 
 Point = tuple[float, float]
@@ -159,7 +159,7 @@ def test_a_time_limit_leaves_a_partial_frontier_with_its_error() -> None:
 
 
 def clusterplan_command(*arguments: str) -> subprocess.CompletedProcess[str]:
-    code = "import sys; from clusterplan.planner.cli import main; sys.argv[0] = 'clusterplan'; main()"
+    code = "import sys; from clusterplan.planner.cli.main import main; sys.argv[0] = 'clusterplan'; main()"
     command = [sys.executable, "-c", code, *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
 

@@ -19,12 +19,12 @@ from fuzz.kinds import KINDS
 from fuzz.shrinking import shrunk
 from fuzz.staging_truth import StagingTruth
 
-from clusterplan.formulations.allocation import AllocationFormulation
-from clusterplan.instances.document import parse_instance
-from clusterplan.instances.errors import OptionError
+from clusterplan.formulations.allocation.formulation import AllocationFormulation
+from clusterplan.instances.common.errors import OptionError
+from clusterplan.instances.documents import parse_instance
 from clusterplan.planner.api import solve
-from clusterplan.planner.verification import Verification
-from clusterplan.solvers.result import Result
+from clusterplan.planner.verification.result import Verification
+from clusterplan.solvers.common.result import Result
 
 ALLOCATION: dict[str, Any] = {
     "schema_version": 1,
@@ -268,7 +268,7 @@ def test_a_command_that_crashes_is_found(monkeypatch: pytest.MonkeyPatch) -> Non
         raise SystemExit(print("\x1b[2J"))
 
     for main, check in ((crashes, "exception"), (commands, "control characters")):
-        monkeypatch.setattr(f"clusterplan.planner.cli.{'app' if main is crashes else 'main'}", main)
+        monkeypatch.setattr(f"clusterplan.planner.cli.main.{'app' if main is crashes else 'main'}", main)
         assert [f.check for f in reading.read(files, reading.COMMANDS["document"][0])] == [check]
 
 

@@ -14,16 +14,16 @@ import pytest
 import yaml
 
 import clusterplan
-from clusterplan.formulations.stage_times import layer_parts, stage_time_s, transfer_s
-from clusterplan.instances.base import Instance
-from clusterplan.instances.document import load_catalogue, to_text
-from clusterplan.instances.generators.allocation import generate_allocation
-from clusterplan.instances.generators.consolidation import generate_consolidation
-from clusterplan.instances.generators.ctr import generate_ctr
-from clusterplan.instances.generators.planted import Parts, cheapest_path, used
-from clusterplan.instances.generators.staging import generate_staging
-from clusterplan.instances.hardware import HardwareCatalogue
-from clusterplan.instances.staging import StagingInstance
+from clusterplan.formulations.staging.stage_times import layer_parts, stage_time_s, transfer_s
+from clusterplan.instances.allocation.generate import generate_allocation
+from clusterplan.instances.common.base import Instance
+from clusterplan.instances.common.hardware import HardwareCatalogue
+from clusterplan.instances.consolidation.generate import generate_consolidation
+from clusterplan.instances.documents import load_catalogue, to_text
+from clusterplan.instances.staging.generate import generate_staging
+from clusterplan.instances.staging.generate_ctr import generate_ctr
+from clusterplan.instances.staging.instance import StagingInstance
+from clusterplan.instances.staging.reference_plan import Parts, cheapest_path, used
 
 MAKERS: list[Callable[[int], Instance]] = [
     lambda seed: generate_allocation(20, 4, 0.8, 0.2, seed),

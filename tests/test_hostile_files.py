@@ -18,20 +18,20 @@ from pyarrow import parquet
 from sample_documents import ALLOCATION, CONSOLIDATION, STAGING
 
 import clusterplan
-from clusterplan.instances import json_reading, limits, parquet_reading, reading, table_rows
-from clusterplan.instances.consolidation import ConsolidationInstance
-from clusterplan.instances.document import load, parse_instance, save
-from clusterplan.instances.errors import MOST_FAULTS, Fault, InstanceError, OptionError
+from clusterplan.instances.allocation.generate import generate_allocation
+from clusterplan.instances.common.errors import MOST_FAULTS, Fault, InstanceError, OptionError
+from clusterplan.instances.common.printable import shown
+from clusterplan.instances.consolidation.instance import ConsolidationInstance
+from clusterplan.instances.documents import load, parse_instance, save
+from clusterplan.instances.files import json_reading, limits, parquet_reading, reading, table_rows
+from clusterplan.instances.files.json_reading import TooMuchError, check_size, parse_json
+from clusterplan.instances.files.reading import parse_document
 from clusterplan.instances.fits import fit_speed
-from clusterplan.instances.generators.allocation import generate_allocation
-from clusterplan.instances.importers.gavel_files import read_table, read_trace, speeds_of
-from clusterplan.instances.importers.pipedream import read_pipedream
+from clusterplan.instances.importers.gavel.files import read_table, read_trace, speeds_of
+from clusterplan.instances.importers.layer_graphs.pipedream import read_pipedream
 from clusterplan.instances.importers.pollux import import_pollux
 from clusterplan.instances.importers.tiresias import import_tiresias
-from clusterplan.instances.json_reading import TooMuchError, check_size, parse_json
-from clusterplan.instances.printable import shown
-from clusterplan.instances.reading import parse_document
-from clusterplan.planner.verification import Verification, read_results, verify_stored
+from clusterplan.planner.verification.result import Verification, read_results, verify_stored
 
 SOON_S = 10.0
 """Far more than any of these takes, and far less than what they took before."""
@@ -270,7 +270,7 @@ def test_a_document_too_large_for_yaml_is_not_saved_as_yaml(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is written can be read again."""
-    monkeypatch.setattr("clusterplan.instances.document.MOST_YAML", 1_000)
+    monkeypatch.setattr("clusterplan.instances.documents.MOST_YAML", 1_000)
     instance = generate_allocation(20, seed=1)
     with pytest.raises(OptionError, match=r"write \.json"):
         save(instance, tmp_path / "d.yaml")
@@ -454,7 +454,7 @@ def put(path: Path, text: str) -> Path:
 # Results and certificates
 
 
-def result_of(name: str, **altered: Any) -> tuple[clusterplan.instances.base.Instance, dict[str, Any]]:
+def result_of(name: str, **altered: Any) -> tuple[clusterplan.instances.common.base.Instance, dict[str, Any]]:
     """Return a bundled example, and its result with other fields."""
     instance = load(f"example:{name}")
     return instance, {**json.loads(clusterplan.solve(instance).to_json()), **altered}

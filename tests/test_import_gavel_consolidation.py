@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 import yaml
 
-from clusterplan.instances.consolidation import ConsolidationInstance
-from clusterplan.instances.document import parse_instance, to_text
-from clusterplan.instances.errors import InstanceError
+from clusterplan.instances.common.errors import InstanceError
+from clusterplan.instances.consolidation.instance import ConsolidationInstance
+from clusterplan.instances.documents import parse_instance, to_text
 from clusterplan.instances.importers import import_gavel_consolidation
 from clusterplan.planner.api import solve
 

@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 import yaml
 
-from clusterplan.instances.document import parse_instance, to_text
-from clusterplan.instances.errors import InstanceError
+from clusterplan.instances.common.errors import InstanceError
+from clusterplan.instances.documents import parse_instance, to_text
 from clusterplan.instances.importers import import_dnn_partitioning, import_pipedream
-from clusterplan.instances.importers.dnn_partitioning import read_dnn_partitioning
-from clusterplan.instances.importers.graphs import LayerGraph, Node, chain_of, in_order
-from clusterplan.instances.importers.pipedream import FIGURE, read_pipedream
-from clusterplan.instances.staging import StagingInstance
-from clusterplan.planner import cli
+from clusterplan.instances.importers.layer_graphs.dnn_partitioning import read_dnn_partitioning
+from clusterplan.instances.importers.layer_graphs.graph import LayerGraph, Node, chain_of, in_order
+from clusterplan.instances.importers.layer_graphs.pipedream import FIGURE, read_pipedream
+from clusterplan.instances.staging.instance import StagingInstance
+from clusterplan.planner.cli import main as cli
 
 PRICES = {"accelerator": 2.5, "cpu": 0.5}
 

@@ -16,11 +16,11 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from clusterplan.instances.consolidation import ConsolidationInstance, PlacementJob, Server
-from clusterplan.instances.document import parse_instance, to_text
-from clusterplan.instances.errors import InstanceError
+from clusterplan.instances.common.errors import InstanceError
+from clusterplan.instances.consolidation.instance import ConsolidationInstance, PlacementJob, Server
+from clusterplan.instances.documents import parse_instance, to_text
 from clusterplan.instances.importers import import_kubernetes
-from clusterplan.instances.importers.kubernetes_objects import Pod, parse_quantity
+from clusterplan.instances.importers.kubernetes.objects import Pod, parse_quantity
 from clusterplan.planner.api import solve
 
 ZONE, PRODUCT = "topology.kubernetes.io/zone", "nvidia.com/gpu.product"

@@ -15,9 +15,9 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from clusterplan.instances.consolidation import ConsolidationInstance
-from clusterplan.instances.document import parse_instance, to_text
-from clusterplan.instances.errors import InstanceError
+from clusterplan.instances.common.errors import InstanceError
+from clusterplan.instances.consolidation.instance import ConsolidationInstance
+from clusterplan.instances.documents import parse_instance, to_text
 from clusterplan.instances.importers import import_philly
 
 HEADER = "timestamp,duration,num_gpus,gpu_time,cluster"

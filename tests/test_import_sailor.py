@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import clusterplan
-from clusterplan.instances.errors import InstanceError
+from clusterplan.instances.common.errors import InstanceError
 from clusterplan.instances.importers import import_sailor
 
 OPT_350 = ("A100-40", "A100-80", "GH-96", "RTX-2080", "RTX-3090", "Titan-RTX", "V100-16")

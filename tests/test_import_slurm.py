@@ -14,12 +14,12 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from clusterplan.instances.consolidation import ConsolidationInstance, PlacementJob, Server
-from clusterplan.instances.document import parse_instance, to_text
-from clusterplan.instances.errors import InstanceError
+from clusterplan.instances.common.errors import InstanceError
+from clusterplan.instances.consolidation.instance import ConsolidationInstance, PlacementJob, Server
+from clusterplan.instances.documents import parse_instance, to_text
 from clusterplan.instances.importers import import_slurm
-from clusterplan.instances.importers.slurm_hostlist import compress_hostlist, expand_hostlist
-from clusterplan.instances.importers.slurm_objects import parse_gres, parse_tres
+from clusterplan.instances.importers.slurm.hostlist import compress_hostlist, expand_hostlist
+from clusterplan.instances.importers.slurm.objects import parse_gres, parse_tres
 from clusterplan.planner.api import solve
 
 # Lists of nodes

@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 import yaml
 
-from clusterplan.instances.allocation import AllocationInstance
-from clusterplan.instances.base import Instance
-from clusterplan.instances.consolidation import ConsolidationInstance
-from clusterplan.instances.document import parse_instance, to_text
-from clusterplan.instances.errors import InstanceError
+from clusterplan.instances.allocation.instance import AllocationInstance
+from clusterplan.instances.allocation.speed import RingAllreduce, SpeedTable
+from clusterplan.instances.common.base import Instance
+from clusterplan.instances.common.errors import InstanceError
+from clusterplan.instances.consolidation.instance import ConsolidationInstance
+from clusterplan.instances.documents import parse_instance, to_text
 from clusterplan.instances.importers import import_gavel, import_pollux, import_sailor, import_tiresias
 from clusterplan.instances.importers.tiresias import TENSORS_MB
-from clusterplan.instances.speed import RingAllreduce, SpeedTable
-from clusterplan.instances.staging import StagingInstance
+from clusterplan.instances.staging.instance import StagingInstance
 
 GPUS = {"v100": 36, "p100": 36, "k80": 36}
 SAILOR_TYPES = ["A100-40", "V100-16", "GH-96"]

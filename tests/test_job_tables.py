@@ -22,12 +22,12 @@ from random_instances import variant_data
 from sample_documents import ALLOCATION, CONSOLIDATION, STAGING
 
 import clusterplan
-from clusterplan.instances import tables
-from clusterplan.instances.allocation import AllocationInstance
-from clusterplan.instances.document import load, load_catalogue, parse_instance, save
-from clusterplan.instances.errors import MOST_FAULTS, InstanceError, OptionError
-from clusterplan.instances.generators.allocation import generate_allocation
-from clusterplan.instances.job_table import JobTable
+from clusterplan.instances.allocation.generate import generate_allocation
+from clusterplan.instances.allocation.instance import AllocationInstance
+from clusterplan.instances.allocation.job_table import JobTable
+from clusterplan.instances.common.errors import MOST_FAULTS, InstanceError, OptionError
+from clusterplan.instances.documents import load, load_catalogue, parse_instance, save
+from clusterplan.instances.files import tables
 
 FORMATS = ("csv", "parquet")
 ENDLESS = 10**9
@@ -591,7 +591,7 @@ def test_a_table_too_wide_for_columns_is_read_row_by_row(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Columns that would take more memory than their cells are not made."""
-    monkeypatch.setattr("clusterplan.instances.job_columns.MOST_VALUES", 100)
+    monkeypatch.setattr("clusterplan.instances.allocation.job_columns.MOST_VALUES", 100)
     assert outcome(put(tmp_path, "parquet", one_of_each()), 1)[::2] == ([], tuple)
 
 

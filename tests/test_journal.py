@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from clusterplan.instances.errors import InstanceError
-from clusterplan.planner.engines.record import Record
-from clusterplan.planner.journal import Journal, read_journal
-from clusterplan.planner.journal_lines import Line, lines, sealed
-from clusterplan.planner.verification import read_results
+from clusterplan.instances.common.errors import InstanceError
+from clusterplan.planner.batch.journal import Journal, read_journal
+from clusterplan.planner.batch.journal_lines import Line, lines, sealed
+from clusterplan.planner.batch.record import Record
+from clusterplan.planner.verification.result import read_results
 
 EXAMPLES = ("example:optimus-testbed", "example:heterps-ctr", "example:tiresias-testbed")
 

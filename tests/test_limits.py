@@ -6,13 +6,13 @@ import pytest
 
 import clusterplan
 from clusterplan.formulations.registry import formulate
-from clusterplan.instances.base import Instance
-from clusterplan.instances.errors import OptionError
-from clusterplan.instances.generators.allocation import generate_allocation
-from clusterplan.instances.generators.consolidation import generate_consolidation
-from clusterplan.instances.generators.staging import generate_staging
-from clusterplan.planner.verification import verify
-from clusterplan.solvers.options import SolveOptions, parse_options
+from clusterplan.instances.allocation.generate import generate_allocation
+from clusterplan.instances.common.base import Instance
+from clusterplan.instances.common.errors import OptionError
+from clusterplan.instances.consolidation.generate import generate_consolidation
+from clusterplan.instances.staging.generate import generate_staging
+from clusterplan.planner.verification.result import verify
+from clusterplan.solvers.common.options import SolveOptions, parse_options
 from clusterplan.solvers.registry import solvers_for
 
 HARD: dict[str, Instance] = {

@@ -11,9 +11,9 @@ import pytest
 from random_instances import random_allocation
 
 import clusterplan
-from clusterplan.instances.allocation import AllocationInstance
-from clusterplan.instances.job import Job, Variant
-from clusterplan.solvers.options import SolveOptions
+from clusterplan.instances.allocation.instance import AllocationInstance
+from clusterplan.instances.allocation.job import Job, Variant
+from clusterplan.solvers.common.options import SolveOptions
 
 EARLY = 0.95
 """What gains of jobs that have only just begun are multiplied by."""

@@ -9,13 +9,13 @@ import random_instances
 from random_instances import random_allocation
 
 import clusterplan
-from clusterplan.formulations.allocation import AllocationFormulation
-from clusterplan.formulations.monomials import monomials
-from clusterplan.instances.allocation import AllocationInstance
-from clusterplan.instances.errors import OptionError
-from clusterplan.instances.generators.allocation import generate_allocation
-from clusterplan.instances.speed import PsAsync, PsSync, RingAllreduce
-from clusterplan.solvers.options import SolveOptions
+from clusterplan.formulations.allocation.formulation import AllocationFormulation
+from clusterplan.formulations.allocation.monomials import monomials
+from clusterplan.instances.allocation.generate import generate_allocation
+from clusterplan.instances.allocation.instance import AllocationInstance
+from clusterplan.instances.allocation.speed import PsAsync, PsSync, RingAllreduce
+from clusterplan.instances.common.errors import OptionError
+from clusterplan.solvers.common.options import SolveOptions
 from clusterplan.solvers.registry import find_solver
 
 pytest.importorskip("pyscipopt")
@@ -64,7 +64,7 @@ def test_agrees_with_brute_force(first: int) -> None:
 
 def test_every_plan_is_a_solution_of_equal_value() -> None:
     """Feasible plans, put into the model, satisfy it and have the value that the plan has."""
-    from clusterplan.solvers.allocation_algebra import AlgebraicModel
+    from clusterplan.solvers.allocation.minlp_model import AlgebraicModel
 
     checked = 0
     for seed in range(60):

@@ -94,7 +94,7 @@ def test_help_imports_no_solver() -> None:
     heavy = ["pulp", "ortools", "highspy", "cvxpy", "pyscipopt", "numpy", "pandas", "scipy", "pydantic"]
     code = (
         "import sys; sys.argv = ['clusterplan', '--help']\n"
-        "from clusterplan.planner.cli import main\n"
+        "from clusterplan.planner.cli.main import main\n"
         "try: main()\nexcept SystemExit as end: assert not end.code\n"
         f"loaded = [name for name in {heavy} if name in sys.modules]\n"
         "assert not loaded, loaded"
@@ -117,7 +117,7 @@ def test_backends_load_and_answer_in_every_order(order: tuple[str, ...]) -> None
     code = (
         "".join(f"import {name}\n" for name in present)
         + "import clusterplan\n"
-        + "from clusterplan.instances.generators.consolidation import generate_consolidation\n"
+        + "from clusterplan.instances.consolidation.generate import generate_consolidation\n"
         + "from clusterplan.solvers.registry import solvers_for\n"
         + "instance = generate_consolidation(2, 3, 4, seed=1)\n"
         + "for solver in solvers_for('consolidation', available=True):\n"

@@ -15,11 +15,11 @@ import pytest
 from test_reports import HOSTILE, all_pages, sample_comparison
 
 import clusterplan
-from clusterplan.instances.generators.consolidation import generate_consolidation
-from clusterplan.instances.generators.staging import generate_staging
-from clusterplan.planner.reports.comparison_page import comparison_page
+from clusterplan.instances.consolidation.generate import generate_consolidation
+from clusterplan.instances.staging.generate import generate_staging
+from clusterplan.planner.reports.comparison.page import comparison_page
 from clusterplan.planner.reports.page import write_page
-from clusterplan.planner.reports.plan_page import plan_page
+from clusterplan.planner.reports.plan.page import plan_page
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 ARGUMENTS = (

@@ -10,13 +10,13 @@ import pytest
 from random_instances import random_consolidation
 
 import clusterplan
-from clusterplan.formulations.consolidation import ConsolidationFormulation
+from clusterplan.formulations.consolidation.formulation import ConsolidationFormulation
 from clusterplan.formulations.registry import formulate
-from clusterplan.instances.consolidation import ConsolidationInstance, PlacementJob
-from clusterplan.instances.generators.consolidation import generate_consolidation
-from clusterplan.solvers import best_fit
-from clusterplan.solvers.base import Clock, Outcome
-from clusterplan.solvers.options import SolveOptions
+from clusterplan.instances.consolidation.generate import generate_consolidation
+from clusterplan.instances.consolidation.instance import ConsolidationInstance, PlacementJob
+from clusterplan.solvers.common.base import Clock, Outcome
+from clusterplan.solvers.common.options import SolveOptions
+from clusterplan.solvers.consolidation.heuristics import best_fit
 from clusterplan.solvers.registry import find_solver
 
 NAMES = ("best-fit", "first-fit-decreasing", "consolidate-or-wait")

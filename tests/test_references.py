@@ -16,13 +16,13 @@ import pytest
 from sample_documents import ALLOCATION, CONSOLIDATION, STAGING
 
 import clusterplan
-from clusterplan.instances.document import load, load_catalogue, parse_instance
-from clusterplan.instances.errors import InstanceError
-from clusterplan.planner import cli
-from clusterplan.planner.batch import BatchOptions
-from clusterplan.planner.compare import compare
-from clusterplan.planner.engines.task import Answer, Task, execute, read
-from clusterplan.solvers.options import SolveOptions
+from clusterplan.instances.common.errors import InstanceError
+from clusterplan.instances.documents import load, load_catalogue, parse_instance
+from clusterplan.planner.batch.solve_many import BatchOptions
+from clusterplan.planner.batch.task import Answer, Task, execute, read
+from clusterplan.planner.cli import main as cli
+from clusterplan.planner.comparison.compare import compare
+from clusterplan.solvers.common.options import SolveOptions
 
 SECRET = "hunter2"  # noqa: S105 - of nobody
 POINTS = "workers,ps,steps_per_s\n" + "".join(
@@ -360,7 +360,7 @@ def test_a_task_says_whether_files_may_lie_elsewhere(outside: str) -> None:
 def test_a_dask_cluster_hands_the_leave_on(outside: str) -> None:
     """Instances are read before they are sent."""
     pytest.importorskip("distributed")
-    from clusterplan.planner.engines.dask_cluster import DaskEngine
+    from clusterplan.planner.batch.dask import DaskEngine
 
     engine = object.__new__(DaskEngine)
     engine.jobs, engine._sent = 1, {}

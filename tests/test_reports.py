@@ -17,17 +17,17 @@ from typing import Any
 import pytest
 
 import clusterplan
-from clusterplan.instances.errors import OptionError
-from clusterplan.instances.generators.allocation import generate_allocation
-from clusterplan.instances.generators.consolidation import generate_consolidation
-from clusterplan.instances.generators.staging import generate_staging
-from clusterplan.planner.comparison import Comparison, ComparisonRow
-from clusterplan.planner.reports.allocation_frontier_figure import lower_steps
-from clusterplan.planner.reports.comparison_markdown import comparison_markdown
-from clusterplan.planner.reports.comparison_page import comparison_page
-from clusterplan.planner.reports.frontier_page import frontier_page
+from clusterplan.instances.allocation.generate import generate_allocation
+from clusterplan.instances.common.errors import OptionError
+from clusterplan.instances.consolidation.generate import generate_consolidation
+from clusterplan.instances.staging.generate import generate_staging
+from clusterplan.planner.comparison.comparison import Comparison, ComparisonRow
+from clusterplan.planner.reports.comparison.markdown import comparison_markdown
+from clusterplan.planner.reports.comparison.page import comparison_page
+from clusterplan.planner.reports.frontier.allocation_figure import lower_steps
+from clusterplan.planner.reports.frontier.staging_page import frontier_page
 from clusterplan.planner.reports.page import to_json, write_page
-from clusterplan.planner.reports.plan_page import plan_page
+from clusterplan.planner.reports.plan.page import plan_page
 
 HOSTILE = (
     "<b>fett</b><img src=x onerror=window.pwned=1></script><script>window.pwned=1</script>"

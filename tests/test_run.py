@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 import clusterplan
-from clusterplan.instances.generators.staging import generate_staging
-from clusterplan.solvers.base import Outcome, Solver
-from clusterplan.solvers.options import SolveOptions
-from clusterplan.solvers.result import SolveError
+from clusterplan.instances.staging.generate import generate_staging
+from clusterplan.solvers.common.base import Outcome, Solver
+from clusterplan.solvers.common.options import SolveOptions
+from clusterplan.solvers.common.result import SolveError
 from clusterplan.solvers.run import solve_with
 
 INSTANCE = generate_staging(3, 2, "tight", seed=1)

@@ -11,14 +11,14 @@ import pytest
 from typer.testing import CliRunner
 
 import clusterplan
-from clusterplan.formulations.base import Formulation
+from clusterplan.formulations.common.formulation import Formulation
 from clusterplan.formulations.registry import formulate
-from clusterplan.instances.base import Instance
-from clusterplan.instances.document import parse_instance
-from clusterplan.planner.cli import app
-from clusterplan.planner.verification import verify
-from clusterplan.solvers.options import SolveOptions
-from clusterplan.solvers.result import Result
+from clusterplan.instances.common.base import Instance
+from clusterplan.instances.documents import parse_instance
+from clusterplan.planner.cli.main import app
+from clusterplan.planner.verification.result import verify
+from clusterplan.solvers.common.options import SolveOptions
+from clusterplan.solvers.common.result import Result
 
 
 def placement(jobs: list[dict[str, Any]], servers: int, objectives: list[str], free: float = 4) -> Instance:

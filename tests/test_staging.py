@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from random_instances import random_staging
 
 import clusterplan
-from clusterplan.formulations.stage_times import stage_table, stage_time_s
-from clusterplan.formulations.staging import Stage, StagingFormulation
-from clusterplan.instances.generators.staging import generate_staging
-from clusterplan.instances.staging import StagingInstance
-from clusterplan.solvers.provisioning import balance_load, runs_of
+from clusterplan.formulations.staging.formulation import Stage, StagingFormulation
+from clusterplan.formulations.staging.stage_times import stage_table, stage_time_s
+from clusterplan.instances.staging.generate import generate_staging
+from clusterplan.instances.staging.instance import StagingInstance
+from clusterplan.solvers.staging.heterps.provisioning import balance_load, runs_of
 
 
 def instance(**fields: Any) -> StagingInstance:

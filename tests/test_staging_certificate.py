@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from random_instances import random_staging
 
 import clusterplan
-from clusterplan.formulations.stage_cover import Cover, Limits
-from clusterplan.formulations.staging import StagingFormulation
-from clusterplan.formulations.staging_certificate import Facts, read_certificate
-from clusterplan.instances.generators.staging import generate_staging
+from clusterplan.formulations.staging.certificate import Facts, read_certificate
+from clusterplan.formulations.staging.formulation import StagingFormulation
+from clusterplan.formulations.staging.interval_bounds import Cover, Limits
+from clusterplan.instances.staging.generate import generate_staging
 
 PRICES = st.sampled_from([0.0, 5e-324, 1e-300, 1e-9, 0.5, 1.0, 1e9, 1e99, 1e100])
 
@@ -111,7 +111,7 @@ def test_joined_intervals_prove_what_single_ones_do(monkeypatch: pytest.MonkeyPa
     instance = generate_staging(20, 6, "none", seed=3)
     result = clusterplan.solve(instance, "exact")
     alone = StagingFormulation(instance).certified_bounds(result.certificate)
-    monkeypatch.setattr("clusterplan.formulations.stage_cover.AT_ONCE", 1)
+    monkeypatch.setattr("clusterplan.formulations.staging.interval_bounds.AT_ONCE", 1)
     together = StagingFormulation(instance).certified_bounds(result.certificate)
     assert alone == together
     assert result.certified_gap is not None

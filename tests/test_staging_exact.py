@@ -13,20 +13,20 @@ from hypothesis import strategies as st
 from random_instances import random_staging
 
 import clusterplan
-from clusterplan.formulations.stage_times import stage_table
-from clusterplan.formulations.staging import StagingFormulation
-from clusterplan.instances.generators.ctr import generate_ctr
-from clusterplan.instances.generators.staging import generate_staging
-from clusterplan.instances.staging import StagingInstance
-from clusterplan.solvers import staging_search
-from clusterplan.solvers.base import Clock
-from clusterplan.solvers.options import SolveOptions
-from clusterplan.solvers.stage_chain import Chain
-from clusterplan.solvers.stage_units import RunTimes
-from clusterplan.solvers.staging_cells import Runs
-from clusterplan.solvers.staging_core import core_of, solve_core
-from clusterplan.solvers.staging_labels import search_labels
-from clusterplan.solvers.staging_prices import best_prices
+from clusterplan.formulations.staging.formulation import StagingFormulation
+from clusterplan.formulations.staging.stage_times import stage_table
+from clusterplan.instances.staging.generate import generate_staging
+from clusterplan.instances.staging.generate_ctr import generate_ctr
+from clusterplan.instances.staging.instance import StagingInstance
+from clusterplan.solvers.common.base import Clock
+from clusterplan.solvers.common.options import SolveOptions
+from clusterplan.solvers.staging import search as staging_search
+from clusterplan.solvers.staging.core import core_of, solve_core
+from clusterplan.solvers.staging.fewest_units import RunTimes
+from clusterplan.solvers.staging.intervals import Runs
+from clusterplan.solvers.staging.labelling import search_labels
+from clusterplan.solvers.staging.lagrangian import best_prices
+from clusterplan.solvers.staging.shortest_path import Chain
 
 
 def tiny(seed: int) -> StagingInstance:

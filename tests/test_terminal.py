@@ -17,15 +17,16 @@ from rich.text import Text
 from sample_documents import ALLOCATION, CONSOLIDATION, STAGING
 
 import clusterplan
-from clusterplan.instances.errors import Fault
-from clusterplan.instances.importers.slurm_jobs import SHARES
-from clusterplan.instances.printable import visible
-from clusterplan.planner import api, cli
-from clusterplan.planner.engines import guard
-from clusterplan.planner.export_plan import export_plan
-from clusterplan.planner.files import write_all
-from clusterplan.planner.output import console, safe_cell, table
-from clusterplan.planner.terminal import VisibleStream, visible_output
+from clusterplan.instances.common.errors import Fault
+from clusterplan.instances.common.printable import visible
+from clusterplan.instances.importers.slurm.jobs import SHARES
+from clusterplan.planner import api
+from clusterplan.planner.batch import limits as guard
+from clusterplan.planner.cli import main as cli
+from clusterplan.planner.export.plan import export_plan
+from clusterplan.planner.output.files import write_all
+from clusterplan.planner.output.terminal import VisibleStream, visible_output
+from clusterplan.planner.output.text import console, safe_cell, table
 from clusterplan.solvers.registry import all_solvers
 
 EVIL = "\x1b[2J\x1b]0;title\x07\x9b31m\x7f\x00\x08\r\x85\u2028\u202a\u202e\u2066\u2069\u200f end"

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import clusterplan
+from clusterplan.formulations.common.milp_model import whole_row
 from clusterplan.formulations.registry import formulate
-from clusterplan.formulations.textbook import whole_row
-from clusterplan.solvers.cp_sat import whole_at_most, whole_terms
+from clusterplan.solvers.backends.cp_sat import whole_at_most, whole_terms
 
 DECIMALS = st.decimals(0, 100, places=3, allow_nan=False).map(float)
 

@@ -14,42 +14,40 @@ import numpy as np
 import pytest
 
 import clusterplan
-from clusterplan.formulations import clock as clocks
-from clusterplan.formulations.clock import Clock, check_time, refuse_beyond
-from clusterplan.formulations.consolidation import ConsolidationFormulation
-from clusterplan.formulations.consolidation_reasons import TOO_MUCH
-from clusterplan.formulations.fewest_servers import fewest_servers, shapes_of
+from clusterplan.formulations.common import clock as clocks
+from clusterplan.formulations.common.clock import Clock, check_time, refuse_beyond
+from clusterplan.formulations.consolidation.explain import TOO_MUCH
+from clusterplan.formulations.consolidation.fewest_servers import fewest_servers, shapes_of
+from clusterplan.formulations.consolidation.formulation import ConsolidationFormulation
 from clusterplan.formulations.registry import formulate
-from clusterplan.formulations.stage_cover import Cover
-from clusterplan.formulations.staging import StagingFormulation
-from clusterplan.instances.allocation import AllocationInstance
-from clusterplan.instances.base import Instance
-from clusterplan.instances.document import parse_instance
-from clusterplan.instances.errors import OutOfTimeError, TooLargeError
-from clusterplan.instances.generators.allocation import generate_allocation
-from clusterplan.instances.generators.consolidation import generate_consolidation
-from clusterplan.instances.generators.ctr import generate_ctr
-from clusterplan.instances.generators.staging import generate_staging
+from clusterplan.formulations.staging.formulation import StagingFormulation
+from clusterplan.formulations.staging.interval_bounds import Cover
+from clusterplan.instances.allocation.generate import generate_allocation
+from clusterplan.instances.allocation.instance import AllocationInstance
+from clusterplan.instances.common.base import Instance
+from clusterplan.instances.common.errors import OutOfTimeError, TooLargeError
+from clusterplan.instances.consolidation.generate import generate_consolidation
+from clusterplan.instances.documents import parse_instance
+from clusterplan.instances.staging.generate import generate_staging
+from clusterplan.instances.staging.generate_ctr import generate_ctr
 from clusterplan.planner.exit_codes import LIMIT_NO_PLAN, code_of_frontier
-from clusterplan.planner.pareto import verify_frontier
-from clusterplan.planner.verification import verify
-from clusterplan.solvers import (
-    allocation_cp_sat,
-    consolidation_cp_sat,
-    consolidation_master,
-    run,
-    staging_cp_sat,
-)
+from clusterplan.planner.frontier.pareto import verify_frontier
+from clusterplan.planner.verification.result import verify
+from clusterplan.solvers import run
+from clusterplan.solvers.allocation import cp_sat as allocation_cp_sat
+from clusterplan.solvers.allocation.marginal_gain import rows_by_gain
 from clusterplan.solvers.backends import BACKENDS, Request
-from clusterplan.solvers.base import Outcome, Solver
-from clusterplan.solvers.consolidation_cuts import _Cuts
-from clusterplan.solvers.consolidation_program import Program
+from clusterplan.solvers.common.base import Outcome, Solver
+from clusterplan.solvers.common.options import SolveOptions
+from clusterplan.solvers.consolidation import cp_sat as consolidation_cp_sat
+from clusterplan.solvers.consolidation import master as consolidation_master
+from clusterplan.solvers.consolidation.column_generation import Program
+from clusterplan.solvers.consolidation.price_jobs import _Cuts
 from clusterplan.solvers.diagnosis import diagnose
-from clusterplan.solvers.marginal_gain import rows_by_gain
-from clusterplan.solvers.options import SolveOptions
-from clusterplan.solvers.placement import NEVER, Search
 from clusterplan.solvers.run import conclude, solve_with
-from clusterplan.solvers.staging_cells import Runs
+from clusterplan.solvers.staging import cp_sat as staging_cp_sat
+from clusterplan.solvers.staging.heterps.type_search import NEVER, Search
+from clusterplan.solvers.staging.intervals import Runs
 
 
 class Ticks(Clock):
@@ -351,7 +349,7 @@ def test_a_search_over_stage_times_keeps_what_it_has_when_a_step_is_given_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The plan and the bounds from before the step are the answer."""
-    from clusterplan.solvers import staging_search
+    from clusterplan.solvers.staging import search as staging_search
 
     original, steps = staging_search.Search._split, iter(range(100))
 
@@ -572,5 +570,5 @@ def test_a_table_of_stages_of_an_allocation_menu_in_parts(monkeypatch: pytest.Mo
     instance = generate_allocation(40, 3, 0.7, seed=2)
     assert isinstance(instance, AllocationInstance)
     whole = clusterplan.solve(instance, "marginal-gain-joint").plan
-    monkeypatch.setattr("clusterplan.formulations.allocation_menu.ROWS_AT_ONCE", 1)
+    monkeypatch.setattr("clusterplan.formulations.allocation.configurations.ROWS_AT_ONCE", 1)
     assert clusterplan.solve(instance, "marginal-gain-joint").plan == whole

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from random_instances import RANDOM
 
 import clusterplan
-from clusterplan.instances.base import Instance
-from clusterplan.instances.errors import InstanceError
-from clusterplan.planner.verification import parse_result, verify
-from clusterplan.solvers.result import Result
+from clusterplan.instances.common.base import Instance
+from clusterplan.instances.common.errors import InstanceError
+from clusterplan.planner.verification.result import parse_result, verify
+from clusterplan.solvers.common.result import Result
 
 
 @cache
@@ -100,7 +100,7 @@ def test_plans_altered_together_with_their_hash_are_still_judged_by_their_worth(
 ) -> None:
     """With a forged hash a changed plan passes only if it is feasible and worth exactly what is stored."""
     from clusterplan.formulations.registry import formulate
-    from clusterplan.solvers.result import plan_hash
+    from clusterplan.solvers.common.result import plan_hash
 
     instance, text = solved(kind, seed)
     stored = json.loads(text)

@@ -76,7 +76,7 @@ def command_line() -> Iterator[str]:
     """Return the reference of the command line, from the parser that reads it."""
     import typer
 
-    from clusterplan.planner.cli import app
+    from clusterplan.planner.cli.main import app
 
     root = typer.main.get_command(app)
     yield "# Command line\n"
@@ -256,9 +256,9 @@ def documents() -> Iterator[tuple[str, Iterator[str]]]:
     """Return the name and lines of a page for each kind of document, from what `schema` prints."""
     from typer.testing import CliRunner
 
-    from clusterplan.instances.base import Instance
-    from clusterplan.instances.document import KINDS
-    from clusterplan.planner.cli import Kind, app
+    from clusterplan.instances.common.base import Instance
+    from clusterplan.instances.documents import KINDS
+    from clusterplan.planner.cli.main import Kind, app
 
     shared = _sections(inspect.cleandoc(Instance.__doc__ or ""))[1]
     for kind in Kind:
@@ -321,12 +321,15 @@ def _allowed(option: Any) -> str:
 API = {
     "Solving and checking": (
         *("solve", "verify", "SolveOptions", "Result", "Verification", "Diagnosis"),
-        "clusterplan.solvers.result.ObjectiveRecord",
+        "clusterplan.solvers.common.result.ObjectiveRecord",
     ),
     "Frontiers": ("pareto", "Frontier", "AllocationFrontier"),
     "Batches and comparisons": (
         *("solve_many", "compare", "BatchOptions", "Record", "Comparison"),
-        *("clusterplan.planner.profile.SolverSummary", "clusterplan.planner.profile.Profile"),
+        *(
+            "clusterplan.planner.comparison.profile.SolverSummary",
+            "clusterplan.planner.comparison.profile.Profile",
+        ),
     ),
     "Instances": (
         *("load", "parse_instance", "save", "load_catalogue", "Instance", "AllocationInstance"),
@@ -334,14 +337,14 @@ API = {
     ),
     "Fits": ("fit_speed", "fit_loss", "SpeedFit", "LossFit"),
     "Errors": (
-        *("ClusterplanError", "InstanceError", "clusterplan.instances.errors.Fault", "OptionError"),
+        *("ClusterplanError", "InstanceError", "clusterplan.instances.common.errors.Fault", "OptionError"),
         *("UnavailableError", "TooLargeError", "SolveError"),
     ),
 }
 """The order of the public names; those that are not listed come after these."""
 FOR_SOLVERS = {
-    "clusterplan.solvers.base": ("Solver", "Outcome", "MethodOption", "Clock"),
-    "clusterplan.formulations.base": ("Formulation", "Objective", "Violation"),
+    "clusterplan.solvers.common.base": ("Solver", "Outcome", "MethodOption", "Clock"),
+    "clusterplan.formulations.common.formulation": ("Formulation", "Objective", "Violation"),
 }
 
 

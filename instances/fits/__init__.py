@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from .loss import LossFit, fit_loss
-from .points import LossPoint, SpeedPoint
+from .measurements import LossPoint, SpeedPoint
 from .speed import fit_speed
-from .speed_report import SpeedFit
+from .speed_fit import SpeedFit
 
 __all__ = ["LossFit", "LossPoint", "SpeedFit", "SpeedPoint", "fit_loss", "fit_speed"]

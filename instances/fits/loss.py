@@ -28,11 +28,11 @@ import numpy as np
 from scipy import stats
 from scipy.optimize import least_squares, nnls
 
-from ..errors import OptionError
-from ..fields import Model
-from ..reading import fail
-from ..speed import Floats
-from .points import LossPoint, Measurements, measurements
+from ..allocation.speed import Floats
+from ..common.errors import OptionError
+from ..common.fields import Model
+from ..files.reading import fail
+from .measurements import LossPoint, Measurements, measurements
 
 CONFIDENCE = 0.9
 RESAMPLES = 200

@@ -21,13 +21,13 @@ from typing import Literal, get_args
 import numpy as np
 from scipy.optimize import nnls
 
-from ..errors import Fault, InstanceError, OptionError
-from ..fields import LARGEST
-from ..reading import fail
-from ..speed import FORMULAS, Floats
-from .points import Measurements, SpeedPoint, measurements
-from .rank import Rank, column_lengths, design_matrix, explanation, rank_of, remedy
-from .speed_report import (
+from ..allocation.speed import FORMULAS, Floats
+from ..common.errors import Fault, InstanceError, OptionError
+from ..common.fields import LARGEST
+from ..files.reading import fail
+from .identifiability import Rank, column_lengths, design_matrix, explanation, rank_of, remedy
+from .measurements import Measurements, SpeedPoint, measurements
+from .speed_fit import (
     NEEDS_BATCH,
     Candidate,
     FittedSpeed,

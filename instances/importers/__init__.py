@@ -6,15 +6,15 @@ source lacks and the importer assumes stands in the instance's `assumptions`, in
 
 from __future__ import annotations
 
-from .dnn_partitioning import import_dnn_partitioning
-from .gavel import import_gavel
-from .gavel_consolidation import import_gavel_consolidation
-from .kubernetes import import_kubernetes
+from .gavel.allocation import import_gavel
+from .gavel.consolidation import import_gavel_consolidation
+from .kubernetes.importer import import_kubernetes
+from .layer_graphs.dnn_partitioning import import_dnn_partitioning
+from .layer_graphs.pipedream import import_pipedream
 from .philly import import_philly
-from .pipedream import import_pipedream
 from .pollux import import_pollux
 from .sailor import import_sailor
-from .slurm import import_slurm
+from .slurm.importer import import_slurm
 from .tiresias import import_tiresias
 
 __all__ = [

@@ -15,12 +15,22 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator
 from pydantic_core import PydanticCustomError
 
-from ..consolidation import ConsolidationInstance
-from ..errors import Faults, InstanceError
-from ..fields import LARGEST, NUMBER, WHOLE_NUMBER, Cell, Model, Name, NonNegative, PositiveCount, ServerCount
-from ..reading import fail, read_text
-from ..table_rows import numbered_rows
-from ..validation import validated
+from ..common.errors import Faults, InstanceError
+from ..common.faults import validated
+from ..common.fields import (
+    LARGEST,
+    NUMBER,
+    WHOLE_NUMBER,
+    Cell,
+    Model,
+    Name,
+    NonNegative,
+    PositiveCount,
+    ServerCount,
+)
+from ..consolidation.instance import ConsolidationInstance
+from ..files.reading import fail, read_text
+from ..files.table_rows import numbered_rows
 
 SOURCE = "petuum/adaptdl (branch osdi21-artifact, commit c793c70, Apache-2.0)"
 SpreadRule = Literal["one-server", "required", "preferred", "free"]

@@ -14,12 +14,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field
 
-from ..errors import Fault, InstanceError
-from ..fields import ManyNamed, Model, Name, NonNegative, Positive, PositiveCount, Share, unknown_names
-from ..printable import shortened
-from ..reading import fail, parse_document, read_text
-from ..staging import StagingInstance
-from ..validation import validated
+from ..common.errors import Fault, InstanceError
+from ..common.faults import validated
+from ..common.fields import ManyNamed, Model, Name, NonNegative, Positive, PositiveCount, Share, unknown_names
+from ..common.printable import shortened
+from ..files.reading import fail, parse_document, read_text
+from ..staging.instance import StagingInstance
 
 SOURCE = "eth-easl/sailor (commit cf2c8e3, MIT)"
 DEGREE = "1"

@@ -13,12 +13,12 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import Field
 
-from ..consolidation import ConsolidationInstance
-from ..errors import Fault, Faults, InstanceError
-from ..fields import ManyNamed, Model, Name, NonNegative, Positive, PositiveCount, in_slices, repeated
-from ..reading import fail, parse_document, read_text
-from ..table_rows import parse_table
-from ..validation import validated
+from ..common.errors import Fault, Faults, InstanceError
+from ..common.faults import validated
+from ..common.fields import ManyNamed, Model, Name, NonNegative, Positive, PositiveCount, in_slices, repeated
+from ..consolidation.instance import ConsolidationInstance
+from ..files.reading import fail, parse_document, read_text
+from ..files.table_rows import parse_table
 
 SOURCE = "SymbioticLab/Tiresias (commit 959f9b0, Apache-2.0)"
 SKEW_THRESHOLD = 0.3

@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...instances.errors import OptionError
+from ...instances.common.errors import OptionError
 
 if TYPE_CHECKING:
     import jinja2
@@ -96,7 +96,7 @@ def _policy(scripts: Sequence[str]) -> str:
 
 @cache
 def _packaged(name: str) -> str:
-    return (HERE / name).read_text(encoding="utf-8")
+    return (HERE / "assets" / name).read_text(encoding="utf-8")
 
 
 @cache
@@ -112,7 +112,7 @@ def _environment() -> jinja2.Environment:
     import jinja2
 
     return jinja2.Environment(
-        loader=jinja2.FileSystemLoader(HERE),
+        loader=jinja2.FileSystemLoader([HERE / "templates", HERE / "assets"]),
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ..output import percent
-from .words import duration, short
+from ..output.text import percent
+from .text import duration, short
 
 
 @dataclass(frozen=True)

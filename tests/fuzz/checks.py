@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from clusterplan.solvers.result import Result
+from clusterplan.solvers.common.result import Result
 
 from .truth import Truth
 

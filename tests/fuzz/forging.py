@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from clusterplan.formulations.registry import formulate
-from clusterplan.instances.base import Instance
-from clusterplan.instances.errors import ClusterplanError
-from clusterplan.planner.verification import Verification, parse_result, verify_stored
-from clusterplan.solvers.result import Result
+from clusterplan.instances.common.base import Instance
+from clusterplan.instances.common.errors import ClusterplanError
+from clusterplan.planner.verification.result import Verification, parse_result, verify_stored
+from clusterplan.solvers.common.result import Result
 
 from .checks import ROUNDING, Finding, beyond, findings
 from .mutation import mutated

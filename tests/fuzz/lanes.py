@@ -8,10 +8,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from clusterplan.instances.base import Instance
-from clusterplan.instances.document import parse_instance
-from clusterplan.instances.errors import InstanceError
-from clusterplan.solvers.result import Result
+from clusterplan.instances.common.base import Instance
+from clusterplan.instances.common.errors import InstanceError
+from clusterplan.instances.documents import parse_instance
+from clusterplan.solvers.common.result import Result
 
 from .checks import Finding, trusts_library
 from .forging import accepted, certified, forged_certificates, forgeries

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from clusterplan.instances.errors import ClusterplanError
-from clusterplan.planner import cli
+from clusterplan.instances.common.errors import ClusterplanError
 from clusterplan.planner.api import solve
-from clusterplan.planner.verification import verify
-from clusterplan.solvers.options import SolveOptions
+from clusterplan.planner.cli import main as cli
+from clusterplan.planner.verification.result import verify
+from clusterplan.solvers.common.options import SolveOptions
 
 from .checks import Finding
 from .damage import damaged

@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from clusterplan.instances.base import Instance
-from clusterplan.instances.errors import ClusterplanError, OptionError, UnavailableError
+from clusterplan.instances.common.base import Instance
+from clusterplan.instances.common.errors import ClusterplanError, OptionError, UnavailableError
 from clusterplan.planner.api import solve
-from clusterplan.planner.verification import verify
-from clusterplan.solvers.options import SolveOptions
-from clusterplan.solvers.result import Result
+from clusterplan.planner.verification.result import verify
+from clusterplan.solvers.common.options import SolveOptions
+from clusterplan.solvers.common.result import Result
 
 from .checks import Finding, findings
 from .kinds import BUDGETS, EVERYWHERE, KINDS

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from clusterplan.instances import catalogues, examples
-from clusterplan.instances.base import Instance
-from clusterplan.instances.document import load, load_catalogue, parse_instance, save
+from clusterplan.instances.common.base import Instance
+from clusterplan.instances.documents import load, load_catalogue, parse_instance, save
 from clusterplan.instances.fits import fit_loss, fit_speed
 from clusterplan.instances.importers import (
     import_dnn_partitioning,
@@ -28,10 +28,10 @@ from clusterplan.instances.importers import (
     import_tiresias,
 )
 from clusterplan.planner.api import solve
-from clusterplan.planner.journal import Journal, read_journal
-from clusterplan.planner.pareto import pareto
-from clusterplan.planner.verification import read_results, verify_stored
-from clusterplan.solvers.options import SolveOptions
+from clusterplan.planner.batch.journal import Journal, read_journal
+from clusterplan.planner.frontier.pareto import pareto
+from clusterplan.planner.verification.result import read_results, verify_stored
+from clusterplan.solvers.common.options import SolveOptions
 
 from .kinds import KINDS
 

@@ -11,12 +11,12 @@ import subprocess
 import threading
 from typing import Any, ClassVar
 
-from clusterplan.formulations.allocation import AllocationFormulation
-from clusterplan.formulations.allocation_plan import JobAllocation
-from clusterplan.formulations.base import Formulation
-from clusterplan.solvers.base import Clock, MethodOption, Outcome, Solver
-from clusterplan.solvers.marginal_gain import MarginalGain
-from clusterplan.solvers.options import SolveOptions
+from clusterplan.formulations.allocation.formulation import AllocationFormulation
+from clusterplan.formulations.allocation.plan import JobAllocation
+from clusterplan.formulations.common.formulation import Formulation
+from clusterplan.solvers.allocation.marginal_gain import MarginalGain
+from clusterplan.solvers.common.base import Clock, MethodOption, Outcome, Solver
+from clusterplan.solvers.common.options import SolveOptions
 
 print("a plug-in that talks while it is loaded")
 

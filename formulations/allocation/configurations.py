@@ -1,0 +1,286 @@
+"""The menu of an allocation instance: every configuration a job could have, in columns.
+
+(p, w) is a finite set, so allocation *is* a multiple-choice multi-dimensional knapsack: one configuration
+for each job, one row for each resource. All methods work on these arrays, never on job objects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...instances.allocation.instance import AllocationInstance
+from ...instances.allocation.job_table import MODELS, TABLE, JobTable
+from ...instances.allocation.speed import FORMULAS
+from ...instances.common.errors import TooLargeError
+from ..common.clock import check_time
+from ..common.formulation import TOLERANCE, loosened
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Shorts = NDArray[np.int32]
+
+MOST_CONFIGURATIONS = 250_000_000
+"""Some 16 GB of columns."""
+ROWS_AT_ONCE = 500_000
+"""The menu is built for so many configurations at a time, to keep what is temporary small."""
+UNPLACED = -1
+BUDGET = "budget_usd_per_hour"
+
+
+@dataclass(frozen=True, eq=False)
+class Menu:
+    """Configurations in columns; those of job j are rows `start[j]` to `start[j + 1]`.
+
+    Attributes
+    ----------
+    start
+        Shape (jobs + 1,).
+    variant, ps, workers
+        Shape (K,); `variant` is the index in the job's list, -1 for staying unplaced.
+    time_s
+        Shape (K,): completion time t.
+    demand
+        Shape (K, R): what the configuration takes of each row of `capacity`.
+    weight
+        Shape (jobs,): ω.
+    rows, capacity
+        Resource names, with the hourly budget as one more row where there is one; shape (R,).
+    """
+
+    start: Ints
+    variant: Shorts
+    ps: Shorts
+    workers: Shorts
+    time_s: Floats
+    demand: Floats
+    weight: Floats
+    rows: tuple[str, ...]
+    capacity: Floats
+
+    def of(self, job: int) -> range:
+        """Return the rows of one job."""
+        return range(int(self.start[job]), int(self.start[job + 1]))
+
+    @property
+    def jobs(self) -> int:
+        """Number of jobs."""
+        return len(self.start) - 1
+
+    @property
+    def owner(self) -> Ints:
+        """Index of the job of each row, shape (K,)."""
+        return np.repeat(np.arange(self.jobs), np.diff(self.start))
+
+    def parts(self) -> Iterator[tuple[int, Menu]]:
+        """Yield the rows of some jobs at a time as a menu of its own, after the first of these jobs."""
+        for first, last in _parts(np.diff(self.start)):
+            rows = slice(int(self.start[first]), int(self.start[last]))
+            yield (
+                first,
+                replace(
+                    self,
+                    start=self.start[first : last + 1] - self.start[first],
+                    variant=self.variant[rows],
+                    ps=self.ps[rows],
+                    workers=self.workers[rows],
+                    time_s=self.time_s[rows],
+                    demand=self.demand[rows],
+                    weight=self.weight[first:last],
+                ),
+            )
+
+    @cached_property
+    def cost(self) -> Floats:
+        """ω·t of each row, shape (K,)."""
+        return np.repeat(self.weight, np.diff(self.start)) * self.time_s
+
+    @cached_property
+    def limit(self) -> Floats:
+        """What a plan may take of each row, a rounding above `capacity`; shape (R,)."""
+        return np.array([loosened(amount) for amount in self.capacity.tolist()])
+
+
+def capacity_rows(instance: AllocationInstance) -> tuple[tuple[str, ...], Floats]:
+    """Return the names and limits of the rows: every resource, then the hourly budget if there is one."""
+    names, limits = list(instance.resources), list(instance.resources.values())
+    if instance.budget_usd_per_hour is not None:
+        names.append(BUDGET)
+        limits.append(instance.budget_usd_per_hour)
+    return tuple(names), np.array(limits)
+
+
+def task_demands(instance: AllocationInstance, table: JobTable) -> tuple[Floats, Floats]:
+    """Return what one parameter server and one worker of each variant take, two arrays of shape (V, R)."""
+    if instance.budget_usd_per_hour is None:
+        return table.ps_demand, table.worker_demand
+    prices = np.array([instance.prices_usd_per_hour.get(name, 0.0) for name in table.resources])
+    ps, worker = table.ps_demand, table.worker_demand
+    return (
+        np.column_stack([ps, (ps * prices).sum(axis=1)]),
+        np.column_stack([worker, (worker * prices).sum(axis=1)]),
+    )
+
+
+def completion_time_s(table: JobTable, variant: Ints, ps: Ints, workers: Ints, step_s: Floats) -> Floats:
+    """Return t = Q / f(p, w), plus the restart where the configuration is not the current one.
+
+    Parameters
+    ----------
+    variant
+        Rows of the table's variants; all arrays have one shape.
+    step_s
+        1/f, from `formula_step_s` or a measurement.
+    """
+    job = table.owner[variant]
+    time = table.remaining_steps[job] * step_s
+    same = (table.current_variant[job] == variant) & (table.current_ps[job] == ps)
+    same &= table.current_workers[job] == workers
+    return np.where(same, time, time + table.restart_s[job])
+
+
+def formula_step_s(table: JobTable, variant: Ints, ps: Ints, workers: Ints) -> Floats:
+    """Return 1/f(p, w) of variants whose speed is a formula; NaN where it was measured."""
+    step = np.full(len(variant), np.nan)
+    model = table.model[variant]
+    for code, name in enumerate(MODELS):
+        here = np.flatnonzero(model == code)
+        if len(here):
+            count, formula = FORMULAS[name]
+            rows = variant[here]
+            theta = [table.theta[rows, index] for index in range(count)]
+            p, w = ps[here].astype(float), workers[here].astype(float)
+            step[here] = formula(theta, table.batch[rows], p, w)
+    return step
+
+
+def measured_row(table: JobTable, variant: Ints, ps: Ints, workers: Ints) -> Ints:
+    """Return the row that lists each configuration of a variant with measured speeds; -1 if none does."""
+    if not len(table.row_ps):
+        return np.full(len(variant), -1)
+    of_row = np.repeat(np.arange(len(table.model)), np.diff(table.first_row))
+    widest, most = int(table.row_workers.max()) + 1, int(table.row_ps.max()) + 1
+    listed = (of_row * widest + table.row_workers) * most + table.row_ps
+    wanted = (variant * widest + np.minimum(workers, widest)) * most + np.minimum(ps, most)
+    found = np.minimum(np.searchsorted(listed, wanted), len(listed) - 1)
+    right = (of_row[found] == variant) & (table.row_workers[found] == workers) & (table.row_ps[found] == ps)
+    found[~right] = -1
+    return found
+
+
+@dataclass(frozen=True)
+class _Grids:
+    """The box of (p, w) of each variant that could fit in the empty cluster; measured rows are a line."""
+
+    low_ps: Ints
+    low_workers: Ints
+    wide_ps: Ints
+    count: Ints
+
+
+def _most(demand: Floats, limit: Floats, highest: Ints) -> Ints:
+    """Return for each variant how many of its tasks fit alone, at most `highest`."""
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        ratio = np.where(demand > 0, limit * (1 + TOLERANCE) / demand, np.inf).min(axis=1)
+    fitting: Ints = np.floor(np.minimum(ratio, 1e9)).astype(np.int64)
+    return np.minimum(highest, fitting)
+
+
+def _grids(table: JobTable, ps_rows: Floats, worker_rows: Floats, limit: Floats) -> _Grids:
+    measured = table.model == TABLE
+    wide_ps = np.maximum(_most(ps_rows, limit, table.max_ps) - table.min_ps + 1, 0)
+    wide_workers = np.maximum(_most(worker_rows, limit, table.max_workers) - table.min_workers + 1, 0)
+    count = np.where(measured, np.diff(table.first_row), wide_ps * wide_workers)
+    return _Grids(table.min_ps, table.min_workers, np.maximum(wide_ps, 1), count)
+
+
+def _parts(rows_of_job: Ints) -> Iterator[tuple[int, int]]:
+    """Cut the jobs into runs of about `ROWS_AT_ONCE` configurations."""
+    total = np.cumsum(rows_of_job)
+    first = 0
+    while first < len(total):
+        before = total[first - 1] if first else 0
+        last = max(first + 1, int(np.searchsorted(total, before + ROWS_AT_ONCE)))
+        yield first, min(last, len(total))
+        first = last
+
+
+def build_menu(instance: AllocationInstance, table: JobTable) -> Menu:
+    """Return every configuration that keeps the job's deadline and fits in the empty cluster.
+
+    Raises
+    ------
+    TooLargeError
+        If there are more than 250 million configurations.
+    """
+    rows, capacity = capacity_rows(instance)
+    limit = np.array([loosened(amount) for amount in capacity.tolist()])
+    ps_rows, worker_rows = task_demands(instance, table)
+    grids = _grids(table, ps_rows, worker_rows, limit)
+    rows_of_job = np.add.reduceat(grids.count, table.first_variant[:-1]) + table.optional
+    if rows_of_job.sum() > MOST_CONFIGURATIONS:
+        raise TooLargeError(
+            f"there are {rows_of_job.sum():,} configurations, and at most {MOST_CONFIGURATIONS:,} can be "
+            "held; narrow the ranges of ps and workers"
+        )
+    columns: list[list[Any]] = [[] for _ in range(6)]
+    for first, last in _parts(rows_of_job):
+        check_time()
+        part = _configurations(table, grids, ps_rows, worker_rows, limit, first, last)
+        for column, piece in zip(columns, part, strict=True):
+            column.append(piece)
+    counts, variant, ps, workers, time, demand = (np.concatenate(columns.pop(0)) for _ in range(6))
+    start = np.concatenate([[0], np.cumsum(counts)])
+    return Menu(start, variant, ps, workers, time, demand, table.weight, rows, capacity)
+
+
+def _configurations(
+    table: JobTable, grids: _Grids, ps_rows: Floats, worker_rows: Floats, limit: Floats, first: int, last: int
+) -> tuple[Ints, Shorts, Shorts, Shorts, Floats, Floats]:
+    """Return the number of configurations of each job of a run, and their columns."""
+    low, high = int(table.first_variant[first]), int(table.first_variant[last])
+    count = grids.count[low:high]
+    variant = np.repeat(np.arange(low, high), count)
+    place = np.arange(len(variant)) - np.repeat(np.cumsum(count) - count, count)
+    wide = grids.wide_ps[variant]
+    ps = grids.low_ps[variant] + place % wide
+    workers = grids.low_workers[variant] + place // wide
+    step = formula_step_s(table, variant, ps, workers)
+    measured = np.flatnonzero(table.model[variant] == TABLE)
+    if len(measured):
+        row = table.first_row[variant[measured]] + place[measured]
+        ps[measured], workers[measured] = table.row_ps[row], table.row_workers[row]
+        step[measured] = 1.0 / table.row_steps_per_s[row]
+    time = completion_time_s(table, variant, ps, workers, step)
+    demand = ps[:, None] * ps_rows[variant] + workers[:, None] * worker_rows[variant]
+    job = table.owner[variant]
+    keep = (demand <= limit).all(axis=1) & (time <= _latest(table.deadline_s)[job])
+    index = variant - table.first_variant[job]
+    columns: list[Any] = [job, index, ps, workers, time, demand]
+    if not keep.all():
+        columns = [column[keep] for column in columns]
+    optional = first + np.flatnonzero(table.optional[first:last])
+    if len(optional):
+        columns = _with_unplaced(columns, optional, table.unplaced_s[optional])
+    job, index, ps, workers, time, demand = columns
+    counts = np.bincount(job - first, minlength=last - first)
+    return counts, index.astype(np.int32), ps.astype(np.int32), workers.astype(np.int32), time, demand
+
+
+def _latest(deadline_s: Floats) -> Floats:
+    """Return the completion times that still keep the deadlines, up to rounding, as `loosened` has it."""
+    return deadline_s + TOLERANCE * np.maximum(deadline_s, 1e-9)
+
+
+def _with_unplaced(columns: list[Any], jobs: Ints, time_s: Floats) -> list[Any]:
+    """Put staying unplaced behind the other configurations of the optional jobs."""
+    where = np.searchsorted(columns[0], jobs, side="right")
+    zero = np.zeros(len(jobs), dtype=np.int64)
+    nothing = np.zeros((len(jobs), columns[5].shape[1]))
+    added = [jobs, zero + UNPLACED, zero, zero, time_s, nothing]
+    return [np.insert(old, where, new, axis=0) for old, new in zip(columns, added, strict=True)]

@@ -1,0 +1,226 @@
+"""Allocation: how many parameter servers and workers for each job (Optimus, EuroSys'18, section 4.2).
+
+Sets
+    jobs j, resources r, configurations k ∈ K_j: (variant, p, w), or unplaced where the job is optional
+Data
+    t_jk = Q_j / f_j(p, w) [s], plus restart_s if k is not the current configuration; ω_j weight;
+    a_jkr = p·N_jr + w·O_jr, what k takes of r; C_r capacity; the hourly budget is one more row
+Variables
+    x_jk ∈ {0, 1}: job j runs with configuration k
+Objective
+    `total_completion_time`: minimise Σ_jk ω_j t_jk x_jk [weighted job-seconds]
+    `makespan`: minimise T with T ≥ Σ_k t_jk x_jk for every j [s]
+Constraints
+    Σ_k x_jk = 1 for every j;  Σ_jk a_jkr x_jk ≤ C_r for every r
+    (configurations later than the job's deadline are not in K_j; staying unplaced is never late)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ...instances.allocation.instance import AllocationInstance
+from ...instances.allocation.job_table import JobTable
+from ...instances.common.base import Kind
+from ..common.clock import check_time, refuse_beyond
+from ..common.formulation import Diagnosis, Formulation, Objective, Violation, within
+from ..common.milp_model import ModelObjective, TextbookModel, at_most, new_problem
+from .certificate import certificate_fault, certified_bound, read_prices
+from .configurations import UNPLACED, Floats, Ints, Menu, build_menu
+from .dual_bound import buy_next, price_bound
+from .explain import why_never
+from .plan import (
+    Entries,
+    JobAllocation,
+    completion_times_s,
+    plan_violations,
+    read_entries,
+)
+
+MOST_SECONDS = 1e9
+"""The textbook model counts longer completion times in multiples of a second."""
+
+
+class AllocationFormulation(Formulation[AllocationInstance, JobAllocation]):
+    """The mathematics of an allocation instance."""
+
+    kind: ClassVar[Kind] = "allocation"
+    entry = JobAllocation
+
+    @cached_property
+    def objectives(self) -> tuple[Objective, ...]:
+        """The single objective, in seconds."""
+        unit = "s" if self.instance.objective == "makespan" else "job-s"
+        return (Objective(self.instance.objective, "min", unit),)
+
+    @cached_property
+    def table(self) -> JobTable:
+        """The jobs in columns."""
+        return self.instance.table()
+
+    @cached_property
+    def menu(self) -> Menu:
+        """Every configuration of every job, in columns."""
+        return build_menu(self.instance, self.table)
+
+    @cached_property
+    def _index(self) -> dict[str, int]:
+        return {name: j for j, name in enumerate(self.table.names)}
+
+    def plan_of(self, chosen: Sequence[int] | Ints) -> tuple[JobAllocation, ...]:
+        """Return the plan that picks these rows of the menu, one for each job in order."""
+        menu, table = self.menu, self.table
+        rows = np.asarray(chosen, dtype=np.int64)
+        variant = menu.variant[rows]
+        name_at = np.where(variant == UNPLACED, 0, table.first_variant[:-1] + variant).tolist()
+        counts = (menu.ps[rows].tolist(), menu.workers[rows].tolist(), menu.time_s[rows].tolist())
+        return tuple(
+            JobAllocation.model_construct(
+                job=job,
+                placed=index != UNPLACED,
+                variant=None if index == UNPLACED else table.variant_names[v],
+                ps=p,
+                workers=w,
+                completion_s=time,
+            )
+            for job, index, v, p, w, time in zip(table.names, variant.tolist(), name_at, *counts, strict=True)
+        )
+
+    def rows_of(self, plan: Sequence[JobAllocation]) -> Ints:
+        """Return the rows of the menu that a feasible plan picks, one for each job in order."""
+        menu, entries = self.menu, self._entries(plan)
+        order = np.argsort(entries.job)
+        variant, ps, workers = (c[order] for c in (entries.variant, entries.ps, entries.workers))
+        index = np.where(variant < 0, UNPLACED, variant - self.table.first_variant[:-1])
+        owner = menu.owner
+        same = (menu.variant == index[owner]) & (menu.ps == ps[owner]) & (menu.workers == workers[owner])
+        return np.flatnonzero(same)
+
+    def _entries(self, plan: Sequence[JobAllocation]) -> Entries:
+        return read_entries(self.table, self._index, plan)
+
+    def violations(self, plan: Sequence[JobAllocation]) -> list[Violation]:
+        """Return every constraint that the plan breaks."""
+        return plan_violations(self.instance, self.table, self._entries(plan))
+
+    def completion_times_s(self, plan: Sequence[JobAllocation]) -> Floats:
+        """Return the completion time of each entry of a feasible plan."""
+        return completion_times_s(self.table, self._entries(plan))
+
+    def evaluate(self, plan: Sequence[JobAllocation]) -> tuple[float, ...]:
+        """Return the weighted sum of completion times, or the largest, in seconds."""
+        entries = self._entries(plan)
+        times = completion_times_s(self.table, entries)
+        if self.instance.objective == "makespan":
+            return (float(times.max()),)
+        return (math.fsum(self.table.weight[entries.job] * times),)
+
+    def finish(self, plan: Sequence[JobAllocation]) -> tuple[JobAllocation, ...]:
+        """Return the plan in the order of the jobs, with the completion time of each."""
+        if any(entry.completion_s is None for entry in plan):
+            times = self.completion_times_s(plan).tolist()
+            plan = [e.model_copy(update={"completion_s": t}) for e, t in zip(plan, times, strict=True)]
+        return tuple(sorted(plan, key=lambda entry: self._index[entry.job]))
+
+    def elementary_bounds(self) -> tuple[float | None, ...]:
+        """Return what the plan would be worth if every job were alone in the cluster."""
+        menu = self.menu
+        if (np.diff(menu.start) == 0).any():
+            return (None,)
+        if self.instance.objective == "makespan":
+            return (float(np.minimum.reduceat(menu.time_s, menu.start[:-1]).max()),)
+        return (math.fsum(np.minimum.reduceat(menu.cost, menu.start[:-1])),)
+
+    def certified_bounds(
+        self, certificate: Any, values: Sequence[float] | None = None
+    ) -> tuple[float | None, ...]:
+        """Return the bound that the certificate's prices and cutoff prove, or the elementary one."""
+        del values
+        elementary = self.elementary_bounds()[0]
+        if certificate is None or elementary is None:
+            return (elementary,)
+        proven = certified_bound(self.menu, self.instance.objective == "makespan", certificate)
+        return (elementary if proven is None else max(elementary, proven),)
+
+    def certificate_fault(self, certificate: Any) -> str | None:
+        """Return what is wrong with the form of a certificate."""
+        return certificate_fault(self.menu, certificate)
+
+    def prices(self, certificate: Any, plan: Sequence[JobAllocation]) -> dict[str, float] | None:
+        """Return the prices of the certificate."""
+        del plan
+        return None if self.certificate_fault(certificate) else read_prices(certificate)
+
+    def advice(self, prices: Mapping[str, float], value: float) -> str | None:
+        """Return which resource saves most, for each USD/h where resources have prices."""
+        bound = price_bound(self.menu, np.array([prices.get(name, 0.0) for name in self.menu.rows]))
+        return buy_next(self.instance, prices, value - bound)
+
+    def elementary_infeasibility(self) -> Diagnosis | None:
+        """Find a job that cannot run alone, or a resource that the smallest configurations overfill."""
+        menu = self.menu
+        never = np.flatnonzero(np.diff(menu.start) == 0)
+        alone = [reason for j in never.tolist() for reason in why_never(self.instance, self.table, j)]
+        if alone:
+            remedy = "change what is named above for one variant, or make the job optional with unplaced_s"
+            return Diagnosis(reasons=tuple(alone), remedies=(remedy,))
+        least = np.minimum.reduceat(menu.demand, menu.start[:-1], axis=0).sum(axis=0)
+        reasons, remedies = [], []
+        for name, need, limit in zip(menu.rows, least.tolist(), menu.capacity.tolist(), strict=True):
+            if not within(need, limit):
+                short = f"{need - limit:g} more than the {limit:g} there are"
+                reasons.append(f"{name}: the smallest configurations of all jobs need {need:g}, {short}")
+                remedies.append(f"raise {name} to at least {need:g}, or make jobs optional")
+        return Diagnosis(reasons=tuple(reasons), remedies=tuple(remedies)) if reasons else None
+
+    @property
+    def model_terms(self) -> int:
+        """Coefficients of an explicit model, which has a column for each configuration."""
+        rows = 1 + len(self.menu.rows) + (self.instance.objective == "makespan")
+        return len(self.menu.time_s) * rows
+
+    def textbook(self) -> TextbookModel[JobAllocation]:
+        """Return the multiple-choice model of the module's docstring."""
+        import pulp
+
+        menu = self.menu
+        refuse_beyond(self.model_terms, "the textbook model")
+        problem = new_problem(self.instance.name)
+        x: list[Any] = []
+        for j in range(menu.jobs):
+            check_time()
+            x += [problem.add_variable(f"x_{j}_{i}", cat=pulp.LpBinary) for i in range(len(menu.of(j)))]
+            problem += pulp.lpSum(x[k] for k in menu.of(j)) == 1, f"one_configuration_{j}"
+        for r in range(len(menu.rows)):
+            check_time()
+            problem += at_most(x, menu.demand[:, r].tolist(), float(menu.capacity[r])), f"capacity_{r}"
+        if self.instance.objective == "makespan":
+            # From 1e20 on, backends take a coefficient for infinite.
+            unit = max(1.0, float(menu.time_s.max(initial=0.0)) / MOST_SECONDS)
+            latest = problem.add_variable("makespan", lowBound=0)
+            for j in range(menu.jobs):
+                check_time()
+                times = pulp.lpSum(float(menu.time_s[k]) / unit * x[k] for k in menu.of(j))
+                problem += times <= latest, f"completion_{j}"
+            expression = pulp.LpAffineExpression([(latest, unit)])
+        else:
+            expression = pulp.LpAffineExpression(list(zip(x, menu.cost.tolist(), strict=True)))
+
+        def decode(value: Callable[[Any], float]) -> tuple[JobAllocation, ...]:
+            best = [max(menu.of(j), key=lambda k: value(x[k])) for j in range(menu.jobs)]
+            return self.plan_of(best)
+
+        def encode(plan: Sequence[JobAllocation]) -> Mapping[Any, float]:
+            chosen = set(self.rows_of(plan).tolist())
+            start: dict[Any, float] = {x[k]: float(k in chosen) for k in range(len(x))}
+            if self.instance.objective == "makespan":
+                start[latest] = self.evaluate(plan)[0] / unit
+            return start
+
+        objective = ModelObjective(self.objectives[0], expression, "min")
+        return TextbookModel(problem, (objective,), decode, encode)

@@ -1,0 +1,108 @@
+"""How long work may take: a clock that can be asked, and that ends what cannot stop half-way.
+
+A method that has something to show at any time is given a clock and asks it. What models, classes and
+certificates are built by is many small functions, none of which has anything to show before the end: inside
+``with clock.enforced():`` they call `check_time`, which raises once the time is up. Where blocks are nested
+the innermost counts, so that the check of a plan can be given the time that it takes.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from ...instances.common.errors import OutOfTimeError, TooLargeError
+
+MOST_TERMS = 10_000_000
+"""Coefficients of an explicit model: some gigabytes as Python objects."""
+TERMS_PER_S = 1_000_000
+"""Coefficients of an explicit model that no machine of today writes down in less than a second."""
+
+
+class Clock:
+    """Measures a solve, and knows when its time is up.
+
+    Parameters
+    ----------
+    limit_s
+        Seconds from now; None for no limit.
+    """
+
+    def __init__(self, limit_s: float | None = None) -> None:
+        self._start = time.perf_counter()
+        self.limit_s = limit_s
+
+    @property
+    def elapsed_s(self) -> float:
+        """Seconds since the start."""
+        return time.perf_counter() - self._start
+
+    @property
+    def remaining_s(self) -> float | None:
+        """Seconds that are left, never negative; None without a limit."""
+        return None if self.limit_s is None else max(0.0, self.limit_s - self.elapsed_s)
+
+    @property
+    def expired(self) -> bool:
+        """Whether the time is up."""
+        return self.limit_s is not None and self.elapsed_s >= self.limit_s
+
+    @contextmanager
+    def enforced(self) -> Iterator[None]:
+        """Let `check_time` raise inside the block once the time is up; in this thread only."""
+        before = _enforced.set(self)
+        try:
+            yield
+        finally:
+            _enforced.reset(before)
+
+
+_enforced: ContextVar[Clock | None] = ContextVar("enforced", default=None)
+
+
+def time_is_up() -> bool:
+    """Return whether the enforced clock has expired; loops that can end early ask it."""
+    clock = _enforced.get()
+    return clock is not None and clock.expired
+
+
+def check_time() -> None:
+    """Go on, unless the time of the enforced clock is up; loops that build something call it.
+
+    Raises
+    ------
+    OutOfTimeError
+        If it is.
+    """
+    if time_is_up():
+        raise OutOfTimeError("preparing it takes longer than there is time for")
+
+
+def refuse_beyond(terms: int, what: str) -> None:
+    """Refuse to build an explicit model that memory does not hold, or that cannot be built in time.
+
+    Parameters
+    ----------
+    terms
+        Coefficients that it would have.
+
+    Raises
+    ------
+    TooLargeError
+        Saying how large it would be, and what to do; an `OutOfTimeError` where only the time is too short.
+    """
+    check_time()
+    advice = "use --solver exact, which needs no such model"
+    if terms > MOST_TERMS:
+        raise TooLargeError(
+            f"{what} would have {terms:,} coefficients, and at most {MOST_TERMS:,} are allowed; {advice}"
+        )
+    clock = _enforced.get()
+    left = None if clock is None else clock.remaining_s
+    if left is not None and terms > TERMS_PER_S * left:
+        raise OutOfTimeError(
+            f"{what} would have {terms:,} coefficients, which cannot be written down in the {left:.3g} s "
+            f"that are left of the time limit; raise it, or {advice}"
+        )

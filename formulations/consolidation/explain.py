@@ -1,0 +1,179 @@
+"""Why a job is not placed, in words: which resource of which servers is short, or what contradicts what.
+
+The words do not depend on the order of keys in a document, so that they can be derived again from any copy.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ...instances.consolidation.instance import Group, PlacementJob
+from .fewest_servers import Shapes, fewest_servers, shape_of, work_of
+
+if TYPE_CHECKING:
+    from .formulation import Action, ConsolidationFormulation, JobPlacement
+
+MOST_SHAPES = 4
+"""Shapes of servers that a sentence lists."""
+MOST_WORK = 5_000
+"""Servers that are looked at for jobs with several groups of tasks, which takes some seconds."""
+TOO_MUCH = "waits: how its groups of tasks fit beside each other was too much to work out"
+
+
+def why_never(formulation: ConsolidationFormulation, job: PlacementJob) -> str | None:
+    """Say why a job cannot run even if no other job did, or cannot start in what is free now; else None."""
+    capacity = formulation.shapes(job.gpu_model)
+    if not capacity:
+        models = sorted({s.gpu_model for s in formulation.servers.values() if s.gpu_model is not None})
+        there = f"there are: {', '.join(map(repr, models))}" if models else "no server says its model"
+        return f"never fits: no server has the GPU model {job.gpu_model!r}; {there}"
+    kind = "" if job.gpu_model is None else f" with GPU model {job.gpu_model!r}"
+    for group in job.task_groups:
+        if not room(capacity, group):
+            return f"never fits: {_short(group, capacity, kind)}"
+    for group in job.task_groups:
+        holds = room(capacity, group)
+        if holds < group.tasks:
+            return f"never fits: all servers{kind} together hold {holds} of its {group.tasks} {group.name}"
+    fewest = formulation.fewest(job)
+    if fewest is None:
+        return f"never fits: its groups of tasks do not fit beside each other on all servers{kind}"
+    free = formulation.shapes(job.gpu_model, free=True)
+    for group in job.task_groups:
+        now = room(free, group)
+        if now < group.tasks:
+            return f"waits: only {now} of its {group.tasks} {group.name} fit in what is free now"
+    needed = fewest_servers(job.task_groups, free)
+    if needed is None:
+        return "waits: its groups of tasks do not fit beside each other in what is free now"
+    if formulation.instance.spread_of(job) == "required" and needed > fewest:
+        return (
+            f"waits: it must run on {_servers(fewest)}, the fewest that could ever hold it; "
+            f"with what is free now it would take {needed}"
+        )
+    return None
+
+
+def _servers(count: int) -> str:
+    return "a single server" if count == 1 else f"at most {count} servers"
+
+
+def room(shapes: Shapes, group: Group) -> int:
+    """Return how many of a group's tasks servers of these shapes hold, were it alone."""
+    holds, count = shapes.hold(group.demand, group.tasks)
+    return int(holds @ count)
+
+
+def _short(group: Group, shapes: Shapes, kind: str) -> str:
+    """Say for each shape of server of which resource a task needs more than there is."""
+    what, demand = f"a task of {group.name!r} needs", shape_of(group.demand)
+    for resource, need in demand:
+        largest, of = max((dict(shape).get(resource, 0.0), shape) for shape in shapes)
+        if need > largest:
+            if not largest:
+                return f"{what} {need:g} {resource}; no server{kind} has any"
+            return f"{what} {need:g} {resource}; the largest server{kind} has {largest:g} ({_described(of)})"
+    lacks = []
+    for shape in list(shapes)[:MOST_SHAPES]:
+        amounts = dict(shape)
+        short = [f"{r} ({need:g} needed)" for r, need in demand if need > amounts.get(r, 0.0)]
+        lacks.append(f"servers of {_described(shape)} lack {' and '.join(short)}")
+    more = len(shapes) - MOST_SHAPES
+    rest = f"; {more} more shapes lack something too" if more > 0 else ""
+    asked = ", ".join(f"{need:g} {r}" for r, need in demand if need)
+    return f"{what} {asked} on one server{kind}; {'; '.join(lacks)}{rest}"
+
+
+def _described(shape: tuple[tuple[str, float], ...]) -> str:
+    return ", ".join(f"{amount:g} {name}" for name, amount in shape)
+
+
+class Reasons:
+    """Says of each job that a plan leaves out why; jobs that ask the same have the same reason."""
+
+    def __init__(self, formulation: ConsolidationFormulation, plan: Sequence[JobPlacement]) -> None:
+        self.formulation, self.plan = formulation, plan
+        self._left: dict[str | None, Shapes] | None = None
+        self._known: dict[int, str] = {}
+        self._work = 0
+        self._alike = {p: number for number, (_, ps) in enumerate(formulation.distinct_jobs) for p in ps}
+
+    def why(self, position: int) -> str:
+        """Return the reason of the job at this place of the instance."""
+        asked = self.formulation.instance.jobs[position]
+        now = [server for group in asked.task_groups for server in sorted(group.current)]
+        if now:
+            where = ", ".join(dict.fromkeys(now[:MOST_SHAPES])) + (", …" if len(now) > MOST_SHAPES else "")
+            return f"would be stopped where it runs now ({where}); {self._why(position)}"
+        return self._why(position)
+
+    def _why(self, position: int) -> str:
+        number = self._alike[position]
+        if number not in self._known:
+            job = self.formulation.distinct_jobs[number][0]
+            self._work += work_of(job.task_groups, self.formulation.shapes(job.gpu_model))
+            if self._work > MOST_WORK:
+                self._known[number] = TOO_MUCH
+            else:
+                self._known[number] = why_never(self.formulation, job) or self._beside(job)
+        return self._known[number]
+
+    def _beside(self, job: PlacementJob) -> str:
+        """Say why a job that could run alone does not run beside those that are placed."""
+        left = self.left(job.gpu_model)
+        for group in job.task_groups:
+            now = room(left, group)
+            if now == 0:
+                any_ = "its task" if group.tasks == 1 else f"any of its {group.tasks} {group.name}"
+                what = f"no server has room for {any_}"
+                return f"waits: beside the placed jobs {what}"
+            if now < group.tasks:
+                return f"waits: beside the placed jobs only {now} of its {group.tasks} {group.name} fit"
+        needed, fewest = fewest_servers(job.task_groups, left), self.formulation.fewest(job)
+        if needed is None:
+            return "waits: its groups of tasks do not fit beside each other in what the placed jobs leave"
+        if self.formulation.instance.spread_of(job) == "required" and needed > (fewest or 0):
+            must = f"it must run on {_servers(fewest or 0)}"
+            return f"waits: {must}; beside the placed jobs it would take {needed}"
+        first = self.formulation.objectives[0].name
+        return f"left out although there is room: {first} comes first, or the method did not get to it"
+
+    def left(self, gpu_model: str | None) -> Shapes:
+        """Return what the plan leaves free on the servers that a GPU model allows."""
+        if self._left is None:
+            self._left = self._counted()
+        return self._left.get(gpu_model, Shapes())
+
+    def _counted(self) -> dict[str | None, Shapes]:
+        formulation = self.formulation
+        taken: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
+        for entry in self.plan:
+            for group in formulation.jobs[entry.job].task_groups:
+                for server, count in entry.tasks.get(group.name, {}).items():
+                    for resource, amount in group.demand.items():
+                        taken[server][resource] += count * amount
+        found: dict[str | None, Shapes] = defaultdict(Shapes)
+        for name, there in formulation.servers.items():
+            less = taken.get(name)
+            amounts = there.available
+            if less is not None:
+                # Rounding may leave a little less than nothing, or than what would just fit.
+                slack = {r: 1e-9 * amount for r, amount in amounts.items()}
+                amounts = {r: max(0.0, a - less.get(r, 0.0) + slack[r]) for r, a in amounts.items()}
+            shape = shape_of(amounts)
+            found[None][shape] += 1
+            if there.gpu_model is not None:
+                found[there.gpu_model][shape] += 1
+        return dict(found)
+
+
+def action_of(job: PlacementJob, entry: JobPlacement) -> Action:
+    """Return what a plan means for a job."""
+    now = {group.name: group.current for group in job.task_groups if group.current}
+    if not entry.placed:
+        return "stop" if now else "wait"
+    if not now:
+        return "start"
+    return "keep" if now == {name: placed for name, placed in entry.tasks.items() if placed} else "move"

@@ -1,0 +1,225 @@
+"""The textbook model of consolidation in PuLP; symbols as in the formulation."""
+
+from __future__ import annotations
+
+import itertools
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...instances.consolidation.instance import PlacementJob
+from ..common.clock import check_time, refuse_beyond
+from ..common.formulation import TOLERANCE
+from ..common.milp_model import ModelObjective, TextbookModel, at_most, new_problem
+from .fewest_servers import tasks_that_fit
+
+if TYPE_CHECKING:
+    import pulp
+
+    from .formulation import ConsolidationFormulation, JobPlacement
+
+
+class _Builder:
+    """Holds the variables while the model is written down, one method for each part of it."""
+
+    def __init__(self, formulation: ConsolidationFormulation) -> None:
+        import pulp
+
+        self.f, self.pulp = formulation, pulp
+        self.problem = new_problem(formulation.instance.name)
+        self.number = {name: n for n, name in enumerate(formulation.servers)}
+        self.x: dict[tuple[str, str, str], Any] = {}
+        self.y: dict[tuple[str, str], Any] = {}
+        self.y_of: dict[str, list[Any]] = defaultdict(list)
+        self.z: dict[str, Any] = {}
+        self._names = itertools.count()
+
+    def add(self, constraint: Any) -> None:
+        """Add a constraint under the next free name."""
+        check_time()
+        self.problem += constraint, f"c{next(self._names)}"
+
+    def total(self, variables: Sequence[Any]) -> pulp.LpAffineExpression:
+        check_time()
+        return self.pulp.lpSum(variables)
+
+    def variables(self) -> None:
+        for j, job in enumerate(self.f.instance.jobs):
+            check_time()
+            never = self.f.fewest(job) is None
+            low, high = int(job.must_place), int(not never or job.must_place)
+            self.z[job.name] = self.problem.add_variable(f"z_{j}", low, high, self.pulp.LpInteger)
+            for server in [] if never else self.f.eligible(job):
+                fits = {g.name: tasks_that_fit(server.available, g.demand, g.tasks) for g in job.task_groups}
+                if not any(fits.values()):
+                    continue
+                n = self.number[server.name]
+                y = self.y[job.name, server.name] = self.problem.add_variable(
+                    f"y_{j}_{n}", cat=self.pulp.LpBinary
+                )
+                tasks = []
+                for g, group in enumerate(job.task_groups):
+                    if fits[group.name]:
+                        name = f"x_{j}_{g}_{n}"
+                        x = self.problem.add_variable(name, 0, fits[group.name], self.pulp.LpInteger)
+                        self.x[job.name, group.name, server.name] = x
+                        self.add(x <= fits[group.name] * y)
+                        tasks.append(x)
+                self.add(y <= self.total(tasks))
+                self.y_of[job.name].append(y)
+
+    def constraints(self) -> None:
+        placed: dict[tuple[str, str], list[Any]] = defaultdict(list)
+        load: dict[tuple[str, str], list[tuple[Any, float]]] = defaultdict(list)
+        for job in self.f.instance.jobs:
+            demand = {group.name: group.demand for group in job.task_groups}
+            check_time()
+            for server in self.f.eligible(job):
+                for group in job.task_groups:
+                    x = self.x.get((job.name, group.name, server.name))
+                    if x is not None:
+                        placed[job.name, group.name].append(x)
+                        for resource, amount in demand[group.name].items():
+                            load[server.name, resource].append((x, amount))
+            for group in job.task_groups:
+                self.add(self.total(placed[job.name, group.name]) == group.tasks * self.z[job.name])
+            if self.f.instance.spread_of(job) == "required":
+                self.add(self.used(job) <= (self.f.fewest(job) or 0) * self.z[job.name])
+        for (server_name, resource), terms in load.items():
+            free = self.f.servers[server_name].available.get(resource, 0.0)
+            self.add(at_most([x for x, _ in terms], [a for _, a in terms], free))
+
+    def used(self, job: PlacementJob) -> pulp.LpAffineExpression:
+        """Return Σ_n y_jn, the servers that the job uses."""
+        return self.total(self.y_of[job.name])
+
+    def value(self) -> tuple[Any, bool]:
+        whole = all(float(job.worth).is_integer() for job in self.f.instance.jobs)
+        return self.pulp.LpAffineExpression([(self.z[j.name], j.worth) for j in self.f.instance.jobs]), whole
+
+    def spread(self) -> tuple[Any, bool]:
+        preferred = [job for job in self.f.instance.jobs if self.f.instance.spread_of(job) == "preferred"]
+        return self.total(
+            [self.used(job) - (self.f.fewest(job) or 0) * self.z[job.name] for job in preferred]
+        ), True
+
+    def servers(self) -> tuple[Any, bool]:
+        holds = {
+            name: self.problem.add_variable(f"holds_{n}", cat=self.pulp.LpBinary)
+            for name, n in self.number.items()
+        }
+        for (_, server), y in self.y.items():
+            self.add(y <= holds[server])
+        return self.total(list(holds.values())), True
+
+    def racks(self) -> tuple[Any, bool]:
+        used: dict[tuple[str, str], Any] = {}
+        for (job, server), y in self.y.items():
+            key = (job, self.f.rack_of(server))
+            if key not in used:
+                used[key] = self.problem.add_variable(f"rack_{len(used)}", cat=self.pulp.LpBinary)
+            self.add(y <= used[key])
+        return self.total([*used.values(), *(-1 * z for z in self.z.values())]), True
+
+    def migrations(self) -> tuple[Any, bool]:
+        there = 0
+        kept: list[Any] = []
+        for job in self.f.instance.jobs:
+            for group in job.task_groups:
+                there += sum(group.current.values())
+                for server, count in group.current.items():
+                    x = self.x.get((job.name, group.name, server))
+                    if x is not None:
+                        stays = self.problem.add_variable(f"stays_{len(kept)}", 0, count, self.pulp.LpInteger)
+                        self.add(stays <= x)
+                        kept.append(stays)
+        return there - self.total(kept), True
+
+    def slowdown(self) -> tuple[Any, bool]:
+        terms = []
+        for j, job in enumerate(self.f.instance.jobs):
+            if not job.speed_by_servers:
+                continue
+            most = min(len(self.y_of[job.name]), sum(group.tasks for group in job.task_groups))
+            uses = {
+                u: self.problem.add_variable(f"uses_{j}_{u}", cat=self.pulp.LpBinary)
+                for u in range(1, most + 1)
+            }
+            self.add(self.total(list(uses.values())) == self.z[job.name])
+            self.add(self.total([u * variable for u, variable in uses.items()]) == self.used(job))
+            terms += [job.worth * (1 - job.relative_speed(u)) * variable for u, variable in uses.items()]
+        return self.total(terms), False
+
+    def traffic(self) -> tuple[Any, bool]:
+        load: dict[str, list[Any]] = defaultdict(list)
+        for job in self.f.instance.jobs:
+            check_time()
+            traffic = {group.name: group.traffic_gbit_per_s for group in job.task_groups}
+            for group in job.task_groups:
+                for server in self.f.eligible(job):
+                    x = self.x.get((job.name, group.name, server.name))
+                    if x is not None:
+                        load[server.name].append(traffic[group.name] * x)
+        least = max(server.traffic_gbit_per_s for server in self.f.servers.values())
+        largest = self.problem.add_variable("largest_traffic", lowBound=least)
+        for name, terms in load.items():
+            self.add(self.f.servers[name].traffic_gbit_per_s + self.total(terms) <= largest)
+        return self.pulp.LpAffineExpression([(largest, 1.0)]), False
+
+
+def model_terms(formulation: ConsolidationFormulation) -> int:
+    """Return how many coefficients a model with named servers has, roughly."""
+    names = formulation.instance.resource_names
+    more = 2 * len(formulation.objectives)
+    total = 0
+    free: dict[str | None, tuple[NDArray[np.float64], NDArray[np.int64]]] = {}
+    for job, alike in formulation.distinct_jobs:
+        model = job.gpu_model
+        if model not in free:
+            shapes = formulation.shapes(model, free=True)
+            amounts = [[dict(shape).get(name, 0.0) for name in names] for shape in shapes]
+            free[model] = np.array(amounts).reshape(-1, len(names)), np.array([*shapes.values()], dtype=int)
+        there, count = free[model]
+        for group in job.task_groups:
+            needs = np.array([group.demand.get(name, 0.0) for name in names])
+            holds = int(count[(there * (1 + TOLERANCE) >= needs).all(axis=1)].sum())
+            total += len(alike) * holds * (5 + len(names) + more)
+    return total
+
+
+def build(formulation: ConsolidationFormulation) -> TextbookModel[JobPlacement]:
+    """Return the textbook model with one objective for each that the instance lists.
+
+    Raises
+    ------
+    TooLargeError
+        If there would be too many coefficients.
+    """
+    refuse_beyond(model_terms(formulation), "the textbook model")
+    builder = _Builder(formulation)
+    builder.variables()
+    builder.constraints()
+    objectives = []
+    for objective in formulation.objectives:
+        expression, whole = getattr(builder, objective.name)()
+        objectives.append(ModelObjective(objective, expression, objective.sense, integral=whole))
+
+    def decode(value: Callable[[Any], float]) -> tuple[JobPlacement, ...]:
+        tasks: dict[str, dict[str, dict[str, int]]] = defaultdict(lambda: defaultdict(dict))
+        for (job, group, server), x in builder.x.items():
+            tasks[job][group][server] = round(value(x))
+        return tuple(formulation.placement(job, tasks[job.name]) for job in formulation.instance.jobs)
+
+    def encode(plan: Sequence[JobPlacement]) -> Mapping[Any, float]:
+        entries = {entry.job: entry for entry in plan}
+        start: dict[Any, float] = {z: float(entries[name].placed) for name, z in builder.z.items()}
+        for (job, group, server), x in builder.x.items():
+            start[x] = float(entries[job].tasks.get(group, {}).get(server, 0))
+        for (job, server), y in builder.y.items():
+            start[y] = float(server in entries[job].used_servers)
+        return start
+
+    return TextbookModel(builder.problem, tuple(objectives), decode, encode)

@@ -1,0 +1,1 @@
+"""The mathematics of staging, and the check of its plans and bounds."""

@@ -1,0 +1,437 @@
+"""Staging: which layers on which hardware and how many units, at least cost (HeterPS, 2023).
+
+Sets
+    layers l = 1..L in order; types t; columns c = (first, last, type, k): layers first..last on k ≥ 1
+    units of one type, where the type's limit and memory and the throughput floor allow it
+Data
+    ET_c stage time [s per B0 samples]; π_t price [USD/h per unit]; N_t limit; TL floor [samples/s];
+    M samples, E epochs; κ = E·M / (3600·B0), so that cost = κ·τ·Σ π_t k_t
+Variables
+    z_c ∈ {0, 1}: stage c is used;  τ: time of the slowest stage;  y_c = τ·z_c
+Objective
+    `cost`: minimise κ·Σ_c π k y_c [USD]
+    `throughput`, `time`: minimise τ, that is maximise B0/τ [samples/s], minimise E·M·τ/B0 [s]
+Constraints
+    z is a path of stages through the layers, and y is the same path times τ: one unit of z and τ of y
+    enter at the first layer and are conserved at every boundary between layers
+    ET_c z_c ≤ y_c ≤ τ_max z_c (so τ ≥ ET_c for each stage used; with binary z, y_c = τ z_c exactly)
+    Σ_c k z_c ≤ N_t for every type;  κ·Σ π k y_c ≤ cost limit;  Σ π k z_c ≤ hourly budget
+    maximal_runs: at a boundary, stages of type t that end plus those that begin ≤ stages that end
+Why y and not big-M rows: τ·z_c is a product of variables. Multiplying every path constraint by τ keeps the
+relaxation tight and needs no constant but τ_max = B0/TL.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ...instances.common.base import Kind
+from ...instances.common.errors import TooLargeError
+from ...instances.common.fields import Count, Model, Name, PositiveCount
+from ...instances.staging.instance import StagingInstance
+from ..common.clock import check_time
+from ..common.formulation import TOLERANCE, Diagnosis, Formulation, Objective, Violation, loosened, within
+from ..common.milp_model import TextbookModel
+from .certificate import (
+    BUDGET,
+    ROUNDING,
+    Facts,
+    certified_cost,
+    certified_stage_time,
+    prices_at,
+    read_certificate,
+)
+from .stage_times import StageTable, layer_parts, stage_table, stage_time_s
+
+MOST_COLUMNS = 2_000_000
+OBJECTIVES = {
+    "cost": Objective("cost", "min", "USD"),
+    "throughput": Objective("throughput", "max", "samples/s"),
+    "time": Objective("time", "min", "s"),
+}
+
+
+class Stage(Model):
+    """Consecutive layers, counted from 0 and both ends included, on `units` units of one type."""
+
+    first_layer: Count
+    last_layer: Count
+    type: Name
+    units: PositiveCount
+
+
+@dataclass(frozen=True)
+class Column:
+    """A possible stage of the textbook model; `type` is the index of the type."""
+
+    first: int
+    last: int
+    type: int
+    units: int
+    time_s: float
+
+
+class StagingFormulation(Formulation[StagingInstance, Stage]):
+    """The mathematics of a staging instance."""
+
+    kind: ClassVar[Kind] = "staging"
+    entry = Stage
+
+    @cached_property
+    def objectives(self) -> tuple[Objective, ...]:
+        """The single objective: cost in USD, throughput in samples per second, or time in seconds."""
+        return (OBJECTIVES[self.instance.objective],)
+
+    @cached_property
+    def table(self) -> StageTable:
+        """The serial and parallel parts of every run of layers on every type."""
+        return stage_table(self.instance)
+
+    @property
+    def cost_factor(self) -> float:
+        """κ: USD per (second of stage time × USD per hour)."""
+        training = self.instance.training
+        return training.epochs * training.samples / (3600 * self.instance.probe_batch)
+
+    @property
+    def slowest_allowed_s(self) -> float:
+        """τ_max = B0/TL, infinite without a floor."""
+        floor = self.instance.throughput_floor_samples_per_s
+        return math.inf if floor is None else self.instance.probe_batch / floor
+
+    @property
+    def latest_s(self) -> float:
+        """The longest stage time that the floor still accepts."""
+        return loosened(self.slowest_allowed_s)
+
+    def cost_usd(self, time_s: float, rate_usd_per_hour: float) -> float:
+        """Return the cost of the training at stage time τ."""
+        return self.cost_factor * time_s * rate_usd_per_hour
+
+    def stage_time_s(self, plan: Sequence[Stage]) -> float:
+        """Return τ, the time of the slowest stage [s per B0 samples]."""
+        return max(
+            stage_time_s(self.instance, stage.first_layer, stage.last_layer, stage.type, stage.units)
+            for stage in plan
+        )
+
+    def rate_usd_per_hour(self, plan: Sequence[Stage]) -> float:
+        """Return the price per hour of all units of the plan."""
+        prices = {kind.name: kind.price_usd_per_hour for kind in self.instance.types}
+        return math.fsum(prices[stage.type] * stage.units for stage in plan)
+
+    def evaluate(self, plan: Sequence[Stage]) -> tuple[float, ...]:
+        """Return the cost in USD, the throughput in samples per second, or the time in seconds."""
+        time = self.stage_time_s(plan)
+        if self.instance.objective == "cost":
+            return (self.cost_usd(time, self.rate_usd_per_hour(plan)),)
+        return (self.of_stage_time(time),)
+
+    def of_stage_time(self, time_s: float) -> float:
+        """Return the objective, throughput or time of the whole training, at stage time τ."""
+        instance = self.instance
+        if instance.objective == "throughput":
+            return instance.probe_batch / time_s if time_s > 0 else math.inf
+        return instance.training.epochs * instance.training.samples / instance.probe_batch * time_s
+
+    def to_stage_time(self, value: float) -> float:
+        """Return the stage time τ at which throughput or time has this value."""
+        instance = self.instance
+        if instance.objective == "throughput":
+            return instance.probe_batch / value
+        return value * instance.probe_batch / (instance.training.epochs * instance.training.samples)
+
+    def violations(self, plan: Sequence[Stage]) -> list[Violation]:
+        """Return every constraint that the plan breaks."""
+        found = list(self._structure(plan))
+        return found or self.resource_violations(plan)
+
+    def resource_violations(self, plan: Sequence[Stage]) -> list[Violation]:
+        """Return what the plan breaks of limits, memory, floor and budgets; it may be partial."""
+        return [*self._resources(plan), *self._limits(plan)]
+
+    def _structure(self, plan: Sequence[Stage]) -> Iterator[Violation]:
+        types = {kind.name for kind in self.instance.types}
+        expected = 0
+        for index, stage in enumerate(plan):
+            where = f"stage {index} (layers {stage.first_layer} to {stage.last_layer} on {stage.type})"
+            if stage.type not in types:
+                yield Violation("type", f"{where}: there is no type {stage.type!r}")
+                continue
+            if stage.first_layer != expected or stage.last_layer < stage.first_layer:
+                yield Violation("layers", f"{where}: should begin at layer {expected} and not end before it")
+            expected = stage.last_layer + 1
+            for layer in self.instance.layers[stage.first_layer : stage.last_layer + 1]:
+                if stage.type not in layer.compute_s:
+                    yield Violation("layers", f"{where}: layer {layer.name!r} cannot run on this type")
+            if index and self.instance.stage_rule == "maximal_runs" and plan[index - 1].type == stage.type:
+                yield Violation("maximal runs", f"{where}: the stage before has the same type")
+        if expected != len(self.instance.layers):
+            yield Violation("layers", f"the plan covers {expected} layers of {len(self.instance.layers)}")
+
+    def _resources(self, plan: Sequence[Stage]) -> Iterator[Violation]:
+        for kind in self.instance.types:
+            stages = [stage for stage in plan if stage.type == kind.name]
+            units = sum(stage.units for stage in stages)
+            if kind.limit is not None and units > kind.limit:
+                yield Violation(
+                    f"limit of {kind.name}", f"the plan takes {units} units; there are {kind.limit}"
+                )
+            for stage in stages:
+                layers = self.instance.layers[stage.first_layer : stage.last_layer + 1]
+                held = sum(layer.memory_gib for layer in layers)
+                if kind.memory_gib is not None and not within(held, kind.memory_gib):
+                    where = f"layers {stage.first_layer} to {stage.last_layer}"
+                    what = f"{where} need {held:g} GiB in a unit of {kind.memory_gib:g} GiB"
+                    yield Violation(f"memory of {kind.name}", what)
+
+    def _limits(self, plan: Sequence[Stage]) -> Iterator[Violation]:
+        time, rate = self.stage_time_s(plan), self.rate_usd_per_hour(plan)
+        if not within(time, self.slowest_allowed_s):
+            reached, floor = self.instance.probe_batch / time, self.instance.throughput_floor_samples_per_s
+            yield Violation("throughput floor", f"the plan reaches {reached:g} samples/s of {floor:g}")
+        for name, amount, limit in (
+            ("cost limit", self.cost_usd(time, rate), self.instance.cost_limit_usd),
+            ("hourly budget", rate, self.instance.hourly_budget_usd),
+        ):
+            if limit is not None and not within(amount, limit):
+                yield Violation(
+                    name, f"the plan takes {amount:g} USD, {amount - limit:g} more than {limit:g}"
+                )
+
+    def elementary_bounds(self) -> tuple[float | None, ...]:
+        """Bound cost by the cheapest work of each layer, throughput by the slowest layer's best time.
+
+        A unit that is paid for τ works at most τ, so κ·Σ π k τ ≥ κ·Σ_l min_t π_t (S + A)_lt: a stage on
+        k units takes k·ET(k) ≥ k·S + A ≥ S + A unit-seconds. The floor on τ is the same for each layer.
+        """
+        if self.instance.objective != "cost":
+            return (self.of_stage_time(self.fastest_s) if self.fastest_s > 0 else None,)
+        work = [
+            min(
+                kind.price_usd_per_hour * self._unit_seconds(layer_parts(layer, kind.name))
+                for kind in self.instance.types
+                if kind.name in layer.compute_s
+            )
+            for layer in self.instance.layers
+        ]
+        return (self.cost_factor * math.fsum(work),)
+
+    def certified_bounds(
+        self, certificate: Any, values: Sequence[float] | None = None
+    ) -> tuple[float | None, ...]:
+        """Return the bound that the certificate's intervals prove, or the elementary one."""
+        del values
+        elementary = self.elementary_bounds()[0]
+        if certificate is None:
+            return (elementary,)
+        if self.instance.objective == "cost":
+            proven = certified_cost(self.facts, certificate)
+        else:
+            proven = self._certified_speed(certificate)
+        return (self.objectives[0].tighter(elementary, proven),)
+
+    @property
+    def facts(self) -> Facts:
+        """What the check of certificates takes from the instance."""
+        return Facts(self.instance, self.table, self.cost_factor, self.latest_s * (1 + ROUNDING))
+
+    def _certified_speed(self, certificate: Any) -> float | None:
+        """Return the bound on throughput or time; infinite where there is proven to be no plan."""
+        given = read_certificate(self.facts, certificate)
+        if isinstance(given, str):
+            return None
+        cutoff = given.cutoff if given.cutoff is not None and given.cutoff > 0 else None
+        claimed = None if cutoff is None else self.to_stage_time(cutoff)
+        time = certified_stage_time(self.facts, claimed, certificate)
+        if time is None or time <= 0:
+            return None
+        # That there is no plan is a bound beyond all values: −∞ for a maximum.
+        return (
+            -math.inf if math.isinf(time) and self.objectives[0].sense == "max" else self.of_stage_time(time)
+        )
+
+    def certificate_fault(self, certificate: Any) -> str | None:
+        """Return what is wrong with the form of a certificate."""
+        given = read_certificate(self.facts, certificate)
+        return given if isinstance(given, str) else None
+
+    def prices(self, certificate: Any, plan: Sequence[Stage]) -> dict[str, float] | None:
+        """Return the prices of the interval that the plan's stage time lies in, in USD per unit."""
+        if self.violations(plan) or self.certificate_fault(certificate) is not None:
+            return None
+        return prices_at(self.instance, certificate, self.stage_time_s(plan))
+
+    def advice(self, prices: Mapping[str, float], value: float) -> str | None:
+        """Return which type is scarcest. What more units of it save, prices say only as a first estimate."""
+        del value
+        worth = {name: price for name, price in prices.items() if price > 0 and name != BUDGET}
+        if not worth:
+            return None
+        best = max(worth, key=lambda name: worth[name])
+        return f"scarcest type: {best}"
+
+    @staticmethod
+    def _unit_seconds(parts: tuple[float, float, float, float]) -> float:
+        # Compute alone: the larger of two sums is at least either, but a sum of larger ones need not be.
+        return parts[0] + parts[1]
+
+    @cached_property
+    def fastest_s(self) -> float:
+        """A lower bound on τ: every layer runs on some type, on at most all of its units."""
+        return max(time for time, _ in self._fastest_by_layer)
+
+    @cached_property
+    def _fastest_by_layer(self) -> list[tuple[float, str]]:
+        found = []
+        for layer in self.instance.layers:
+            times = []
+            for kind in self.instance.types:
+                serial, parallel, comm_serial, comm_parallel = layer_parts(layer, kind.name)
+                units = kind.limit or math.inf
+                if kind.memory_gib is not None and not within(layer.memory_gib, kind.memory_gib):
+                    serial = math.inf
+                times.append((max(serial + parallel / units, comm_serial + comm_parallel / units), kind.name))
+            found.append(min(times))
+        return found
+
+    def elementary_infeasibility(self) -> Diagnosis | None:
+        """Find layers that no type can hold, or that none can run as fast as the floor asks."""
+        reasons = []
+        for layer, (time, kind) in zip(self.instance.layers, self._fastest_by_layer, strict=True):
+            if math.isinf(time):
+                reasons.append(f"layer {layer.name!r}: no type can run it within its memory")
+            elif not within(time, self.slowest_allowed_s):
+                best = self.instance.probe_batch / time
+                reasons.append(f"layer {layer.name!r}: at most {best:g} samples/s, on all units of {kind}")
+        if not reasons:
+            return None
+        remedies = ["raise a limit, memory or parallel share that is named above"]
+        fastest = self.fastest_s
+        if 0 < fastest < math.inf:
+            remedies.insert(
+                0, f"no floor above {self.instance.probe_batch / fastest:g} samples/s can be reached"
+            )
+        return Diagnosis(reasons=tuple(reasons), remedies=tuple(remedies))
+
+    def _highest_units(self) -> list[int]:
+        """Return for each type how many units a sensible plan has at most.
+
+        Raises
+        ------
+        TooLargeError
+            If nothing in the instance bounds a type.
+        """
+        highest = []
+        for kind in self.instance.types:
+            bounds = [float(kind.limit)] if kind.limit is not None else []
+            if self.instance.hourly_budget_usd is not None and kind.price_usd_per_hour > 0:
+                bounds.append(self.instance.hourly_budget_usd * (1 + TOLERANCE) / kind.price_usd_per_hour)
+            rate = self._rate_limit()
+            if rate is not None and kind.price_usd_per_hour > 0:
+                bounds.append(rate * (1 + TOLERANCE) / kind.price_usd_per_hour)
+            if not bounds or min(bounds) > 1e6:
+                raise TooLargeError(
+                    f"type {kind.name!r} has no limit and nothing else bounds its units; give it a limit"
+                )
+            highest.append(int(min(bounds) * (1 + TOLERANCE)))  # rounding must not lose a unit
+        return highest
+
+    def _rate_limit(self) -> float | None:
+        """Return the most USD/h an optimal plan can take, from a cost limit or a plan on a single type."""
+        if self.fastest_s <= 0:
+            return None
+        costs = [] if self.instance.cost_limit_usd is None else [self.instance.cost_limit_usd]
+        if self.instance.objective == "cost":
+            costs += [plan_cost for plan_cost, _ in self.single_type_plans()]
+        return min(costs) / (self.cost_factor * self.fastest_s) if costs else None
+
+    def single_type_plans(self) -> list[tuple[float, Stage]]:
+        """Return the cheapest plan on each single type that has one, with its cost, cheapest first.
+
+        k·ET(k) does not fall with k, so the cheapest has the fewest units that keep the floor.
+        """
+        last, found = len(self.instance.layers) - 1, []
+        for t, kind in enumerate(self.instance.types):
+            allowed = self.slowest_allowed_s
+            time = self.table.run_time_s(0, last, t, 1) if math.isinf(allowed) else allowed
+            units = self.table.fewest_units(0, last, t, time) if math.isfinite(time) else None
+            if units is None:
+                continue
+            stage = Stage(first_layer=0, last_layer=last, type=kind.name, units=units)
+            if not self.violations([stage]):
+                found.append(
+                    (self.cost_usd(self.stage_time_s([stage]), self.rate_usd_per_hour([stage])), stage)
+                )
+        return sorted(found, key=lambda pair: pair[0])
+
+    @property
+    def model_terms(self) -> int:
+        """Coefficients of an explicit model, roughly; most are in the rows that keep types apart."""
+        apart = len(self.instance.types) + 1 if self.instance.stage_rule == "maximal_runs" else 0
+        return len(self.columns) * (10 + 2 * apart)
+
+    @cached_property
+    def columns(self) -> list[Column]:
+        """Every stage that limits, memory, floor and cost allow; of units, no more than speed it up.
+
+        Raises
+        ------
+        TooLargeError
+            If a type's units are unbounded or there are more than two million columns.
+        """
+        found: list[Column] = []
+        limit = self.instance.cost_limit_usd
+        for t, highest in enumerate(self._highest_units()):
+            own = slice(t, None, len(self.instance.types))
+            first, last = self.table.first[own], self.table.last[own]
+            before = None
+            for units in range(1, highest + 1):
+                check_time()
+                time = self.table.time_s(units)[own]
+                useful = time <= self.latest_s if math.isfinite(self.latest_s) else np.isfinite(time)
+                if limit is not None:
+                    rate = units * self.instance.types[t].price_usd_per_hour
+                    most = loosened(limit) * (1 + TOLERANCE)
+                    useful[useful] = time[useful] * self.cost_usd(1.0, rate) <= most
+                if before is not None:
+                    useful &= (time < before) & (before > self.fastest_s)
+                if before is not None and not (time < before).any():
+                    break
+                if len(found) + int(useful.sum()) > MOST_COLUMNS:
+                    raise TooLargeError(
+                        f"more than {MOST_COLUMNS:,} possible stages; lower the limits of the types"
+                    )
+                found += [
+                    Column(int(first[i]), int(last[i]), t, units, float(time[i]))
+                    for i in np.flatnonzero(useful)
+                ]
+                before = time
+        return found
+
+    def uses(self, plan: Sequence[Stage]) -> list[bool]:
+        """Return for each column whether the plan has that stage."""
+        names = [kind.name for kind in self.instance.types]
+        used = {(s.first_layer, s.last_layer, names.index(s.type), s.units) for s in plan}
+        return [(c.first, c.last, c.type, c.units) in used for c in self.columns]
+
+    def stages_of(self, columns: Sequence[Column]) -> tuple[Stage, ...]:
+        """Return the plan that these columns make, from the first layer to the last."""
+        return tuple(
+            Stage(
+                first_layer=c.first, last_layer=c.last, type=self.instance.types[c.type].name, units=c.units
+            )
+            for c in sorted(columns, key=lambda c: c.first)
+        )
+
+    def textbook(self) -> TextbookModel[Stage]:
+        """Return the two-flow model of the module's docstring."""
+        from .milp import build
+
+        return build(self)

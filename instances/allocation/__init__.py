@@ -1,0 +1,1 @@
+"""Instances of allocation: jobs whose parameter servers and workers are to be counted."""

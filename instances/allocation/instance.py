@@ -1,0 +1,116 @@
+"""Allocation instances: jobs that train at a speed that depends on their parameter servers and workers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import (
+    Field,
+    SerializerFunctionWrapHandler,
+    ValidatorFunctionWrapHandler,
+    WrapSerializer,
+    WrapValidator,
+    model_validator,
+)
+
+from ..common.base import Instance
+from ..common.fields import (
+    Amounts,
+    Complaint,
+    NonNegative,
+    TableFile,
+    in_slices,
+    refuse,
+    repeated,
+    unknown_names,
+)
+from .job import Job
+from .job_table import JobTable
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def _keep_table(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
+    """Take a job table as it is: its rows were checked when it was made."""
+    return value if isinstance(value, JobTable) else handler(value)
+
+
+def _write_table(jobs: Sequence[Job], handler: SerializerFunctionWrapHandler) -> Any:
+    return handler(tuple(jobs))
+
+
+if TYPE_CHECKING:
+    Rows = Sequence[Job]
+else:
+    Rows = tuple[Job, ...]  # what a document holds; a job table goes past the validation
+
+Jobs = Annotated[
+    Rows,
+    Field(min_length=1),
+    in_slices(),
+    WrapValidator(_keep_table),
+    WrapSerializer(_write_table),
+    TableFile(),
+]
+"""A tuple of jobs; at scale a `JobTable`, which holds them in columns."""
+
+
+class AllocationInstance(Instance):
+    """How many parameter servers and workers does each job get? (Optimus, EuroSys'18)
+
+    Attributes
+    ----------
+    objective
+        `total_completion_time`, Σ ω_j t_j, or `makespan`, max_j t_j; both in seconds.
+    resources
+        C_r, how much of each resource the cluster has.
+    prices_usd_per_hour, budget_usd_per_hour
+        Price of one unit of a resource, and what all allocated units together may cost per hour.
+    """
+
+    kind: Literal["allocation"] = "allocation"
+    objective: Literal["total_completion_time", "makespan"] = "total_completion_time"
+    resources: Annotated[Amounts, Field(min_length=1)]
+    prices_usd_per_hour: Amounts = {}
+    budget_usd_per_hour: NonNegative | None = None
+    jobs: Jobs
+
+    @model_validator(mode="after")
+    def _check(self) -> AllocationInstance:
+        refuse(self._complaints())
+        return self
+
+    def _complaints(self) -> Iterator[Complaint]:
+        table = self.jobs if isinstance(self.jobs, JobTable) else None
+        yield from repeated(table.names if table else (job.name for job in self.jobs), "jobs")
+        known = self.resources
+        yield from unknown_names(
+            self.prices_usd_per_hour, known, "prices_usd_per_hour", "resource", "resources"
+        )
+        if self.budget_usd_per_hour is not None and not any(self.prices_usd_per_hour.values()):
+            yield "budget_usd_per_hour", "is set, but no resource has a price; give prices_usd_per_hour"
+        if table:
+            yield from unknown_names(table.resources, known, "jobs", "resource", "resources")
+            return
+        for j, job in enumerate(self.jobs):
+            for v, variant in enumerate(job.variants):
+                for key in ("worker_demand", "ps_demand"):
+                    path = f"jobs[{j}].variants[{v}].{key}"
+                    yield from unknown_names(getattr(variant, key), known, path, "resource", "resources")
+
+    def table(self) -> JobTable:
+        """Return the jobs in columns, with demands in the order of `resources`."""
+        return JobTable.of(self.jobs, tuple(self.resources))
+
+    def sha256(self) -> str:
+        """Return the hash of the resolved document; jobs in columns and as objects hash alike."""
+        digest = JobTable.of(self.jobs, tuple(sorted(self.resources))).sha256()
+        document = self.model_dump(mode="json", exclude_none=True, exclude={"jobs"}) | {"jobs": digest}
+        priced = {name: price for name, price in self.prices_usd_per_hour.items() if price}
+        return self._digest(document | {"prices_usd_per_hour": priced})
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row for each variant of each job."""
+        return self.table().to_frame()

@@ -1,0 +1,341 @@
+"""The columns of a table of jobs, read and checked as a whole.
+
+The rules are those of `Job`, `Variant`, `Range` and the speed models; a rule may suspect a row that is
+fine, but never passes one that is not. `job_table_reading` has suspects judged one by one.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from typing import Any, get_args
+
+import numpy as np
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from ..common.fields import LARGEST
+from ..files.columns import Columns
+from ..files.limits import MOST_CELLS
+from .job import Configuration, Job, Range
+from .job_table import MODELS, MOST_THETA, TABLE, Flags, Floats, Ints, JobTable
+from .speed import FORMULAS, PsSync, SpeedRow
+
+LONGEST_NAME = 200
+NON_NEGATIVE = (0.0, LARGEST)
+MOST_VALUES = MOST_CELLS
+"""Of a table and of what is made while it is read."""
+NO_MODEL = -2
+
+
+class JobColumns:
+    """What the columns of a table of jobs say, and which rows may be wrong.
+
+    Attributes
+    ----------
+    wrong
+        Which rows may break a rule, shape (J,); every row that breaks one is among them.
+    resources
+        Those that the document knows.
+    unknown
+        Demands for others: number of the variant, key, resource, and the rows that have one.
+    """
+
+    def __init__(self, columns: Columns, resources: tuple[str, ...]) -> None:
+        self.wrong: Flags = np.zeros(len(columns), dtype=bool)
+        self._columns = columns
+        self.resources = resources
+        self.unknown: list[tuple[int, str, str, Ints]] = []
+        self._unread = set(columns.names)
+        self._codes: dict[str, int] = {}
+        self._under = _by_prefix(columns.names)
+        self._read_job()
+        self._variants = [self._read_variant(v) for v in range(self._listed("variants"))]
+        self._check_variants()
+        for name in self._unread:
+            self.wrong |= columns.given(name)
+
+    def __len__(self) -> int:
+        return len(self._columns)
+
+    @classmethod
+    def too_wide(cls, columns: Columns, resources: int) -> bool:
+        """Return whether columns of all variants would take too much memory, as in a hostile table."""
+        variants = len({name.split(".")[1] for name in columns.names if name.startswith("variants.")})
+        width = len(columns.names) + variants * (20 + 2 * resources)
+        return len(columns) * width > MOST_VALUES
+
+    # Cells
+
+    def _given(self, name: str) -> Flags:
+        """Return where a column, or one of the columns under a name, has a cell."""
+        given = np.zeros(len(self), dtype=bool)
+        for column in self._under.get(name, [name] if name in self._unread else []):
+            given |= self._columns.given(column)
+        return given
+
+    def _listed(self, name: str) -> int:
+        """Return how many sets of columns name.0, name.1, … there are."""
+        return next(count for count in itertools.count() if f"{name}.{count}" not in self._under)
+
+    def _take(self, name: str) -> bool:
+        """Return whether there is such a column; from now on it is one that is known."""
+        there = name in self._unread
+        self._unread.discard(name)
+        return there
+
+    def _number(
+        self, name: str, default: float, limits: tuple[float, float], whole: bool = False
+    ) -> tuple[Floats, Flags]:
+        """Return a column of numbers, with the default where there is none, and where there is one."""
+        if not self._take(name):
+            return np.full(len(self), default), np.zeros(len(self), dtype=bool)
+        given = self._columns.given(name)
+        values = self._columns.whole_numbers(name) if whole else self._columns.numbers(name)
+        fine = given & (values >= limits[0]) & (values <= limits[1])
+        self.wrong |= given & ~fine
+        return np.where(fine, values, default), given
+
+    def _words(self, name: str) -> tuple[Ints, list[str], Flags]:
+        if not self._take(name):
+            return np.full(len(self), -1), [], np.zeros(len(self), dtype=bool)
+        codes, words = self._columns.texts(name)
+        return codes, words, self._columns.given(name)
+
+    def _choice(self, name: str, codes_of: Mapping[str, int], default: int) -> Ints:
+        """Return the code of each cell of a column that allows few words."""
+        codes, words, given = self._words(name)
+        coded = np.array([*(codes_of.get(str(word), NO_MODEL) for word in words), NO_MODEL])[codes]
+        self.wrong |= given & (coded == NO_MODEL)
+        return np.where(given, coded, default)
+
+    def _names(self, name: str) -> tuple[Ints, list[str]]:
+        """Return a column of names that must be there, as indices into a list; −1 where one is wrong."""
+        codes, names, _ = self._words(name)
+        good = np.array([*_are_names(names), False])
+        return np.where(good[codes], codes, -1), names
+
+    def _shared_names(self, name: str) -> Ints:
+        """Return a column of names in codes that all columns share; −1 where there is none or a wrong one."""
+        codes, names = self._names(name)
+        shared = [self._codes.setdefault(word, len(self._codes)) for word in names]
+        return np.where(codes < 0, -1, np.array([*shared, -1])[codes])
+
+    # Jobs
+
+    def _read_job(self) -> None:
+        self._name, self._name_list = self._names("name")
+        self._remaining, given = self._number("remaining_steps", np.nan, _limits(Job, "remaining_steps"))
+        self.wrong |= (self._name < 0) | ~given
+        self._weight, _ = self._number("weight", 1.0, _limits(Job, "weight"))
+        self._beginning = self._choice("stage", {"running": 0, "beginning": 1}, 0) == 1
+        self._deadline, _ = self._number("deadline_s", np.inf, _limits(Job, "deadline_s"))
+        optional = np.zeros(len(self))
+        if self._take("optional"):
+            given = self._columns.given("optional")
+            optional = np.where(given, self._columns.flags("optional"), 0)
+            self.wrong |= np.isnan(optional)
+        self._unplaced, given = self._number("unplaced_s", np.nan, _limits(Job, "unplaced_s"))
+        self.wrong |= given != (optional == 1)
+        self._restart, _ = self._number("restart_s", 0.0, _limits(Job, "restart_s"))
+        self._running = self._given("current")
+        self._now = self._shared_names("current.variant")
+        self._now_ps, _ = self._number("current.ps", 0, _limits(Configuration, "ps"), whole=True)
+        limits = _limits(Configuration, "workers")
+        self._now_workers, given = self._number("current.workers", 0, limits, whole=True)
+        self.wrong |= self._running & ~given
+
+    def _check_variants(self) -> None:
+        """Variants stand one after the other, are called differently, and the current one is among them."""
+        count = max(1, len(self._variants))
+        self._present = np.zeros((len(self), count), dtype=bool)
+        names = np.tile(-1 - np.arange(count), (len(self), 1))
+        for v, variant in enumerate(self._variants):
+            self._present[:, v] = variant["present"]
+            names[:, v] = np.where(variant["name"] >= 0, variant["name"], names[:, v])
+        self.wrong |= ~self._present[:, 0] | (self._present[:, 1:] & ~self._present[:, :-1]).any(axis=1)
+        matches = names == self._now[:, None]
+        self._now_at = matches.argmax(axis=1)
+        self.wrong |= self._running & ~((self._now >= 0) & matches.any(axis=1))
+        names.sort(axis=1)
+        self.wrong |= (names[:, 1:] == names[:, :-1]).any(axis=1)
+
+    # Variants
+
+    def _read_variant(self, v: int) -> dict[str, Any]:
+        """Return the columns of one variant; everything is checked only where there is one."""
+        at = f"variants.{v}"
+        present = self._given(at)
+        found: dict[str, Any] = {"present": present, "name": self._shared_names(f"{at}.name")}
+        codes = {name: code for code, name in enumerate(MODELS)} | {"table": TABLE}
+        model = found["model"] = self._choice(f"{at}.speed.model", codes, NO_MODEL)
+        self.wrong |= present & ((found["name"] < 0) | (model == NO_MODEL))
+        needs_ps = np.isin(model, [MODELS.index("ps_sync"), MODELS.index("ps_async")])
+        for key, wanted in (("workers", model >= 0), ("ps", needs_ps)):
+            found[f"min_{key}"], found[f"max_{key}"] = self._range(f"{at}.{key}", wanted & present)
+        for key, needed in (("worker_demand", True), ("ps_demand", False)):
+            found[key] = self._demand(v, key)
+            if needed:
+                self.wrong |= present & ~self._given(f"{at}.{key}")
+        found |= self._formula(f"{at}.speed", model, present)
+        found["rows"] = self._measured(f"{at}.speed.rows", (model == TABLE) & present)
+        return found
+
+    def _range(self, at: str, wanted: Flags) -> tuple[Floats, Floats]:
+        given = self._given(at)
+        limits = (1, _limits(Range, "max")[1])  # a variant that runs has one task at least
+        low, _ = self._number(f"{at}.min", 1, limits, whole=True)
+        high, ends = self._number(f"{at}.max", 0, limits, whole=True)
+        self.wrong |= (given != wanted) | (given & ~(ends & (low <= high)))
+        return np.where(given, low, 0), high
+
+    def _demand(self, v: int, key: str) -> Floats:
+        """Return what one task takes of each known resource, shape (J, R)."""
+        at = f"variants.{v}.{key}"
+        amounts = np.zeros((len(self), len(self.resources)))
+        places = {resource: r for r, resource in enumerate(self.resources)}
+        for column in self._under.get(at, []):
+            resource = column.removeprefix(f"{at}.")
+            if "." in resource or resource.isdigit() or not _is_name(resource):
+                continue  # rows know whether this is a fault
+            amount, given = self._number(column, 0.0, NON_NEGATIVE)
+            if resource in places:
+                amounts[:, places[resource]] = amount
+            elif given.any():
+                self.unknown.append((v, key, resource, np.flatnonzero(given)))
+        return amounts
+
+    def _formula(self, at: str, model: Ints, present: Flags) -> dict[str, Floats]:
+        counts = np.array([*(FORMULAS[name][0] for name in MODELS), 0, 0])[model]
+        theta = np.zeros((len(self), MOST_THETA))
+        for k in range(MOST_THETA):
+            theta[:, k], given = self._number(f"{at}.theta.{k}", 0.0, NON_NEGATIVE)
+            self.wrong |= present & (given != (k < counts))
+        self.wrong |= present & (model >= 0) & ~theta.any(axis=1)
+        batch, given = self._number(f"{at}.batch", 0.0, _limits(PsSync, "batch"))
+        batched = (model >= 0) & (model != MODELS.index("ps_async"))
+        self.wrong |= present & (given != batched)
+        return {"theta": theta, "batch": batch}
+
+    def _measured(self, at: str, wanted: Flags) -> list[tuple[Flags, Floats, Floats, Floats]]:
+        """Return for each numbered row where it is, and its parameter servers, workers and speed."""
+        rows = []
+        before, keys = wanted, []
+        for k in range(self._listed(at)):
+            row = self._given(f"{at}.{k}")
+            ps, _ = self._number(f"{at}.{k}.ps", 0, _limits(SpeedRow, "ps"), whole=True)
+            limits = _limits(SpeedRow, "workers")
+            workers, counted = self._number(f"{at}.{k}.workers", 0, limits, whole=True)
+            speed, timed = self._number(f"{at}.{k}.steps_per_s", np.nan, _limits(SpeedRow, "steps_per_s"))
+            self.wrong |= row & ~(before & counted & timed)
+            rows.append((row, ps, workers, speed))
+            keys.append(np.where(row, _whole(workers) * 2**31 + _whole(ps), -1 - k))
+            before = row
+        self.wrong |= wanted & ~(rows[0][0] if rows else np.zeros(len(self), dtype=bool))
+        if len(keys) > 1:
+            ordered = np.sort(np.column_stack(keys), axis=1)
+            self.wrong |= (ordered[:, 1:] == ordered[:, :-1]).any(axis=1)
+        return rows
+
+    # The table
+
+    def table(self) -> JobTable:
+        """Return the jobs as a table; only if no row is wrong."""
+        first = _offsets(self._present.sum(axis=1))
+        return JobTable(
+            resources=self.resources,
+            names=np.array(self._name_list, dtype=object)[self._name].tolist(),
+            remaining_steps=self._remaining,
+            weight=self._weight,
+            beginning=self._beginning,
+            deadline_s=self._deadline,
+            unplaced_s=self._unplaced,
+            restart_s=self._restart,
+            current_variant=np.where(self._running, first[:-1] + self._now_at, -1),
+            current_ps=_whole(self._now_ps),
+            current_workers=_whole(self._now_workers),
+            first_variant=first,
+            variant_names=np.array(list(self._codes), dtype=object)[self._of_variants("name")].tolist(),
+            worker_demand=self._of_variants("worker_demand"),
+            ps_demand=self._of_variants("ps_demand"),
+            min_workers=_whole(self._of_variants("min_workers")),
+            max_workers=_whole(self._of_variants("max_workers")),
+            min_ps=_whole(self._of_variants("min_ps")),
+            max_ps=_whole(self._of_variants("max_ps")),
+            model=self._of_variants("model"),
+            theta=self._of_variants("theta"),
+            batch=self._of_variants("batch"),
+            **self._rows(),
+        )
+
+    def _of_variants(self, key: str) -> Any:
+        """Return a column of the variants, in the order of their jobs."""
+        return np.stack([variant[key] for variant in self._variants], axis=1)[self._present]
+
+    def _rows(self) -> dict[str, Any]:
+        """Return the columns of the measured speeds."""
+        counts = np.zeros(self._present.shape, dtype=np.int64)
+        parts: list[Floats] = []
+        for v, variant in enumerate(self._variants):
+            for given, ps, workers, speed in variant["rows"]:
+                j = np.flatnonzero(given)
+                counts[j, v] += 1
+                parts.append(np.stack([ps[j], workers[j], np.full(len(j), v), j, speed[j]]))
+        ps, workers, variants, jobs, speed = np.concatenate([np.zeros((5, 0)), *parts], axis=1)
+        order = np.lexsort((ps, workers, variants, jobs))
+        return {
+            "first_row": _offsets(counts[self._present]),
+            "row_ps": _whole(ps[order]),
+            "row_workers": _whole(workers[order]),
+            "row_steps_per_s": speed[order],
+        }
+
+
+@cache
+def _limits(model: type[BaseModel], name: str) -> tuple[float, float]:
+    """Return the least and the greatest number that a field allows."""
+    marks = list(_marks(model.model_fields[name]))
+    least = [mark.ge for mark in marks if hasattr(mark, "ge")]
+    least += [np.nextafter(mark.gt, np.inf) for mark in marks if hasattr(mark, "gt")]
+    return float(max(least)), float(min(mark.le for mark in marks if hasattr(mark, "le")))
+
+
+def _marks(part: Any) -> Iterator[Any]:
+    """Yield what annotates a field or type, and the members of a union."""
+    if isinstance(part, FieldInfo):
+        yield from part.metadata
+        yield from _marks(part.annotation)
+    for mark in getattr(part, "__metadata__", ()):
+        yield from mark.metadata if isinstance(mark, FieldInfo) else [mark]
+    for member in get_args(part):
+        yield from _marks(member)
+
+
+def _by_prefix(names: Iterable[str]) -> dict[str, list[str]]:
+    """Return the columns under every name that they lead through."""
+    under: dict[str, list[str]] = {}
+    for name in names:
+        for dot in re.finditer(r"\.", name):
+            under.setdefault(name[: dot.start()], []).append(name)
+    return under
+
+
+def _are_names(texts: Sequence[str]) -> list[bool]:
+    """Return which texts a field takes for a name."""
+    if "".join(texts).isprintable() and all(map(str.strip, texts)):
+        return [length <= LONGEST_NAME for length in map(len, texts)]
+    return list(map(_is_name, texts))
+
+
+def _is_name(text: str) -> bool:
+    return 0 < len(text) <= LONGEST_NAME and text.isprintable() and bool(text.strip())
+
+
+def _whole(values: Floats) -> Ints:
+    return values.astype(np.int64)
+
+
+def _offsets(counts: Ints) -> Ints:
+    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)

@@ -1,0 +1,195 @@
+"""The four speed models: how many training steps per second a job makes with p servers and w workers.
+
+Each model gives the time of one step, 1/f(p, w), in seconds: times add up, and none divides by zero.
+
+============== ==============================================================================
+``ps_sync``    1/f = θ0·M/w + θ1 + θ2·w/p + θ3·w + θ4·p           (Optimus, EuroSys'18, eq. 4)
+``ps_async``   1/f = (θ0 + θ1·w/p + θ2·w + θ3·p) / w              (Optimus, EuroSys'18, eq. 3)
+``ring_allreduce`` 1/f = θ0·M/w + θ1 + θ2·(w−1)/w + θ3·(w−1)      (no parameter server)
+``table``      measured steps/s; only the listed (p, w) exist
+============== ==============================================================================
+
+M is the global batch. All θ are non-negative and at least one is positive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, GetJsonSchemaHandler, model_validator
+from pydantic_core import CoreSchema
+
+from ..common.fields import (
+    Complaint,
+    Flag,
+    Model,
+    Name,
+    NonNegative,
+    Positive,
+    PositiveTaskCount,
+    TaskCount,
+    in_slices,
+    refuse,
+)
+
+Floats = NDArray[np.float64]
+
+
+def ps_sync_step_s(theta: Any, batch: Any, ps: Any, workers: Any) -> Any:
+    """Return 1/f of `ps_sync`; θ0 … θ4, M, p and w are numbers, or arrays of one shape."""
+    t0, t1, t2, t3, t4 = theta
+    return t0 * batch / workers + t1 + t2 * workers / ps + t3 * workers + t4 * ps
+
+
+def ps_async_step_s(theta: Any, batch: Any, ps: Any, workers: Any) -> Any:
+    """Return 1/f of `ps_async`; θ0 … θ3, p and w are numbers, or arrays of one shape."""
+    del batch
+    t0, t1, t2, t3 = theta
+    return (t0 + t1 * workers / ps + t2 * workers + t3 * ps) / workers
+
+
+def ring_allreduce_step_s(theta: Any, batch: Any, ps: Any, workers: Any) -> Any:
+    """Return 1/f of `ring_allreduce`; θ0 … θ3, M and w are numbers, or arrays of one shape."""
+    del ps
+    t0, t1, t2, t3 = theta
+    return t0 * batch / workers + t1 + t2 * (workers - 1) / workers + t3 * (workers - 1)
+
+
+FORMULAS: dict[str, tuple[int, Callable[[Any, Any, Any, Any], Any]]] = {
+    "ps_sync": (5, ps_sync_step_s),
+    "ps_async": (4, ps_async_step_s),
+    "ring_allreduce": (4, ring_allreduce_step_s),
+}
+"""Speed model → how many θ it has, and its seconds of one step."""
+
+
+def _some_time(theta: tuple[float, ...]) -> list[Complaint]:
+    if any(theta):
+        return []
+    return [("theta", "all coefficients are 0, which means infinite speed; at least one must be positive")]
+
+
+class PsSync(Model):
+    """Synchronous training with parameter servers."""
+
+    model: Literal["ps_sync"]
+    theta: tuple[NonNegative, NonNegative, NonNegative, NonNegative, NonNegative]
+    batch: Positive
+
+    @model_validator(mode="after")
+    def _check(self) -> PsSync:
+        refuse(_some_time(self.theta))
+        return self
+
+    def step_time_s(self, ps: Any, workers: Any) -> Floats:
+        """Return the seconds of one step for arrays (or scalars) of p ≥ 1 and w ≥ 1."""
+        p, w = np.asarray(ps, dtype=float), np.asarray(workers, dtype=float)
+        return np.asarray(ps_sync_step_s(self.theta, self.batch, p, w), dtype=float)
+
+
+class PsAsync(Model):
+    """Asynchronous training with parameter servers; f counts the steps of all workers together."""
+
+    model: Literal["ps_async"]
+    theta: tuple[NonNegative, NonNegative, NonNegative, NonNegative]
+
+    @model_validator(mode="after")
+    def _check(self) -> PsAsync:
+        refuse(_some_time(self.theta))
+        return self
+
+    def step_time_s(self, ps: Any, workers: Any) -> Floats:
+        """Return the seconds of one step for arrays (or scalars) of p ≥ 1 and w ≥ 1."""
+        p, w = np.asarray(ps, dtype=float), np.asarray(workers, dtype=float)
+        return np.asarray(ps_async_step_s(self.theta, None, p, w), dtype=float)
+
+
+class RingAllreduce(Model):
+    """Synchronous training with ring all-reduce; there are no parameter servers."""
+
+    model: Literal["ring_allreduce"]
+    theta: tuple[NonNegative, NonNegative, NonNegative, NonNegative]
+    batch: Positive
+
+    @model_validator(mode="after")
+    def _check(self) -> RingAllreduce:
+        refuse(_some_time(self.theta))
+        return self
+
+    def step_time_s(self, ps: Any, workers: Any) -> Floats:
+        """Return the seconds of one step for arrays (or scalars) of w ≥ 1; `ps` is not used."""
+        w = np.asarray(workers, dtype=float)
+        return np.asarray(ring_allreduce_step_s(self.theta, self.batch, ps, w), dtype=float)
+
+
+class SpeedRow(Model):
+    """One measured configuration."""
+
+    workers: PositiveTaskCount
+    ps: TaskCount = 0
+    steps_per_s: Positive
+
+
+class SpeedTable(Model):
+    """Measured speeds; a configuration that is not listed does not exist."""
+
+    model: Literal["table"]
+    rows: Annotated[tuple[SpeedRow, ...], Field(min_length=1, max_length=100_000), in_slices(100_000)]
+
+    @model_validator(mode="after")
+    def _check(self) -> SpeedTable:
+        seen: set[tuple[int, int]] = set()
+        complaints: list[Complaint] = []
+        for index, row in enumerate(self.rows):
+            if (row.ps, row.workers) in seen:
+                what = f"ps={row.ps}, workers={row.workers} is listed twice; each configuration stands once"
+                complaints.append((f"rows[{index}]", what))
+            seen.add((row.ps, row.workers))
+        refuse(complaints)
+        return self
+
+    def sorted_rows(self) -> list[SpeedRow]:
+        """Return the rows in order of (workers, ps)."""
+        return sorted(self.rows, key=lambda row: (row.workers, row.ps))
+
+
+FormulaModel = PsSync | PsAsync | RingAllreduce
+
+
+class MeasuredSpeed(Model):
+    """Measurements in place of θ; the loader fits them before validation (`instances.measurements`).
+
+    Attributes
+    ----------
+    model
+        What to fit; `auto` takes the model with the smallest leave-one-out error.
+    batch
+        Global batch M of the job, and of measurements that do not name theirs.
+    measurements
+        Path of a CSV file with the columns workers and steps_per_s, and ps and batch where they matter,
+        relative to the document.
+    allow_rank_deficient
+        Accept coefficients that the measurements leave undetermined.
+    """
+
+    model: Literal["auto", "ps_sync", "ps_async", "ring_allreduce"] = "auto"
+    batch: Positive | None = None
+    measurements: Name
+    allow_rank_deficient: Flag = False
+
+
+class _OrMeasured:
+    """Makes the JSON Schema of a speed say that measurements may stand in its place."""
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        return {"anyOf": [dict(handler(schema)), MeasuredSpeed.model_json_schema()]}
+
+
+SpeedModel = Annotated[
+    PsSync | PsAsync | RingAllreduce | SpeedTable, Field(discriminator="model"), _OrMeasured()
+]

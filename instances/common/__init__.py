@@ -1,0 +1,1 @@
+"""What every kind of instance stands on: fields, errors, faults, hardware, texts."""

@@ -1,0 +1,98 @@
+"""What every planning instance has: a kind, a name, its assumptions, a canonical form and its hash."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import ConfigDict
+
+from .fields import Many, Model, Name, SchemaVersion, Text, require
+from .html_summary import card
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+TOLD_APART = 1e15
+"""Doubles have 53 bits, about 16 decimal digits."""
+
+Kind = Literal["allocation", "staging", "consolidation"]
+"""The three decisions; the same words name the same thing on every floor."""
+
+
+class Instance(Model):
+    """Base of the three kinds of planning instance.
+
+    Attributes
+    ----------
+    schema_version
+        Version of the document format.
+    kind
+        Which decision is to be made.
+    name
+        What reports call this instance.
+    source
+        Where the figures come from.
+    assumptions
+        Everything that the source does not say and somebody assumed, in plain sentences.
+    """
+
+    model_config = ConfigDict(json_schema_extra=require("schema_version", "kind"))
+
+    schema_version: SchemaVersion = 1
+    kind: Kind
+    name: Name
+    source: Text | None = None
+    assumptions: Many[Text] = ()
+
+    def document(self) -> dict[str, Any]:
+        """Return the resolved document as plain data; fields that are not set are left out."""
+        return self.model_dump(mode="json", exclude_none=True)
+
+    def sha256(self) -> str:
+        """Return the hash of the resolved canonical document, tables included.
+
+        Two files that mean the same have the same hash: defaults are filled in, keys are sorted.
+        """
+        return self._digest(self.document())
+
+    @staticmethod
+    def _digest(document: dict[str, Any]) -> str:
+        text = json.dumps(document, sort_keys=True, separators=(",", ":"), allow_nan=False)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the main table of the instance, one row for each job or layer."""
+        raise NotImplementedError
+
+    def scale_notes(self) -> list[str]:
+        """Say which figures are so unlike that doubles lose the smaller ones when all are added up."""
+        notes = []
+        for name, column in self.to_frame().select_dtypes("number").items():
+            amounts = column.abs()
+            amounts = amounts[(amounts > 0) & (amounts < math.inf)]
+            if len(amounts) and amounts.max() > TOLD_APART * amounts.min():
+                notes.append(
+                    f"{name} goes from {amounts.min():g} to {amounts.max():g}; a sum keeps 16 digits, so the "
+                    "smallest do not count beside the largest; bring them closer together"
+                )
+        return notes
+
+    def sizes(self) -> dict[str, int]:
+        """Return how many rows each list of the document has, such as jobs and servers."""
+        return {
+            field: len(rows)
+            for field in type(self).model_fields
+            if isinstance(rows := getattr(self, field), Sequence | Mapping)
+            and not isinstance(rows, str)
+            and field not in ("assumptions", "objectives", "prices_usd_per_hour")
+        }
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows."""
+        lines = [f"{self.kind} instance", self.source or "", *self.assumptions]
+        rows = [(name, f"{count:,}") for name, count in self.sizes().items()]
+        return card(self.name, lines, (), rows)

@@ -1,0 +1,1 @@
+"""Instances of consolidation: servers, and jobs whose tasks need places."""

@@ -1,0 +1,328 @@
+"""Synthetic consolidation instances: a busy cluster's servers and a queue of jobs of 1 to 32 GPUs.
+
+Servers are filled to the brim with random running tasks, of which as many end as the load asks for. Some
+servers lose many and some few, so whole servers are free beside full ones and all that lies between, and
+what is free is what tasks of these shapes leave.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..common.errors import OptionError
+from .instance import ConsolidationInstance, PlacementJob, Server
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+RESOURCES = ("gpu", "cpu", "memory_gib")
+SIZES = np.array([1, 2, 4, 8, 16, 32])
+SIZE_SHARES = np.array([0.65, 0.12, 0.10, 0.09, 0.025, 0.015])
+"""GPUs of a job, and how many of the jobs have that many: most have one, as in published traces."""
+MOST_SERVERS = 100_000
+MOST_JOBS = 1_000_000
+FREE = 0.4
+"""Share of the GPUs that is free if no load is given."""
+MOST_FREE = 0.9
+"""Share of the GPUs that is free at most, unless no smaller jobs would meet the load."""
+LUCK = 2.0
+"""How much more it counts for a task's end which server it is on than which task it is."""
+STEEPEST = 12.0
+
+SHAPES = {
+    "v100": (8, 96, 768),
+    "t4": (4, 48, 192),
+    "a100": (8, 96, 1152),
+    "h100": (8, 192, 2048),
+    "a10g": (8, 192, 768),
+    "l4": (4, 48, 192),
+    "l40s": (4, 96, 768),
+    "t4-metal": (8, 96, 384),
+}
+"""GPUs, CPUs and GiB of servers that are rented out, by GPU model."""
+REQUESTS = (
+    ((1, 4, 16), 0.14),
+    ((1, 8, 48), 0.16),
+    ((1, 10, 100), 0.13),
+    ((1, 12, 32), 0.10),
+    ((1, 16, 64), 0.14),
+    ((1, 24, 160), 0.07),
+    ((2, 24, 160), 0.08),
+    ((2, 16, 256), 0.04),
+    ((4, 40, 300), 0.06),
+    ((8, 64, 480), 0.03),
+    ((8, 88, 640), 0.05),
+)
+"""GPUs, CPUs and GiB of a task, and how common the request is."""
+
+
+@dataclass(frozen=True)
+class _Sizes:
+    """GPUs of jobs, from one uniform number each, so that a steeper slope makes some of them larger."""
+
+    uniforms: Floats
+
+    def at(self, slope: float) -> Ints:
+        """Return the sizes if doubling the GPUs made a job e^slope times as common as it is."""
+        shares = SIZE_SHARES * np.exp(slope * np.arange(len(SIZES)))
+        ends = np.cumsum(shares / shares.sum())[:-1]
+        sizes: Ints = SIZES[np.searchsorted(ends, self.uniforms, side="right")]
+        return sizes
+
+    def asking(self, wanted: float) -> Ints:
+        """Return sizes that ask for about so many GPUs, as far as sizes go."""
+        low, high = -STEEPEST, STEEPEST
+        for _ in range(40):
+            slope = (low + high) / 2
+            low, high = (slope, high) if self.at(slope).sum() < wanted else (low, slope)
+        return self.at(high)
+
+
+@dataclass(frozen=True)
+class _Cluster:
+    """Servers by shape, and the tasks that run on them.
+
+    Attributes
+    ----------
+    shapes, models
+        Capacity of each shape, shape (S, R), and its GPU model.
+    shape
+        Shape of each server, shape (N,).
+    requests, request_shares
+        What a task takes, shape (K, R), and how common it is; the first is the smallest.
+    tasks
+        Server and request of each running task, shape (2, P).
+    """
+
+    shapes: Ints
+    models: tuple[str | None, ...]
+    shape: Ints
+    requests: Ints
+    request_shares: Floats
+    tasks: Ints = field(default_factory=lambda: np.zeros((2, 0), dtype=np.int64))
+
+    @property
+    def gpus(self) -> int:
+        """GPUs of all servers."""
+        return int(self.shapes[self.shape, 0].sum())
+
+    @property
+    def used_gpus(self) -> int:
+        """GPUs of all running tasks."""
+        return int(self.requests[self.tasks[1], 0].sum())
+
+    def free(self) -> Ints:
+        """Return what each server has left, shape (N, R)."""
+        left = self.shapes[self.shape].copy()
+        np.subtract.at(left, self.tasks[0], self.requests[self.tasks[1]])
+        return left
+
+    def filled(self, rng: np.random.Generator) -> _Cluster:
+        """Return the servers with random tasks until no smallest one fits any more."""
+        left, still = self.shapes[self.shape].copy(), np.arange(len(self.shape))
+        placed = []
+        while len(still):
+            drawn = rng.choice(len(self.requests), len(still), p=self.request_shares)
+            fits = (self.requests[drawn] <= left[still]).all(axis=1)
+            drawn = np.where(fits, drawn, 0)
+            fits = (self.requests[drawn] <= left[still]).all(axis=1)
+            still, drawn = still[fits], drawn[fits]
+            left[still] -= self.requests[drawn]
+            placed.append(np.stack([still, drawn]))
+        return self._with(np.concatenate(placed, axis=1))
+
+    def relieved(self, rng: np.random.Generator, gpus: int) -> _Cluster:
+        """Return the servers after the end of random tasks that hold this many GPUs, or hardly fewer."""
+        luck = rng.random(len(self.shape))
+        order = np.argsort(rng.random(self.tasks.shape[1]) + LUCK * luck[self.tasks[0]])
+        size = self.requests[self.tasks[1, order], 0]
+        ended = np.cumsum(size) <= gpus
+        missing = gpus - int(size[ended].sum())
+        for one in np.unique(size)[::-1].tolist():
+            more = np.flatnonzero(~ended & (size == one))[: missing // one]
+            ended[more] = True
+            missing -= len(more) * one
+        return self._with(self.tasks[:, order[~ended]])
+
+    def _with(self, tasks: Ints) -> _Cluster:
+        return _Cluster(self.shapes, self.models, self.shape, self.requests, self.request_shares, tasks)
+
+
+def generate_consolidation(
+    servers: int,
+    jobs: int,
+    gpus_per_server: int | None = None,
+    load: float | None = None,
+    required_share: float = 0.3,
+    preferred_share: float = 0.3,
+    seed: int = 0,
+    *,
+    resources: int = 1,
+    shapes: int = 1,
+    rack_size: int = 32,
+    must_place_share: float = 0.0,
+) -> ConsolidationInstance:
+    """Return a random queue of jobs for a partly filled cluster.
+
+    Parameters
+    ----------
+    servers, jobs
+        The size of the cluster and of the queue.
+    gpus_per_server
+        GPUs of each server if all have one shape; 8 if not given.
+    load
+        GPUs asked over GPUs free. Running tasks end until it is met; where that would leave hardly any or
+        nearly all GPUs free, jobs are made larger or smaller. None leaves two fifths of the GPUs free.
+    required_share, preferred_share
+        Shares of the jobs with that spread rule.
+    seed
+        The same seed gives the same instance.
+    resources
+        1: GPUs alone, and tasks of one GPU; 3: CPUs and memory too, and tasks of a catalogue of requests.
+    shapes
+        How many shapes of servers there are; the first is the most common.
+    rack_size
+        Servers of a rack; 0 for no racks.
+    must_place_share
+        Share of the jobs, random ones, that must be placed; with many there may be no plan.
+
+    Raises
+    ------
+    OptionError
+        If a parameter is out of range, or no sizes of jobs meet the load.
+    """
+    _check_counts(servers, jobs, gpus_per_server, resources, shapes, rack_size)
+    _check_shares(load, required_share, preferred_share, must_place_share)
+    # Streams of their own: another cluster does not change the queue, nor the other way round.
+    rng, running = np.random.default_rng(seed).spawn(2)
+    sizes = _Sizes(rng.random(jobs))
+    cluster = _cluster(running, servers, gpus_per_server or 8, resources, shapes).filled(running)
+    asked, free = _balanced(cluster, sizes, load)
+    cluster = cluster.relieved(running, free - (cluster.gpus - cluster.used_gpus))
+    rule = np.searchsorted([required_share, required_share + preferred_share], rng.random(jobs), side="right")
+    must = rng.random(jobs) < must_place_share
+    what = "running tasks" if resources == 1 else "requests, server shapes, running tasks"
+    return ConsolidationInstance(
+        name=f"synthetic-consolidation-{servers}-{jobs}-{seed}",
+        source="synthetic",
+        assumptions=(f"job sizes, spread rules, {what} and the order of their ends are random",),
+        servers=tuple(_servers(cluster, rack_size)),
+        jobs=tuple(_jobs(rng, cluster, asked, rule, must)),
+    )
+
+
+def _check_counts(
+    servers: int, jobs: int, gpus_per_server: int | None, resources: int, shapes: int, rack_size: int
+) -> None:
+    if not 1 <= servers <= MOST_SERVERS or not 1 <= jobs <= MOST_JOBS:
+        raise OptionError(f"servers must be 1 to {MOST_SERVERS:,} and jobs 1 to {MOST_JOBS:,}")
+    if gpus_per_server is not None and not 1 <= gpus_per_server <= 1024:
+        raise OptionError("GPUs per server must be 1 to 1,024")
+    if resources not in (1, 3) or not 1 <= shapes <= len(SHAPES):
+        raise OptionError(f"resources must be 1 or 3, and shapes 1 to {len(SHAPES)}")
+    if gpus_per_server is not None and shapes > 1:
+        raise OptionError("server shapes have GPUs of their own; GPUs per server must be left out")
+    if rack_size < 0:
+        raise OptionError("servers of a rack must be at least 1, or 0 for no racks")
+
+
+def _check_shares(load: float | None, required: float, preferred: float, must_place: float) -> None:
+    if (load is not None and not 0 < load < np.inf) or not 0 <= required <= 1 - preferred <= 1:
+        raise OptionError("load must be positive, and the two spread shares must add up to at most 1")
+    if not 0 <= must_place <= 1:
+        raise OptionError("the share of jobs that must be placed must lie between 0 and 1")
+
+
+def _cluster(rng: np.random.Generator, servers: int, gpus: int, resources: int, shapes: int) -> _Cluster:
+    """Return empty servers and the tasks that may run on them."""
+    table, models = list(SHAPES.values())[:shapes], tuple[str | None, ...](SHAPES)[:shapes]
+    if shapes == 1:
+        table, models = [(gpus, 12 * gpus, 96 * gpus)], (None,)
+    capacity = np.array(table)[:, :resources]
+    common = 1 / np.arange(1, shapes + 1)
+    demand, share = np.array([row[0] for row in REQUESTS]), np.array([row[1] for row in REQUESTS])
+    if resources == 1:
+        demand, share = SIZES[:, None], SIZE_SHARES
+    fits = np.any(np.all(demand[:, None, :resources] <= capacity, axis=2), axis=1)
+    return _Cluster(
+        shapes=capacity,
+        models=models,
+        shape=rng.choice(shapes, servers, p=common / common.sum()),
+        requests=demand[fits][:, :resources],
+        request_shares=share[fits] / share[fits].sum(),
+    )
+
+
+def _balanced(cluster: _Cluster, sizes: _Sizes, load: float | None) -> tuple[Ints, int]:
+    """Return the GPUs of each job, and how many GPUs are to be free."""
+    asked, total = sizes.at(0.0), cluster.gpus
+    least = max(1, total - cluster.used_gpus)
+    if load is None:
+        return asked, max(least, round(FREE * total))
+    wanted = float(asked.sum()) / load
+    within = min(max(wanted, least), max(least, MOST_FREE * total))
+    if within != wanted:
+        asked = sizes.asking(load * within)
+    free = round(float(asked.sum()) / load)
+    if not least <= free <= total:
+        least_asked, most_asked = len(asked) * SIZES[0], len(asked) * SIZES[-1]
+        raise OptionError(
+            f"load {load:g} must be one that the jobs can make: they ask for {least_asked:,} to "
+            f"{most_asked:,} GPUs, and {least:,} to {total:,} may be free; change it or the jobs"
+        )
+    return asked, free
+
+
+def _servers(cluster: _Cluster, rack_size: int) -> Iterator[Server]:
+    """Yield the servers; those of a shape with the same room differ in name and rack alone."""
+    free = cluster.free()
+    names = RESOURCES[: free.shape[1]]
+    made: dict[tuple[int, ...], Server] = {}
+    for n, key in enumerate(zip(cluster.shape.tolist(), *free.T.tolist(), strict=True)):
+        if key not in made:
+            shape, *left = key
+            made[key] = Server(
+                name="any",
+                capacity=dict(zip(names, cluster.shapes[shape].tolist(), strict=True)),
+                free=dict(zip(names, left, strict=True)),
+                gpu_model=cluster.models[shape],
+            )
+        changed = {"name": f"server-{n}", "rack": f"rack-{n // rack_size}" if rack_size else None}
+        yield made[key].model_copy(update=changed)
+
+
+def _jobs(
+    rng: np.random.Generator, cluster: _Cluster, sizes: Ints, rule: Ints, must: NDArray[np.bool_]
+) -> Iterator[PlacementJob]:
+    """Yield the jobs; those with the same request differ in name alone."""
+    columns = (sizes.tolist(), _requests(rng, cluster, sizes).tolist(), rule.tolist(), must.tolist())
+    made: dict[tuple[Any, ...], PlacementJob] = {}
+    for j, key in enumerate(zip(*columns, strict=True)):
+        if key not in made:
+            size, request, spread, must_place = key
+            demand = cluster.requests[request].tolist()
+            made[key] = PlacementJob(
+                name="any",
+                tasks=size // demand[0],
+                task_demand=dict(zip(RESOURCES, demand, strict=False)),
+                must_place=must_place,
+                spread=("required", "preferred", "free")[spread],
+            )
+        yield made[key].model_copy(update={"name": f"job-{j}"})
+
+
+def _requests(rng: np.random.Generator, cluster: _Cluster, sizes: Ints) -> Ints:
+    """Return the request of each job's tasks, whose GPUs divide those of the job; shape (J,)."""
+    chosen = np.zeros(len(sizes), dtype=np.int64)
+    if cluster.requests.shape[1] == 1:
+        return chosen
+    for size in np.unique(sizes).tolist():
+        at = np.flatnonzero(sizes == size)
+        share = np.where(size % cluster.requests[:, 0] == 0, cluster.request_shares, 0)
+        chosen[at] = rng.choice(len(share), len(at), p=share / share.sum())
+    return chosen

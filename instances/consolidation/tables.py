@@ -1,0 +1,133 @@
+"""Servers and placement jobs in large tables, read and written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from pydantic import ValidationError
+
+from ..allocation.write_table import can_be_columns, write_table
+from ..common.errors import MOST_FAULTS, OptionError
+from ..common.fields import Model, Name, NonNegative
+from ..files import tables
+from ..files.columns import Columns
+from .instance import ConsolidationInstance, PlacementJob, Server
+from .repeated_rows import read_alike
+
+OWN: dict[str, dict[str, Any]] = {
+    "servers": {"name": Name, "rack": Name},
+    "jobs": {"name": Name, "value": NonNegative},
+}
+"""Fields in which rows of one sort may differ."""
+CHUNK = 1_000
+"""Rows that are read at a time."""
+MOST_CURRENT = 1_000
+"""On so many servers jobs of a table may run now, for each of those servers is a column."""
+
+
+def with_tables(data: dict[str, Any]) -> dict[str, Any]:
+    """Return a document with its tables in columns read: as objects, or as rows where these are wrong."""
+    found = dict(data)
+    models: dict[str, type[Model]] = {"servers": Server, "jobs": PlacementJob}
+    for key, model in models.items():
+        table = data.get(key)
+        if isinstance(table, Columns):
+            # A row that names hardware may lack its capacity, which the catalogue has.
+            plain = "hardware" not in table.names
+            if plain:
+                found[key] = read_alike(table, model, OWN[key]) or _one_by_one(table, model)
+            else:
+                found[key] = table.rows()
+    return found
+
+
+def _one_by_one(table: Columns, model: type[Model]) -> list[Any]:
+    """Return the rows of a table as objects, and those that are wrong as they are.
+
+    The validation of the whole document says what is wrong with them; once they are enough for that, the
+    other rows are left out.
+    """
+    found: list[Any] = []
+    faulty = 0
+    for start in range(0, len(table), CHUNK):
+        for row in table.rows(np.arange(start, min(start + CHUNK, len(table)))):
+            try:
+                found.append(model.model_validate(row))
+            except ValidationError:
+                found.append(row)
+                faulty += 1
+        if faulty >= MOST_FAULTS:
+            break
+    return found
+
+
+def wants_tables(instance: ConsolidationInstance) -> bool:
+    """Return whether servers and jobs are many, and can be saved in tables beside the document."""
+    many = max(len(instance.servers), len(instance.jobs)) >= tables.MANY_ROWS
+    return many and why_no_table(instance) is None
+
+
+def why_no_table(instance: ConsolidationInstance) -> str | None:
+    """Return what keeps servers and jobs from standing in tables; None if nothing does."""
+    amounts: list[Mapping[str, Any]] = [server.capacity for server in instance.servers]
+    amounts += [server.free for server in instance.servers if server.free is not None]
+    amounts += [group.demand for job in instance.jobs for group in job.task_groups]
+    if not all(amounts) or any(job.current is not None and not job.current for job in instance.jobs):
+        return "a server or job has an empty mapping, which leaves no cell; write an amount of 0"
+    if not can_be_columns({name for mapping in amounts for name in mapping}):
+        return (
+            "a resource has a name with a dot, a number for a name, or a blank at its ends, which no column "
+            "can be called; rename it, or ask for no table"
+        )
+    current = {name for job in instance.jobs for group in job.task_groups for name in group.current}
+    if len(current) > MOST_CURRENT or not can_be_columns(current):
+        return (
+            f"jobs run on more than {MOST_CURRENT:,} servers now, or on one with a dot, a number alone or a "
+            "blank at the ends for a name; a column for each is needed: ask for no table"
+        )
+    return None
+
+
+def write_tables(instance: ConsolidationInstance, path: Path, ending: str) -> dict[str, str]:
+    """Write servers and jobs to NAME-servers and NAME-jobs beside a document; return what refers to them.
+
+    Raises
+    ------
+    InstanceError
+        If a file cannot be written.
+    OptionError
+        If a table cannot hold them.
+    """
+    import pyarrow as pa
+
+    fault = why_no_table(instance)
+    if fault is not None:
+        raise OptionError(f"{path}: {fault}")
+    references = {key: f"{path.stem}-{key}.{ending}" for key in ("servers", "jobs")}
+    for key, reference in references.items():
+        write_table(pa.table(_columns(getattr(instance, key))), path.with_name(reference))
+    return references
+
+
+def _columns(rows: Iterable[Server | PlacementJob]) -> dict[str, list[Any]]:
+    """Return the cells of each column; fields with default values have none."""
+    listed = list(rows)
+    columns: dict[str, list[Any]] = {}
+    for index, row in enumerate(listed):
+        for name, cell in _cells(row.model_dump(mode="json", exclude_none=True, exclude_defaults=True)):
+            if name not in columns:
+                columns[name] = [None] * len(listed)
+            columns[name][index] = cell
+    return columns
+
+
+def _cells(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield path and value of each figure and text inside a field."""
+    if isinstance(value, dict | list):
+        for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from _cells(item, f"{path}.{key}" if path else str(key))
+    else:
+        yield path, value

@@ -1,0 +1,290 @@
+"""Loading and saving instance documents, with the tables that they refer to."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from importlib import resources
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+from pydantic import BaseModel
+
+from .allocation.instance import AllocationInstance
+from .allocation.read_table import read_allocation
+from .allocation.write_table import can_be_columns, write_jobs
+from .common.base import Instance
+from .common.errors import Faults, InstanceError, OptionError
+from .common.faults import validated
+from .common.hardware import HardwareCatalogue
+from .common.printable import shown
+from .consolidation.instance import ConsolidationInstance
+from .consolidation.tables import wants_tables, with_tables, write_tables
+from .files import tables
+from .files.columns import Columns
+from .files.limits import MOST_ENTRIES
+from .files.reading import DOCUMENT_SUFFIXES, MOST_YAML, TABLE_SUFFIXES, fail
+from .files.references import Folder, read_file, read_list
+from .files.yaml_reading import add_resolvers
+from .fits.in_documents import with_fits
+from .staging.instance import StagingInstance
+
+KINDS: dict[str, type[Instance]] = {
+    "allocation": AllocationInstance,
+    "staging": StagingInstance,
+    "consolidation": ConsolidationInstance,
+}
+DOCUMENTS: dict[str, type[BaseModel]] = {**KINDS, "catalogue": HardwareCatalogue}
+TABLES = {
+    "allocation": ("jobs",),
+    "staging": ("types", "layers"),
+    "consolidation": ("servers", "jobs"),
+    "catalogue": ("types",),
+}
+"""The lists of each kind of document that may be a path instead."""
+
+BUNDLED = "example:"
+CATALOGUE = "catalogue:"
+
+
+def _bundled(folder: str) -> dict[str, Path]:
+    """Return the documents of one of the package's folders, by name."""
+    root = Path(str(resources.files(__package__))) / folder
+    return {path.stem: path for path in sorted(root.glob("*.yaml"))}
+
+
+def bundled_examples() -> list[str]:
+    """Return the names of the examples that come with the package."""
+    return list(_bundled("examples"))
+
+
+def _bundled_path(reference: str, source: str) -> Path:
+    prefix, folder = (BUNDLED, "examples") if reference.startswith(BUNDLED) else (CATALOGUE, "catalogues")
+    documents, name = _bundled(folder), reference.removeprefix(prefix)
+    if name not in documents:
+        raise fail(source, f"there is no such {prefix[:-1]}; there are: {', '.join(documents)}")
+    return documents[name]
+
+
+def _read_catalogue(folder: Folder, reference: str, source: str) -> HardwareCatalogue:
+    source = f"{source}: catalogue: {reference}"
+    if reference.startswith(CATALOGUE):
+        return load_catalogue(reference, source)
+    return load_catalogue(folder.file(reference, source), source, folder.allow_outside)
+
+
+def parse_instance(
+    data: Any, source: str = "document", folder: Path | None = None, allow_outside: bool = False
+) -> Instance:
+    """Return the instance that plain data describes.
+
+    Parameters
+    ----------
+    data
+        A mapping with at least `kind`.
+    source
+        What faults call the input.
+    folder
+        Where the tables and measurements lie that the document refers to; by default the working folder.
+    allow_outside
+        Whether these files may also lie elsewhere than in the folder and below it.
+
+    Raises
+    ------
+    InstanceError
+        If anything is wrong; the error holds the faults that were found.
+    """
+    if not isinstance(data, Mapping):
+        raise fail(source, "is not a mapping; an instance starts with 'schema_version: 1' and 'kind: …'")
+    kind = data.get("kind")
+    if not isinstance(kind, str) or kind not in KINDS:
+        given = f"is {shown(kind)}" if "kind" in data else "is missing"
+        raise fail(source, f"{given}; allowed: {', '.join(KINDS)}", "kind")
+    if "schema_version" not in data:
+        raise fail(source, "is missing; write schema_version: 1", "schema_version")
+    lies_in = Folder(folder or Path(), allow_outside)
+    resolved = _with_files(data, kind, source, lies_in)
+    if kind == "allocation":
+        jobs = resolved.get("jobs")
+        if isinstance(jobs, Columns):
+            instance = read_allocation(jobs, resolved, source)
+            if instance is not None:
+                return instance
+            resolved["jobs"] = jobs.rows()
+        resolved = with_fits(resolved, source, lies_in)
+    elif kind == "consolidation":
+        resolved = with_tables(resolved)
+    return validated(KINDS[kind], resolved, source)
+
+
+def _with_files(data: Mapping[str, Any], kind: str, source: str, folder: Folder) -> dict[str, Any]:
+    """Return a document with the lists and the catalogue that it refers to."""
+    resolved = dict(data)
+    faults = Faults()
+    for key in (*TABLES[kind], "catalogue"):
+        given = resolved.get(key)
+        try:
+            if isinstance(given, str) and key == "catalogue":
+                resolved[key] = _read_catalogue(folder, given, source)
+            elif isinstance(given, str):
+                resolved[key] = read_list(folder, given, key, source, kind != "staging")
+            elif isinstance(given, list) and len(given) > MOST_ENTRIES:
+                what = f"has {len(given):,} entries; at most {MOST_ENTRIES:,} stand in a document: "
+                raise fail(source, what + "put them into a CSV or Parquet table", key)
+        except InstanceError as error:
+            faults.add_all(error)
+    faults.refuse()
+    return resolved
+
+
+def load(path: str | Path, allow_outside: bool = False) -> Instance:
+    """Load an instance from a YAML or JSON file, or a bundled one from ``example:NAME``.
+
+    Parameters
+    ----------
+    path
+        The file; what it refers to lies beside or below it.
+    allow_outside
+        Whether that may also lie elsewhere.
+
+    Raises
+    ------
+    InstanceError
+        If the file, or a table it refers to, is missing or wrong; one fault a line.
+    """
+    source = str(path)
+    file = _bundled_path(source, source) if source.startswith(BUNDLED) else Path(path)
+    if file.suffix.lower() in TABLE_SUFFIXES:
+        raise fail(source, "is a table; give the YAML or JSON document that refers to it")
+    return parse_instance(read_file(file, source), source, file.parent, allow_outside)
+
+
+def load_catalogue(
+    path: str | Path, source: str | None = None, allow_outside: bool = False
+) -> HardwareCatalogue:
+    """Load a hardware catalogue from a file, or a bundled one from ``catalogue:NAME``.
+
+    Parameters
+    ----------
+    source
+        What faults call it, where a document refers to it; they do not repeat then what stands in it.
+    allow_outside
+        Whether the table that it may refer to may lie elsewhere than beside or below it.
+
+    Raises
+    ------
+    InstanceError
+        If the file is missing or wrong; one fault a line.
+    """
+    quoting, source = source is None, source or str(path)
+    file = _bundled_path(str(path), source) if str(path).startswith(CATALOGUE) else Path(path)
+    data = read_file(file, source, quoting=quoting)
+    if not isinstance(data, Mapping) or "types" not in data:
+        raise fail(source, "is no catalogue: it has no 'types'")
+    if isinstance(data["types"], str):
+        folder = Folder(file.parent, allow_outside)
+        data = {**data, "types": read_list(folder, data["types"], "types", source)}
+    return validated(HardwareCatalogue, data, source)
+
+
+class _BlockDumper(yaml.SafeDumper):
+    """Dumper that writes no aliases, and quotes text that our reader would take for something else."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        """Write every value out."""
+        del data
+        return True
+
+
+add_resolvers(_BlockDumper)
+
+
+def to_text(instance: Instance, suffix: str = ".yaml", references: Mapping[str, str] | None = None) -> str:
+    """Return the document of an instance as YAML or JSON text; fields with default values are left out.
+
+    Parameters
+    ----------
+    instance
+        What to write.
+    suffix
+        ``.json`` for JSON; anything else is YAML.
+    references
+        Paths of the tables that hold lists of the document; by default these stand in the text.
+    """
+    paths = dict(references or {})
+    data = instance.model_dump(mode="json", exclude_none=True, exclude_defaults=True, exclude=set(paths))
+    data = {"schema_version": instance.schema_version, "kind": instance.kind, **data, **paths}
+    if suffix == ".json":
+        return json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    return yaml.dump(
+        data, Dumper=_BlockDumper, sort_keys=False, default_flow_style=None, width=110, allow_unicode=True
+    )
+
+
+def has_many_jobs(instance: Instance) -> bool:
+    """Return whether the jobs of an instance, and its servers, are saved in tables beside its document."""
+    if isinstance(instance, ConsolidationInstance):
+        return wants_tables(instance)
+    return (
+        isinstance(instance, AllocationInstance)
+        and len(instance.jobs) >= tables.MANY_ROWS
+        and can_be_columns(instance.resources)
+    )
+
+
+def save(instance: Instance, path: str | Path, table: Literal["parquet", "csv"] | None = None) -> None:
+    """Write an instance to a YAML or JSON file.
+
+    Parameters
+    ----------
+    instance
+        What to write.
+    path
+        Where to; an existing file is replaced.
+    table
+        Write the jobs of an allocation instance to the table NAME-jobs.parquet or NAME-jobs.csv beside
+        NAME.yaml, or the servers and jobs of a consolidation instance to two tables; by default Parquet
+        tables from 5,000 jobs or servers on, none for fewer.
+
+    Raises
+    ------
+    InstanceError
+        If a file cannot be written or has another ending.
+    OptionError
+        If a table is asked for that cannot hold the jobs or servers, or the document is too large for YAML.
+    """
+    path = Path(path)
+    if path.suffix.lower() not in DOCUMENT_SUFFIXES:
+        raise fail(str(path), f"has the ending {path.suffix!r}; allowed: {', '.join(DOCUMENT_SUFFIXES)}")
+    if table is None and has_many_jobs(instance):
+        table = "parquet"
+    references = {} if table is None else _save_tables(instance, path, table)
+    text = to_text(instance, path.suffix.lower(), references)
+    if path.suffix.lower() != ".json" and len(text) > MOST_YAML:
+        most = f"at most {MOST_YAML:,} characters of YAML are read"
+        raise OptionError(f"{path}: would have {len(text):,} characters, and {most}; write .json")
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise fail(str(path), f"cannot be written: {error.strerror or error}") from None
+
+
+def _save_tables(instance: Instance, path: Path, ending: str) -> dict[str, str]:
+    """Write tables beside the document at `path`; return the key of each in the document, and its name."""
+    if isinstance(instance, ConsolidationInstance):
+        return write_tables(instance, path, ending)
+    reference = f"{path.stem}-jobs.{ending}"
+    file = path.with_name(reference)
+    if not isinstance(instance, AllocationInstance):
+        raise OptionError(
+            f"{file}: only the jobs of an allocation instance, and the servers and jobs of a consolidation "
+            "instance, are written to a table"
+        )
+    if not can_be_columns(instance.resources):
+        raise OptionError(
+            f"{file}: a resource has a name with a dot, a number for a name, or a blank at its ends, which "
+            "no column can be called; rename it, or ask for no table"
+        )
+    write_jobs(instance.table(), file)
+    return {"jobs": reference}

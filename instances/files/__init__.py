@@ -1,0 +1,1 @@
+"""Documents and tables as they lie in files: JSON, YAML, CSV, Parquet."""

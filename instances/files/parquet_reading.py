@@ -1,0 +1,181 @@
+"""Parquet files that nobody vouches for: what they say of themselves is read first, then the first rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..common.errors import Fault, InstanceError
+from .columns import Columns, joined
+from .limits import LONGEST_TEXT, MOST_CELLS, MOST_COLUMNS, MOST_ROWS, MOST_TABLE_BYTES
+from .reading import checked_file, fail
+from .table_rows import check_header
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+BATCH = 2**17
+MOST_GROUPS = 10_000
+"""Groups of rows."""
+
+
+class ParquetColumns(Columns):
+    """The table in a Parquet file; its rows are read when they are wanted, and what is broken shows then.
+
+    Raises
+    ------
+    InstanceError
+        If the file is missing, broken or too large, or a column is neither numbers, truth values nor text.
+    """
+
+    def __init__(self, path: Path, source: str) -> None:
+        checked_file(path, source)
+        self._path = path
+        with _opened(path, source) as file:
+            _check_size(file, source)
+            check_header([name.strip() for name in file.schema_arrow.names], source, "")
+            _check_types(file.schema_arrow, source)
+            self._rows = int(file.metadata.num_rows)
+            names = tuple(name.strip() for name in file.schema_arrow.names)
+        super().__init__(None, source, typed=True, names=names)
+
+    def __len__(self) -> int:
+        return self._rows
+
+    @cached_property
+    def _table(self) -> pa.Table:
+        with _opened(self._path, self.source) as file:
+            return self._plain(_read_whole(file, self.source))
+
+    def head(self, rows: int) -> Columns:
+        """Return the first rows as a table; the others are not read for it."""
+        import pyarrow as pa
+
+        with _opened(self._path, self.source) as file:
+            batch = next(file.iter_batches(batch_size=rows))
+            batch.validate(full=True)
+            table = self._plain(pa.Table.from_batches([batch]))
+        return Columns(table, self.source, typed=True)
+
+    def _plain(self, table: pa.Table) -> pa.Table:
+        """Return a table with columns of plain types, each in one piece."""
+        import pyarrow as pa
+
+        columns = table.columns
+        del table
+        for index, name in enumerate(self.names):  # the memory of each is free once the plain one is made
+            columns[index] = _plain(columns[index], name, self.source)
+        return pa.table(columns, names=list(self.names))
+
+
+@contextmanager
+def _opened(path: Path, source: str) -> Iterator[Any]:
+    """Open a file; whatever is wrong with it while it is open becomes a fault.
+
+    Text stays dictionary-encoded, so that a long one that stands in every row is held once.
+    """
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    try:
+        with path.open("rb") as stream:
+            plain = parquet.ParquetFile(stream)
+            texts = [field.name for field in plain.schema_arrow if _is_text(field.type)]
+            yield parquet.ParquetFile(stream, metadata=plain.metadata, read_dictionary=texts)
+    except (pa.ArrowException, OSError, ValueError, KeyError, MemoryError, StopIteration) as error:
+        what = " ".join((getattr(error, "strerror", None) or str(error)).split())[:200]
+        raise fail(source, f"cannot be read as a Parquet file: {what or type(error).__name__}") from None
+
+
+def _check_size(file: Any, source: str) -> None:
+    """Refuse by what a file says of itself; what it really holds is watched while it is read."""
+    metadata = file.metadata
+    rows, columns = metadata.num_rows, metadata.num_columns
+    if not rows or not columns:
+        raise fail(source, "has no rows")
+    if rows > MOST_ROWS or columns > MOST_COLUMNS or rows * columns > MOST_CELLS:
+        allowed = f"{MOST_ROWS:,} rows, {MOST_COLUMNS:,} columns and {MOST_CELLS:,} cells"
+        raise fail(source, f"has {rows:,} rows of {columns:,} columns; at most {allowed} are read: split it")
+    if metadata.num_row_groups > MOST_GROUPS:
+        groups = f"{metadata.num_row_groups:,} groups of rows; at most {MOST_GROUPS:,}"
+        raise fail(source, f"has {groups} are read: write it anew")
+    texts = [index for index, field in enumerate(file.schema_arrow) if _is_text(field.type)]
+    plain = rows * sum(map(_width, file.schema_arrow.types))
+    row_groups = map(metadata.row_group, range(metadata.num_row_groups))
+    words = sum(group.column(index).total_uncompressed_size for group in row_groups for index in texts)
+    if plain + 2 * words > MOST_TABLE_BYTES:
+        raise _too_much_memory(source)
+
+
+def _width(kind: Any) -> float:
+    """Return the bytes that a cell of a type takes beside its text."""
+    from pyarrow import types
+
+    return 4 if _is_text(kind) else 0.2 if types.is_boolean(kind) or types.is_null(kind) else 8
+
+
+def _too_much_memory(source: str) -> InstanceError:
+    return fail(source, f"takes more than {MOST_TABLE_BYTES // 2**20} MiB of memory; split it")
+
+
+def _is_text(kind: Any) -> bool:
+    from pyarrow import types
+
+    if types.is_dictionary(kind):
+        kind = kind.value_type
+    return bool(types.is_string(kind) or types.is_large_string(kind))
+
+
+def _check_types(schema: Any, source: str) -> None:
+    from pyarrow import types
+
+    faults = []
+    for field in schema:
+        kind = field.type.value_type if types.is_dictionary(field.type) else field.type
+        plain = (types.is_boolean, types.is_integer, types.is_floating, types.is_decimal, types.is_null)
+        if not (_is_text(kind) or any(test(kind) for test in plain)):
+            what = f"holds {str(kind)[:60]}; a column may hold numbers, text or truth values"
+            faults.append(Fault(source, f"column {field.name!r}", what))
+    if faults:
+        raise InstanceError(faults)
+
+
+def _read_whole(file: Any, source: str) -> pa.Table:
+    """Read batch after batch, and stop where the table takes more memory than a file may say it does."""
+    import pyarrow as pa
+
+    batches, size = [], 0
+    for batch in file.iter_batches(batch_size=BATCH):
+        batch.validate(full=True)
+        size += batch.nbytes
+        if size > MOST_TABLE_BYTES:
+            raise _too_much_memory(source)
+        batches.append(batch)
+    return pa.Table.from_batches(batches).unify_dictionaries()
+
+
+def _plain(column: pa.ChunkedArray, name: str, source: str) -> Any:
+    """Return a column of numbers or truth values, or of text in a dictionary, in one piece."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    whole = joined(column)
+    if _is_text(whole.type):
+        if not pa.types.is_dictionary(whole.type):
+            whole = whole.cast(pa.large_string()).dictionary_encode()
+        elif whole.dictionary.null_count:
+            given = pc.take(whole.dictionary.is_valid(), whole.indices)
+            codes = pc.if_else(given, whole.indices, pa.scalar(None, whole.indices.type))
+            whole = pa.DictionaryArray.from_arrays(codes, whole.dictionary.fill_null(""))
+        longest = pc.max(pc.binary_length(whole.dictionary)).as_py() or 0
+        if longest > LONGEST_TEXT:
+            raise fail(
+                source, f"holds a text of {longest:,} bytes; at most {LONGEST_TEXT:,}", f"column {name!r}"
+            )
+        return whole
+    if pa.types.is_dictionary(whole.type):
+        whole = whole.dictionary_decode()
+    return whole.cast(pa.float64()) if pa.types.is_decimal(whole.type) else whole

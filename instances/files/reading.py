@@ -1,0 +1,128 @@
+"""Reading untrusted files: bytes, text, and the plain data of YAML and JSON documents."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from ..common.errors import Fault, InstanceError
+from .json_reading import TooMuchError, parse_json
+from .limits import MOST_BYTES, MOST_YAML_BYTES, MOST_YAML_BYTES_SLOW
+from .yaml_reading import HAS_C, parse_yaml
+
+MOST_YAML = MOST_YAML_BYTES if HAS_C else MOST_YAML_BYTES_SLOW
+DOCUMENT_SUFFIXES = (".yaml", ".yml", ".json")
+TABLE_SUFFIXES = (".csv", ".parquet")
+
+
+def fail(source: str, what: str, path: str = "") -> InstanceError:
+    """Return an error that holds a single fault."""
+    return InstanceError([Fault(source, path, what)])
+
+
+def checked_file(path: Path, source: str) -> None:
+    """Make sure that a path is a regular file of at most 1 GiB.
+
+    Raises
+    ------
+    InstanceError
+        If it is not.
+    """
+    try:
+        if path.is_dir():
+            raise fail(source, "is a folder; give a file")
+        if path.exists() and not path.is_file():
+            raise fail(source, "is a device or pipe; give a regular file")
+        if path.stat().st_size > MOST_BYTES:
+            raise fail(source, "is larger than 1 GiB; split it")
+    except FileNotFoundError:
+        raise fail(source, "there is no such file") from None
+    except (OSError, ValueError) as error:
+        raise fail(source, f"cannot be read: {getattr(error, 'strerror', None) or error}") from None
+
+
+def read_bytes(path: Path, source: str) -> bytes:
+    """Return the bytes of a file.
+
+    Raises
+    ------
+    InstanceError
+        If the file is missing, unreadable or larger than 1 GiB.
+    """
+    checked_file(path, source)
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise fail(source, f"cannot be read: {error.strerror or error}") from None
+
+
+def text_of(raw: bytes, source: str) -> str:
+    """Return bytes as text.
+
+    Raises
+    ------
+    InstanceError
+        If they are empty or not UTF-8 text.
+    """
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise fail(source, "is not text (UTF-8); a YAML, JSON or CSV file is needed") from None
+    if "\0" in text:
+        raise fail(source, "is a binary file; a YAML, JSON or CSV file is needed")
+    if not text.strip():
+        raise fail(source, "is empty")
+    return text
+
+
+def read_text(path: Path, source: str | None = None) -> str:
+    """Return the text of a file.
+
+    Raises
+    ------
+    InstanceError
+        If the file is missing, unreadable, empty, larger than 1 GiB or not UTF-8 text.
+    """
+    source = source or str(path)
+    return text_of(read_bytes(path, source), source)
+
+
+def parse_document(
+    text: str, source: str, suffix: str, most_values: int | None = None, quoting: bool = True
+) -> Any:
+    """Return the data of a YAML or JSON text.
+
+    Parameters
+    ----------
+    most_values
+        That a JSON text may hold; by default as many as fit into the memory for a text of its length.
+    quoting
+        Whether faults may repeat what stands in the text.
+
+    Raises
+    ------
+    InstanceError
+        If the text is malformed, repeats a key, nests too deeply or holds too much.
+    """
+    if suffix != ".json" and len(text) > MOST_YAML:
+        size = f"is YAML of {len(text):,} characters; at most {MOST_YAML:,} are read"
+        raise fail(source, f"{size}: write it as JSON, or move its lists to CSV or Parquet tables")
+    try:
+        return parse_json(text, most_values) if suffix == ".json" else parse_yaml(text)
+    except RecursionError:
+        raise fail(source, "is nested too deeply") from None
+    except json.JSONDecodeError as error:
+        where = f"line {error.lineno}, column {error.colno}"
+        raise fail(source, f"is not valid JSON: {error.msg}", where) from None
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f"line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+        problem = f": {getattr(error, 'problem', error)}" if quoting else ""
+        raise fail(source, f"is not valid YAML{problem}", where) from None
+    except TooMuchError as error:
+        raise fail(source, str(error)) from None
+    except ValueError as error:
+        raise fail(source, str(error) if quoting else "repeats a key, or an alias refers to itself") from None

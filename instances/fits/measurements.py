@@ -1,0 +1,180 @@
+"""Measurements, read from untrusted CSV files; every fault names the line."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Generic, TypeVar
+
+from pydantic import Field
+
+from .. import examples
+from ..common.errors import MOST_FAULTS, Fault, Faults, InstanceError
+from ..common.faults import LONGEST_KEY, validated
+from ..common.fields import Model, NonNegative, Positive, PositiveCount, TaskCount
+from ..files.reading import fail, read_text
+from ..files.table_rows import numbered_rows
+
+EXAMPLE = "example:"
+MOST_POINTS = 10_000
+_SHOWN = 8
+
+Rate = Annotated[Positive, Field(ge=1e-9, le=1e9)]
+Batch = Annotated[Positive, Field(ge=1e-6, le=1e12)]
+
+
+class SpeedPoint(Model):
+    """One measured speed.
+
+    Attributes
+    ----------
+    ps, workers
+        What the job ran with; no parameter servers with ring all-reduce.
+    steps_per_s
+        Steps per second; with `ps_async` of all workers together.
+    batch
+        The global batch M of this measurement, where it is known.
+    """
+
+    ps: TaskCount = 0
+    workers: Annotated[PositiveCount, Field(le=100_000)]
+    steps_per_s: Rate
+    batch: Batch | None = None
+
+
+class LossPoint(Model):
+    """One measured training loss."""
+
+    step: NonNegative
+    loss: NonNegative
+
+
+PointT = TypeVar("PointT", bound=Model)
+
+
+@dataclass(frozen=True)
+class Measurements(Generic[PointT]):
+    """Points, and what faults call them.
+
+    Parameters
+    ----------
+    source
+        File name, or what the points are called where there is no file.
+    points
+        At least one.
+    lines
+        Number of each point's line in the file; empty where the points are from no file.
+    unused
+        Columns of the file that nothing is made of.
+    """
+
+    source: str
+    points: tuple[PointT, ...]
+    lines: tuple[int, ...] = ()
+    unused: tuple[str, ...] = ()
+
+    def place(self, index: int) -> str:
+        """Return what a point is called."""
+        return f"line {self.lines[index]}" if self.lines else f"points[{index}]"
+
+    @property
+    def span(self) -> str:
+        """What all points together are called."""
+        first, last = self.place(0), self.place(len(self.points) - 1)
+        if first == last:
+            return first
+        return f"lines {self.lines[0]}–{self.lines[-1]}" if self.lines else f"{first}–{last}"
+
+    def fault(self, what: str, path: str = "") -> InstanceError:
+        """Return an error that names all points."""
+        return fail(self.source, what, ": ".join(part for part in (self.span, path) if part))
+
+    def fault_at(self, index: int, path: str, what: str) -> Fault:
+        """Return a fault of one point."""
+        return Fault(self.source, f"{self.place(index)}: {path}", what)
+
+    def notes(self) -> list[str]:
+        """Return what to say about columns that are not used."""
+        if not self.unused:
+            return []
+        names = ", ".join(map(repr, self.unused[:_SHOWN])) + (", …" if len(self.unused) > _SHOWN else "")
+        return [f"These columns of the file are not used: {names}."]
+
+
+def measurements(
+    given: str | Path | Sequence[PointT], model: type[PointT], source: str | None
+) -> Measurements[PointT]:
+    """Return the points of a CSV file, of a bundled one (``example:NAME.csv``), or those given.
+
+    Raises
+    ------
+    InstanceError
+        If a column is missing, a cell wrong, or there are no points or more than 10,000.
+    """
+    if isinstance(given, str | Path):
+        return _read(_file(given, source or str(given)), model, source or str(given))
+    found = Measurements(source or "measurements", tuple(given))
+    _check_number(len(found.points), found.source)
+    return found
+
+
+def _file(given: str | Path, source: str) -> Path:
+    """Return the path of a file, or of a bundled one called ``example:NAME.csv``."""
+    text = str(given)
+    if not text.startswith(EXAMPLE):
+        return Path(given)
+    folder = Path(examples.__path__[0])
+    bundled = {path.name: path for path in sorted(folder.glob("synthetic-*.csv"))}
+    name = text.removeprefix(EXAMPLE)
+    if name not in bundled:
+        raise fail(source, f"there are no such measurements; there are: {', '.join(bundled)}")
+    return bundled[name]
+
+
+def _check_number(number: int, source: str) -> None:
+    if number == 0:
+        raise fail(source, "holds no measurements")
+    if number > MOST_POINTS:
+        raise fail(source, f"has {number:,} rows; at most {MOST_POINTS:,} are fitted: thin or average them")
+
+
+def _read(path: Path, model: type[PointT], source: str) -> Measurements[PointT]:
+    header, rows = numbered_rows(read_text(path, source), source)
+    _check_number(len(rows), source)
+    unused = _check_columns(header, model, source)
+    points: list[PointT] = []
+    faults = Faults()
+    for line, cells in rows:
+        known = {name: cell for name, cell in cells.items() if name in model.model_fields}
+        try:
+            points.append(validated(model, known, f"{source}: line {line}"))
+        except InstanceError as error:
+            faults.add_all(error)
+            if faults.stop():
+                break
+    faults.refuse()
+    return Measurements(source, tuple(points), tuple(line for line, _ in rows), unused)
+
+
+def _check_columns(header: Sequence[str], model: type[Model], source: str) -> tuple[str, ...]:
+    """Return the columns that are not used; a fault if one is missing or looks misspelt."""
+    fields = model.model_fields
+    absent = [name for name in fields if name not in header]
+    unused = [name for name in header if name not in fields]
+    faults = []
+    for name in unused:
+        near = difflib.get_close_matches(name[:LONGEST_KEY].lower(), absent, n=1, cutoff=0.8)
+        if near:
+            what = f"unknown column {name[:60]!r}; did you mean {near[0]!r}?"
+            faults.append(Fault(source, "line 1", what))
+        if len(faults) == MOST_FAULTS:
+            break
+    missing = [name for name in absent if fields[name].is_required()]
+    if missing:
+        what = f"has no column {', '.join(missing)}; the columns are {', '.join(fields)}"
+        faults.append(Fault(source, "line 1", what))
+    if faults:
+        raise InstanceError(faults)
+    return tuple(name[:60] for name in unused)

@@ -1,1 +1,0 @@
-"""Reproducible synthetic instances; each says so in its name and assumptions."""

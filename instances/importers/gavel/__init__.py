@@ -1,0 +1,1 @@
+"""Traces and throughputs of Gavel (OSDI 2020)."""

@@ -1,0 +1,159 @@
+"""Gavel: the jobs of a trace with the measured slowdown of being spread (OSDI'20), for consolidation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from ...common.errors import Fault, InstanceError
+from ...common.faults import validated
+from ...common.fields import Model, Name, PositiveCount, ServerCount
+from ...consolidation.instance import ConsolidationInstance
+from .files import (
+    SOURCE,
+    UNCONSOLIDATED,
+    Speeds,
+    TraceJob,
+    gpu_types,
+    named,
+    read_table,
+    read_trace,
+    speeds_of,
+)
+
+
+class _Options(Model):
+    gpu_type: Name
+    servers: ServerCount
+    gpus_per_server: PositiveCount
+    first: PositiveCount | None
+
+
+def import_gavel_consolidation(
+    throughputs: Path,
+    trace: Path,
+    gpu_type: str,
+    servers: int,
+    gpus_per_server: int,
+    first: int | None = None,
+) -> ConsolidationInstance:
+    """Return the consolidation instance of a Gavel trace on servers with one type of GPU.
+
+    A job's speed on one server is the consolidated one, and on more servers the unconsolidated one.
+
+    Parameters
+    ----------
+    throughputs
+        Gavel's speed table, ``simulation_throughputs.json``.
+    trace
+        A trace of ten or seven columns.
+    gpu_type
+        Such as ``v100``; the table has to have it with ``_unconsolidated`` behind its name too.
+    servers, gpus_per_server
+        The cluster that the jobs are to be placed on.
+    first
+        Take only so many jobs from the start of the trace; all by default.
+
+    Raises
+    ------
+    InstanceError
+        If a file or an option is wrong; one fault a line.
+    """
+    given = {"gpu_type": gpu_type, "servers": servers, "gpus_per_server": gpus_per_server, "first": first}
+    options = validated(_Options, given, "options")
+    together, apart, zeros = _read_speeds(throughputs, options.gpu_type)
+    listed = read_trace(trace)
+    jobs = dict(list(listed.items())[: options.first])
+    spread = {number: _speed_when_spread(job, together, apart) for number, job in jobs.items()}
+    width = max(3, len(str(max(listed))))
+    document = {
+        "schema_version": 1,
+        "kind": "consolidation",
+        "name": f"gavel-{trace.stem}-{options.gpu_type}",
+        "source": f"{throughputs.name} and {trace.name}, in the layout of {SOURCE}",
+        "assumptions": [
+            *_job_assumptions(listed, jobs, options),
+            *_speed_assumptions(jobs, spread, zeros, options),
+        ],
+        "objectives": ["value", "slowdown", "servers"],
+        "servers": [
+            {
+                "name": "server",
+                "count": options.servers,
+                "capacity": {"gpu": options.gpus_per_server},
+                "gpu_model": options.gpu_type,
+            }
+        ],
+        "jobs": [
+            _job(f"job-{number:0{width}d} {job.model}", job, spread[number]) for number, job in jobs.items()
+        ],
+    }
+    return validated(ConsolidationInstance, document, str(trace))
+
+
+def _read_speeds(path: Path, gpu_type: str) -> tuple[Speeds, Speeds, list[str]]:
+    """Return consolidated and unconsolidated speeds, and the entries left out because they are 0."""
+    source = str(path)
+    data = read_table(path)
+    both = [name for name in gpu_types(data) if name + UNCONSOLIDATED in data]
+    if gpu_type not in both:
+        allowed = ", ".join(both) or "none"
+        what = f"{gpu_type!r} has not both consolidated and unconsolidated speeds; allowed: {allowed}"
+        raise InstanceError([Fault("options", "gpu_type", what)])
+    together, zeros = speeds_of(data, gpu_type, source)
+    apart, more_zeros = speeds_of(data, gpu_type + UNCONSOLIDATED, source)
+    return together, apart, [*zeros, *more_zeros]
+
+
+def _speed_when_spread(job: TraceJob, together: Speeds, apart: Speeds) -> float | None:
+    """Return the unconsolidated over the consolidated speed; None where one of them is unknown."""
+    consolidated = together.get(job.model, {}).get(job.gpus)
+    unconsolidated = apart.get(job.model, {}).get(job.gpus)
+    return None if consolidated is None or unconsolidated is None else unconsolidated / consolidated
+
+
+def _job(name: str, job: TraceJob, spread: float | None) -> dict[str, Any]:
+    measured = {"speed_by_servers": {1: 1.0, 2: spread}} if job.gpus > 1 and spread is not None else {}
+    return {"name": name, "tasks": job.gpus, "task_demand": {"gpu": 1}, "spread": "free", **measured}
+
+
+def _job_assumptions(
+    listed: Mapping[int, TraceJob], jobs: Mapping[int, TraceJob], options: _Options
+) -> Iterable[str]:
+    asked, there = sum(job.gpus for job in jobs.values()), options.servers * options.gpus_per_server
+    if len(jobs) < len(listed):
+        yield f"Only the first {len(jobs)} of the {len(listed)} jobs of the trace are considered."
+    yield "All jobs are present at once; arrival times and steps are not used."
+    yield (
+        f"The cluster is chosen, not the source's: {options.servers} servers of {options.gpus_per_server} "
+        f"{options.gpu_type} GPUs, all free. The {len(jobs)} jobs ask {asked} of the {there} GPUs."
+    )
+    yield "A job is one task for each GPU that it asks for, is worth that many, and may be left out."
+    yield "CPU and memory of a task are not in the source and not asked for."
+    if any(job.weight != 1 for job in jobs.values()):
+        yield "Priorities of the trace are not used."
+
+
+def _speed_assumptions(
+    jobs: Mapping[int, TraceJob], spread: Mapping[int, float | None], zeros: list[str], options: _Options
+) -> Iterable[str]:
+    yield (
+        "A job on one server has the speed measured consolidated, on two or more servers the one measured "
+        "unconsolidated, however many they are: the source does not say over how many it spread a job."
+    )
+    large = [job for job in jobs.values() if job.gpus > options.gpus_per_server]
+    if large:
+        yield f"{len(large)} jobs ask more GPUs than a server has, so none of them reaches its full speed."
+    faster = [ratio for n, ratio in spread.items() if ratio is not None and ratio > 1 and jobs[n].gpus > 1]
+    if faster:
+        yield f"{len(faster)} jobs were measured faster when spread; their slowdown is negative."
+    unknown = [jobs[n] for n, ratio in spread.items() if ratio is None and jobs[n].gpus > 1]
+    if unknown:
+        names = named(f"{job.model} on {job.gpus}" for job in unknown)
+        yield (
+            f"{len(unknown)} jobs stay in without measured speeds of their model on as many GPUs, and lose "
+            f"nothing by being spread: {names}."
+        )
+    if zeros:
+        yield f"{len(zeros)} measured speeds are 0 and left out as missing: {named(zeros)}."

@@ -1,0 +1,159 @@
+"""What the importers of Gavel's data share: its speed table and its traces of jobs (OSDI'20).
+
+The speed table is JSON: GPU type → ``('Model (batch size B)', GPUs)`` → ``null`` → steps per second of the
+job alone; a type with ``_unconsolidated`` behind its name has the speeds of jobs spread over servers. A trace
+has one job a line, with tabs between ten columns (type, command, folder, step flag, needs data, total steps,
+GPUs, priority, service-level objective, arrival) or seven (type, command, step flag, needs data, total steps,
+arrival, GPUs).
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from ...common.errors import Fault, Faults, InstanceError
+from ...common.faults import validated
+from ...common.fields import Cell, ManyNamed, Model, NonNegative, Number, Positive, PositiveCount
+from ...common.printable import shortened
+from ...files.limits import MOST_SMALL_ROWS
+from ...files.reading import fail, parse_document, read_text
+
+SOURCE = "stanford-futuredata/gavel (commit c4fa400, MIT)"
+COLUMNS = {
+    10: {"model": 0, "steps": 5, "gpus": 6, "priority": 7, "slo": 8, "arrival_s": 9},
+    7: {"model": 0, "steps": 4, "arrival_s": 5, "gpus": 6},
+}
+"""Number of columns of a trace → where each thing stands that is read."""
+
+UNCONSOLIDATED = "_unconsolidated"
+_KEY = re.compile(r"\('([^']+)', ([1-9][0-9]{0,8})\)")
+_SHOWN = 10
+MOST_TABS = 1000
+
+Speeds = dict[str, dict[int, float]]
+"""Model → GPUs → steps per second, on one GPU type."""
+
+
+class _Measured(Model):
+    steps_per_s: ManyNamed[str, NonNegative]
+
+
+class TraceJob(Model):
+    """One line of a trace."""
+
+    model: str
+    steps: Positive
+    gpus: PositiveCount
+    arrival_s: Number
+    priority: Number | None = None
+    slo: Number | None = None
+
+    @property
+    def weight(self) -> float:
+        """The priority where it is usable, else 1."""
+        return self.priority if self.priority is not None and self.priority > 0 else 1.0
+
+
+def read_table(path: Path) -> dict[str, Any]:
+    """Return the speed table as plain data, by GPU type.
+
+    Raises
+    ------
+    InstanceError
+        If the file is no mapping.
+    """
+    source = str(path)
+    data = parse_document(read_text(path), source, ".json")
+    if not isinstance(data, dict):
+        raise fail(source, "is not a mapping of GPU types; Gavel's simulation_throughputs.json is needed")
+    return data
+
+
+def gpu_types(table: dict[str, Any]) -> list[str]:
+    """Return the GPU types of a speed table."""
+    return [name for name in table if not name.endswith(UNCONSOLIDATED)]
+
+
+def speeds_of(table: dict[str, Any], name: str, source: str) -> tuple[Speeds, list[str]]:
+    """Return the speeds of one GPU type, and the entries left out because they are 0.
+
+    Raises
+    ------
+    InstanceError
+        If an entry is wrong; one fault each.
+    """
+    speeds: Speeds = defaultdict(dict)
+    zeros = []
+    for key, (model, gpus), speed in _entries(table[name], name, source):
+        if speed > 0:
+            speeds[model][gpus] = speed
+        else:
+            zeros.append(f"{key} on {name}")
+    return speeds, zeros
+
+
+def _entries(table: Any, name: str, source: str) -> Iterable[tuple[str, tuple[str, int], float]]:
+    """Return key, model and GPUs, and speed alone of each entry of one GPU type's table."""
+    if not isinstance(table, dict):
+        raise fail(source, "is not a mapping of entries such as \"('A3C', 1)\"", name)
+    faults, keys = Faults(), {}
+    for key, entry in table.items():
+        match = _KEY.fullmatch(key)
+        if not match:
+            what = "is not a key of the form ('Model (batch size 64)', 2)"
+            faults.add(Fault(source, f"{name}.{shortened(key)}", what))
+        elif not isinstance(entry, dict) or "null" not in entry:
+            what = "has no 'null', the steps per second of the job alone"
+            faults.add(Fault(source, f"{name}.{shortened(key)}", what))
+        else:
+            keys[key] = (match[1], int(match[2]))
+    faults.refuse()
+    alone = {"steps_per_s": {key: table[key]["null"] for key in keys}}
+    speeds = validated(_Measured, alone, f"{source}: {name}").steps_per_s
+    return [(key, keys[key], speed) for key, speed in speeds.items()]
+
+
+def read_trace(path: Path) -> dict[int, TraceJob]:
+    """Return the jobs of a trace by their number, counted from 1.
+
+    Raises
+    ------
+    InstanceError
+        If a line is wrong; one fault each.
+    """
+    source = str(path)
+    faults = Faults()
+    jobs: dict[int, TraceJob] = {}
+    text = read_text(path)
+    if text.count("\n") > MOST_SMALL_ROWS:
+        raise fail(source, f"has more than {MOST_SMALL_ROWS:,} lines; split it")
+    lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
+    for position, (number, line) in enumerate(lines, 1):
+        where = f"{source}: line {number}"
+        cells = line.rstrip("\r").split("\t", MOST_TABS)
+        columns = COLUMNS.get(len(cells))
+        if columns is None:
+            what = f"has {len(cells)} columns with tabs between them; a trace has 10 or 7"
+            faults.add(Fault(where, "", what))
+            if faults.stop():
+                break
+            continue
+        row = {name: Cell(cells[index].strip()) for name, index in columns.items()}
+        try:
+            jobs[position] = validated(TraceJob, {**row, "model": str(row["model"])}, where)
+        except InstanceError as error:
+            faults.add_all(error)
+            if faults.stop():
+                break
+    faults.refuse()
+    return jobs
+
+
+def named(names: Iterable[str]) -> str:
+    """List distinct names, the first few of them in full; they come from a file and may be anything."""
+    distinct = [name[:60] if name.isprintable() else repr(name)[:60] for name in dict.fromkeys(names)]
+    return ", ".join(distinct[:_SHOWN]) + (", …" if len(distinct) > _SHOWN else "")

@@ -1,0 +1,1 @@
+"""The state of a Kubernetes cluster, as kubectl prints it."""

@@ -1,0 +1,167 @@
+"""Which pods make a job: those of one owner, with the same requests and the same nodes in one group."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from .objects import Pod, Requests
+
+JOB_LABELS = (
+    "training.kubeflow.org/job-name",
+    "jobset.sigs.k8s.io/jobset-name",
+    "leaderworkerset.sigs.k8s.io/name",
+    "volcano.sh/job-name",
+    "ray.io/cluster",
+    "pytorch-job-name",
+    "tf-job-name",
+    "mpi-job-name",
+    "batch.kubernetes.io/job-name",
+    "job-name",
+)
+"""Labels that name the job of a pod, the widest job first."""
+ROLE_LABELS = (
+    "training.kubeflow.org/replica-type",
+    "jobset.sigs.k8s.io/replicatedjob-name",
+    "volcano.sh/task-spec",
+    "ray.io/node-type",
+    "replica-type",
+)
+"""Labels that name the part that a pod has in its job."""
+INDEPENDENT = ("ReplicaSet", "ReplicationController")
+"""Kinds of owner whose pods need not run at the same time."""
+LONGEST_NAME = 150
+
+
+@dataclass
+class PodGroup:
+    """Pods that are alike: as many tasks of one demand.
+
+    Parameters
+    ----------
+    role
+        What the pods are called in their job.
+    requests
+        What each of them reserves.
+    nodes
+        The nodes that each of them may use.
+    pods
+        The pods themselves.
+    """
+
+    role: str
+    requests: Requests
+    nodes: frozenset[str]
+    pods: list[Pod] = field(default_factory=list)
+
+    def current(self, nodes: frozenset[str]) -> dict[str, int]:
+        """Return how many of the pods are on each of these nodes."""
+        placed = Counter(pod.node for pod in self.pods)
+        return {name: count for name, count in sorted(placed.items(), key=str) if name and name in nodes}
+
+
+@dataclass
+class PodJob:
+    """Pods that are placed together or not at all.
+
+    Parameters
+    ----------
+    name
+        Namespace and name, shortened where they are very long.
+    gpu_model
+        The one that all its pods ask for in their node selector.
+    groups
+        Its groups of pods, each name once.
+    """
+
+    name: str
+    gpu_model: str | None
+    groups: list[PodGroup]
+
+    @property
+    def pods(self) -> list[Pod]:
+        """All pods of the job."""
+        return [pod for group in self.groups for pod in group.pods]
+
+
+def is_unplanned(pod: Pod) -> bool:
+    """Return whether a pod belongs to the node or the cluster itself, or is about to end."""
+    owner = pod.owner
+    return (
+        (owner is not None and owner.kind in ("DaemonSet", "Node"))
+        or "kubernetes.io/config.mirror" in (pod.metadata.annotations or {})
+        or pod.metadata.namespace.startswith("kube-")
+        or pod.metadata.deletionTimestamp is not None
+    )
+
+
+def jobs_of(
+    pods: Sequence[Pod],
+    gpu_label: str,
+    gpu_models: Mapping[str, str],
+    allowed: Callable[[Pod, str | None], frozenset[str]],
+) -> list[PodJob]:
+    """Return the jobs that pods make.
+
+    Parameters
+    ----------
+    pods
+        Those that are planned.
+    gpu_label
+        The node label with the GPU model; a job whose pods all select one model by it has that model.
+    gpu_models
+        Node → its GPU model.
+    allowed
+        Pod and a label of its node selector that is to be left out → the nodes that it may use.
+    """
+    members: dict[tuple[str, ...], list[Pod]] = defaultdict(list)
+    for pod in pods:
+        members[key_of(pod)].append(pod)
+    jobs, taken = [], Counter[str]()
+    for key, own in members.items():
+        name = _shortened(f"{key[0]}/{key[-1]}")
+        taken[name] += 1
+        models = {(pod.spec.nodeSelector or {}).get(gpu_label) for pod in own}
+        # A pod stays where it is when the label of its node changes.
+        models |= {gpu_models.get(pod.node) for pod in own if pod.node is not None}
+        model = models.pop() if len(models) == 1 else None
+        usable = [allowed(pod, gpu_label if model else None) for pod in own]
+        groups = _groups(own, usable)
+        jobs.append(PodJob(name if taken[name] == 1 else f"{name} ({taken[name]})", model, groups))
+    return jobs
+
+
+def key_of(pod: Pod) -> tuple[str, ...]:
+    """Return what the pods of one job share: namespace, kind of grouping, and the job's name last."""
+    namespace = pod.metadata.namespace
+    for label in JOB_LABELS:
+        if pod.labels.get(label):
+            return namespace, label, pod.labels[label]
+    owner = pod.owner
+    if owner is not None and owner.kind not in INDEPENDENT:
+        return namespace, owner.kind, owner.name
+    return namespace, "Pod", pod.metadata.name
+
+
+def _shortened(name: str) -> str:
+    if len(name) <= LONGEST_NAME:
+        return name
+    return f"{name[: LONGEST_NAME - 9]}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+
+
+def _groups(pods: Sequence[Pod], nodes: Sequence[frozenset[str]]) -> list[PodGroup]:
+    """Return the pods in groups of equal demand, with names that each stand once."""
+    found: dict[tuple[object, ...], PodGroup] = {}
+    for pod, usable in zip(pods, nodes, strict=True):
+        role = next((pod.labels[label] for label in ROLE_LABELS if pod.labels.get(label)), "pods")
+        requests = pod.requests()
+        key = (role, tuple(sorted(requests.items())), usable)
+        found.setdefault(key, PodGroup(role, requests, usable)).pods.append(pod)
+    groups, taken = list(found.values()), Counter[str]()
+    for group in groups:
+        taken[group.role] += 1
+        if taken[group.role] > 1:
+            group.role = f"{group.role}-{taken[group.role]}"
+    return groups

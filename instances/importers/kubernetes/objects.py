@@ -1,0 +1,292 @@
+"""The parts of nodes and pods that the importer reads, under the names that Kubernetes gives them.
+
+Objects of the core API, version v1, as ``kubectl get … -o json`` prints them; fields that are not named here
+are not used.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from decimal import Decimal, localcontext
+from fractions import Fraction
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, ConfigDict, Field
+from pydantic_core import PydanticCustomError
+
+from ...common.fields import Flag, Many, ManyNamed, Model, Name
+
+Requests = dict[str, Fraction]
+"""Resource as Kubernetes names it → amount in its base unit: cores, bytes or pieces."""
+
+_BINARY = {f"{letter}i": 1024**power for power, letter in enumerate("KMGTPE", 1)}
+_DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+_QUANTITY = re.compile(
+    r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))(Ki|Mi|Gi|Ti|Pi|Ei|n|u|m|k|M|G|T|P|E|[eE][+-]?[0-9]{1,2})?"
+)
+_LONGEST = 60
+_LARGEST = 2**63
+
+
+def parse_quantity(text: str) -> Decimal:
+    """Return exactly what a quantity such as ``3920m``, ``16Gi``, ``1.5e3`` or ``8`` says, in base units.
+
+    Raises
+    ------
+    ValueError
+        If it is not one, or larger than Kubernetes allows.
+    """
+    match = _QUANTITY.fullmatch(text) if len(text) <= _LONGEST else None
+    if match is None:
+        raise ValueError("is not a quantity; write a number with at most one suffix, such as 3920m or 16Gi")
+    suffix = match[2] or ""
+    with localcontext(prec=200):
+        number = Decimal(match[1])
+        if suffix in _BINARY:
+            number *= _BINARY[suffix]
+        else:
+            number = number.scaleb(_DECIMAL[suffix] if suffix in _DECIMAL else int(suffix[1:]))
+        if abs(number) >= _LARGEST:
+            raise ValueError("is too large; a quantity is below 2 to the power of 63")
+    return number
+
+
+def _as_quantity(value: Any) -> Any:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        value = repr(value)
+    if not isinstance(value, str):
+        raise PydanticCustomError("quantity", "is not a quantity; write text such as '3920m' or '16Gi'")
+    try:
+        number = parse_quantity(value)
+    except ValueError as error:
+        raise PydanticCustomError("quantity", "{what}", {"what": str(error)}) from None
+    if number < 0:
+        raise PydanticCustomError("quantity", "is negative; at least 0 is needed")
+    return number
+
+
+Quantity = Annotated[Decimal, BeforeValidator(_as_quantity)]
+_Labels = ManyNamed[str, str] | None
+_ObjectName = Annotated[str, Field(max_length=253, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")]
+
+
+class _Object(Model):
+    model_config = ConfigDict(extra="ignore")
+
+
+class _Resources(_Object):
+    requests: ManyNamed[Name, Quantity] | None = None
+    limits: ManyNamed[Name, Quantity] | None = None
+
+    def amounts(self) -> Requests:
+        """Return what is requested; a resource with only a limit requests that much."""
+        both = {**(self.limits or {}), **(self.requests or {})}
+        return {name: Fraction(amount) for name, amount in both.items()}
+
+
+class _Container(_Object):
+    resources: _Resources | None = None
+    restartPolicy: str | None = None
+
+    def amounts(self) -> Requests:
+        return self.resources.amounts() if self.resources else {}
+
+
+class Taint(_Object):
+    """What keeps pods off a node that do not tolerate it."""
+
+    key: str
+    value: str | None = None
+    effect: str
+
+
+class Toleration(_Object):
+    """What lets a pod onto a node with a taint."""
+
+    key: str | None = None
+    operator: str | None = None
+    value: str | None = None
+    effect: str | None = None
+
+
+class Requirement(_Object):
+    """A condition on one label, or on one field, of a node."""
+
+    key: str
+    operator: Literal["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]
+    values: Many[str] | None = None
+
+
+class NodeSelectorTerm(_Object):
+    """Conditions that must all hold."""
+
+    matchExpressions: Many[Requirement] | None = None
+    matchFields: Many[Requirement] | None = None
+
+
+class _NodeSelector(_Object):
+    nodeSelectorTerms: Many[NodeSelectorTerm] | None = None
+
+
+class _NodeAffinity(_Object):
+    requiredDuringSchedulingIgnoredDuringExecution: _NodeSelector | None = None
+
+
+class _Affinity(_Object):
+    nodeAffinity: _NodeAffinity | None = None
+    podAffinity: dict[str, Any] | None = None
+    podAntiAffinity: dict[str, Any] | None = None
+
+
+class _NodeMetadata(_Object):
+    name: _ObjectName
+    labels: _Labels = None
+
+
+class _NodeSpec(_Object):
+    unschedulable: Flag | None = None
+    taints: Many[Taint] | None = None
+
+
+class _Condition(_Object):
+    type: str
+    status: str
+
+
+class _NodeStatus(_Object):
+    allocatable: ManyNamed[Name, Quantity]
+    conditions: Many[_Condition] | None = None
+
+
+class Node(_Object):
+    """A node."""
+
+    kind: Literal["Node"] = "Node"
+    metadata: _NodeMetadata
+    spec: _NodeSpec = _NodeSpec()
+    status: _NodeStatus
+
+    @property
+    def name(self) -> str:
+        """The node's name."""
+        return self.metadata.name
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """The node's labels."""
+        return self.metadata.labels or {}
+
+    @property
+    def ready(self) -> bool:
+        """Whether the node says that it is ready, or says nothing."""
+        return all(c.status == "True" for c in self.status.conditions or () if c.type == "Ready")
+
+
+class _Owner(_Object):
+    kind: str
+    name: str
+    controller: Flag | None = None
+
+
+class _PodMetadata(_Object):
+    name: _ObjectName
+    namespace: _ObjectName = "default"
+    labels: _Labels = None
+    annotations: _Labels = None
+    ownerReferences: Many[_Owner] | None = None
+    deletionTimestamp: str | None = None
+
+
+class _PodSpec(_Object):
+    nodeName: str | None = None
+    containers: Many[_Container]
+    initContainers: Many[_Container] | None = None
+    overhead: ManyNamed[Name, Quantity] | None = None
+    resources: _Resources | None = None
+    nodeSelector: _Labels = None
+    affinity: _Affinity | None = None
+    tolerations: Many[Toleration] | None = None
+    topologySpreadConstraints: Many[dict[str, Any]] | None = None
+    resourceClaims: Many[dict[str, Any]] | None = None
+
+
+class _PodStatus(_Object):
+    phase: Literal["Pending", "Running", "Succeeded", "Failed", "Unknown"] | None = None
+
+
+class Pod(_Object):
+    """A pod."""
+
+    kind: Literal["Pod"] = "Pod"
+    metadata: _PodMetadata
+    spec: _PodSpec
+    status: _PodStatus = _PodStatus()
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """The pod's labels."""
+        return self.metadata.labels or {}
+
+    @property
+    def owner(self) -> _Owner | None:
+        """What manages the pod, if anything does."""
+        return next((owner for owner in self.metadata.ownerReferences or () if owner.controller), None)
+
+    @property
+    def node(self) -> str | None:
+        """The node whose resources the pod holds."""
+        return (self.spec.nodeName or None) if self.status.phase not in ("Succeeded", "Failed") else None
+
+    @property
+    def waits(self) -> bool:
+        """Whether the pod still has to be given a node."""
+        return not self.spec.nodeName and self.status.phase in ("Pending", None)
+
+    def requests(self) -> Requests:
+        """Return what the scheduler reserves for the pod.
+
+        The larger of what its containers take together and of what each init container takes while it runs,
+        beside the sidecars (init containers that restart always) started before it; then the overhead.
+        """
+        sidecars: Requests = {}
+        starting: Requests = {}
+        for container in self.spec.initContainers or ():
+            if container.restartPolicy == "Always":
+                sidecars = total([sidecars, container.amounts()])
+                starting = _largest(starting, sidecars)
+            else:
+                starting = _largest(starting, total([sidecars, container.amounts()]))
+        running = total([sidecars, *(container.amounts() for container in self.spec.containers)])
+        whole = self.spec.resources.amounts() if self.spec.resources else {}
+        overhead = {name: Fraction(amount) for name, amount in (self.spec.overhead or {}).items()}
+        return total([{**_largest(starting, running), **whole}, overhead])
+
+
+class NodeList(_Object):
+    """What ``kubectl get nodes -o json`` prints."""
+
+    kind: Literal["List", "NodeList"]
+    items: Many[Node]
+
+
+class PodList(_Object):
+    """What ``kubectl get pods -o json`` prints."""
+
+    kind: Literal["List", "PodList"]
+    items: Many[Pod]
+
+
+def total(amounts: Iterable[Mapping[str, Fraction]]) -> Requests:
+    """Return the sum by resource."""
+    found: Requests = defaultdict(Fraction)
+    for part in amounts:
+        for name, amount in part.items():
+            found[name] += amount
+    return dict(found)
+
+
+def _largest(first: Requests, second: Requests) -> Requests:
+    zero = Fraction()
+    return {name: max(first.get(name, zero), second.get(name, zero)) for name in {**first, **second}}

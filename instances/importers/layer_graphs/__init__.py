@@ -1,0 +1,1 @@
+"""Layer graphs that other planners published."""

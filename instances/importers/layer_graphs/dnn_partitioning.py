@@ -1,0 +1,345 @@
+"""dnn-partitioning: graphs of layers with latencies on an accelerator and a CPU (NeurIPS'20).
+
+A JSON file has ``nodes`` (id, latencies in ms on either device, bytes on an accelerator, whether it is of the
+backward pass, and a colour class whose nodes share a device), ``edges`` (time and bytes of the tensor that
+the source node hands on) and how many devices there are. Accelerators are called FPGA throughout.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import networkx as nx
+from pydantic import BeforeValidator, ConfigDict, Field
+
+from ...common.errors import Fault, InstanceError
+from ...common.faults import validated
+from ...common.fields import Count, Flag, Many, Model, Name, NonNegative, Positive, PositiveCount, in_slices
+from ...files.reading import fail, parse_document, read_text
+from ...staging.instance import StagingInstance
+from .graph import LayerGraph, Node, chain_of, check_size, cycle_fault
+from .instance import GIB, GraphOptions, refuse_options, staging_instance
+
+SOURCE = "msr-fiddle/dnn-partitioning (commit b207b6a, MIT)"
+ACCELERATOR, CPU = "accelerator", "cpu"
+DEFAULT_LINK_GBIT_PER_S = 100.0
+
+
+def _as_flag(value: Any) -> Any:
+    return bool(value) if value in (0, 1) and not isinstance(value, str) else value
+
+
+NodeId = Annotated[int, Field(strict=True, ge=-1_000_000_000, le=1_000_000_000)]
+ZeroOne = Annotated[Flag, BeforeValidator(_as_flag)]
+
+
+class _Node(Model):
+    model_config = ConfigDict(extra="ignore")
+
+    id: NodeId
+    name: Name | None = None
+    supportedOnFpga: ZeroOne
+    cpuLatency: NonNegative
+    fpgaLatency: NonNegative
+    isBackwardNode: ZeroOne
+    colorClass: NodeId | None = None
+    size: NonNegative = 0.0
+
+    @property
+    def label(self) -> str:
+        """Return its name, or its number where it has none."""
+        return self.name or f"node{self.id}"
+
+
+class _Edge(Model):
+    model_config = ConfigDict(extra="ignore")
+
+    sourceId: NodeId
+    destId: NodeId
+    cost: NonNegative
+    size: NonNegative | None = None
+
+
+class _File(Model):
+    model_config = ConfigDict(extra="ignore")
+
+    maxSizePerFPGA: Positive
+    maxFPGAs: Count
+    maxCPUs: Count
+    nodes: Annotated[tuple[_Node, ...], Field(min_length=1), in_slices()]
+    edges: Many[_Edge]
+
+
+class _Options(GraphOptions):
+    batch: PositiveCount
+
+
+def import_dnn_partitioning(
+    file: Path,
+    types: Mapping[str, float],
+    limit: Mapping[str, int] | None = None,
+    throughput: float | None = None,
+    *,
+    batch: int = 1,
+    samples: float = 1_000_000,
+    epochs: float = 1,
+    parallel_share: float = 0.99,
+    link_gbit_per_s: float | None = None,
+) -> StagingInstance:
+    """Return the staging instance of a graph in the layout of dnn-partitioning.
+
+    Parameters
+    ----------
+    file
+        The JSON file.
+    types
+        `accelerator`, `cpu` or both → USD per unit and hour.
+    limit
+        Type → units that there are; by default what the file says.
+    throughput
+        Samples per second that a plan must reach at least.
+    batch
+        Samples that the latencies refer to.
+    samples, epochs
+        How much is to be trained.
+    parallel_share
+        Share of a layer's compute time that further units divide.
+    link_gbit_per_s
+        Speed of the network; None: as the file's transfer times have it.
+
+    Raises
+    ------
+    InstanceError
+        If the file or an option is wrong, or the graph is no chain; one fault a line.
+    """
+    asked = {
+        "types": dict(types),
+        "limit": dict(limit or {}),
+        "throughput": throughput,
+        "batch": batch,
+        "samples": samples,
+        "epochs": epochs,
+        "parallel_share": parallel_share,
+        "link_gbit_per_s": link_gbit_per_s,
+    }
+    options = validated(_Options, asked, "options")
+    allowed = f"allowed: {ACCELERATOR}, {CPU}"
+    strange = [name for name in options.types if name not in (ACCELERATOR, CPU)]
+    refuse_options((f"types.{name}", f"the source has no such device; {allowed}") for name in strange)
+    refuse_options(options.unknown("limit"))
+    data = _read(file)
+    link, how = _link(data, options.link_gbit_per_s)
+    limits = {ACCELERATOR: data.maxFPGAs, CPU: data.maxCPUs} | options.limit
+    none = [name for name in options.types if not limits[name]]
+    refuse_options(
+        (f"types.{name}", f"{file} has 0 of them; give --limit {name}=N, or choose other types")
+        for name in none
+    )
+    graph = folded(data, str(file), link)
+    return staging_instance(
+        chain_of(graph),
+        options,
+        {name: (name, 1.0) for name in options.types},
+        name=f"dnn-partitioning-{file.stem}",
+        source=f"{file.name}, in the layout of {SOURCE}",
+        assumptions=[*_assumptions(data, options), how],
+        batch=options.batch,
+        link_gbit_per_s=link,
+        memory_gib={ACCELERATOR: data.maxSizePerFPGA / GIB},
+        limits=limits,
+        all_reduce=False,
+    )
+
+
+def read_dnn_partitioning(path: Path) -> LayerGraph:
+    """Return the graph of a JSON file, with backward nodes folded onto forward ones.
+
+    Raises
+    ------
+    InstanceError
+        If the file is malformed or its edges do not fit its nodes.
+    """
+    data = _read(path)
+    return folded(data, str(path), _link(data, None)[0])
+
+
+def _read(path: Path) -> _File:
+    source = str(path)
+    raw = parse_document(read_text(path), source, ".json")
+    if not isinstance(raw, dict):
+        raise fail(source, "is not a mapping; it needs nodes, edges, maxFPGAs, maxCPUs and maxSizePerFPGA")
+    lists = {key: raw.get(key) for key in ("nodes", "edges")}
+    if isinstance(lists["nodes"], list) and isinstance(lists["edges"], list):
+        check_size(source, len(lists["nodes"]), len(lists["edges"]))
+        if any(isinstance(node, dict) and "TMPCs" in node for node in lists["nodes"][:1]):
+            raise fail(
+                source,
+                "is in piper's layout (nodes with TMPCs: choices of tensor parallelism), which is not read; "
+                "nodes need cpuLatency and fpgaLatency",
+            )
+    data = validated(_File, raw, source)
+    faults = []
+    seen: set[int] = set()
+    for index, node in enumerate(data.nodes):
+        if node.id in seen:
+            faults.append(
+                Fault(source, f"nodes[{index}].id", f"{node.id} stands twice; each id may stand once")
+            )
+        seen.add(node.id)
+    for index, edge in enumerate(data.edges):
+        for key in ("sourceId", "destId"):
+            if getattr(edge, key) not in seen:
+                what = f"is {getattr(edge, key)}, which is the id of none of the {len(seen)} nodes"
+                faults.append(Fault(source, f"edges[{index}].{key}", what))
+    if faults:
+        raise InstanceError(faults)
+    return data
+
+
+def _forward_edges(data: _File) -> list[_Edge]:
+    backward = {node.id for node in data.nodes if node.isBackwardNode}
+    return [edge for edge in data.edges if edge.sourceId not in backward and edge.destId not in backward]
+
+
+def _link(data: _File, asked: float | None) -> tuple[float, str]:
+    """Return the speed of the link, and the sentence about it and the sizes of tensors."""
+    edges = _forward_edges(data)
+    sized = [edge for edge in edges if edge.size and edge.cost]
+    if all(edge.size is not None for edge in edges):
+        if asked is not None or not sized:
+            speed = asked or DEFAULT_LINK_GBIT_PER_S
+            return speed, (
+                f"Transfers take the bytes of the source over an assumed link of {speed:g} Gbit/s; the "
+                "source's own transfer times are not used."
+            )
+        total_bytes = math.fsum(edge.size or 0.0 for edge in sized)
+        speed = total_bytes * 8 / (math.fsum(edge.cost for edge in sized) / 1000) / 1e9
+        doubt = "no network is so fast, and they may be in another unit; " if speed > 10_000 else ""
+        return speed, (
+            f"The link of {speed:.6g} Gbit/s is the one that the source's transfer times imply, read as "
+            f"milliseconds as its latencies are; {doubt}--link-gbit-per-s sets another."
+        )
+    speed = asked or DEFAULT_LINK_GBIT_PER_S
+    return speed, (
+        f"The source has transfer times but not all sizes; tensors have the bytes that a link of {speed:g} "
+        "Gbit/s moves in that time."
+    )
+
+
+def folded(data: _File, source: str, link_gbit_per_s: float) -> LayerGraph:
+    """Return the graph with one node for each colour class, in which backward nodes lie on forward ones.
+
+    Raises
+    ------
+    InstanceError
+        If the forward edges have a cycle, or a backward node has no forward node of its colour.
+    """
+    forward = {node.id: node for node in data.nodes if not node.isBackwardNode}
+    edges = _forward_edges(data)
+    plain = LayerGraph(
+        source,
+        {key: Node(node.label, {}) for key, node in forward.items()},
+        [(edge.sourceId, edge.destId) for edge in edges],
+    )
+    if not nx.is_directed_acyclic_graph(plain.digraph()):
+        raise cycle_fault(plain.digraph(), plain)
+    group = _groups(data, source)
+    members: dict[Hashable, list[_Node]] = {}
+    for node in sorted(data.nodes, key=lambda node: node.isBackwardNode):
+        members.setdefault(group[node.id], []).append(node)
+    tensors: dict[int, float] = {}
+    all_sized = all(edge.size is not None for edge in edges)
+    for edge in edges:
+        moved = edge.size if all_sized else edge.cost / 1000 * link_gbit_per_s * 1e9 / 8
+        if group[edge.sourceId] != group[edge.destId]:
+            tensors[edge.sourceId] = max(tensors.get(edge.sourceId, 0.0), moved or 0.0)
+    labels = _labels(members)
+    nodes = {key: _folded_node(labels[key], nodes, tensors) for key, nodes in members.items()}
+    pairs = [(group[edge.sourceId], group[edge.destId]) for edge in edges]
+    return LayerGraph(source, nodes, [(start, end) for start, end in pairs if start != end])
+
+
+def _groups(data: _File, source: str) -> dict[int, Hashable]:
+    """Return the group of each node: its colour class, and classes that a stage cannot part are one."""
+    colour = {
+        node.id: ("node", node.id) if node.colorClass is None else ("colour", node.colorClass)
+        for node in data.nodes
+    }
+    coloured = {colour[node.id] for node in data.nodes if not node.isBackwardNode}
+    faults = [
+        Fault(
+            source,
+            f"nodes[{index}].colorClass",
+            f"the backward node {node.label!r} shares its class with no forward node, onto which to fold it",
+        )
+        for index, node in enumerate(data.nodes)
+        if node.isBackwardNode and colour[node.id] not in coloured
+    ]
+    if faults:
+        raise InstanceError(faults)
+    graph: nx.DiGraph[Hashable] = nx.DiGraph()
+    graph.add_nodes_from(coloured)
+    graph.add_edges_from((colour[edge.sourceId], colour[edge.destId]) for edge in _forward_edges(data))
+    joined: dict[Hashable, Hashable] = {}
+    for component in nx.strongly_connected_components(graph):
+        first = min(component)
+        joined |= dict.fromkeys(component, first)
+    return {key: joined[name] for key, name in colour.items()}
+
+
+def _labels(members: Mapping[Hashable, Sequence[_Node]]) -> dict[Hashable, str]:
+    """Return a name of its own for each group: that of its first forward node."""
+    names = {key: nodes[0].label for key, nodes in members.items()}
+    count: dict[str, int] = {}
+    for name in names.values():
+        count[name] = count.get(name, 0) + 1
+    return {
+        key: name[:200] if count[name] == 1 else f"{name[:180]} ({members[key][0].id})"
+        for key, name in names.items()
+    }
+
+
+def _folded_node(label: str, nodes: Sequence[_Node], tensors: Mapping[int, float]) -> Node:
+    seconds = {ACCELERATOR: math.fsum(node.fpgaLatency for node in nodes) / 1000}
+    if not all(node.supportedOnFpga for node in nodes):
+        seconds = {}
+    seconds[CPU] = math.fsum(node.cpuLatency for node in nodes) / 1000
+    return Node(
+        name=label,
+        seconds=seconds,
+        output_bytes=math.fsum(tensors.get(node.id, 0.0) for node in nodes),
+        memory_bytes=math.fsum(node.size for node in nodes),
+    )
+
+
+def _assumptions(data: _File, options: _Options) -> Iterable[str]:
+    backward = sum(node.isBackwardNode for node in data.nodes)
+    if backward:
+        yield (
+            f"{backward} backward nodes were folded onto the forward nodes of their colour class, with their "
+            "latencies and sizes."
+        )
+    else:
+        yield "The source has no backward nodes: the times are those of inference."
+    ratios = {round(node.cpuLatency / node.fpgaLatency, 6) for node in data.nodes if node.fpgaLatency}
+    if CPU in options.types and len(ratios) == 1:
+        yield (
+            f"The latency on a CPU is {ratios.pop():g} times that on an accelerator for every node: an "
+            "assumption of the source's authors, not a measurement."
+        )
+    yield "Latencies are taken as milliseconds, for a whole CPU and a whole accelerator as one unit each."
+    if options.batch == 1:
+        yield "They refer to 1 sample; the source does not say how many, so a sample is what it took as one."
+    else:
+        yield f"They refer to {options.batch} samples, as given at import; the source does not say how many."
+    if ACCELERATOR in options.types:
+        yield (
+            f"An accelerator has {data.maxSizePerFPGA / GIB:.6g} GiB, as in the source, and holds "
+            "the sizes of all nodes of its layers, however many accelerators share them."
+        )
+    if CPU in options.types:
+        yield "The memory of cpu is unknown and not checked."
+    yield "Layers have no communication but transfers between stages; the source has no sizes of weights."

@@ -1,0 +1,163 @@
+"""What the importers of layer graphs share: their options, and a staging instance made of a chain."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from ...common.errors import Fault, InstanceError
+from ...common.faults import validated
+from ...common.fields import (
+    Complaint,
+    Model,
+    Name,
+    NonNegative,
+    Positive,
+    PositiveCount,
+    Share,
+    unknown_names,
+)
+from ...files.reading import fail
+from ...staging.instance import StagingInstance
+from .graph import Chain, ChainLayer
+
+GIB = 2**30
+LONGEST_NAME = 200
+
+
+class GraphOptions(Model):
+    """Options of an import of a layer graph, all from the user."""
+
+    types: Annotated[dict[Name, NonNegative], Field(min_length=1)]
+    limit: dict[Name, PositiveCount]
+    throughput: Positive | None
+    samples: Positive
+    epochs: Positive
+    parallel_share: Share
+    link_gbit_per_s: Positive | None
+
+    def unknown(self, *keys: str) -> list[Complaint]:
+        """Return a complaint for each type that an option names and that is not chosen."""
+        return [
+            complaint
+            for key in keys
+            for complaint in unknown_names(getattr(self, key), self.types, key, "type", "chosen types")
+        ]
+
+
+def refuse_options(complaints: Iterable[Complaint]) -> None:
+    """Raise one fault for each complaint about the options.
+
+    Raises
+    ------
+    InstanceError
+        If there is any.
+    """
+    faults = [Fault("options", path, what) for path, what in complaints]
+    if faults:
+        raise InstanceError(faults)
+
+
+def staging_instance(
+    chain: Chain,
+    options: GraphOptions,
+    devices: Mapping[str, tuple[str, float]],
+    *,
+    name: str,
+    source: str,
+    assumptions: Sequence[str],
+    batch: float,
+    link_gbit_per_s: float | None,
+    memory_gib: Mapping[str, float],
+    limits: Mapping[str, int],
+    all_reduce: bool,
+) -> StagingInstance:
+    """Return the staging instance of a chain.
+
+    Parameters
+    ----------
+    devices
+        Type → sort of device in the graph, and how many times as fast as it the type is.
+    all_reduce
+        Whether layers communicate: an all-reduce of twice their weights over the link for each batch.
+
+    Raises
+    ------
+    InstanceError
+        If a layer can run on none of the types, or the document breaks a rule of staging.
+    """
+    layers = []
+    for layer in chain.layers:
+        seconds = chain.seconds(layer)
+        compute = {t: seconds[sort] / speed for t, (sort, speed) in devices.items() if sort in seconds}
+        if not compute:
+            held = chain.graph.named(layer.nodes)
+            raise fail(chain.graph.source, f"none of {', '.join(devices)} can run {held}; choose other types")
+        layers.append(_layer(chain, layer, options, compute, link_gbit_per_s if all_reduce else None))
+    document = {
+        "schema_version": 1,
+        "kind": "staging",
+        "name": name[:LONGEST_NAME],
+        "source": source,
+        "assumptions": [*chain.notes, *assumptions, *_assumptions(options)],
+        "throughput_floor_samples_per_s": options.throughput,
+        "training": {"samples": options.samples, "epochs": options.epochs},
+        "probe_batch": batch,
+        "link_gbit_per_s": link_gbit_per_s,
+        "types": [
+            {
+                "name": kind,
+                "price_usd_per_hour": price,
+                "limit": limits.get(kind),
+                "memory_gib": memory_gib.get(kind),
+            }
+            for kind, price in options.types.items()
+        ],
+        "layers": layers,
+    }
+    return validated(StagingInstance, document, chain.graph.source)
+
+
+def _layer(
+    chain: Chain,
+    layer: ChainLayer,
+    options: GraphOptions,
+    compute: Mapping[str, float],
+    link_gbit_per_s: float | None,
+) -> dict[str, Any]:
+    node = chain.graph.nodes[layer.cut]
+    weights = chain.total(layer, "weight_bytes")
+    row: dict[str, Any] = {
+        "name": node.name,
+        "memory_gib": chain.total(layer, "memory_bytes") / GIB,
+        "output_bytes": layer.output_bytes,
+        "weight_bytes": weights,
+        "compute_s": dict(compute),
+        "compute_parallel": options.parallel_share,
+    }
+    if node.kind:
+        row["kind"] = node.kind
+    if link_gbit_per_s is not None:
+        row["communication_s"] = dict.fromkeys(compute, 2 * weights * 8 / (link_gbit_per_s * 1e9))
+    return row
+
+
+def _assumptions(options: GraphOptions) -> Iterable[str]:
+    yield (
+        f"Further units of a stage divide {options.parallel_share:g} of its compute time; the source does "
+        "not say how times scale."
+    )
+    yield (
+        "Prices were given at import and are not from the source: "
+        f"{', '.join(f'{name} {price:g} USD/h' for name, price in options.types.items())}."
+    )
+    yield (
+        "A stage receives, once for each batch, every tensor made before it that it or a later stage uses; "
+        "the gradients that come back over the same links are not charged."
+    )
+    yield (
+        f"Training {options.samples:.10g} samples {options.epochs:g} times over is a choice; the source does "
+        "not say how much is trained."
+    )

@@ -1,0 +1,1 @@
+"""The state of a Slurm cluster, as its commands print it."""

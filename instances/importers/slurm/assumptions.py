@@ -1,0 +1,117 @@
+"""What the Slurm importer says of the instance that it makes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from ..node_restrictions import counted, some
+from .jobs import MOST_ARRAY_TASKS, SHARES, SlurmJob, array_tasks, jobs_of, needed_nodes
+from .objects import JobRecord
+
+if TYPE_CHECKING:
+    from .importer import Cluster, Options
+
+NAMED = 5
+"""So many jobs are named for what the plan does not look at."""
+
+
+def where(partitions: Sequence[str]) -> str:
+    """Say which partitions are asked for."""
+    return f" in partition {', '.join(partitions)}" if partitions else ""
+
+
+def _title(record: JobRecord) -> str:
+    return next(jobs_of(record)).name
+
+
+def _names(jobs: Iterable[SlurmJob]) -> str:
+    return some((job.name for job in jobs), NAMED)
+
+
+def assumptions(cluster: Cluster, options: Options) -> Iterator[str]:
+    """Say how the instance is made of the cluster."""
+    running = sum(bool(job.current) for job in cluster.jobs)
+    which = "jobs that ask for a GPU" if options.jobs == "gpu" else "all jobs"
+    yield (
+        f"Planned are {which}{where(options.partitions)}: {counted(len(cluster.jobs), 'job')}, of which "
+        + (f"{counted(running, 'runs', 'run')}.")
+    )
+    if running:
+        yield "A job that runs must stay placed, but may be moved, which in Slurm means to requeue it."
+    yield "What jobs hold that are not planned is not free."
+    yield (
+        f"{SHARES}: one for each task or node where it asks for GPUs by task or node, "
+        "else one for each GPU, and one for each task where it asks for none. Several shares may be on one "
+        "server, also where the job asks for more nodes."
+    )
+    yield "A job is worth the GPUs that it asks for, one that asks for none is worth 1."
+    yield f"Spread is not in the source: {options.spread} for every job of several shares."
+    grouped = [node for node in cluster.nodes if node.used_cpus is None or node.used_memory_mib is None]
+    if grouped:
+        yield (
+            f"What is held of CPUs or memory is not listed for {counted(len(grouped), 'node')} and added up "
+            "from the queue, each job evenly over its nodes; nodes that sinfo lists together count with "
+            "the least CPUs and memory of any. scontrol show nodes --json says it node by node."
+        )
+    yield from cluster.restrictions.sentences("partition, nodes asked for or excluded", "share", "node")
+
+
+def left_out(cluster: Cluster) -> Iterator[str]:
+    """Say which nodes and jobs are not in the instance."""
+    if cluster.out:
+        out = counted(len(cluster.out), "node takes", "nodes take")
+        are = "is" if len(cluster.out) == 1 else "are"
+        yield f"{out} no jobs in their state and {are} left out: {some(cluster.out)}."
+    if cluster.stranded:
+        jobs = counted(len(cluster.stranded), "running job holds", "running jobs hold")
+        does = "it stays where it is" if len(cluster.stranded) == 1 else "they stay where they are"
+        yield f"{jobs} a node that is left out; {does}: {some(map(_title, cluster.stranded))}."
+    if cluster.unready:
+        reasons = Counter((record.state_reason or "").split(",")[0] for record in cluster.unready)
+        listed = some(f"{reason} {count}" for reason, count in reasons.most_common())
+        are = counted(len(cluster.unready), "job is left out that waits", "jobs are left out that wait")
+        yield f"{are} for other things than resources: {listed}."
+    long = sum(len(array_tasks(record)) > MOST_ARRAY_TASKS for record in cluster.chosen)
+    if long:
+        yield f"Of {counted(long, 'job array')} only the first {MOST_ARRAY_TASKS:,} tasks are planned."
+    cut = sum("..." in (record.array_task_string or "") for record in cluster.chosen)
+    if cut:
+        yield f"Of {counted(cut, 'job array')} Slurm lists only some tasks; the others are left out."
+
+
+def ignored(cluster: Cluster) -> Iterator[str]:
+    """Say what Slurm looks at and the plan does not, with the jobs' names."""
+    jobs = list({id(job.record): job for job in cluster.jobs}.values())
+    named = [job for job in jobs if needed_nodes(job.record)]
+    if named:
+        ask = counted(len(named), "job asks", "jobs ask")
+        yield (
+            f"{ask} for certain nodes and may use no others, though the plan need not use each of them: "
+            f"{_names(named)}."
+        )
+    wishes: dict[tuple[str, str], Callable[[JobRecord], object]] = {
+        ("asks", "to be close by switches"): lambda r: r.required_switches,
+        ("asks", "for a node of their own"): _is_exclusive,
+        ("asks", "for certain nodes and others beside them"): lambda r: (
+            r.required_nodes and not needed_nodes(r)
+        ),
+        ("asks", "for features of nodes"): lambda r: r.features,
+        ("is", "part of a heterogeneous job"): lambda r: r.het_job_id,
+    }
+    for (verb, what), has in wishes.items():
+        found = [job for job in jobs if has(job.record)]
+        if found:
+            which = counted(len(found), f"job {verb}", "jobs ask" if verb == "asks" else "jobs are")
+            yield f"{which} {what}, which the plan does not look at: {_names(found)}."
+    mixed = [node.name for node in cluster.nodes if sum(count > 0 for count in node.gpus.values()) > 1]
+    if mixed:
+        have = counted(len(mixed), "node that has", "nodes that have")
+        yield f"Types of GPU are not told apart on {have} several: {some(mixed)}."
+
+
+def _is_exclusive(record: JobRecord) -> bool:
+    """Return whether a job asks for whole nodes; older versions say so by sharing with none."""
+    flags = [value if isinstance(value, list) else [value] for value in (record.exclusive, record.shared)]
+    return any(flag is True or flag == "true" for flag in flags[0]) or "none" in flags[1]

@@ -1,0 +1,156 @@
+"""Slurm's nodes, from either of the two layouts in which its commands print them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ...common.errors import Fault, InstanceError
+from ...common.faults import validated
+from ...files.reading import fail, parse_document, read_text
+from .objects import NodeRecord, NodeRecords, SinfoRow, SinfoRows
+
+UNUSABLE = frozenset(
+    (
+        "BLOCKED",
+        "DOWN",
+        "DRAIN",
+        "DRAINED",
+        "DRAINING",
+        "DYNAMIC_FUTURE",
+        "ERROR",
+        "FAIL",
+        "FAILING",
+        "FUTURE",
+        "INVALID",
+        "INVALID_REG",
+        "MAINT",
+        "MAINTENANCE",
+        "NOT_RESPONDING",
+        "POWERING_DOWN",
+        "POWER_DOWN",
+        "POWER_DRAIN",
+        "REBOOT_ISSUED",
+        "REBOOT_REQUESTED",
+        "RESERVED",
+        "UNKNOWN",
+    )
+)
+"""States in which a node takes no job, or only those of its reservation."""
+
+
+@dataclass
+class SlurmNode:
+    """A node.
+
+    Parameters
+    ----------
+    name
+        Its NodeName.
+    states
+        In capitals.
+    cpus, memory_mib, gpus
+        What it has for jobs; GPUs by type.
+    used_cpus, used_memory_mib
+        What its jobs hold; None where the source does not say.
+    used_gpus
+        What its jobs hold.
+    partitions
+        Those that contain it.
+    """
+
+    name: str
+    states: frozenset[str]
+    cpus: float
+    memory_mib: float
+    gpus: dict[str, float]
+    used_cpus: float | None
+    used_memory_mib: float | None
+    used_gpus: float
+    partitions: set[str] = field(default_factory=set)
+
+    @property
+    def usable(self) -> bool:
+        """Whether it takes jobs."""
+        return not self.states & UNUSABLE
+
+    @property
+    def gpu_model(self) -> str | None:
+        """The type of its GPUs, if they have one."""
+        types = [kind for kind, count in self.gpus.items() if count]
+        return (types[0] or None) if len(types) == 1 else None
+
+
+def read_nodes(path: Path) -> list[SlurmNode]:
+    """Return the nodes of a file, each once.
+
+    Raises
+    ------
+    InstanceError
+        If the file is wrong; one fault a line.
+    """
+    source = str(path)
+    data = parse_document(read_text(path), source, ".json")
+    if isinstance(data, dict) and "jobs" in data and not {"nodes", "sinfo"} & set(data):
+        raise fail(source, "the first file lists jobs; nodes are wanted")
+    if not isinstance(data, dict) or not ("nodes" in data or "sinfo" in data):
+        what = "has neither 'nodes' nor 'sinfo'; give what scontrol show nodes --json or sinfo --json prints"
+        raise fail(source, what)
+    nodes: dict[str, SlurmNode] = {}
+    faults: list[Fault] = []
+    if "nodes" in data:
+        for index, record in enumerate(validated(NodeRecords, {"nodes": data["nodes"]}, source).nodes):
+            if record.name in nodes:
+                what = f"{record.name!r} is listed twice; each node may stand once"
+                faults.append(Fault(source, f"nodes[{index}].name", what))
+            nodes[record.name] = _from_record(record)
+    else:
+        for node in _from_rows(validated(SinfoRows, {"sinfo": data["sinfo"]}, source).sinfo):
+            known = nodes.setdefault(node.name, node)
+            known.partitions |= node.partitions
+    if faults:
+        raise InstanceError(faults)
+    return list(nodes.values())
+
+
+def _states(words: tuple[str, ...]) -> frozenset[str]:
+    return frozenset(word.upper().rstrip("*~#!%$@^-") for word in words)
+
+
+def _from_record(record: NodeRecord) -> SlurmNode:
+    cpus = record.cpus if record.effective_cpus is None else record.effective_cpus
+    return SlurmNode(
+        name=record.name,
+        states=_states(record.state + record.state_flags),
+        cpus=cpus or 0.0,
+        memory_mib=max(0.0, (record.real_memory or 0.0) - (record.specialized_memory or 0.0)),
+        gpus=record.gres,
+        used_cpus=record.alloc_cpus,
+        used_memory_mib=record.alloc_memory,
+        used_gpus=sum(record.gres_used.values()),
+        partitions=set(record.partitions),
+    )
+
+
+def _from_rows(rows: tuple[SinfoRow, ...]) -> Iterator[SlurmNode]:
+    """Return the nodes of each row; only a row of one node says what its jobs hold of CPUs and memory.
+
+    The GPUs in use are the same on all nodes of a row, as sinfo puts only such nodes together.
+    """
+    for row in rows:
+        alone = len(row.nodes.nodes) == 1
+        for name in row.nodes.nodes:
+            yield SlurmNode(
+                name=name,
+                states=_states(row.node.state),
+                cpus=row.cpus.minimum or 0.0,
+                memory_mib=row.memory.minimum or 0.0,
+                gpus=row.gres.total,
+                used_cpus=row.cpus.allocated if alone or row.cpus.allocated == 0 else None,
+                used_memory_mib=row.memory.allocated if alone else None,
+                used_gpus=sum(row.gres.used.values()),
+                partitions={row.partition.name.rstrip("*")}
+                if row.partition and row.partition.name
+                else set(),
+            )

@@ -1,0 +1,242 @@
+"""The parts of Slurm's nodes and jobs that the importer reads, under the names that Slurm gives them.
+
+A number may be plain or ``{"set": …, "infinite": …, "number": …}``, a list may be one text with commas, and
+the newer ``sinfo --json`` has blocks where ``scontrol show nodes --json`` has one field for each figure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, ConfigDict, Field
+from pydantic_core import PydanticCustomError
+
+from ...common.fields import Many, Model
+from .hostlist import expand_hostlist
+
+LARGEST = 1e15
+_UNITS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5}
+_AMOUNT = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,9})?)([KMGTP]?)[A-Za-z]?")
+_NO_GRES = ("", "(null)", "N/A")
+
+
+def _as_number(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        if value.get("infinite") is True or value.get("set") is not True:
+            return None
+        value = value.get("number")
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= LARGEST:
+        raise PydanticCustomError(
+            "number", "is not a number from 0 to 1e15, plain or as (set, infinite, number)"
+        )
+    return float(value)
+
+
+def _as_words(value: Any, between: str = ",") -> Any:
+    if isinstance(value, str):
+        return tuple(word.strip() for word in re.split(f"[{between}]", value) if word.strip())
+    return () if value is None else value
+
+
+def _as_states(value: Any) -> Any:
+    return _as_words(value, ",+")
+
+
+def _as_hosts(value: Any) -> Any:
+    """Return the names of nodes that a text, or a list of texts, stands for."""
+    items = [value] if isinstance(value, str) else value
+    if items is None:
+        return ()
+    if not isinstance(items, list) or not all(isinstance(item, str) for item in items):
+        raise PydanticCustomError("hosts", "is not a list of nodes such as 'n[001-004,7]'")
+    try:
+        return tuple(name for item in items for name in expand_hostlist(item))
+    except ValueError as error:
+        raise PydanticCustomError("hosts", "{what}", {"what": str(error)}) from None
+
+
+def _as_gres(value: Any) -> Any:
+    try:
+        return parse_gres(value or "") if value is None or isinstance(value, str) else value
+    except ValueError as error:
+        raise PydanticCustomError("gres", "{what}", {"what": str(error)}) from None
+
+
+def _as_tres(value: Any) -> Any:
+    try:
+        return parse_tres(value or "") if value is None or isinstance(value, str) else value
+    except ValueError as error:
+        raise PydanticCustomError("tres", "{what}", {"what": str(error)}) from None
+
+
+def _amount(text: str, unit: int) -> float:
+    match = _AMOUNT.fullmatch(text)
+    if match is None:
+        raise ValueError(f"has the amount {text[:20]!r}; write a number such as 4 or 16G")
+    power = _UNITS[match[2]] - unit if match[2] else 0
+    return float(Decimal(match[1]) * Decimal(1024) ** power)
+
+
+def parse_gres(text: str) -> dict[str, float]:
+    """Return GPUs by type of a text such as ``gpu:a100:4(S:0-1),gpu:2,mps:400``; no type is empty text.
+
+    Raises
+    ------
+    ValueError
+        If the count of a GPU is none.
+    """
+    found: dict[str, float] = defaultdict(float)
+    # What stands in brackets, such as (IDX:0,2-3), says which ones and may hold commas.
+    for part in re.sub(r"\([^()]*\)", "", "" if text in _NO_GRES else text).split(","):
+        words = re.split(r"[:=]", part.strip().removeprefix("gres/").removeprefix("gres:"))
+        if words[0] != "gpu":
+            continue
+        kind, count = (words[1] if len(words) > 2 else "", words[-1] if len(words) > 1 else "1")
+        if len(words) == 2 and not count[:1].isdigit():
+            kind, count = count, "1"
+        found[kind] += _amount(count, 0)
+    return dict(found)
+
+
+def parse_tres(text: str) -> dict[str, float]:
+    """Return what a text such as ``cpu=4,mem=16G,node=1,gres/gpu=2`` lists; memory is in MiB.
+
+    Raises
+    ------
+    ValueError
+        If an entry has no amount.
+    """
+    found: dict[str, float] = {}
+    for part in text.split(","):
+        name, sign, amount = part.strip().rpartition("=")
+        if sign and (name in ("cpu", "mem", "node") or name.startswith("gres/gpu")):
+            found[name] = _amount(amount, 2 if name == "mem" else 0)
+    return found
+
+
+Number = Annotated[float | None, BeforeValidator(_as_number)]
+Words = Annotated[Many[str], BeforeValidator(_as_words)]
+States = Annotated[Many[str], BeforeValidator(_as_states)]
+Hosts = Annotated[tuple[str, ...], BeforeValidator(_as_hosts)]
+Gres = Annotated[dict[str, float], BeforeValidator(_as_gres)]
+Tres = Annotated[dict[str, float], BeforeValidator(_as_tres)]
+NodeName = Annotated[str, Field(min_length=1, max_length=200)]
+
+
+class _Object(Model):
+    model_config = ConfigDict(extra="ignore")
+
+
+class NodeRecord(_Object):
+    """A node, as ``scontrol show nodes --json`` and the older ``sinfo --json`` list it."""
+
+    name: NodeName
+    state: States
+    state_flags: States = ()
+    partitions: Words = ()
+    cpus: Number
+    effective_cpus: Number = None
+    real_memory: Number
+    specialized_memory: Number = None
+    alloc_cpus: Number = None
+    alloc_memory: Number = None
+    gres: Gres = {}
+    gres_used: Gres = {}
+
+
+class NodeRecords(_Object):
+    """The document that holds them."""
+
+    nodes: Many[NodeRecord]
+
+
+class _State(_Object):
+    state: States
+
+
+class _Nodes(_Object):
+    nodes: Hosts
+    total: Number = None
+
+
+class _Cpus(_Object):
+    minimum: Number
+    maximum: Number = None
+    allocated: Number = None
+
+
+class _Memory(_Object):
+    minimum: Number
+    maximum: Number = None
+    allocated: Number = None
+
+
+class _Gres(_Object):
+    total: Gres = {}
+    used: Gres = {}
+
+
+class _Partition(_Object):
+    name: str | None = None
+
+
+class SinfoRow(_Object):
+    """Nodes that are alike, as the newer ``sinfo --json`` lists them, once for each of their partitions."""
+
+    node: _State
+    nodes: _Nodes
+    cpus: _Cpus
+    memory: _Memory
+    gres: _Gres = _Gres()
+    partition: _Partition | None = None
+
+
+class SinfoRows(_Object):
+    """The document that holds them."""
+
+    sinfo: Many[SinfoRow]
+
+
+class JobRecord(_Object):
+    """A job, as ``squeue --json`` lists it."""
+
+    job_id: Annotated[int, Field(ge=0)]
+    name: str | None = None
+    job_state: States
+    state_reason: str | None = None
+    partition: Words = ()
+    nodes: Hosts = ()
+    node_count: Number = None
+    tasks: Number = None
+    cpus: Number = None
+    memory_per_node: Number = None
+    memory_per_cpu: Number = None
+    tres_req_str: Tres = {}
+    tres_alloc_str: Tres = {}
+    tres_per_job: Gres = {}
+    tres_per_node: Gres = {}
+    tres_per_socket: Gres = {}
+    tres_per_task: Gres = {}
+    gres_detail: Many[Gres] | None = None
+    array_job_id: Number = None
+    array_task_id: Number = None
+    array_task_string: str | None = None
+    het_job_id: Number = None
+    excluded_nodes: Hosts = ()
+    required_nodes: Hosts = ()
+    required_switches: Number = None
+    features: Any = None
+    exclusive: Any = None
+    shared: Any = None
+
+
+class JobRecords(_Object):
+    """The document that holds them."""
+
+    jobs: Many[JobRecord]

@@ -1,0 +1,182 @@
+"""Synthetic staging instances: data-heavy embedding layers first, compute-heavy dense layers after."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from ..common.errors import OptionError
+from .instance import StagingInstance
+from .reference_plan import Floats, Ints, Parts, Stage, cheapest_path, reachable_time, spread_path, used
+
+Limits = Literal["none", "loose", "tight"]
+PROBE = 32
+LINK_GBIT_PER_S = 100
+UNITS_PER_TYPE = 5
+"""About how many units of each type a plan at the floor has."""
+SLACK = 0.9
+"""The floor is this share of the throughput of a plan that is known."""
+
+
+@dataclass(frozen=True)
+class _Chain:
+    """Random layers on random types, rounded as the document has them.
+
+    Attributes
+    ----------
+    compute
+        Seconds by layer and type, shape (L, T); the other columns have shape (L,) or (T,).
+    """
+
+    compute: Floats
+    communication: Floats
+    alpha: Floats
+    beta: Floats
+    output_bytes: Floats
+    memory: Floats
+    price: Floats
+    room: Floats
+    embeddings: int
+
+    def parts(self, link: bool) -> Parts:
+        """Return what decides the times of stages."""
+        alpha, beta = self.alpha[:, None], self.beta[:, None]
+        communication = np.broadcast_to(self.communication[:, None], self.compute.shape)
+        received = np.concatenate(([0.0], self.output_bytes[:-1])) * 8 / (LINK_GBIT_PER_S * 1e9)
+        return Parts(
+            self.compute * (1 - alpha),
+            self.compute * alpha,
+            communication * (1 - beta),
+            communication * beta,
+            received if link else np.zeros(len(received)),
+            self.memory,
+            self.room,
+        )
+
+
+def generate_staging(
+    layers: int,
+    types: int,
+    limits: Limits = "loose",
+    memory: bool = False,
+    transfers: bool = False,
+    seed: int = 0,
+) -> StagingInstance:
+    """Return a random chain of layers and a random choice of hardware.
+
+    Parameters
+    ----------
+    layers, types
+        How many of each.
+    limits
+        Units of each type: `none`, no limit; `loose`, twice what the cheapest plan without limits uses, so
+        that limits seldom bind; `tight`, what a plan uses that is spread over all types and that no plan as
+        fast undercuts in every type, so that a good plan at the floor needs all units of all types.
+    memory, transfers
+        Whether units have a memory limit, and whether stages wait for their input.
+    seed
+        The same seed gives the same instance. There is always a plan.
+
+    Raises
+    ------
+    OptionError
+        If a parameter is out of range.
+    """
+    if not 1 <= layers <= 2000 or not 1 <= types <= 1000:
+        raise OptionError("layers must be 1 to 2000 and types 1 to 1000")
+    chain = _random_chain(layers, types, memory, seed)
+    parts = chain.parts(transfers)
+    wanted_s = float(chain.compute.mean(axis=1).sum()) / (UNITS_PER_TYPE * min(layers, types))
+    slowest_s = reachable_time(parts, chain.price, wanted_s)
+    free = cheapest_path(parts, chain.price, slowest_s) or []
+    plan = spread_path(parts, chain.price, slowest_s) if limits == "tight" else free
+    units: Ints | None = None
+    if limits != "none":
+        units = (
+            np.maximum(1, used(plan, types)) if limits == "tight" else 2 * np.maximum(4, used(free, types))
+        )
+    floor = SLACK * PROBE / max(parts.stage_s(s.first, s.last, s.kind, s.units) for s in plan)
+    digits = 3 - math.ceil(math.log10(floor)) + 2
+    return StagingInstance.model_validate(
+        {
+            "name": f"synthetic-staging-{layers}-{types}-{limits}-{seed}",
+            "source": "synthetic",
+            "assumptions": list(_assumptions(limits, plan)),
+            "throughput_floor_samples_per_s": round(floor, max(0, digits)),
+            "training": {"samples": 1_000_000},
+            "probe_batch": PROBE,
+            "link_gbit_per_s": LINK_GBIT_PER_S if transfers else None,
+            "types": _types(chain, units),
+            "layers": _layers(chain),
+        }
+    )
+
+
+def _random_chain(layers: int, types: int, memory: bool, seed: int) -> _Chain:
+    """Return random figures, rounded; every layer fits every type, and a single type holds them all."""
+    rng = np.random.default_rng(seed)
+    speed = rng.uniform(1, 10, types)
+    price = speed * rng.uniform(0.7, 1.4, types)
+    embeddings = max(1, layers // 5)
+    embedding = np.arange(layers) < embeddings
+    work = rng.uniform(0.5, 2, layers) * np.where(embedding, 0.3, 1.0)
+    data = rng.uniform(0.5, 2, layers) * np.where(embedding, 1.0, 0.2)
+    compute = work[:, None] / speed * rng.uniform(0.7, 1.3, (layers, types))
+    # Embedding layers gain little from fast accelerators.
+    compute *= np.where(embedding[:, None], speed**0.6, 1.0)
+    held = rng.uniform(0.1, 2, layers).round(3)
+    room = held.max() * rng.uniform(1, 3, types) if types > 1 else np.array([held.sum()])
+    return _Chain(
+        compute=np.maximum(compute.round(6), 1e-6),
+        communication=(data * 0.05).round(6),
+        alpha=rng.uniform(0.9, 0.999, layers).round(4),
+        beta=rng.uniform(0.5, 0.95, layers).round(4),
+        output_bytes=(data * 2e8).round(),
+        memory=held,
+        price=price.round(4),
+        room=np.ceil(room * 1000) / 1000 if memory else np.full(types, np.inf),
+        embeddings=embeddings,
+    )
+
+
+def _types(chain: _Chain, units: Ints | None) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": f"type-{t}",
+            "price_usd_per_hour": float(price),
+            "limit": None if units is None else int(units[t]),
+            "memory_gib": float(chain.room[t]) if math.isfinite(chain.room[t]) else None,
+        }
+        for t, price in enumerate(chain.price)
+    ]
+
+
+def _layers(chain: _Chain) -> list[dict[str, Any]]:
+    names = [f"type-{t}" for t in range(len(chain.price))]
+    return [
+        {
+            "name": f"layer-{index}",
+            "kind": "embedding" if index < chain.embeddings else "dense",
+            "memory_gib": float(chain.memory[index]),
+            "output_bytes": float(chain.output_bytes[index]),
+            "compute_s": dict(zip(names, row, strict=True)),
+            "communication_s": dict.fromkeys(names, float(chain.communication[index])),
+            "compute_parallel": float(chain.alpha[index]),
+            "communication_parallel": float(chain.beta[index]),
+        }
+        for index, row in enumerate(chain.compute.tolist())
+    ]
+
+
+def _assumptions(limits: Limits, plan: list[Stage]) -> list[str]:
+    said = ["all times, sizes and prices are random"]
+    if limits == "tight":
+        kinds = len({stage.kind for stage in plan})
+        said.append(
+            f"limits are the units of a plan of {len(plan)} stages on {kinds} types; the floor is {SLACK:g} "
+            "of its throughput"
+        )
+    return said

@@ -1,0 +1,181 @@
+"""Staging instances: a chain of layers to be cut into stages on mixed hardware."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import ConfigDict, Discriminator, Field, Tag, model_validator
+
+from ..common.base import Instance
+from ..common.fields import (
+    Complaint,
+    Model,
+    Name,
+    NonNegative,
+    Positive,
+    PositiveCount,
+    Share,
+    TableFile,
+    in_slices,
+    refuse,
+    repeated,
+    require,
+    unknown_names,
+)
+from ..common.hardware import HardwareCatalogue, fill_from_catalogue
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+PerType = Annotated[dict[Name, NonNegative], in_slices(1000)]
+Shares = Annotated[
+    Annotated[Share, Tag("(one number)")] | Annotated[dict[Name, Share], in_slices(1000), Tag("(by type)")],
+    Discriminator(lambda value: "(by type)" if isinstance(value, Mapping) else "(one number)"),
+]
+"""A share for all types, or one for each."""
+
+
+class StageType(Model):
+    """A sort of hardware that a stage can run on, counted in units such as one GPU or one core.
+
+    Attributes
+    ----------
+    hardware
+        Entry of the instance's catalogue that provides the price and memory of one unit.
+    limit
+        Units that there are; none means as many as one likes.
+    memory_gib
+        Memory of one unit; none means that memory is not checked.
+    """
+
+    model_config = ConfigDict(json_schema_extra=require(or_field=("price_usd_per_hour", "hardware")))
+
+    name: Name
+    hardware: Name | None = None
+    price_usd_per_hour: NonNegative
+    limit: PositiveCount | None = None
+    memory_gib: Positive | None = None
+
+
+class Layer(Model):
+    """One layer of the model, with its times on ONE unit of each type for a probe batch.
+
+    Attributes
+    ----------
+    kind
+        Sort of layer, such as embedding or dense; only learned methods look at it.
+    compute_s, communication_s
+        OCT and ODT: seconds per probe batch, by type. A type that is missing in `compute_s` cannot run
+        the layer; one that is missing in `communication_s` has no communication.
+    compute_parallel, communication_parallel
+        α and β: the share that further units divide, one number or one per type. α has no default,
+        because it decides the plan; β is 0 if not given.
+    memory_gib
+        What every unit of the stage holds for this layer.
+    input_bytes, output_bytes, weight_bytes
+        Sizes per probe batch; `output_bytes` is what the next layer receives.
+    """
+
+    name: Name
+    kind: Name = "layer"
+    memory_gib: NonNegative = 0.0
+    input_bytes: NonNegative = 0.0
+    output_bytes: NonNegative = 0.0
+    weight_bytes: NonNegative = 0.0
+    compute_s: Annotated[dict[Name, Positive], Field(min_length=1), in_slices(1000)]
+    communication_s: PerType = {}
+    compute_parallel: Shares
+    communication_parallel: Shares = 0.0
+
+
+class Training(Model):
+    """How much is to be trained: M samples, E times over."""
+
+    samples: Positive
+    epochs: Positive = 1.0
+
+
+class StagingInstance(Instance):
+    """Which layers run on which hardware, and on how many units? (HeterPS, 2023)
+
+    Attributes
+    ----------
+    objective
+        `cost`: least cost in USD; `throughput`: most samples per second; `time`: fewest seconds for the
+        whole training.
+    stage_rule
+        `maximal_runs`: neighbouring stages differ in type (the paper); `free_cuts`: they need not.
+    throughput_floor_samples_per_s, cost_limit_usd, hourly_budget_usd
+        What every plan must keep, whichever the objective; none means no such limit.
+    probe_batch
+        B0, the samples that layer times refer to.
+    link_gbit_per_s
+        Speed at which a stage receives the output of the one before; none: transfers take no time.
+    """
+
+    kind: Literal["staging"] = "staging"
+    objective: Literal["cost", "throughput", "time"] = "cost"
+    stage_rule: Literal["maximal_runs", "free_cuts"] = "maximal_runs"
+    throughput_floor_samples_per_s: Positive | None = None
+    cost_limit_usd: Positive | None = None
+    hourly_budget_usd: Positive | None = None
+    training: Training
+    probe_batch: Positive
+    link_gbit_per_s: Positive | None = None
+    catalogue: Annotated[HardwareCatalogue | None, TableFile()] = None
+    types: Annotated[
+        tuple[StageType, ...], Field(min_length=1, max_length=1000), in_slices(1000), TableFile()
+    ]
+    layers: Annotated[tuple[Layer, ...], Field(min_length=1, max_length=2000), in_slices(2000), TableFile()]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _resolve(cls, data: Any) -> Any:
+        figures = {"price_usd_per_hour": "unit_price_usd_per_hour", "memory_gib": "unit_memory_gib"}
+        return fill_from_catalogue(data, "types", figures)
+
+    @model_validator(mode="after")
+    def _check(self) -> StagingInstance:
+        refuse(self._complaints())
+        return self
+
+    def _complaints(self) -> Iterator[Complaint]:
+        known = [kind.name for kind in self.types]
+        yield from repeated(known, "types")
+        yield from repeated((layer.name for layer in self.layers), "layers")
+        for index, layer in enumerate(self.layers):
+            path = f"layers[{index}]"
+            yield from unknown_names(layer.compute_s, known, f"{path}.compute_s", "type", "types")
+            yield from unknown_names(layer.communication_s, known, f"{path}.communication_s", "type", "types")
+            for key in ("compute_parallel", "communication_parallel"):
+                shares = getattr(layer, key)
+                if isinstance(shares, dict):
+                    yield from unknown_names(shares, known, f"{path}.{key}", "type", "types")
+                    for name in layer.compute_s:
+                        if name not in shares:
+                            yield (
+                                f"{path}.{key}",
+                                f"has no share for {name!r}; give one number or one per type",
+                            )
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row for each layer."""
+        import pandas as pd
+
+        return pd.DataFrame(
+            [
+                {
+                    "layer": layer.name,
+                    "kind": layer.kind,
+                    "memory_gib": layer.memory_gib,
+                    "output_bytes": layer.output_bytes,
+                    **{f"compute_s_{t.name}": layer.compute_s.get(t.name) for t in self.types},
+                    **{
+                        f"communication_s_{t.name}": layer.communication_s.get(t.name, 0.0)
+                        for t in self.types
+                    },
+                }
+                for layer in self.layers
+            ]
+        )

@@ -1,0 +1,89 @@
+"""What every worker process does before its first task, and how its memory is limited.
+
+Nothing heavy is imported here: numerical libraries read their number of threads when they are loaded.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from ...instances.common.errors import OptionError
+from ..output.terminal import as_visible
+
+GIB = 2**30
+SHARE = 0.8
+"""Of the machine's memory, that all workers together may take where nothing else is said."""
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+
+
+def prepare(level: int) -> None:
+    """Make a process quiet, and its numerical libraries single-threaded unless the environment says more.
+
+    Parameters
+    ----------
+    level
+        Of the log, which goes to stderr.
+    """
+    _hide_chatter(level)
+    for name in THREADS:
+        os.environ.setdefault(name, "1")
+    logging.basicConfig(level=level, stream=sys.stderr, format="%(levelname)s %(message)s")
+
+
+def _hide_chatter(level: int) -> None:
+    """Keep what solvers write by themselves off the parent's data, and off stderr unless more is asked for.
+
+    Python's own stderr, and so the log, stays.
+    """
+    sys.stderr = as_visible(os.fdopen(os.dup(2), "w", buffering=1))
+    if level <= logging.INFO:
+        os.dup2(2, 1)
+        return
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    os.dup2(nowhere, 2)
+    os.close(nowhere)
+
+
+def available_cores() -> int:
+    """Return how many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def default_memory_gib(jobs: int) -> float | None:
+    """Return the memory that each of several workers may take; None where it cannot be limited."""
+    try:
+        import resource  # noqa: F401 - only whether there is one
+    except ImportError:
+        return None
+    return SHARE * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / GIB / jobs
+
+
+@contextmanager
+def limited_memory(gib: float | None) -> Iterator[None]:
+    """Let this process take no more than so much memory; beyond it, Python raises MemoryError.
+
+    Raises
+    ------
+    OptionError
+        If this system cannot limit the memory of a process.
+    """
+    if gib is None:
+        yield
+        return
+    try:
+        import resource
+    except ImportError:
+        raise OptionError("this system cannot limit the memory of a worker; leave it out") from None
+    # Of what a process allocates for itself; address space that is only reserved does not count.
+    soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    wanted = int(gib * GIB)
+    resource.setrlimit(resource.RLIMIT_DATA, (wanted if hard < 0 else min(wanted, hard), hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))

@@ -1,0 +1,166 @@
+"""Processes on this machine, started and watched by a keeper."""
+
+from __future__ import annotations
+
+import json
+import logging
+import multiprocessing
+import os
+import queue
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import weakref
+from collections import deque
+from collections.abc import Iterator
+from contextlib import suppress
+from multiprocessing.connection import Connection
+from typing import TYPE_CHECKING
+
+from ...instances.common.errors import UnavailableError
+from ..exit_codes import FAILED
+
+if TYPE_CHECKING:
+    from .task import Answer, Task
+
+log = logging.getLogger("clusterplan")
+
+START = (
+    "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
+    "from clusterplan.planner.batch.supervisor import main; main(int(sys.argv[2]), int(sys.argv[3]))"
+)
+"""What a keeper runs; unlike the processes of `multiprocessing` it does not import the main module again."""
+PATIENCE_S = 5.0
+"""What a keeper may take to end, before it is killed."""
+
+
+_ready: list[Keeper] = []
+"""A keeper that was started before anybody needed it."""
+
+
+def start_early() -> None:
+    """Start a keeper now, so that it loads what it needs while this process does so too."""
+    if os.name == "posix" and not _ready:
+        _ready.append(Keeper())
+
+
+class LocalEngine:
+    """A keeper, and what is asked of it.
+
+    Parameters
+    ----------
+    jobs
+        How many tasks at a time.
+
+    Raises
+    ------
+    UnavailableError
+        Where a process cannot be given a link.
+    """
+
+    def __init__(self, jobs: int) -> None:
+        if os.name != "posix":
+            raise UnavailableError("batches need Linux or macOS; --engine dask can use machines that have it")
+        self.jobs = jobs
+        self._keeper: Keeper | None = None
+
+    def run(self, tasks: deque[Task]) -> Iterator[tuple[Task, Answer, float]]:
+        """Take tasks until there are none, and yield each with its answer and its seconds as it ends."""
+        number = 0
+        sent: dict[int, Task] = {}
+        while tasks or sent:
+            while tasks and len(sent) < self.jobs:
+                number += 1
+                sent[number] = tasks.popleft()
+                self._running_keeper().give(number, sent[number])
+            told = self._running_keeper().told.get()
+            if told is None:
+                yield from self._lost(sent)
+                continue
+            done, answer, seconds = told
+            task = sent.pop(done)
+            if tasks:  # no process shall wait until the caller has dealt with this answer
+                number += 1
+                sent[number] = tasks.popleft()
+                self._running_keeper().give(number, sent[number])
+            yield task, answer, seconds
+
+    def _running_keeper(self) -> Keeper:
+        if self._keeper is None:
+            self._keeper = _ready.pop() if _ready else Keeper()
+        return self._keeper
+
+    def _lost(self, sent: dict[int, Task]) -> Iterator[tuple[Task, Answer, float]]:
+        """Give up the tasks of a keeper that has ended, which nothing that they do can bring about."""
+        from .task import Answer
+
+        code = self._running_keeper().end()
+        self._keeper = None
+        ended = f"the process that watched it was ended from outside, with exit code {code}"
+        while sent:
+            _, task = sent.popitem()
+            yield task, Answer(ended=ended, code=FAILED), 0.0
+
+    def close(self) -> None:
+        """Stop at once, whatever is running."""
+        if self._keeper is not None:
+            self._keeper.end()
+            self._keeper = None
+
+
+class Keeper:
+    """The process that runs `keeper.main`, and the link to it; without the link it ends.
+
+    Attributes
+    ----------
+    told
+        Number, answer and seconds of each task that has ended; None once the process has.
+    """
+
+    def __init__(self) -> None:
+        self._link, there = multiprocessing.Pipe()
+        self.told: queue.SimpleQueue[tuple[int, Answer, float] | None] = queue.SimpleQueue()
+        arguments = [json.dumps(sys.path), str(there.fileno()), str(log.getEffectiveLevel())]
+        self.process = subprocess.Popen(  # noqa: S603 - this interpreter, and what stands above
+            [sys.executable, "-c", START, *arguments],
+            stdin=subprocess.DEVNULL,
+            pass_fds=[there.fileno()],
+            start_new_session=True,  # so that Ctrl-C, which reaches all processes of a terminal, does not
+        )
+        there.close()
+        # Both sides may have much to say at the same time, and would wait for each other for ever.
+        threading.Thread(target=_listen, args=(self._link, self.told), daemon=True).start()
+        self._finalize = weakref.finalize(self, _end, self.process, self._link)
+
+    def give(self, number: int, task: Task) -> None:
+        """Give it a task; if it has ended, that shows when it is listened to."""
+        with suppress(OSError):
+            self._link.send((number, task))
+
+    def end(self) -> int:
+        """Let go of it, so that it kills what it is waiting for and ends; return its exit code."""
+        self._finalize()
+        return self.process.returncode
+
+
+def _listen(link: Connection, told: queue.SimpleQueue[tuple[int, Answer, float] | None]) -> None:
+    """Pass on what a keeper says, until it says no more."""
+    with suppress(EOFError, OSError):
+        while True:
+            told.put(link.recv())
+    told.put(None)
+
+
+def _end(process: subprocess.Popen[bytes], link: Connection) -> None:
+    # A close alone would not end a `recv` in another thread.
+    with suppress(OSError), socket.socket(fileno=os.dup(link.fileno())) as same:
+        same.shutdown(socket.SHUT_RDWR)
+    link.close()
+    try:
+        process.wait(PATIENCE_S)
+    except subprocess.TimeoutExpired:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()

@@ -1,0 +1,247 @@
+"""One unit of work: read an instance, solve it with one solver, and answer in plain data."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from ...instances.common.base import Instance, Kind
+from ...instances.common.errors import ClusterplanError
+from ...instances.documents import load
+from ...solvers.common.options import SolveOptions
+from ...solvers.common.result import Limit, Result, Status
+from ...solvers.run import library_versions
+from ..api import solve
+from ..exit_codes import FAILED, LIMIT_NO_PLAN, code_of_error
+from ..verification.result import verify
+from .limits import limited_memory
+from .record import Record
+
+log = logging.getLogger("clusterplan")
+
+WARM_UP_S = 2.0
+MOST_TEXT = 2000
+"""Characters of a message or an error."""
+
+
+class Head(NamedTuple):
+    """What is known of an instance once it is read."""
+
+    instance: str
+    kind: Kind
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What comes back of a task, whether or not its worker survived it.
+
+    Attributes
+    ----------
+    head
+        Of the instance, if it was read.
+    result
+        The result as JSON; a string, because a journal takes it as it is.
+    fault, code
+        Why there is no result, in words and as an exit code.
+    unchanged
+        The instance is the one that is solved already.
+    ended
+        How the worker ended that was killed or died, in words; None if it lives.
+    limit
+        The hard limit that it was killed for.
+    """
+
+    head: Head | None = None
+    result: str | None = None
+    fault: str | None = None
+    code: int = 0
+    unchanged: bool = False
+    ended: str | None = None
+    limit: Limit = "none"
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a worker is asked to do.
+
+    Attributes
+    ----------
+    label
+        What the source is called.
+    source
+        A file, `example:NAME`, or the instance itself.
+    solver
+        Its name; None: only read the instance.
+    kill_after_s
+        Seconds of solving after which the process is killed, however busy; None: never. Reading and
+        warming up may take as long again.
+    memory_gib
+        Most memory that the worker may take; None: no limit.
+    known_sha256
+        Hash of an instance that is solved already; if it is still the same, nothing is done.
+    alone
+        Whether the process does nothing else, before or after: for solvers of other packages.
+    warm_up
+        Whether the process first solves something tiny with the solver, so that the result's seconds do
+        not count the loading of libraries.
+    allow_outside
+        Whether files that the source names may lie outside its own folder.
+    check
+        A result as JSON, which is verified instead of solving: a solver of another package may have changed
+        anything in the process that it ran in, the check of its plan too.
+    """
+
+    label: str
+    source: str | Instance
+    solver: str | None
+    options: SolveOptions
+    kill_after_s: float | None = None
+    memory_gib: float | None = None
+    known_sha256: str | None = None
+    alone: bool = False
+    warm_up: bool = False
+    allow_outside: bool = False
+    check: str | None = None
+
+
+class Engine(Protocol):
+    """Where tasks are done."""
+
+    def run(self, tasks: deque[Task]) -> Iterator[tuple[Task, Answer, float]]:
+        """Take tasks until there are none, and yield each with its answer and its seconds as it ends.
+
+        More tasks may be added while it runs.
+        """
+
+    def close(self) -> None:
+        """Stop at once, whatever is running."""
+
+
+def execute(task: Task, tell: Callable[[str, Head | None], None]) -> Answer:
+    """Do a task in this process; every failure that Python can catch becomes an answer.
+
+    Parameters
+    ----------
+    tell
+        Called with `head` once the instance is read, and with `solving` when the solver's time begins.
+    """
+    head = None
+    try:
+        with limited_memory(task.memory_gib):
+            instance = read(task)
+            head = Head(instance.name, instance.kind, instance.sha256())
+            tell("head", head)
+            if task.solver is None:
+                return Answer(head)
+            if head.sha256 == task.known_sha256:
+                return Answer(head, unchanged=True)
+            if task.check is not None:
+                return _checked(head, instance, task.check)
+            if task.warm_up:
+                warm_up(task.solver, head.kind)
+            tell("solving", None)
+            return Answer(head, _as_json(solve(instance, task.solver, task.options)))
+    except ClusterplanError as error:
+        return Answer(head, fault=one_line(error), code=code_of_error(error))
+    except MemoryError:
+        most = "" if task.memory_gib is None else f": it needs more than {task.memory_gib:.3g} GiB"
+        return Answer(head, ended=f"out of memory{most}", limit="memory", code=LIMIT_NO_PLAN)
+    except BaseException as error:  # noqa: BLE001 - a plug-in may raise anything, even an exit
+        fault = f"{task.solver or 'reading'} failed with {type(error).__name__}: {one_line(error)}"
+        return Answer(head, fault=fault, code=FAILED)
+
+
+def read(task: Task) -> Instance:
+    """Return the instance of a task.
+
+    Raises
+    ------
+    InstanceError
+        If it cannot be read.
+    """
+    if isinstance(task.source, Instance):
+        return task.source
+    return load(task.source, task.allow_outside)
+
+
+def _checked(head: Head, instance: Instance, text: str) -> Answer:
+    """Return the answer that a result is if it holds, and the first of its faults if it does not."""
+    found = verify(instance, Result.model_validate_json(text))
+    if found.ok:
+        return Answer(head, text)
+    return Answer(head, fault=f"its result fails verification: {found.faults[0]}", code=FAILED)
+
+
+def _as_json(result: Result) -> str:
+    """Return a result as JSON from which it can be read again, its message not longer than people read.
+
+    Raises
+    ------
+    ValidationError
+        If a solver put something into it that no result can hold.
+    """
+    if result.message and len(result.message) > MOST_TEXT:
+        result = result.model_copy(update={"message": result.message[:MOST_TEXT] + " …"})
+    text = result.to_json()
+    Result.model_validate_json(text)
+    return text
+
+
+def one_line(error: BaseException) -> str:
+    """Return the text of an error in one line; those of other people's code may have none, or fail at it."""
+    try:
+        return " ".join(str(error).split())[:MOST_TEXT]
+    except Exception:  # noqa: BLE001 - see above
+        return "an error that cannot say what it is"
+
+
+def warm_up(solver: str, kind: Kind) -> None:
+    """Solve something tiny with a solver, so that its libraries are loaded."""
+    from ...instances.allocation.generate import generate_allocation
+    from ...instances.consolidation.generate import generate_consolidation
+    from ...instances.staging.generate import generate_staging
+
+    tiny: dict[Kind, Callable[[], Instance]] = {
+        "allocation": lambda: generate_allocation(2, seed=1),
+        "staging": lambda: generate_staging(2, 2, seed=1),
+        "consolidation": lambda: generate_consolidation(2, 2, seed=1),
+    }
+    try:
+        solve(tiny[kind](), solver, SolveOptions(time_limit_s=WARM_UP_S, threads=1))
+    except Exception as error:  # noqa: BLE001 - whatever is wrong will show in the solve that is timed
+        log.debug("%s: warming up failed with %s: %s", solver, type(error).__name__, one_line(error))
+
+
+def record_of(task: Task, answer: Answer, seconds: float) -> Record:
+    """Return the record of a solve; where the instance is known, there is a result whatever happened."""
+    solver = task.solver or ""
+    if answer.result is not None:
+        return Record.of(task.label, solver, Result.model_validate_json(answer.result), seconds)
+    said = answer.ended or " ".join((answer.fault or "").split())
+    if answer.head is None:
+        return Record(task.label, solver, None, said, answer.code or FAILED, seconds)
+    return Record(
+        task.label, solver, _failure(answer.head, task, answer, seconds), said, answer.code, seconds
+    )
+
+
+def _failure(head: Head, task: Task, answer: Answer, seconds: float) -> Result:
+    """Return the result that stands for a solve that gave none."""
+    status: Status = "error" if answer.limit == "none" else "unknown"
+    return Result(
+        instance=head.instance,
+        kind=head.kind,
+        instance_sha256=head.sha256,
+        solver=task.solver or "",
+        status=status,
+        limit=answer.limit,
+        runtime_s=seconds,
+        seed=task.options.seed,
+        options=task.options,
+        versions=library_versions(),
+        message=answer.ended or answer.fault,
+    )

@@ -1,0 +1,141 @@
+"""How a batch is shown while it runs, and what is written and printed of it in the end."""
+
+from __future__ import annotations
+
+import signal
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from ...solvers.common.options import SolveOptions
+from ..batch.journal import NAME as JOURNAL
+from ..batch.journal import read_journal
+from ..batch.record import Record
+from ..batch.solve_many import BatchOptions, check_solvers, labelled, run
+from ..exit_codes import INTERRUPTED, worst
+from ..output.files import write_all
+from ..output.text import (
+    COLUMNS,
+    MOST_ROWS,
+    console,
+    csv_line,
+    csv_row,
+    figure,
+    notes,
+    percent,
+    safe_cell,
+    status_text,
+    table,
+)
+from .common import Format, say
+from .progress import Progress
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+SUMMARY = "summary.csv"
+TITLES = ("source", *COLUMNS, "message", "seconds", "exit_code")
+
+
+def solve_batch(
+    files: Sequence[str], solver: str, options: SolveOptions, batch: BatchOptions, format: Format, quiet: bool
+) -> int:
+    """Solve files as a batch, show how it goes, and return the exit code."""
+    named = labelled(files)
+    check_solvers([solver])
+    if len(named) < len(files):
+        say(f"{len(files) - len(named)} files stand twice; each is solved once")
+    if format is Format.csv:
+        typer.echo(csv_line(("source", *COLUMNS)))
+    records: dict[str, Record] = {}
+    interrupted = False
+    with Progress(quiet) as progress:
+        try:
+            for record in run(named, [(name, solver) for name in named], options, batch, progress.begin):
+                records[record.source] = record.light()
+                _print(record, format)
+                progress.advance(record)
+        except KeyboardInterrupt:
+            interrupted = True
+    if interrupted:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # what is left to do is short, and must not be cut off
+        if batch.output is not None:
+            for record in read_journal(batch.output):
+                if record.solver == solver and record.source in named:
+                    records.setdefault(record.source, record.light())
+    ordered = [records[name] for name in named if name in records]
+    if format is Format.table:
+        _show(ordered, batch.output)
+    if batch.output is not None:
+        write_summary(ordered, batch.output)
+    if batch.output is not None and not quiet:
+        say(f"written: {batch.output / SUMMARY}, and every result in {batch.output / JOURNAL}")
+    if interrupted:
+        how = "; --resume continues it" if batch.output is not None else ""
+        say(f"interrupted: {len(ordered)} of {len(named)} are finished{how}")
+        return INTERRUPTED
+    return worst(record.code for record in ordered)
+
+
+def _print(record: Record, format: Format) -> None:
+    """Print a record at once, for programs."""
+    if record.result is None:
+        return
+    if format is Format.json:
+        typer.echo(record.result.to_json())
+    elif format is Format.csv:
+        typer.echo(csv_line([safe_cell(record.source), *csv_row(record.result)]))
+
+
+def write_summary(records: Sequence[Record], folder: Path) -> Path:
+    """Write one line for each record to `summary.csv`; an older one is replaced as a whole.
+
+    Raises
+    ------
+    OptionError
+        If it cannot be written.
+    """
+    lines = [csv_line(TITLES)]
+    for record in records:
+        cells = [None] * len(COLUMNS) if record.result is None else csv_row(record.result)
+        message = record.fault if record.result is None else record.result.message
+        tail = [safe_cell(message), round(record.seconds, 6), record.code]
+        lines.append(csv_line([safe_cell(record.source), *cells, *tail]))
+    (path,) = write_all(folder, {SUMMARY: "\n".join(lines) + "\n"})
+    return path
+
+
+def _show(records: Sequence[Record], folder: Path | None) -> None:
+    """Print a line for each; of many only those that went wrong, and how many ended how."""
+    out = console()
+    many = len(records) > MOST_ROWS and folder is not None
+    wrong = [record for record in records if record.result is None or record.result.plan is None]
+    shown = wrong[:MOST_ROWS] if many else records
+    if shown:
+        out.print(_table(shown))
+    for record in shown:
+        for line in notes(record.result) if record in wrong and record.result is not None else ():
+            out.print(f"{record.source}: {line}", markup=False)
+    counts = Counter(record.result.status if record.result else "not solved" for record in records)
+    ended = ", ".join(f"{count:,} {status}" for status, count in counts.most_common())
+    seconds = sum(record.seconds for record in records)
+    out.print(f"{len(records):,} instances: {ended or 'none'}; {seconds:,.1f} s of work", markup=False)
+
+
+def _table(records: Sequence[Record]) -> Table:
+    """Return the table of a batch: one line each, however many objectives there are."""
+    titles = [("source", False), ("status", False), ("objective", False)]
+    titles += [("value", True), ("gap", True), ("certified gap", True), ("seconds", True)]
+    cells = []
+    for record in records:
+        result, seconds = record.result, f"{record.seconds:.2f}"
+        if result is None:
+            cells.append([record.source, "not solved", *["–"] * 4, seconds])
+            continue
+        name = result.deciding.name if result.deciding else "–"
+        figures = [figure(result.objective), percent(result.gap), percent(result.certified_gap)]
+        cells.append([record.source, status_text(result), name, *figures, seconds])
+    return table(titles, cells)

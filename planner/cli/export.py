@@ -1,0 +1,65 @@
+"""The command `export-plan`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from ...instances.common.errors import OptionError
+from .common import AllowOutside, say
+
+
+def export_plan(
+    instance_file: Annotated[str, typer.Argument(metavar="INSTANCE", help="The instance that was solved.")],
+    result_file: Annotated[
+        Path, typer.Argument(metavar="RESULT", help="What 'solve --format json' printed.")
+    ],
+    format: Annotated[
+        Literal["json", "slurm", "kubernetes"],
+        typer.Option(
+            help="json: of every kind; slurm: a line of sbatch options a job; kubernetes: node affinity."
+        ),
+    ] = "json",
+    every: Annotated[
+        bool, typer.Option("--all", help="slurm, kubernetes: also jobs that keep running where they are.")
+    ] = False,
+    output: Annotated[Path | None, typer.Option(help="Where to write it; stdout if not given.")] = None,
+    allow_outside: AllowOutside = False,
+) -> None:
+    """Write a plan, once it is verified, for those who carry it out.
+
+    Where a bound is only claimed the plan is written all the same, and it is said on stderr and in the file.
+    """
+    from ...instances.documents import load
+    from ..exit_codes import NOT_VERIFIED, code_of_result
+    from ..export.plan import export_plan as export
+    from ..export.plan import notes, verified_result
+
+    instance = load(instance_file, allow_outside)
+    result, checked = verified_result(instance, result_file)
+    if result is None:
+        typer.echo(f"{result_file}: verification failed, so the plan is not exported", err=True)
+        for fault in checked.faults:
+            typer.echo(f"  wrong: {fault}", err=True)
+        raise typer.Exit(NOT_VERIFIED)
+    if result.plan is None:
+        typer.echo(f"{result_file}: holds no plan: {result.status}", err=True)
+        raise typer.Exit(code_of_result(result))
+    _write(output, export(instance, result, format, every, checked))
+    if not checked.complete:
+        say(f"{result_file}: {checked.verdict}")
+    for note in notes(instance, result, format, every):
+        typer.echo(note, err=True)
+
+
+def _write(path: Path | None, text: str) -> None:
+    if path is None:
+        sys.stdout.write(text)
+        return
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise OptionError(f"{path}: cannot be written: {error.strerror or error}") from None

@@ -1,0 +1,169 @@
+"""The commands that turn measurements into fields of a job: `fit speed` and `fit loss`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+if TYPE_CHECKING:
+    from ...instances.fits import LossFit, SpeedFit
+
+fits = typer.Typer(
+    help="Fit a job's speed or loss to measurements.", no_args_is_help=True, rich_markup_mode=None
+)
+
+File = Annotated[Path, typer.Argument(metavar="FILE.csv", help="Measurements.", show_default=False)]
+Format = Annotated[Literal["table", "json"], typer.Option(help="How to print.")]
+
+
+@fits.command()
+def speed(
+    file: File,
+    model: Annotated[
+        Literal["auto", "ps_sync", "ps_async", "ring_allreduce"],
+        typer.Option(help="Form of the speed; auto takes the smallest leave-one-out error."),
+    ] = "auto",
+    batch: Annotated[
+        float | None, typer.Option(help="Global batch of the job, and of rows that do not name theirs.")
+    ] = None,
+    allow_rank_deficient: Annotated[
+        bool,
+        typer.Option(
+            "--allow-rank-deficient", help="Accept coefficients that the measurements leave undetermined."
+        ),
+    ] = False,
+    format: Format = "table",
+) -> None:
+    """Speed coefficients from the columns workers, steps_per_s and, where they matter, ps and batch."""
+    from ...instances.fits import fit_speed
+
+    fit = fit_speed(file, model, batch, allow_rank_deficient)
+    if format == "json":
+        typer.echo(fit.model_dump_json())
+    else:
+        _show_speed(fit)
+
+
+@fits.command()
+def loss(
+    file: File,
+    steps_per_epoch: Annotated[float, typer.Option(help="Steps of one pass over the data.")],
+    delta: Annotated[
+        float, typer.Option(help="Converged: the loss falls by less than this share of its maximum …")
+    ] = 0.01,
+    patience: Annotated[int, typer.Option(help="… in each of so many epochs in a row.")] = 3,
+    seed: Annotated[int, typer.Option(help="Of the resampling behind the interval.", min=0)] = 0,
+    format: Format = "table",
+) -> None:
+    """Remaining steps until convergence from the columns step and loss."""
+    from ...instances.fits import fit_loss
+
+    fit = fit_loss(file, steps_per_epoch, delta, patience, seed=seed)
+    if format == "json":
+        typer.echo(fit.model_dump_json())
+    else:
+        _show_loss(fit)
+
+
+def _signed_percent(value: float | None) -> str:
+    return "–" if value is None else f"{100 * value:+.1f} %"
+
+
+def _print_rows(columns: Sequence[tuple[str, bool]], rows: Sequence[Sequence[str]]) -> None:
+    """Print a table of at most 60 rows."""
+    from ..output.text import MOST_ROWS, console, table
+
+    made = table(columns, rows[:MOST_ROWS])
+    if len(rows) > MOST_ROWS:
+        made.caption = f"{len(rows) - MOST_ROWS} more; see --format json"
+    console().print(made)
+
+
+def _flow(value: dict[str, Any]) -> str:
+    """Return a mapping as one line of YAML, with figures of eight digits."""
+    parts = []
+    for key, item in value.items():
+        items = [json.dumps(float(f"{x:.8g}")) for x in item] if isinstance(item, list) else None
+        text = f"[{', '.join(items)}]" if items else f"{item:.10g}" if isinstance(item, float) else str(item)
+        parts.append(f"{key}: {text}")
+    return "{" + ", ".join(parts) + "}"
+
+
+def _show_speed(fit: SpeedFit) -> None:
+    from ..output.text import figure, percent
+
+    rows = [
+        [
+            row.place,
+            str(row.ps),
+            str(row.workers),
+            figure(row.batch),
+            figure(row.step_s),
+            figure(row.fitted_step_s),
+            _signed_percent(row.error),
+        ]
+        for row in fit.rows
+    ]
+    titles = ["where", "ps", "workers", "batch", "measured s/step", "fitted s/step", "error"]
+    _print_rows([(title, title != "where") for title in titles], rows)
+    typer.echo()
+    _print_rows(
+        [("model", False), ("MAPE", True), ("leave-one-out", True), ("rank", True), ("", False)],
+        [
+            [
+                candidate.model,
+                percent(candidate.mape),
+                percent(candidate.leave_one_out),
+                f"{candidate.rank} of {candidate.coefficients}",
+                "chosen" if candidate.model == fit.model else "",
+            ]
+            for candidate in fit.candidates
+        ],
+    )
+    typer.echo()
+    for number, value in enumerate(fit.theta):
+        typer.echo(f"θ{number} = {value:.8g}")
+    _say_warnings(fit.warnings)
+    typer.echo(f"measured: {fit.points} points, {fit.range.words()}")
+    typer.echo(f"speed: {_flow(fit.fields())}")
+
+
+def _show_loss(fit: LossFit) -> None:
+    from ..output.text import figure, percent
+
+    rows = [
+        [
+            row.place,
+            figure(row.step),
+            figure(row.loss),
+            figure(row.fitted_loss),
+            "outlier" if row.outlier else _signed_percent(row.error),
+        ]
+        for row in fit.rows
+    ]
+    titles = ["where", "step", "measured loss", "fitted loss", "error"]
+    _print_rows([(title, title != "where") for title in titles], rows)
+    b0, b1, b2 = fit.coefficients
+    typer.echo(f"\nloss(k) = 1/({b0:.6g}·k + {b1:.6g}) + {b2:.6g}, MAPE {percent(fit.mape)}")
+    low, high = fit.interval
+    typer.echo(
+        f"converged at step {figure(fit.converged_step)}: {fit.patience} epochs of "
+        f"{figure(fit.steps_per_epoch)} steps in which the loss falls by less than "
+        f"{percent(fit.delta)} of its maximum"
+    )
+    typer.echo(
+        f"remaining from step {figure(fit.last_step)}: {figure(fit.remaining_steps)} steps; "
+        f"{100 * fit.confidence:g} % interval {figure(low)} to {figure(high)} (residual bootstrap)"
+    )
+    _say_warnings(fit.warnings)
+    if fit.remaining_steps > 0:
+        typer.echo(f"remaining_steps: {fit.remaining_steps:.10g}")
+
+
+def _say_warnings(warnings: Sequence[str]) -> None:
+    for warning in warnings:
+        typer.echo(f"warning: {warning}")

@@ -1,0 +1,160 @@
+"""The commands `generate KIND`, and how every command that makes an instance writes it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from ...instances.common.errors import OptionError
+
+if TYPE_CHECKING:
+    from ...instances.common.base import Instance
+
+generators = typer.Typer(
+    help="Make a reproducible synthetic instance.", no_args_is_help=True, rich_markup_mode=None
+)
+
+Output = Annotated[Path | None, typer.Option(help="YAML or JSON file to write; YAML on stdout if not given.")]
+JobsTable = Annotated[
+    Literal["parquet", "csv"] | None,
+    typer.Option(
+        "--table",
+        help="Write the jobs to a table beside the document. [default: parquet from 5000 jobs on]",
+        show_default=False,
+    ),
+]
+Limits = Literal["none", "loose", "tight"]
+Seed = Annotated[int, typer.Option(help="The same seed gives the same instance.", min=0)]
+
+
+def emit(instance: Instance, output: Path | None, table: Literal["parquet", "csv"] | None = None) -> None:
+    """Write an instance to a file, or to stdout if there is none.
+
+    Raises
+    ------
+    OptionError
+        If it has more jobs than belong on stdout.
+    """
+    from ...instances.documents import has_many_jobs, save, to_text
+
+    if output is None:
+        if table is not None:
+            raise OptionError("--table needs --output FILE; the table is written beside that file")
+        if has_many_jobs(instance):
+            raise OptionError(
+                "so many jobs go into a table beside the document, not to stdout; give --output FILE"
+            )
+        typer.echo(to_text(instance), nl=False)
+        return
+    save(instance, output, table)
+    typer.echo(f"{output}: {instance.kind} instance {instance.name!r}", err=True)
+    for assumption in instance.assumptions:
+        typer.echo(f"  assumed: {assumption}", err=True)
+
+
+@generators.command()
+def allocation(
+    jobs: Annotated[int, typer.Option(help="How many jobs.", min=1)],
+    resources: Annotated[int, typer.Option(help="How many resources.", min=1, max=4)] = 3,
+    tightness: Annotated[
+        float | None, typer.Option(help="0: plenty; 1: only the smallest fit. [default: 0.5]", min=0, max=1)
+    ] = None,
+    optional_share: Annotated[float, typer.Option(help="Share of jobs that may wait.", min=0, max=1)] = 0.0,
+    spare: Annotated[
+        int | None,
+        typer.Option(help="Every resource binds, with at most so many units to spare.", min=0),
+    ] = None,
+    seed: Seed = 0,
+    output: Output = None,
+    table: JobsTable = None,
+) -> None:
+    """Jobs with published speed coefficients and heavy-tailed remaining work."""
+    from ...instances.allocation.generate import generate_allocation
+
+    emit(generate_allocation(jobs, resources, tightness, optional_share, seed, spare), output, table)
+
+
+@generators.command()
+def staging(
+    layers: Annotated[int, typer.Option(help="How many layers.", min=1)],
+    types: Annotated[int, typer.Option(help="How many types of hardware.", min=1)],
+    limits: Annotated[
+        Limits, typer.Option(help="How scarce units are; tight: a good plan needs all of every type.")
+    ] = "loose",
+    memory: Annotated[bool, typer.Option(help="Units have a memory limit.")] = False,
+    transfers: Annotated[bool, typer.Option(help="Stages wait for their input.")] = False,
+    seed: Seed = 0,
+    output: Output = None,
+) -> None:
+    """Chains of embedding and dense layers on random hardware."""
+    from ...instances.staging.generate import generate_staging
+
+    emit(generate_staging(layers, types, limits, memory, transfers, seed), output)
+
+
+@generators.command()
+def ctr(
+    layers: Annotated[int, typer.Option(help="How many layers.", min=3)] = 16,
+    floor: Annotated[
+        float | None,
+        typer.Option(help="Floor in samples/s. [default: 150000 for 16 layers]", show_default=False),
+    ] = None,
+    seed: Seed = 0,
+    output: Output = None,
+) -> None:
+    """Synthetic click-through-rate models on HeterPS's CPU cores and V100: a staging instance."""
+    from ...instances.staging.generate_ctr import generate_ctr
+
+    emit(generate_ctr(layers, seed, floor), output)
+
+
+@generators.command()
+def consolidation(
+    servers: Annotated[int, typer.Option(help="How many servers, up to 100,000.", min=1)],
+    jobs: Annotated[int, typer.Option(help="How many jobs.", min=1)],
+    gpus_per_server: Annotated[
+        int | None,
+        typer.Option(
+            help="GPUs of each server, where all have one shape. [default: 8]", min=1, show_default=False
+        ),
+    ] = None,
+    load: Annotated[
+        float | None, typer.Option(help="GPUs asked over GPUs free; if not given, two fifths are free.")
+    ] = None,
+    resources: Annotated[int, typer.Option(help="1: GPUs; 3: CPUs and memory too.", min=1, max=3)] = 1,
+    shapes: Annotated[int, typer.Option(help="How many shapes of servers.", min=1)] = 1,
+    required_share: Annotated[float, typer.Option(help="Share of jobs that must be consolidated.")] = 0.3,
+    preferred_share: Annotated[float, typer.Option(help="Share of jobs that had better be.")] = 0.3,
+    must_place_share: Annotated[
+        float, typer.Option(help="Share of jobs that must be placed.", min=0, max=1)
+    ] = 0.0,
+    rack_size: Annotated[int, typer.Option(help="Servers of a rack; 0: no racks.", min=0)] = 32,
+    seed: Seed = 0,
+    output: Output = None,
+    table: Annotated[
+        Literal["parquet", "csv"] | None,
+        typer.Option(
+            help="Write servers and jobs to tables beside the document. [default: parquet from 5000 on]",
+            show_default=False,
+        ),
+    ] = None,
+) -> None:
+    """Jobs of 1 to 32 GPUs on servers that are partly filled with running tasks."""
+    from ...instances.consolidation.generate import generate_consolidation
+
+    made = generate_consolidation(
+        servers,
+        jobs,
+        gpus_per_server,
+        load,
+        required_share,
+        preferred_share,
+        seed,
+        resources=resources,
+        shapes=shapes,
+        rack_size=rack_size,
+        must_place_share=must_place_share,
+    )
+    emit(made, output, table)

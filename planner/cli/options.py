@@ -1,0 +1,47 @@
+"""Options of `solve` from the command line, a configuration file and the defaults, in that order."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from ...instances.common.errors import InstanceError, OptionError
+from ...instances.files.reading import parse_document, read_text
+from ...solvers.common.options import SolveOptions, parse_options
+
+DEFAULT_TIME_LIMIT_S = 60.0
+
+
+def _setting(text: str) -> tuple[str, Any]:
+    """Read KEY=VALUE; a value that looks like a number or truth value is one."""
+    key, sign, value = text.partition("=")
+    if not sign or not key:
+        raise OptionError(f"--set {text!r}: write KEY=VALUE")
+    try:
+        parsed = parse_document(value, "--set", ".yaml")
+    except InstanceError:
+        parsed = value
+    return key, parsed if isinstance(parsed, bool | int | float | str) else value
+
+
+def merged_options(
+    config: Path | None, given: dict[str, Any], settings: list[str]
+) -> tuple[str | None, SolveOptions]:
+    """Merge the configuration file with the options given on the command line, which win."""
+    merged: dict[str, Any] = {"time_limit_s": DEFAULT_TIME_LIMIT_S}
+    solver = None
+    if config is not None:
+        try:
+            data = parse_document(read_text(config), str(config), config.suffix.lower())
+        except InstanceError as error:
+            raise OptionError(str(error)) from None
+        if not isinstance(data, dict) or not isinstance(data.get("solver", ""), str):
+            raise OptionError(f"{config}: must be a mapping of options such as 'solver: auto'")
+        solver = data.pop("solver", None)
+        merged |= data
+    merged |= {key: value for key, value in given.items() if value is not None}
+    if merged["time_limit_s"] == 0:
+        merged["time_limit_s"] = None
+    options = parse_options(merged)
+    method_options = {**options.method_options, **dict(map(_setting, settings))}
+    return solver, options.model_copy(update={"method_options": method_options})

@@ -1,0 +1,177 @@
+"""The command `pareto`: the whole trade-off of cost against throughput, or against completion time."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ...instances.common.errors import OptionError
+from .common import AllowOutside
+
+if TYPE_CHECKING:
+    from ...instances.common.base import Instance
+    from ...solvers.common.options import SolveOptions
+    from ...solvers.common.result import Result
+    from ..frontier.pareto import AnyFrontier
+
+
+BASELINES = "single-type,greedy,genetic"
+BASELINE_S = 10.0
+"""What each baseline may take."""
+
+
+class FrontierFormat(StrEnum):
+    """How to print a frontier."""
+
+    table = "table"
+    json = "json"
+    csv = "csv"
+
+
+class ClusterMix(StrEnum):
+    """Which clusters an allocation's frontier looks at."""
+
+    fixed = "fixed"
+    any = "any"
+
+
+def pareto(
+    file: Annotated[
+        str, typer.Argument(help="A staging or allocation instance, or example:NAME.", show_default=False)
+    ],
+    output: Annotated[
+        Path | None, typer.Option(help="Folder for frontier.html, .md, .csv and .json.")
+    ] = None,
+    error: Annotated[
+        float | None,
+        typer.Option(
+            help="Relative error, of staging in cost, of allocation in mean completion time; 0 for every "
+            "breakpoint. [default: 1e-4, of allocation 0.01]"
+        ),
+    ] = None,
+    most_usd: Annotated[
+        float | None,
+        typer.Option("--most-usd", help="Leave out what costs more; of allocation USD per hour."),
+    ] = None,
+    mix: Annotated[
+        ClusterMix | None,
+        typer.Option(
+            help="Allocation: scale the cluster, or take any amounts of what has a price. [default: fixed]"
+        ),
+    ] = None,
+    price: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=USD", help="Allocation: price of a resource per unit and hour; may be repeated."
+        ),
+    ] = None,
+    baselines: Annotated[
+        str | None,
+        typer.Option(
+            help="Staging: solvers to be seen on the page beside the frontier, separated by commas, or none. "
+            "[default: single-type,greedy,genetic]"
+        ),
+    ] = None,
+    time_limit: Annotated[float | None, typer.Option(help="Seconds, 0 for no limit. [default: 60]")] = None,
+    threads: Annotated[int | None, typer.Option(help="Most threads to use.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Of everything random.")] = None,
+    format: Annotated[FrontierFormat, typer.Option(help="How to print.")] = FrontierFormat.table,
+    allow_outside: AllowOutside = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, only errors.")] = False,
+) -> None:
+    """Find what no other plan beats in two aims at once, and prove that none is missing.
+
+    Staging: cost against throughput. Allocation: mean completion time against the hourly cost of the cluster.
+    """
+    from ...instances.documents import load
+    from ..exit_codes import code_of_frontier
+    from ..frontier.pareto import shown
+    from ..output.text import console
+    from ..reports.frontier.files import to_csv, write
+    from .options import merged_options
+
+    given = {"time_limit_s": time_limit, "threads": threads, "seed": seed}
+    _, options = merged_options(None, given, [])
+    wanted: dict[str, Any] = {"error": error, "most_usd": most_usd, "prices": read_prices(price or ())}
+    wanted["mix"] = None if mix is None else mix.value
+    instance = load(file, allow_outside)
+    names = _baseline_names(instance, baselines, output)
+    frontier = _find(instance, options, wanted, quiet)
+    if output is not None:
+        for path in write(instance, frontier, output, _baselines(instance, names, options)):
+            if not quiet:
+                typer.echo(f"written: {path}", err=True)
+    if format is FrontierFormat.json:
+        typer.echo(frontier.to_json())
+    elif format is FrontierFormat.csv:
+        typer.echo(to_csv(frontier), nl=False)
+    else:
+        out, (points, lines) = console(), shown(frontier)
+        if frontier.points:
+            out.print(points)
+        for line in lines:
+            out.print(line, markup=False)
+    raise typer.Exit(code_of_frontier(frontier))
+
+
+def _baseline_names(instance: Instance, given: str | None, output: Path | None) -> list[str]:
+    """Return which solvers the page shows beside the frontier.
+
+    Raises
+    ------
+    OptionError
+        If there is no page, or no such solver of staging instances.
+    """
+    from ...solvers.registry import find_solver
+
+    if given is not None and (output is None or instance.kind != "staging"):
+        raise OptionError("--baselines are for the page of a staging instance, which --output DIR writes")
+    if instance.kind != "staging" or output is None or given == "none":
+        return []
+    names = [name.strip() for name in (given or BASELINES).split(",") if name.strip()]
+    return [find_solver(name, instance.kind).name for name in names]
+
+
+def _baselines(instance: Instance, names: Sequence[str], options: SolveOptions) -> list[Result]:
+    """Solve an instance with solvers that are fast, for comparison; those that find no plan are left out."""
+    from ..api import solve
+
+    asked = options.model_copy(update={"time_limit_s": BASELINE_S})
+    results = [solve(instance, name, asked) for name in names]
+    return [result for result in results if result.plan is not None]
+
+
+def read_prices(given: Sequence[str]) -> dict[str, float]:
+    """Read NAME=USD; a name may hold an equals sign, a number cannot."""
+    prices: dict[str, float] = {}
+    for text in given:
+        name, sign, number = text.rpartition("=")
+        try:
+            price = float(number)
+        except ValueError:
+            price = math.nan
+        if not sign or not name or not price >= 0:
+            raise OptionError(f"--price {text!r}: write NAME=USD, such as gpu=2.5, with USD at least 0")
+        if name in prices:
+            raise OptionError(f"--price {name} is given twice; give each resource one price")
+        prices[name] = price
+    return prices
+
+
+def _find(instance: Instance, options: SolveOptions, wanted: dict[str, Any], quiet: bool) -> AnyFrontier:
+    from rich.text import Text
+
+    from ..frontier.pareto import pareto as find
+    from ..output.text import console
+
+    if quiet or not sys.stderr.isatty():
+        return find(instance, options, **wanted)
+    limit = f", at most {options.time_limit_s:g} s" if options.time_limit_s else ""
+    with console(stderr=True).status(Text(f"{instance.name}: frontier{limit} …")):
+        return find(instance, options, **wanted)

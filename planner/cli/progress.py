@@ -1,0 +1,76 @@
+"""Progress of many solves on stderr: a bar on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import sys
+from types import TracebackType
+from typing import Self
+
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import Progress as Bar
+
+from ..batch.record import Record
+from ..output.text import console, figure, percent
+from .common import say
+
+
+class Progress:
+    """Shows how many are done, and what became of each.
+
+    Parameters
+    ----------
+    quiet
+        Show nothing.
+    """
+
+    def __init__(self, quiet: bool) -> None:
+        self._quiet, self._bar = quiet, None
+        self._done = self._total = 0
+        if not quiet and sys.stderr.isatty():
+            columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+            self._bar = Bar(
+                TextColumn("{task.description}"), *columns, console=console(stderr=True), transient=True
+            )
+
+    def __enter__(self) -> Self:
+        if self._bar is not None:
+            self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def begin(self, finished: int, total: int) -> None:
+        """Say how many there are, and how many an earlier run has finished."""
+        self._total = total
+        if finished and not self._quiet:
+            say(f"resuming: {finished:,} of {total:,} are finished")
+        if self._bar is not None:
+            self._bar.add_task("solving", total=total)
+
+    def advance(self, record: Record) -> None:
+        """Show what became of one."""
+        self._done += 1
+        wrong = record.result is None or record.result.status in ("error", "unknown")
+        if self._bar is not None:
+            self._bar.advance(self._bar.task_ids[0])
+            if wrong:
+                self._bar.console.print(_line(record), markup=False)
+        elif wrong or not self._quiet:
+            say(f"[{self._done:>{len(str(self._total))}}/{self._total}] {_line(record)}")
+
+
+def _line(record: Record) -> str:
+    """Return one line about a record."""
+    head = f"{record.source}: {record.solver}"
+    result = record.result
+    if result is None:
+        return f"{head}: {' '.join((record.fault or '').split())}"
+    if result.plan is None:
+        why = f": {result.message}" if result.message else ""
+        return f"{head}: {result.status}{why}"
+    objective = f"{result.deciding.name} {figure(result.objective)}" if result.deciding else ""
+    return f"{head}: {result.status}, {objective}, gap {percent(result.gap)}, {record.seconds:.2f} s"

@@ -1,0 +1,295 @@
+"""Several solvers on the same instances: what each found, measured against the best that all of them know.
+
+For an instance, the *best plan* is the first in the lexicographic order of the objectives, and the *best
+bound* on an objective the tightest that any solver proved. A plan is judged at the first objective at which
+it misses: against the best plan where it first differs from it, against the best bounds where it first does
+not reach them. Both gaps are |objective − reference| / |objective|, as everywhere.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ...formulations.common.formulation import Objective, agree
+from ...instances.common.base import Kind
+from ...instances.common.fields import Model
+from ...instances.common.html_summary import card, percent
+from ...solvers.common.options import SolveOptions
+from ...solvers.common.result import Limit, ObjectiveRecord, Result, Status
+from ...solvers.run import CONTRADICTION, excess
+from ..batch.record import Record
+from .profile import Profile, SolverSummary, performance_profile, summarise
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class ComparisonRow(Model):
+    """One solver on one instance.
+
+    Attributes
+    ----------
+    instance, file
+        What the instance is called, with its file where another has the same name; and that file.
+    objective_name, unit, objective, bound, gap
+        Of the first objective that is not proven, else of the last, as in the result.
+    gap_to_best_bound
+        How far the plan is at most from the optimum, by the best bounds of all solvers.
+    gap_to_best_plan
+        How much worse the plan is than the best of all solvers; 0 for that one.
+    best
+        Whether no other solver found a plan that is better by more than the requested gap.
+    runtime_s
+        Wall-clock seconds of the solve, or until its process died or was killed.
+    """
+
+    instance: str
+    file: str | None = None
+    kind: Kind
+    solver: str
+    status: Status
+    limit: Limit = "none"
+    objective_name: str | None = None
+    unit: str | None = None
+    objective: float | None = None
+    bound: float | None = None
+    gap: float | None = None
+    gap_to_best_bound: float | None = None
+    gap_to_best_plan: float | None = None
+    best: bool = False
+    runtime_s: float = 0.0
+    message: str | None = None
+
+
+class Comparison(Model):
+    """Every solver on every instance; JSON and back without loss.
+
+    Attributes
+    ----------
+    rows
+        By instance, then by solver, in the order in which they were given.
+    unread
+        What could not be read, each in a sentence.
+    left_out
+        Pairs that were left out or could not be solved at all, each in a sentence.
+    interrupted
+        Whether some pairs are missing because somebody stopped it.
+    """
+
+    rows: tuple[ComparisonRow, ...] = ()
+    unread: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
+    interrupted: bool = False
+    options: SolveOptions = SolveOptions()
+    versions: dict[str, str] = {}
+
+    @property
+    def faults(self) -> tuple[str, ...]:
+        """What is not in the rows, and why."""
+        return (*self.unread, *self.left_out)
+
+    @property
+    def instances(self) -> tuple[str, ...]:
+        """The names of the instances, in order."""
+        return tuple(dict.fromkeys(row.instance for row in self.rows))
+
+    @property
+    def solvers(self) -> tuple[str, ...]:
+        """The names of the solvers, in order."""
+        return tuple(dict.fromkeys(row.solver for row in self.rows))
+
+    def to_json(self) -> str:
+        """Return the comparison as one line of JSON."""
+        return self.model_dump_json()
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows."""
+        rows = [
+            (
+                summary.solver,
+                f"{summary.optimal} of {summary.instances}",
+                str(summary.wins),
+                percent(summary.mean_gap_to_best_bound),
+                f"{summary.mean_runtime_s:.3g}",
+            )
+            for summary in self.summary()
+        ]
+        title = f"{len(self.solvers)} solvers on {len(self.instances)} instances"
+        titles = ("solver", "proven optimal", "best plan", "mean gap to best bound", "mean seconds")
+        return card(title, self.faults[:3], titles, rows)
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row for each solver on each instance."""
+        import pandas as pd
+
+        return pd.DataFrame([row.model_dump() for row in self.rows], columns=list(ComparisonRow.model_fields))
+
+    def summary(self) -> tuple[SolverSummary, ...]:
+        """Return how each solver did over all instances."""
+        return summarise(self.rows, self.options.time_limit_s)
+
+    def profile(self, within: float = 1e-3) -> Profile:
+        """Return the performance profile of the solvers' seconds (Dolan and Moré, 2002).
+
+        Parameters
+        ----------
+        within
+            A solver has done an instance if its plan is at most this much worse than the best known.
+        """
+        return performance_profile(self.rows, within)
+
+
+def compared(
+    records: Sequence[Record],
+    options: SolveOptions,
+    unread: Sequence[str] = (),
+    left_out: Sequence[str] = (),
+    interrupted: bool = False,
+    versions: dict[str, str] | None = None,
+) -> Comparison:
+    """Return the comparison of what was solved; records without a result count as faults."""
+    by_instance: dict[str, list[Record]] = defaultdict(list)
+    missing = list(left_out)
+    for record in records:
+        if record.result is None:
+            missing.append(f"{record.source}: {record.solver}: {record.fault}")
+        else:
+            by_instance[record.result.instance_sha256].append(record)
+    names = _names(by_instance)
+    rows = [row for sha256, group in by_instance.items() for row in _rows(group, names[sha256])]
+    return Comparison(
+        rows=tuple(rows),
+        unread=tuple(unread),
+        left_out=tuple(missing),
+        interrupted=interrupted,
+        options=options,
+        versions=versions or {},
+    )
+
+
+def _names(by_instance: dict[str, list[Record]]) -> dict[str, str]:
+    """Return what to call each instance, with its file where several have one name."""
+    plain = {sha256: group[0].result.instance for sha256, group in by_instance.items() if group[0].result}
+    often = [name for name in set(plain.values()) if list(plain.values()).count(name) > 1]
+    return {
+        sha256: f"{name} ({by_instance[sha256][0].source})" if name in often else name
+        for sha256, name in plain.items()
+    }
+
+
+def _objective(record: ObjectiveRecord) -> Objective:
+    return Objective(record.name, record.sense, record.unit)
+
+
+def _precedes(a: Sequence[ObjectiveRecord], b: Sequence[ObjectiveRecord]) -> bool:
+    """Return whether the plan of `a` is better than that of `b`."""
+    for x, y in zip(a, b, strict=True):
+        assert x.value is not None
+        assert y.value is not None
+        objective = _objective(x)
+        if objective.better(x.value, y.value) or objective.better(y.value, x.value):
+            return objective.better(x.value, y.value)
+    return False
+
+
+def _rows(group: Sequence[Record], name: str) -> list[ComparisonRow]:
+    """Return the rows of one instance."""
+    results = [record.result for record in group if record.result is not None]
+    plans = [result.objectives for result in results if result.plan is not None]
+    best = plans[0] if plans else ()
+    for objectives in plans:
+        if _precedes(objectives, best):
+            best = objectives
+    refuted = {id(result): _refuted(result, best) for result in results}
+    bounds = _best_bounds([result for result in results if refuted[id(result)] is None], best)
+    return [
+        _row(record.source, result, name, best, bounds, refuted[id(result)])
+        for record, result in zip(group, results, strict=True)
+    ]
+
+
+def _refuted(result: Result, best: Sequence[ObjectiveRecord]) -> str | None:
+    """Say that another solver's plan is better than what this one calls a bound, if it is."""
+    if result.status == "infeasible" and best:
+        return "says that no plan exists, but another solver found one"
+    for own, other in zip(result.objectives, best, strict=False):
+        if own.bound is None or other.value is None:
+            return None
+        if excess(_objective(own), other.value, own.bound) > CONTRADICTION:
+            return f"its bound of {own.bound:.10g} is wrong: another solver found {other.value:.10g}"
+        # A bound on what follows holds for plans that are no worse than its own on what came before.
+        worse = own.value is not None and _objective(own).better(own.value, other.value)
+        if not own.proven or worse:
+            return None
+    return None
+
+
+def _best_bounds(results: Sequence[Result], best: Sequence[ObjectiveRecord]) -> list[float | None]:
+    """Return the tightest bound on each objective.
+
+    A bound on a later objective was proven for plans that are no worse on the earlier ones than the plan it
+    came with. So it counts if that one is as good there as the best plan, and is compared only with plans
+    that reach the best bounds on all earlier objectives.
+    """
+    most = max((len(result.objectives) for result in results), default=0)
+    bounds: list[float | None] = [None] * most
+    for result in results:
+        for index, record in enumerate(result.objectives):
+            bounds[index] = _objective(record).tighter(bounds[index], record.bound)
+            known = best[index].value if index < len(best) else None
+            if record.value is None or known is None or not agree(record.value, known):
+                break
+    return bounds
+
+
+def _row(
+    source: str,
+    result: Result,
+    name: str,
+    best: Sequence[ObjectiveRecord],
+    bounds: Sequence[float | None],
+    wrong: str | None,
+) -> ComparisonRow:
+    deciding = result.deciding
+    has_plan = result.plan is not None
+    own = result.objectives if has_plan else ()
+    to_plan = _gap(own, [record.value for record in best], 0.0) if has_plan else None
+    return ComparisonRow(
+        instance=name,
+        file=source,
+        kind=result.kind,
+        solver=result.solver,
+        status="error" if wrong else result.status,
+        limit=result.limit,
+        objective_name=deciding.name if deciding else None,
+        unit=deciding.unit if deciding else None,
+        objective=result.objective,
+        bound=None if wrong else result.bound,
+        gap=None if wrong else result.gap,
+        gap_to_best_bound=_gap(own, bounds, result.options.gap) if has_plan else None,
+        gap_to_best_plan=to_plan,
+        best=has_plan and wrong is None and to_plan is not None and to_plan <= result.options.gap,
+        runtime_s=result.runtime_s,
+        message=wrong or result.message,
+    )
+
+
+def _gap(own: Sequence[ObjectiveRecord], reference: Sequence[float | None], close: float) -> float | None:
+    """Return the gap at the first objective that is further than `close` from its reference.
+
+    Infinite gaps, where the plan's own value is 0, are unknown.
+    """
+    gap: float | None = None
+    for record, known in zip(own, reference, strict=True):
+        if record.value is None:
+            return None
+        if known is not None and not _objective(record).better(known, record.value):
+            gap = 0.0
+            continue
+        gap = _objective(record).gap(record.value, known)
+        if gap is None or math.isinf(gap) or gap > close:
+            return gap
+    return gap

@@ -1,0 +1,132 @@
+"""The plots of a comparison: gap against seconds, and performance profiles."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ...output.text import percent
+from ..plot_style import MANY, Figure, axis, colour, dash, layout, line_at, log_axis, shown, size, symbol
+from ..text import duration, short
+
+if TYPE_CHECKING:
+    from ...comparison.comparison import Comparison, ComparisonRow
+
+LEAST_GAP = 1e-9
+"""Gaps below this are drawn as 0: they tell of rounding."""
+LEAST_S = 1e-3
+HOVER = (
+    "<b>%{customdata[0]}</b><br>%{customdata[1]}, %{customdata[2]}<br>%{customdata[3]}<br>"
+    "gap to the best bound: %{customdata[4]}<br>%{customdata[5]}<extra></extra>"
+)
+
+
+def gap_figure(comparison: Comparison) -> Figure:
+    """Return gap against seconds, one trace for each solver; gaps of 0, and unknown ones, have rails."""
+    rows = [row for row in comparison.rows if row.objective is not None]
+    gaps = [row.gap_to_best_bound for row in rows if (row.gap_to_best_bound or 0.0) > LEAST_GAP]
+    low = math.floor(math.log10(min((g for g in gaps if g is not None), default=1e-4)))
+    high = math.ceil(math.log10(max((g for g in gaps if g is not None), default=1.0)))
+    high = max(high, low + 1)
+    rails = 10.0 ** (low - 1), 10.0 ** (high + 1)
+    unknown = any(row.gap_to_best_bound is None for row in rows)
+    traces = []
+    for index, solver in enumerate(comparison.solvers):
+        own = [row for row in rows if row.solver == solver]
+        traces.append(
+            {
+                "type": "scatter",
+                "mode": "markers",
+                "x": [max(row.runtime_s, LEAST_S) for row in own],
+                "y": [_height(row.gap_to_best_bound, rails) for row in own],
+                "customdata": [_hover(row) for row in own],
+                "hovertemplate": HOVER,
+                "meta": {"key": index},
+                "marker": {
+                    "color": colour(index, 0.85 if len(rows) < MANY else 0.55),
+                    "symbol": symbol(index),
+                    "size": size(index, len(rows)),
+                    "line": {"width": 1 if len(rows) < MANY else 0, "color": "@panel"},
+                },
+            }
+        )
+    x = log_axis("seconds of the solve", [max(row.runtime_s, LEAST_S) for row in rows])
+    powers = range(low, high + 1)
+    step = max(1, len(powers) // 8)
+    ticks = [(10.0**power, _tick(power)) for power in list(powers)[::step]]
+    ticks += [(rails[0], "0"), *([(rails[1], "unknown")] if unknown else [])]
+    top = high + (1.4 if unknown else 0.3)
+    y = axis("gap to the best bound", type="log", range=[low - 1.4, top], zeroline=False)
+    y |= {"tickvals": [value for value, _ in ticks], "ticktext": [words for _, words in ticks]}
+    shapes = [
+        line_at("y", 10.0 ** (low - 0.5), "solid"),
+        *([line_at("y", 10.0 ** (high + 0.5), "solid")] if unknown else []),
+    ]
+    return {"data": traces, "layout": layout(x, y, 480, shapes=shapes)}
+
+
+def _height(gap: float | None, rails: tuple[float, float]) -> float:
+    if gap is None:
+        return rails[1]
+    return gap if gap > LEAST_GAP else rails[0]
+
+
+def _tick(power: int) -> str:
+    value = 100 * 10.0**power
+    return f"{value:g} %" if -5 <= power <= 4 else f"10<sup>{power + 2}</sup> %"
+
+
+def _hover(row: ComparisonRow) -> list[str]:
+    name = row.objective_name or "objective"
+    unit = f" {row.unit}" if row.unit and row.unit != name else ""
+    return [
+        shown(row.instance),
+        shown(row.solver),
+        row.status,
+        f"{shown(name)}: {short(row.objective, 7)}{shown(unit)}",
+        percent(row.gap_to_best_bound) if row.gap_to_best_bound is not None else "unknown",
+        duration(row.runtime_s),
+    ]
+
+
+def profile_figure(comparison: Comparison, within: float) -> Figure:
+    """Return the share of instances done against the ratio to the fastest solver's seconds."""
+    curves = comparison.profile(within).curves
+    last = max((curve.ratio[-1] for curve in curves if curve.ratio), default=1.0)
+    end = max(10.0, last * 1.5)
+    traces = []
+    for index, curve in enumerate(curves):
+        ratio, share = [*curve.ratio], [*curve.share]
+        if ratio:
+            ratio, share = [*ratio, end], [*share, share[-1]]
+        traces.append(
+            {
+                "type": "scatter",
+                "mode": "lines+markers" if len(ratio) <= 60 else "lines",
+                "x": ratio,
+                "y": [100 * part for part in share],
+                "line": {"shape": "hv", "color": colour(index), "dash": dash(index), "width": 2.2},
+                "marker": {"color": colour(index), "symbol": symbol(index), "size": 8},
+                "meta": {"key": index},
+                "hovertemplate": f"<b>{shown(curve.solver)}</b><br>%{{y:.3g}} % of the instances<br>"
+                "within %{x:.3g} times the fastest<extra></extra>",
+            }
+        )
+        if "%{" in curve.solver:  # would be read as a field
+            traces[-1]["hovertemplate"] = "%{y:.3g} % within %{x:.3g} times the fastest<extra></extra>"
+    x = log_axis("seconds, as a multiple of the fastest solver's", [1.0, end])
+    y = axis("instances done [%]", range=[-3, 103], dtick=20)
+    return {"data": traces, "layout": layout(x, y, 420)}
+
+
+def sentence(rows: Sequence[ComparisonRow]) -> str:
+    """Say in words what the plot of gaps shows and what it leaves out."""
+    plans = [row for row in rows if row.objective is not None]
+    exact = sum(row.gap_to_best_bound is not None and row.gap_to_best_bound <= LEAST_GAP for row in plans)
+    unknown = sum(row.gap_to_best_bound is None for row in plans)
+    text = f"{len(plans):,} plans; {exact:,} of them have no gap and lie on the rail at 0"
+    if unknown:
+        text += f"; of {unknown:,} the gap is unknown, and they lie on the rail at the top"
+    missing = len(rows) - len(plans)
+    return text + (f"; {missing:,} solves without a plan are only in the table." if missing else ".")

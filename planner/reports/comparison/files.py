@@ -1,0 +1,39 @@
+"""What a comparison is written to: a page, a table for people, one for programs, and everything."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ...comparison.comparison import Comparison, ComparisonRow
+from ...output.files import write_all
+from ...output.text import csv_line, safe_cell
+
+
+def to_csv(comparison: Comparison) -> str:
+    """Return one line for each row."""
+    titles = list(ComparisonRow.model_fields)
+    lines = [csv_line(titles)]
+    for row in comparison.rows:
+        data = row.model_dump()
+        lines.append(csv_line([safe_cell(data[title]) for title in titles]))
+    return "\n".join(lines) + "\n"
+
+
+def write(comparison: Comparison, folder: Path) -> list[Path]:
+    """Write `comparison.html`, `.md`, `.csv` and `.json` into a folder, which is made if it is missing.
+
+    Raises
+    ------
+    OptionError
+        If they cannot be written.
+    """
+    from .markdown import comparison_markdown
+    from .page import comparison_page
+
+    texts = {
+        "comparison.html": comparison_page(comparison),
+        "comparison.md": comparison_markdown(comparison),
+        "comparison.csv": to_csv(comparison),
+        "comparison.json": comparison.to_json() + "\n",
+    }
+    return write_all(folder, texts)

@@ -1,0 +1,162 @@
+"""The plot of mean completion time against the hourly cost of the cluster."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from ....formulations.allocation.cluster_grid import Ladder
+from ....formulations.allocation.cluster_grids import ladder_of
+from ....instances.allocation.instance import AllocationInstance
+from ....instances.common.errors import OptionError, TooLargeError
+from ....solvers.allocation.frontier_result import AllocationFrontier, AllocationPoint, ClusterBound
+from ..plot_style import Figure, layout, marker, ring, shown, spread_axis
+from ..text import duration, short, unit_of_time
+
+HOVER = "<b>%{customdata[0]}</b><br>%{customdata[1]}<br>%{customdata[2]}<br>%{customdata[3]}<extra></extra>"
+Corners = list[tuple[float, float]]
+
+
+def lower_steps(instance: AllocationInstance, frontier: AllocationFrontier) -> Corners:
+    """Return from which rate on which bound holds: for so much money no plan has a lower mean.
+
+    The bound of a cluster holds for all cheaper ones down to the next one with a bound. Left of the first
+    corner it is proven that there is no plan, or nothing is known.
+    """
+    known = _known_bounds(frontier)
+    try:
+        ladder = ladder_of(instance, frontier.mix, frontier.prices_usd_per_hour, frontier.most_usd_per_hour)
+        starts = [_next_rate(ladder, rate, capacities) for rate, capacities, _ in known]
+    except (OptionError, TooLargeError):
+        starts = [rate for rate, _, _ in known]  # where the cluster above begins is not known: too early
+    corners: Corners = []
+    best = 0.0
+    for index in reversed(range(len(known))):
+        best = max(best, known[index][2])
+        if math.isinf(best):
+            break
+        start = starts[index - 1] if index else known[index][0]
+        if best > 0:
+            corners.append((start, best))
+    return corners[::-1]
+
+
+def _known_bounds(frontier: AllocationFrontier) -> list[tuple[float, Mapping[str, float], float]]:
+    """Return rate, capacities and bound of each cluster that has one, in the order of the rates."""
+    known: list[tuple[float, Mapping[str, float], float]] = []
+    records: tuple[AllocationPoint | ClusterBound, ...] = (*frontier.points, *frontier.others)
+    for record in records:
+        certified, proven = record.certified_bound_s, record.bound_s
+        bound = certified if certified is not None else proven if proven is not None else 0.0
+        if isinstance(record, ClusterBound) and record.no_plan:
+            bound = math.inf
+        known.append((record.rate_usd_per_hour, record.capacities, bound))
+    return sorted(known, key=lambda cluster: cluster[0])
+
+
+def _next_rate(ladder: Ladder, rate: float, capacities: Mapping[str, float]) -> float:
+    """Return what the cheapest dearer cluster costs."""
+    step = ladder.step_of(rate, capacities)
+    return rate if step is None else max(rate, ladder.rate(ladder.next(step)))
+
+
+def cluster_words(point: AllocationPoint) -> str:
+    """Return what is in a cluster."""
+    return ", ".join(f"{short(amount, 5)} {name}" for name, amount in point.capacities.items())
+
+
+def allocation_frontier_figure(
+    instance: AllocationInstance, frontier: AllocationFrontier, points: Sequence[AllocationPoint], start: int
+) -> tuple[Figure, dict[str, int]]:
+    """Return the plot, and which of its traces are the frontier, the current cluster and the ring."""
+    unit, name = unit_of_time(points[-1].mean_completion_s)
+    lower = lower_steps(instance, frontier)
+    ordered = sorted(points, key=lambda point: point.rate_usd_per_hour)
+    rates, means = [p.rate_usd_per_hour for p in ordered], [p.mean_completion_s / unit for p in ordered]
+    every = [*ordered, *([frontier.current] if frontier.current else [])]
+    bounds = [bound / unit for _, bound in lower]
+    x = spread_axis(
+        "cost of the cluster [USD/h]", [*(p.rate_usd_per_hour for p in every), *(rate for rate, _ in lower)]
+    )
+    y = spread_axis(f"mean completion time [{name}]", [*(p.mean_completion_s / unit for p in every), *bounds])
+    traces = []
+    if lower:
+        end = max(rates[-1], lower[-1][0])
+        traces += [_below(lower, end, unit), _between(rates, means, end)]
+    at = {"line": len(traces), "star": -1, "ring": len(traces) + 1}
+    traces += [
+        _line(points, unit),
+        ring(points[start].rate_usd_per_hour, points[start].mean_completion_s / unit),
+    ]
+    if frontier.current is not None:
+        at["star"] = len(traces)
+        traces.append(
+            {**_marks([frontier.current], ["today's cluster"], unit), "marker": marker("star", "@accent", 17)}
+        )
+    return {"data": traces, "layout": layout(x, y, 460)}, at
+
+
+def _marks(points: Sequence[AllocationPoint], titles: Sequence[str], unit: float) -> Figure:
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "x": [point.rate_usd_per_hour for point in points],
+        "y": [point.mean_completion_s / unit for point in points],
+        "customdata": [
+            [
+                title,
+                f"{short(point.rate_usd_per_hour)} USD/h",
+                f"mean completion {duration(point.mean_completion_s)}",
+                shown(cluster_words(point)),
+            ]
+            for point, title in zip(points, titles, strict=True)
+        ],
+        "hovertemplate": HOVER,
+    }
+
+
+def _line(points: Sequence[AllocationPoint], unit: float) -> Figure:
+    """Return the frontier: from the dearest to the cheapest, along at a point's mean, then up to the next."""
+    titles = [f"point {index + 1}" for index in range(len(points))]
+    size = 8 if len(points) <= 80 else 5
+    return {
+        **_marks(points, titles, unit),
+        "mode": "lines+markers",
+        # From right to left: where a cluster can no longer be had, up to the mean of the next.
+        "line": {"shape": "vh", "color": "@s0", "width": 2},
+        "marker": {"color": "@s0", "size": size, "line": {"color": "@panel", "width": 1}},
+    }
+
+
+def _below(lower: Corners, end: float, unit: float) -> Figure:
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "x": [*(rate for rate, _ in lower), end],
+        "y": [*(bound / unit for _, bound in lower), lower[-1][1] / unit],
+        "line": {"shape": "hv", "color": "@s2", "width": 1.5},
+        "fill": "tozeroy",
+        "fillcolor": "@panel",
+        "fillpattern": {
+            "shape": "/",
+            "fgcolor": "@s2/0.5",
+            "bgcolor": "@panel",
+            "size": 7,
+            "solidity": 0.12,
+        },
+        "hovertemplate": "no plan is below %{y:.5g}<extra></extra>",
+    }
+
+
+def _between(rates: Sequence[float], means: Sequence[float], end: float) -> Figure:
+    """Return the invisible upper edge of what is still open."""
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "x": [*rates, end],
+        "y": [*means, means[-1]],
+        "line": {"shape": "hv", "width": 0, "color": "@s0"},
+        "fill": "tonexty",
+        "fillcolor": "@s0/0.22",
+        "hoverinfo": "skip",
+    }

@@ -1,0 +1,228 @@
+"""What the page of an allocation plan shows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from ....formulations.allocation.configurations import BUDGET
+from ....formulations.allocation.formulation import AllocationFormulation
+from ....formulations.allocation.plan import JobAllocation
+from ....instances.allocation.instance import AllocationInstance
+from ....solvers.common.result import Result
+from ..plot_style import Figure, axis, colour, layout, shown, spread_axis, symbol
+from ..provenance import Facts
+from ..tables import Cell, Column, Table, number, seconds
+from ..text import counted, duration, short, unit_of_time
+from .usage import Usage
+
+MOST_JOBS = 3000
+MOST_ADVISED = 20_000
+"""The prices of instances with more jobs are not turned into advice: that builds every configuration."""
+HOUR = 3600.0
+NAMES = {BUDGET: "hourly budget [USD]"}
+
+
+def allocation_parts(instance: AllocationInstance, result: Result) -> dict[str, Any]:
+    """Return the context of `plan_allocation.html.j2`."""
+    plan = None if result.plan is None else cast("tuple[JobAllocation, ...]", result.plan)
+    used = None if plan is None else Usage(instance).of(plan)
+    shown_jobs = [] if plan is None else shown_rows(plan)
+    data: dict[str, Any] = {"figures": {}}
+    if plan is not None:
+        data["figures"]["times"] = _times_figure(shown_jobs)
+    sections = [("resources", "Resources")]
+    if plan is not None:
+        sections += [("completion", "Completion times"), ("jobs", "Jobs")]
+    return {
+        "scripts": (),
+        "data": data,
+        "sections": sections,
+        "summary": _summary(instance, plan),
+        "bars": usage_bars(instance.resources, used, instance.budget_usd_per_hour),
+        "resources": _resources_table(instance, used, result.prices),
+        "advice": _advice(instance, result),
+        "variants": _variants(shown_jobs),
+        "waits": any(not entry.placed for entry in shown_jobs),
+        "jobs": _jobs_table(instance, shown_jobs),
+        "cut": _cut(plan, shown_jobs),
+        "about": [("objective", instance.objective.replace("_", " ")), ("jobs", f"{len(instance.jobs):,}")],
+    }
+
+
+def shown_rows(plan: Sequence[JobAllocation]) -> list[JobAllocation]:
+    """Return all entries of a plan, or of a long one the slowest and evenly chosen others."""
+    if len(plan) <= MOST_JOBS:
+        return list(plan)
+    slowest = sorted(range(len(plan)), key=lambda j: -(plan[j].completion_s or 0.0))[: MOST_JOBS // 2]
+    step = len(plan) / (MOST_JOBS - len(slowest))
+    kept = {*slowest, *(int(index * step) for index in range(MOST_JOBS - len(slowest)))}
+    return [plan[index] for index in sorted(kept)]
+
+
+def _cut(plan: Sequence[JobAllocation] | None, rows: Sequence[JobAllocation]) -> str | None:
+    if plan is None or len(rows) == len(plan):
+        return None
+    return (
+        f"{len(rows):,} of {len(plan):,} jobs are on this page: those that take longest, and others evenly "
+        "chosen. Figures of resources and objectives are of all jobs."
+    )
+
+
+def _summary(instance: AllocationInstance, plan: Sequence[JobAllocation] | None) -> Facts:
+    if plan is None:
+        return []
+    times = [entry.completion_s or 0.0 for entry in plan]
+    waiting = sum(not entry.placed for entry in plan)
+    weights = instance.table().weight.tolist()
+    name = "mean completion time" if len(set(weights)) < 2 else "weighted mean completion time"
+    weighted = math.fsum(w * t for w, t in zip(weights, times, strict=True))
+    mean = weighted / math.fsum(weights) if any(weights) else None
+    return [
+        ("jobs placed", f"{len(plan) - waiting:,} of {len(plan):,}"),
+        ("workers", f"{sum(entry.workers for entry in plan):,}"),
+        ("parameter servers", f"{sum(entry.ps for entry in plan):,}"),
+        (name, duration(mean)),
+        ("longest completion time", duration(max(times))),
+    ]
+
+
+def usage_bars(
+    capacities: Mapping[str, float], used: Mapping[str, float] | None, budget: float | None = None
+) -> list[tuple[str, float, str]]:
+    """Return a bar for each resource: its name, the share in use, and both amounts in words."""
+    rows = [*capacities.items(), *([] if budget is None else [(BUDGET, budget)])]
+    return [
+        (
+            NAMES.get(name, name),
+            min(1.0, used.get(name, 0.0) / amount) if amount else 0.0,
+            f"{short(used.get(name, 0.0))} of {short(amount)}"
+            + (f", {100 * used.get(name, 0.0) / amount:.1f} %" if amount else ""),
+        )
+        for name, amount in rows
+        if used is not None
+    ]
+
+
+def _resources_table(
+    instance: AllocationInstance, used: Mapping[str, float] | None, prices: Mapping[str, float] | None
+) -> Table:
+    usd = instance.prices_usd_per_hour
+    columns = [Column("resource"), Column("there are", True)]
+    columns += [Column("in use", True), Column("left", True)] if used is not None else []
+    columns += [Column("USD/h per unit", True)] if usd else []
+    total = instance.objective == "total_completion_time"
+    unit = "weighted job-hours per unit" if total else "hours per unit"
+    columns += [Column("price", True, unit)] if prices is not None else []
+    columns += [Column("price per USD/h", True, "what a USD/h of it is worth")] if prices and usd else []
+    rows = []
+    amounts = {**instance.resources}
+    if instance.budget_usd_per_hour is not None:
+        amounts[BUDGET] = instance.budget_usd_per_hour
+    for name, amount in amounts.items():
+        row = [Cell(NAMES.get(name, name)), number(amount)]
+        row += [number(used[name]), number(max(0.0, amount - used[name]))] if used is not None else []
+        row += [number(usd.get(name))] if usd else []
+        hours = None if prices is None else prices.get(name, 0.0) / HOUR
+        row += [number(hours, 4)] if prices is not None else []
+        if prices and usd:
+            each = 1.0 if name == BUDGET else usd.get(name, 0.0)
+            row.append(number(hours / each if each and hours is not None else None, 4))
+        rows.append(row)
+    return Table(
+        "amounts", "Resources: what there is, what the plan takes, what more is worth", columns, rows
+    )
+
+
+def _advice(instance: AllocationInstance, result: Result) -> str | None:
+    """Return what to buy next, unless the solver's message says it."""
+    if not result.prices or result.objective is None or len(instance.jobs) > MOST_ADVISED:
+        return None
+    if instance.objective != "total_completion_time":
+        return None
+    advice = AllocationFormulation(instance).advice(result.prices, result.objective)
+    return None if advice is None or advice in (result.message or "") else advice
+
+
+def _variants(plan: Sequence[JobAllocation]) -> list[str]:
+    return list(dict.fromkeys(entry.variant for entry in plan if entry.variant is not None))
+
+
+def _jobs_table(instance: AllocationInstance, plan: Sequence[JobAllocation]) -> Table:
+    table = instance.table()
+    row_of = {name: j for j, name in enumerate(table.names)}
+    weighted, late = bool((table.weight != 1).any()), bool((table.deadline_s < float("inf")).any())
+    columns = [Column("job"), Column("status"), Column("variant"), Column("parameter servers", True)]
+    columns += [Column("workers", True), Column("completes in", True)]
+    columns += [Column("weight", True)] if weighted else []
+    columns += [Column("deadline", True)] if late else []
+    variants = {name: index for index, name in enumerate(_variants(plan))}
+    rows = []
+    for entry in plan:
+        j = row_of[entry.job]
+        row = [
+            Cell(entry.job),
+            Cell("runs", mark="good") if entry.placed else Cell("waits", mark="fair"),
+            Cell("–") if entry.variant is None else Cell(entry.variant, swatch=variants[entry.variant]),
+            number(entry.ps),
+            number(entry.workers),
+            seconds(entry.completion_s),
+        ]
+        row += [number(float(table.weight[j]))] if weighted else []
+        deadline = float(table.deadline_s[j])
+        row += [seconds(None if deadline == float("inf") else deadline)] if late else []
+        rows.append(row)
+    wanted = "Show jobs with these words" if len(rows) > 12 else None
+    return Table("configurations", "Configuration of each job", columns, rows, filter=wanted)
+
+
+def _times_figure(plan: Sequence[JobAllocation]) -> Figure:
+    """Return completion times in ascending order, a trace for each variant and one for waiting jobs."""
+    ordered = sorted(plan, key=lambda entry: entry.completion_s or 0.0)
+    unit, name = unit_of_time(ordered[-1].completion_s or 0.0)
+    traces = []
+    for index, variant in enumerate([*_variants(plan), None]):
+        own = [(rank, entry) for rank, entry in enumerate(ordered, 1) if entry.variant == variant]
+        if own:
+            traces.append(_times_trace(own, index if variant is not None else None, unit))
+    x = axis(
+        "jobs, in the order of their completion",
+        range=[0, len(ordered) + 1],
+        zeroline=False,
+        **_whole(len(ordered)),
+    )
+    times = [(entry.completion_s or 0.0) / unit for entry in ordered]
+    y = spread_axis(f"completion time [{name}]", times)
+    return {"data": traces, "layout": layout(x, y, 360)}
+
+
+def _whole(jobs: int) -> dict[str, int]:
+    """Return ticks at every job, where there are few."""
+    return {"dtick": 1} if jobs <= 12 else {}
+
+
+def _times_trace(own: Sequence[tuple[int, JobAllocation]], index: int | None, unit: float) -> Figure:
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "x": [rank for rank, _ in own],
+        "y": [(entry.completion_s or 0.0) / unit for _, entry in own],
+        "customdata": [
+            [shown(entry.job), _configuration(entry), duration(entry.completion_s)] for _, entry in own
+        ],
+        "hovertemplate": "<b>%{customdata[0]}</b><br>%{customdata[1]}<br>%{customdata[2]}<extra></extra>",
+        "meta": {"key": -1 if index is None else index},
+        "marker": {
+            "size": 8 if len(own) < 400 else 5,
+            "color": "@open" if index is None else colour(index),
+            "symbol": "circle-open" if index is None else symbol(index),
+        },
+    }
+
+
+def _configuration(entry: JobAllocation) -> str:
+    if not entry.placed:
+        return "waits"
+    servers = f", {counted(entry.ps, 'parameter server')}" if entry.ps else ""
+    return f"{shown(entry.variant or '')}: {counted(entry.workers, 'worker')}{servers}"

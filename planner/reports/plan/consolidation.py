@@ -1,0 +1,215 @@
+"""What the page of a consolidation plan shows."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from typing import Any, cast
+
+from ....formulations.consolidation.formulation import JobPlacement
+from ....instances.consolidation.instance import ConsolidationInstance
+from ....solvers.common.result import Result
+from ...output.text import ACTIONS
+from ..plot_style import Figure, axis, layout, shown
+from ..provenance import Facts
+from ..tables import Cell, Column, Table, number
+from ..text import counted, listed, short
+from .servers import Row, Servers
+
+MOST_JOBS = 3000
+MOST_REASONS = 30
+MOST_CELLS = 20_000
+ACTION_MARK = {"start": "good", "keep": "good", "move": "fair", "stop": "bad", "wait": "fair"}
+
+
+def consolidation_parts(instance: ConsolidationInstance, result: Result) -> dict[str, Any]:
+    """Return the context of `plan_consolidation.html.j2`."""
+    about = [
+        ("objectives, in this order", ", ".join(instance.objectives)),
+        ("servers", f"{len(instance.expanded_servers):,}"),
+        ("jobs", f"{len(instance.jobs):,}"),
+    ]
+    empty: dict[str, Any] = {
+        "scripts": (),
+        "data": {"figures": {}},
+        "sections": [],
+        "about": about,
+        "servers": None,
+    }
+    if result.plan is None:
+        return empty
+    plan = cast("tuple[JobPlacement, ...]", result.plan)
+    servers = Servers(instance, plan)
+    racks = servers.racks()
+    detailed = {row.server.name for rows in racks.values() for row in rows}
+    rest = [row for name, row in servers.rows.items() if name not in detailed]
+    waiting = [entry for entry in plan if not entry.placed]
+    sections = [("servers", "Servers"), ("jobs", "Jobs"), ("worth", "What to buy next")]
+    if waiting:
+        sections.insert(1, ("waiting", "Who waits, and why"))
+    figures = {"map": _map(servers)} if rest and len(servers.rows) <= MOST_CELLS else {}
+    return empty | {
+        "data": {"figures": figures},
+        "sections": sections if result.prices else sections[:-1],
+        "servers": servers,
+        "summary": _summary(plan, servers),
+        "bars": _bars(servers),
+        "racks": [
+            (servers.title(name, rows), [(row, servers.segments(row)) for row in rows])
+            for name, rows in racks.items()
+        ],
+        "named": len(racks) > 1 or "" not in racks,
+        "detailed": len(detailed),
+        "has_map": bool(figures),
+        "states": servers.states_table(rest) if rest else None,
+        "slots": _slots,
+        "waiting": _reasons_table(waiting) if waiting else None,
+        "jobs": _jobs_table(instance, plan, servers),
+        "cut": _cut(plan),
+        "worth": _worth_table(result),
+    }
+
+
+def _summary(plan: Sequence[JobPlacement], servers: Servers) -> Facts:
+    placed = sum(entry.placed for entry in plan)
+    busy = sum(bool(row.held) for row in servers.rows.values())
+    facts = [
+        ("jobs placed", f"{placed:,} of {len(plan):,}"),
+        ("servers used by the plan", f"{busy:,} of {len(servers.rows):,}"),
+    ]
+    counts = Counter(str(entry.action) for entry in plan if entry.action is not None)
+    facts += [(f"jobs to {action}", f"{counts[action]:,}") for action in ACTIONS if counts[action]]
+    return facts
+
+
+def _bars(servers: Servers) -> list[tuple[str, float, str]]:
+    """Return a bar for each resource."""
+    rows = []
+    for name, (capacity, taken, used) in servers.total.items():
+        words = f"{short(used)} of the {short(capacity - taken)} that were free"
+        words += f"; others hold {short(taken)}" if taken else ""
+        rows.append((name, min(1.0, used / (capacity - taken)) if capacity > taken else 0.0, words))
+    return rows
+
+
+def _slots(capacity: float) -> int:
+    """Return how many slots a bar is ruled into; 1 where they would be too narrow, or no whole number."""
+    return int(capacity) if capacity == int(capacity) and 1 <= capacity <= 16 else 1
+
+
+def _map(servers: Servers) -> Figure:
+    """Return every server as one cell, coloured by the share of it that is in use."""
+    rows = list(servers.rows.values())
+    wide = math.ceil(math.sqrt(2.5 * len(rows)))
+    lines = [rows[first : first + wide] for first in range(0, len(rows), wide)]
+
+    def words(row: Row) -> str:
+        used, free = short(row.used), short(row.free)
+        return f"{shown(row.server.name)}<br>plan {used}, others {short(row.taken)}, free {free}"
+
+    trace = {
+        "type": "heatmap",
+        "z": [[round(100 * row.busy, 2) for row in line] + [None] * (wide - len(line)) for line in lines],
+        "customdata": [[words(row) for row in line] + [""] * (wide - len(line)) for line in lines],
+        "hovertemplate": "%{customdata}<extra></extra>",
+        "hoverongaps": False,
+        "zmin": 0,
+        "zmax": 100,
+        "colorscale": [[0, "@low"], [0.5, "@middle"], [1, "@high"]],
+        "colorbar": {
+            "title": {"text": f"{shown(servers.resource)} in use [%]", "side": "right"},
+            "thickness": 12,
+            "outlinewidth": 0,
+            "tickfont": {"color": "@muted"},
+        },
+        "xgap": 1 if len(rows) < 2000 else 0,
+        "ygap": 1 if len(rows) < 2000 else 0,
+    }
+    hidden = {"showgrid": False, "zeroline": False, "showticklabels": False, "ticks": ""}
+    x, y = axis("", **hidden), axis("", autorange="reversed", **hidden)
+    x["title"], y["title"] = {"text": ""}, {"text": ""}
+    return {"data": [trace], "layout": layout(x, y, 360, margin={"l": 8, "r": 8, "t": 8, "b": 8})}
+
+
+def _reasons_table(waiting: Sequence[JobPlacement]) -> Table:
+    by_reason: dict[str, list[str]] = defaultdict(list)
+    for entry in waiting:
+        by_reason[entry.reason or "no reason is given"].append(entry.job)
+    ordered = sorted(by_reason.items(), key=lambda item: -len(item[1]))
+    columns = [Column("reason", wide=True), Column("jobs", True), Column("which", wide=True)]
+    rows = [
+        [Cell(reason), number(len(jobs)), Cell(listed(jobs, 6))] for reason, jobs in ordered[:MOST_REASONS]
+    ]
+    rest = sum(len(jobs) for _, jobs in ordered[MOST_REASONS:])
+    notes = [f"{rest:,} more jobs wait for other reasons; the table of jobs says which."] if rest else []
+    return Table("reasons", f"{counted(len(waiting), 'job')} not placed", columns, rows, footnotes=notes)
+
+
+def _listed_jobs(plan: Sequence[JobPlacement]) -> list[JobPlacement]:
+    """Return the entries that are listed: those that wait or change first, where there are too many."""
+    if len(plan) <= MOST_JOBS:
+        return list(plan)
+    order = sorted(range(len(plan)), key=lambda j: (plan[j].placed, plan[j].action == "keep", j))
+    return [plan[index] for index in sorted(order[:MOST_JOBS])]
+
+
+def _cut(plan: Sequence[JobPlacement]) -> str | None:
+    if len(plan) <= MOST_JOBS:
+        return None
+    return f"{MOST_JOBS:,} of {len(plan):,} jobs are listed, those that wait before those that run."
+
+
+def _jobs_table(instance: ConsolidationInstance, plan: Sequence[JobPlacement], servers: Servers) -> Table:
+    jobs = {job.name: job for job in instance.jobs}
+    acts = any(entry.action is not None for entry in plan)
+    columns = [
+        Column("job"),
+        Column("action" if acts else "status"),
+        Column("tasks", True),
+        Column(f"{servers.resource} in all", True),
+        Column("servers", True),
+        Column("value", True),
+        Column("where, or why not", wide=True),
+    ]
+    rows = []
+    for entry in _listed_jobs(plan):
+        job = jobs[entry.job]
+        groups = job.task_groups
+        rows.append(
+            [
+                Cell(entry.job, swatch=servers.colours.get(entry.job)),
+                _action(entry),
+                number(sum(group.tasks for group in groups)),
+                number(sum(group.tasks * group.demand.get(servers.resource, 0.0) for group in groups)),
+                number(len(entry.used_servers) if entry.placed else None),
+                number(job.worth),
+                Cell(_where(entry)),
+            ]
+        )
+    wanted = "Show jobs with these words (job, server, action …)" if len(rows) > 12 else None
+    return Table("placements", "Where each job runs", columns, rows, filter=wanted)
+
+
+def _action(entry: JobPlacement) -> Cell:
+    if entry.action is not None:
+        return Cell(entry.action, mark=ACTION_MARK[entry.action])
+    return Cell("runs", mark="good") if entry.placed else Cell("waits", mark="fair")
+
+
+def _where(entry: JobPlacement) -> str:
+    if not entry.placed:
+        return entry.reason or "no reason is given"
+    parts = []
+    for group, placed in entry.tasks.items():
+        name = f"{group}: " if entry.groups is not None else ""
+        parts.append(name + listed([f"{count}×{server}" for server, count in placed.items()], 12))
+    return "; ".join(parts)
+
+
+def _worth_table(result: Result) -> Table | None:
+    if not result.prices:
+        return None
+    columns = [Column("one more"), Column("adds to the value at most", True)]
+    rows = [[Cell(name), number(worth)] for name, worth in sorted(result.prices.items(), key=lambda p: -p[1])]
+    return Table("prices", "What one more empty server would add", columns, rows)

@@ -1,0 +1,103 @@
+"""Staging plans as scripts draw them: stages with their times, and units of each type."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ....formulations.staging.formulation import Stage
+from ....formulations.staging.stage_times import stage_time_s
+from ....instances.staging.instance import StagingInstance
+from ..provenance import Facts, usd
+from ..tables import Cell, Column, Table, number
+from ..text import short
+
+DIGITS = 6
+
+
+class Chains:
+    """Draws plans of one instance; stages that several plans share are timed once."""
+
+    def __init__(self, instance: StagingInstance) -> None:
+        self.instance = instance
+        self._index = {kind.name: index for index, kind in enumerate(instance.types)}
+        self._times: dict[tuple[int, int, str, int], float] = {}
+
+    def data(self) -> dict[str, Any]:
+        """Return names of types and layers."""
+        return {
+            "types": [kind.name for kind in self.instance.types],
+            "layers": [layer.name for layer in self.instance.layers],
+        }
+
+    def plan(self, plan: Sequence[Stage]) -> dict[str, Any]:
+        """Return stages as (first layer, last layer, type, units, seconds), and units of each type."""
+        units = dict.fromkeys(range(len(self.instance.types)), 0)
+        for stage in plan:
+            units[self._index[stage.type]] += stage.units
+        stages = [
+            [s.first_layer, s.last_layer, self._index[s.type], s.units, float(f"{self._time_s(s):.6g}")]
+            for s in plan
+        ]
+        return {"stages": stages, "units": units}
+
+    def _time_s(self, stage: Stage) -> float:
+        key = (stage.first_layer, stage.last_layer, stage.type, stage.units)
+        if key not in self._times:
+            self._times[key] = stage_time_s(self.instance, *key)
+        return self._times[key]
+
+
+def in_short(plan: Sequence[Stage], most: int = 6) -> str:
+    """Return the units and types of a plan in the order of the layers."""
+    text = " → ".join(f"{stage.units:,} {stage.type}" for stage in plan[:most])
+    return text + (f" → … ({len(plan):,} stages)" if len(plan) > most else "")
+
+
+def types_table(
+    instance: StagingInstance, plan: Sequence[Stage] | None, prices: Mapping[str, float] | None = None
+) -> Table:
+    """Return what there is of each type, what it costs, and what the plan takes of it."""
+    used = Counter({kind.name: 0 for kind in instance.types})
+    for stage in plan or ():
+        used[stage.type] += stage.units
+    columns = [Column("type"), Column("USD/h per unit", True), Column("units there are", True)]
+    columns += [Column("GiB per unit", True)]
+    columns += [Column("units in the plan", True)] if plan is not None else []
+    columns += (
+        [Column("price", True, "USD that one more unit is worth, as a first estimate")] if prices else []
+    )
+    rows = []
+    for index, kind in enumerate(instance.types):
+        limit = Cell("no limit") if kind.limit is None else number(kind.limit)
+        memory = Cell("not checked") if kind.memory_gib is None else number(kind.memory_gib)
+        row = [Cell(kind.name, swatch=index), number(kind.price_usd_per_hour), limit, memory]
+        row += [number(used[kind.name])] if plan is not None else []
+        row += [number(prices.get(kind.name, 0.0), 4)] if prices else []
+        rows.append(row)
+    return Table("types", "Types of hardware", columns, rows)
+
+
+def limits_facts(instance: StagingInstance) -> Facts:
+    """Return what the document asks of every plan, and what is trained."""
+    floor = instance.throughput_floor_samples_per_s
+    rule = "neighbouring stages differ in type" if instance.stage_rule == "maximal_runs" else "free cuts"
+    link = instance.link_gbit_per_s
+    return [
+        (
+            "objective",
+            {"cost": "least cost", "throughput": "most samples/s", "time": "least time"}[instance.objective],
+        ),
+        ("throughput floor", "none" if floor is None else f"{short(floor)} samples/s"),
+        ("cost limit", "none" if instance.cost_limit_usd is None else usd(instance.cost_limit_usd)),
+        (
+            "hourly budget",
+            "none" if instance.hourly_budget_usd is None else f"{short(instance.hourly_budget_usd)} USD/h",
+        ),
+        ("layers", f"{len(instance.layers):,}"),
+        ("stages", rule),
+        ("training", f"{short(instance.training.samples)} samples × {short(instance.training.epochs)}"),
+        ("layer times are of", f"{short(instance.probe_batch)} samples"),
+        ("link", "transfers take no time" if link is None else f"{short(link)} Gbit/s"),
+    ]

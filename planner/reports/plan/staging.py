@@ -1,0 +1,51 @@
+"""What the page of a staging plan shows."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from ....formulations.staging.certificate import BUDGET
+from ....formulations.staging.formulation import Stage, StagingFormulation
+from ....instances.staging.instance import StagingInstance
+from ....solvers.common.result import Result
+from ....solvers.staging.frontier import describe
+from ..provenance import Facts, usd
+from ..text import duration, short
+from .stages import Chains, limits_facts, types_table
+
+
+def staging_parts(instance: StagingInstance, result: Result) -> dict[str, Any]:
+    """Return the context of `plan_staging.html.j2`."""
+    plan = None if result.plan is None else cast("tuple[Stage, ...]", result.plan)
+    data: dict[str, Any] = {"figures": {}}
+    if plan is not None:
+        chains = Chains(instance)
+        data["chain"] = {**chains.data(), "plan": chains.plan(plan)}
+    return {
+        "scripts": ("choose.js", "chain.js"),
+        "data": data,
+        "sections": [*([("plan", "Plan")] if plan else []), ("hardware", "Types and limits")],
+        "figures": _figures(instance, plan),
+        "types": types_table(instance, plan, result.prices),
+        "budget_price": _budget_price(result),
+        "limits": limits_facts(instance),
+        "about": [],
+    }
+
+
+def _figures(instance: StagingInstance, plan: tuple[Stage, ...] | None) -> Facts:
+    if plan is None:
+        return []
+    point = describe(StagingFormulation(instance), plan)
+    return [
+        ("throughput", f"{short(point.throughput_samples_per_s)} samples/s"),
+        ("cost of the training", usd(point.cost_usd)),
+        ("time of the training", duration(point.time_s)),
+        ("price of all units", f"{short(point.rate_usd_per_hour)} USD/h"),
+        ("slowest stage", duration(point.stage_time_s)),
+    ]
+
+
+def _budget_price(result: Result) -> str | None:
+    price = (result.prices or {}).get(BUDGET, 0.0)
+    return f"One more USD/h of budget is worth {short(price, 4)} at first." if price > 0 else None

@@ -1,0 +1,30 @@
+"""How much of each resource a plan of an allocation takes, and what more of it would save."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ....formulations.allocation.configurations import BUDGET, task_demands
+from ....formulations.allocation.plan import JobAllocation, read_entries
+from ....instances.allocation.instance import AllocationInstance
+from ....instances.allocation.job_table import JobTable
+
+
+class Usage:
+    """Adds up what plans of one instance take."""
+
+    def __init__(self, instance: AllocationInstance) -> None:
+        self.instance = instance
+        self.table: JobTable = instance.table()
+        self._index = {name: j for j, name in enumerate(self.table.names)}
+        self.rows = [*instance.resources, *([BUDGET] if instance.budget_usd_per_hour is not None else [])]
+        self._demands = task_demands(instance, self.table)
+
+    def of(self, plan: Sequence[JobAllocation]) -> dict[str, float]:
+        """Return what the plan takes of each resource, and of the budget where there is one."""
+        entries = read_entries(self.table, self._index, plan)
+        placed = entries.variant >= 0
+        variant, ps, workers = (c[placed] for c in (entries.variant, entries.ps, entries.workers))
+        per_ps, per_worker = self._demands
+        used = (ps[:, None] * per_ps[variant] + workers[:, None] * per_worker[variant]).sum(axis=0)
+        return dict(zip(self.rows, used.tolist(), strict=True))

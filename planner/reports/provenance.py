@@ -1,0 +1,130 @@
+"""What stands at the head and the foot of a report: how good, from what, by whom."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from ...instances.common.base import Instance
+from ...instances.common.errors import OptionError
+from ...solvers.common.options import SolveOptions
+from ...solvers.common.result import Result
+from .tables import Cell, Column, Table, number, share, text
+from .text import MARK, duration, short, status_words
+
+if TYPE_CHECKING:
+    from ...solvers.allocation.frontier_result import AllocationFrontier
+    from ...solvers.staging.frontier import Frontier
+    from ..verification.findings import Verification
+
+Facts = list[tuple[str, str]]
+"""Pairs of what it is and what it says."""
+
+
+def check_same(instance: Instance, sha256: str, what: str) -> None:
+    """Refuse what was computed for another instance.
+
+    Raises
+    ------
+    OptionError
+        If the hashes differ.
+    """
+    if instance.sha256() != sha256:
+        raise OptionError(f"{what} is of another instance than {instance.name}, or it was changed since")
+
+
+def status_cell(status: str, limit: str) -> Cell:
+    """Return the cell of a status."""
+    return Cell(status if limit == "none" else f"{status} ({limit} limit)", mark=MARK.get(status, "fair"))
+
+
+def provenance(
+    made: Result | Frontier | AllocationFrontier, solver: str | None = None, backend: str | None = None
+) -> Facts:
+    """Return the lines of a footer."""
+    facts = [("solver", solver)] if solver else []
+    facts += [("library", backend)] if backend else []
+    facts.append(("time to solve", duration(made.runtime_s)))
+    facts.append(("options", options_text(made.options)))
+    facts.append(("versions", versions_text(made.versions)))
+    facts.append(("sha256 of the instance", made.instance_sha256))
+    return [(name, value) for name, value in facts if value]
+
+
+def options_text(options: SolveOptions) -> str:
+    """Return the options that are set."""
+    given = options.model_dump(exclude_none=True, exclude={"warm_start"})
+    given["warm_start"] = "a given plan" if options.warm_start is not None else None
+    parts = [f"{name} {_plain(value)}" for name, value in given.items() if value not in (None, {})]
+    return ", ".join(parts)
+
+
+def _plain(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:g}"
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, dict) else str(value)
+
+
+def versions_text(versions: Mapping[str, str]) -> str:
+    """Return names and versions of libraries."""
+    return ", ".join(f"{name} {version}" for name, version in versions.items())
+
+
+def objectives_table(result: Result) -> Table:
+    """Return how good the plan is in each objective."""
+    columns = [
+        Column("objective"),
+        Column("better is"),
+        Column("value", True),
+        Column("bound", True, "what the method proved"),
+        Column("gap", True),
+        Column("certified bound", True, "what our own check derives"),
+        Column("certified gap", True),
+        Column("proven"),
+    ]
+    rows = [
+        [
+            Cell(o.name if o.unit == o.name else f"{o.name} [{o.unit}]"),
+            Cell("less" if o.sense == "min" else "more"),
+            number(o.value, 8),
+            number(o.bound, 8),
+            share(o.gap),
+            number(o.certified_bound, 8),
+            share(o.certified_gap),
+            text("yes" if o.proven else "no", "good" if o.proven else "fair"),
+        ]
+        for o in result.objectives
+    ]
+    caption = "How good the plan is" if result.plan is not None else "What is proven"
+    return Table("goals", caption, columns, rows, sortable=False)
+
+
+def instance_facts(instance: Instance) -> Facts:
+    """Return what the instance says about itself."""
+    return [("kind", instance.kind), ("source", instance.source or "not given")]
+
+
+def headline(status: str, limit: str, checked: Verification | None = None) -> tuple[str, str]:
+    """Return a status in words, and the class of its style.
+
+    Parameters
+    ----------
+    checked
+        What the check of a stored result found; none where it was just solved.
+    """
+    if checked is not None and not checked.complete:
+        return f"{status}: not all of it is proven here", "fair"
+    if checked is not None and checked.within:
+        return checked.within, "fair"
+    return status_words(status, limit), MARK.get(status, "fair")
+
+
+def claims(checked: Verification | None) -> Sequence[str]:
+    """Return what only the solver vouches for."""
+    return () if checked is None else checked.claimed
+
+
+def usd(value: float | None, digits: int = 6) -> str:
+    """Return an amount of money; none is a dash."""
+    return "–" if value is None else f"{short(value, digits)} USD"

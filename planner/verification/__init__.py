@@ -1,0 +1,1 @@
+"""Checking stored results and frontiers, without trusting whoever made them."""

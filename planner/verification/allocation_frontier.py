@@ -1,0 +1,340 @@
+"""The frontier of an allocation instance, mean completion time against hourly cost: checked and shown."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from ...formulations.allocation.cluster_grid import Ladder
+from ...formulations.allocation.cluster_grids import ladder_of
+from ...formulations.allocation.configurations import BUDGET
+from ...formulations.allocation.formulation import AllocationFormulation
+from ...formulations.allocation.frontier_error import ROUNDING, WRONG, proven_error, stretches
+from ...formulations.common.formulation import agree
+from ...instances.allocation.instance import AllocationInstance
+from ...instances.common.errors import OptionError, TooLargeError
+from ...solvers.allocation.frontier_result import AllocationFrontier, AllocationPoint, ClusterBound
+from ..frontier.thinning import thinned
+from ..output.text import figure, percent, table
+from .findings import HOLDS, Findings, Verification
+from .frontier_check import frontier_faults, note_extent, stated
+from .infeasibility import check_infeasible
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+HOUR = 3600.0
+DEFAULT_ERROR = 1e-2
+"""Each point is a plan for all jobs, and a curve that falls to a tenth takes 230 points for 1 %."""
+
+
+def verify_allocation(instance: AllocationInstance, frontier: AllocationFrontier) -> Verification:
+    """Check an allocation's frontier: every plan, figure and bound, and the error that they prove.
+
+    The clusters are derived from the instance and the stored prices, the bounds from the certificates, and
+    the error from both, by code that trusts no solver.
+    """
+    found, check = Findings(), _Check(instance, frontier)
+    found.faults += check.faults()
+    most = _at_most(frontier)
+    if not found.faults and frontier.status == "infeasible":
+        _check_infeasible(found, check)
+    if found.faults:
+        return found.verification(instance.name)
+    if frontier.points:
+        found.confirmed.append(f"{HOLDS} for each of {len(frontier.points)} plans")
+    if frontier.certified_error is not None:
+        found.confirmed.append(f"no plan{most} beats the points by more than {frontier.certified_error:g}")
+    note_extent(found, frontier, most, DEFAULT_ERROR)
+    found.claimed += check.claimed()
+    found.stated += [*check.given_prices(), *stated(frontier)]
+    return found.verification(instance.name)
+
+
+def _check_infeasible(found: Findings, check: _Check) -> None:
+    """Check that not even the dearest cluster has a plan, and why."""
+    assert check.ladder is not None
+    dearest, proven = check.ladder.formulation(check.ladder.last), check.proves_none()
+    words = f"not even the dearest cluster{_at_most(check.frontier)} has a plan" if proven else None
+    check_infeasible(found, dearest, words, check.frontier.diagnosis, check.frontier.versions)
+
+
+def _at_most(frontier: AllocationFrontier) -> str:
+    most = frontier.most_usd_per_hour
+    return "" if most is None else f" of at most {figure(most)} USD/h"
+
+
+class _Check:
+    """What is derived from an instance and the plans and certificates of a frontier.
+
+    Attributes
+    ----------
+    values, bounds
+        Σ ω t of the plan of each step that is a point, and the certified bound of each step that has one.
+    unproven
+        How many clusters are said to have no plan, and are not proven to have none.
+    """
+
+    def __init__(self, instance: AllocationInstance, frontier: AllocationFrontier) -> None:
+        self.instance, self.frontier = instance, frontier
+        self.ladder: Ladder | None = None
+        self.values: dict[Fraction, float] = {}
+        self.bounds: dict[Fraction, float] = {}
+        self.unproven = 0
+
+    def faults(self) -> Iterator[str]:
+        """Yield what is wrong."""
+        frontier = self.frontier
+        yield from frontier_faults(self.instance, frontier)
+        unknown = sorted(set(frontier.prices_usd_per_hour) - set(self.instance.resources))
+        if unknown or not any(frontier.prices_usd_per_hour.values()):
+            yield f"prices_usd_per_hour: {f'unknown resource {unknown[0]!r}' if unknown else 'none is given'}"
+            return
+        try:
+            prices, most = frontier.prices_usd_per_hour, frontier.most_usd_per_hour
+            ladder = self.ladder = ladder_of(self.instance, frontier.mix, prices, most)
+            last = ladder.last
+        except (OptionError, TooLargeError) as error:
+            yield str(error)
+            return
+        if not agree(frontier.weight, ladder.weight):
+            yield f"weight is stored as {frontier.weight:.10g}; recomputed it is {ladder.weight:.10g}"
+        found = [fault for i, point in enumerate(frontier.points) for fault in self._point(ladder, i, point)]
+        found += [fault for i, other in enumerate(frontier.others) for fault in self._other(ladder, i, other)]
+        yield from found
+        yield from self._current(ladder)
+        if any(step > last for step in self.values):
+            yield "points: there are clusters beyond the dearest one that matters"
+        for index, (a, b) in enumerate(itertools.pairwise(frontier.points)):
+            cheaper = a.rate_usd_per_hour > b.rate_usd_per_hour
+            if not (cheaper and a.mean_completion_s < b.mean_completion_s):
+                yield f"points[{index + 1}] is not slower and cheaper than the one before"
+        yield from () if found else self._error_faults(ladder)
+
+    def _error_faults(self, ladder: Ladder) -> Iterator[str]:
+        if any(stretch.contradicts for stretch in stretches(ladder, self.values, self.bounds)):
+            yield "the certificates exclude a plan that is there, so one of them is wrong"
+        proven = proven_error(ladder, self.values, self.bounds) if self.values else None
+        stored = self.frontier.certified_error
+        if stored is not None and (proven is None or proven > stored + 2 * ROUNDING):
+            yield f"certified_error is stored as {stored}; what the certificates prove is {proven}"
+
+    def _point(self, ladder: Ladder, index: int, point: AllocationPoint) -> Iterator[str]:
+        place = f"points[{index}]"
+        step = ladder.step_of(point.rate_usd_per_hour, point.capacities)
+        if step is None:
+            yield f"{place} is no cluster of the mix {ladder.mix}: its capacities or hourly cost are wrong"
+            return
+        formulation = ladder.formulation(step)
+        faults = list(_plan_faults(ladder, formulation, place, point))
+        yield from faults
+        if not faults:
+            used = ladder.place(step, ladder.used(formulation, point.plan))[1]
+            for name, amount in used.items():
+                if not agree(amount, point.capacities.get(name, -1.0)):
+                    yield f"{place}.capacities.{name} is {point.capacities.get(name)}; it must be {amount}"
+            cost = ladder.cost_of(used)
+            if not agree(point.rate_usd_per_hour, cost):
+                rate = point.rate_usd_per_hour
+                yield f"{place}.rate_usd_per_hour is stored as {rate:.10g}; its cluster costs {cost:.10g}"
+            self.values[step] = formulation.evaluate(point.plan)[0]
+            self.bounds[step] = min(_certified(formulation, point), self.values[step])
+
+    def _other(self, ladder: Ladder, index: int, other: ClusterBound) -> Iterator[str]:
+        place = f"others[{index}]"
+        step = ladder.step_of(other.rate_usd_per_hour, other.capacities)
+        if step is None:
+            yield f"{place} is no cluster of the mix {ladder.mix}: its capacities or hourly cost are wrong"
+            return
+        if not agree(other.rate_usd_per_hour, ladder.rate(step)):
+            rate = other.rate_usd_per_hour
+            yield f"{place}.rate_usd_per_hour is stored as {rate:.10g}; the step is {ladder.rate(step):.10g}"
+        formulation = ladder.formulation(step)
+        yield from _certificate_faults(formulation, place, other)
+        bound = _certified(formulation, other)
+        if other.no_plan and other.bound_s is not None:
+            yield f"{place} has no plan and yet a bound_s"
+        if other.no_plan and any(reached <= step for reached in self.values):
+            yield f"{place} has no plan, although there is a point that costs no more"
+        self.unproven += other.no_plan and not math.isinf(bound)
+        yield from _bound_faults(place, other, bound, math.inf, ladder.weight)
+        self.bounds[step] = max(bound, self.bounds.get(step, -math.inf))
+
+    def _current(self, ladder: Ladder) -> Iterator[str]:
+        point = self.frontier.current
+        if point is None:
+            return
+        if point.capacities != ladder.instance.resources:
+            yield "current.capacities is not the instance's own cluster"
+        elif not agree(point.rate_usd_per_hour, ladder.own_rate()):
+            rate = ladder.own_rate()
+            yield (
+                f"current.rate_usd_per_hour is stored as {point.rate_usd_per_hour:.10g}; it costs {rate:.10g}"
+            )
+        yield from _plan_faults(ladder, ladder.own(), "current", point)
+
+    def proves_none(self) -> bool:
+        """Return whether the certificates show that no cluster has a plan."""
+        assert self.ladder is not None
+        return any(math.isinf(bound) for step, bound in self.bounds.items() if step >= self.ladder.last)
+
+    def claimed(self) -> Iterator[str]:
+        """Yield what only the solver vouches for."""
+        if self.unproven:
+            yield f"that {self.unproven} clusters have no plan"
+        frontier = self.frontier
+        records: list[AllocationPoint | ClusterBound] = [*frontier.points, *frontier.others]
+        records += [] if frontier.current is None else [frontier.current]
+        beyond = sum(not _same(record.bound_s, record.certified_bound_s) for record in records)
+        if beyond:
+            yield f"the bounds bound_s of {beyond} clusters, which are higher than the certified ones"
+
+    def given_prices(self) -> Iterator[str]:
+        """Yield which prices are not those of the instance: whoever asked gave them."""
+        priced = self.instance.prices_usd_per_hour
+        for name, price in self.frontier.prices_usd_per_hour.items():
+            if price != priced.get(name, 0.0):
+                yield f"that {name} costs {price:g} USD/h, which is not what the instance says"
+
+
+def _same(a: float | None, b: float | None) -> bool:
+    return a is b if a is None or b is None else agree(a, b)
+
+
+def _plan_faults(
+    ladder: Ladder, formulation: AllocationFormulation, place: str, point: AllocationPoint
+) -> Iterator[str]:
+    """Check the plan of a cluster, then every figure that depends on it."""
+    broken = formulation.violations(point.plan)
+    yield from (f"{place}: broken constraint: {violation}" for violation in broken)
+    if broken:
+        return
+    if formulation.finish(point.plan) != point.plan:
+        yield f"{place}.plan: the jobs are not in the order of the instance, or one has no completion_s"
+    value = formulation.evaluate(point.plan)[0]
+    if not agree(point.mean_completion_s, value / ladder.weight):
+        stored, derived = point.mean_completion_s, value / ladder.weight
+        yield f"{place}.mean_completion_s is stored as {stored:.10g}; recomputed it is {derived:.10g}"
+    yield from _certificate_faults(formulation, place, point)
+    if point.prices is not None and point.prices != (point.certificate or {}).get("prices"):
+        yield f"{place}.prices are not those of its certificate"
+    bound = _certified(formulation, point)
+    if bound > value * (1 + WRONG):
+        yield f"{place}.certificate: it would exclude the plan of {place}"
+    yield from _bound_faults(place, point, min(bound, value), value, ladder.weight)
+
+
+def _certificate_faults(
+    formulation: AllocationFormulation, place: str, record: AllocationPoint | ClusterBound
+) -> Iterator[str]:
+    fault = None if record.certificate is None else formulation.certificate_fault(record.certificate)
+    if fault:
+        yield f"{place}.certificate.{fault}"
+
+
+def _certified(formulation: AllocationFormulation, record: AllocationPoint | ClusterBound) -> float:
+    """Return the bound on Σ ω t that the certificate proves; infinite where there is no plan."""
+    if formulation.elementary_infeasibility() is not None:
+        return math.inf
+    return formulation.certified_bounds(record.certificate)[0] or 0.0
+
+
+def _bound_faults(
+    place: str, record: AllocationPoint | ClusterBound, bound: float, value: float, weight: float
+) -> Iterator[str]:
+    """Compare the stored bounds with the derived one, and with the value that they must not exceed."""
+    stored, certified = record.bound_s, record.certified_bound_s
+    if certified is not None and not agree(certified, bound / weight):
+        derived = bound / weight
+        yield f"{place}.certified_bound_s is stored as {certified:.10g}; recomputed it is {derived:.10g}"
+    if stored is not None and certified is not None and stored < certified * (1 - 1e-9):
+        yield f"{place}.bound_s is stored as {stored:.10g}, below the certified bound"
+    if stored is not None and stored * weight > value * (1 + 1e-9):
+        yield f"{place}: the plan is better than the stored bound_s"
+
+
+def shown_allocation(frontier: AllocationFrontier) -> tuple[Table, list[str]]:
+    """Return the points as a table for people, thinned where they are many, and lines about the whole."""
+    points = thinned(frontier.points, lambda point: (point.mean_completion_s, point.rate_usd_per_hour))
+    unit = "h" if points and points[0].mean_completion_s >= HOUR else "s"
+    columns = [
+        ("USD/h", True),
+        (f"mean completion, {unit}", True),
+        (f"1 USD/h more saves about, {unit}", True),
+    ]
+    columns += [("scarcest", False), ("cluster", False)]
+    scale = HOUR if unit == "h" else 1.0
+    rows = []
+    for point in points:
+        saved, scarcest = _worth(point, frontier)
+        figures = (point.rate_usd_per_hour, point.mean_completion_s / scale)
+        more = "–" if saved is None else f"{saved / scale:.3g}"
+        rows.append([*(figure(round(x, 6), 6) for x in figures), more, scarcest, _cluster(point)])
+    return table(columns, rows), list(_lines(frontier, len(points), unit, scale))
+
+
+def _worth(point: AllocationPoint, frontier: AllocationFrontier) -> tuple[float | None, str]:
+    """Return by how much one more USD/h lowers the mean, by the prices, and what is scarcest.
+
+    The mix `fixed` spends it on the whole cluster; what it saves is Σ_r λ_r C_r for twice the cluster, and
+    so much less for what one USD/h is of its cost.
+    """
+    if not point.prices:
+        return None, "–"
+    worth = {name: price * point.capacities.get(name, 1.0) for name, price in point.prices.items()}
+    spent = point.rate_usd_per_hour
+    if frontier.mix == "any":
+        worth[BUDGET] = point.prices.get(BUDGET, 0.0) * spent
+    scarcest = max(worth, key=lambda name: worth[name])
+    if not worth[scarcest] > 0:
+        return 0.0, "nothing"
+    total = worth[BUDGET] if frontier.mix == "any" else math.fsum(worth.values())
+    name = "USD/h" if scarcest == BUDGET else scarcest
+    return (total / spent / frontier.weight if spent > 0 else None), name
+
+
+def _cluster(point: AllocationPoint) -> str:
+    return ", ".join(f"{figure(round(amount, 6))} {name}" for name, amount in point.capacities.items())
+
+
+def _lines(frontier: AllocationFrontier, shown_points: int, unit: str, scale: float) -> Iterator[str]:
+    total = len(frontier.points)
+    if shown_points < total:
+        yield f"{shown_points} of {total} points are shown; --output DIR writes all, with their plans"
+    if frontier.status == "infeasible":
+        yield f"no plan exists{_at_most(frontier)}"
+        if frontier.diagnosis is not None:
+            yield from frontier.diagnosis.reasons
+            yield from (f"remedy: {remedy}" for remedy in frontier.diagnosis.remedies)
+    yield from frontier.assumptions
+    yield from _about_current(frontier, unit, scale)
+    if frontier.status == "infeasible":
+        return
+    if frontier.status == "partial":
+        stopped = "" if frontier.limit == "none" else f"stopped by the {frontier.limit} limit; "
+        yield f"{stopped}the points are plans, but better ones may be missing"
+    if frontier.certified_error is None:
+        yield f"not certified: that clusters{_at_most(frontier)} without a point have no plan"
+    else:
+        error = percent(frontier.certified_error)
+        yield (
+            f"certified: for every cluster{_at_most(frontier)} there is a point that costs no more, and no "
+            f"plan for it has a mean more than {error} below the point's"
+        )
+
+
+def _about_current(frontier: AllocationFrontier, unit: str, scale: float) -> Iterator[str]:
+    """Say where the instance's own cluster lies, and what is cheaper and as fast."""
+    now = frontier.current
+    if now is None:
+        return
+    mean, rate = figure(now.mean_completion_s / scale, 6), figure(round(now.rate_usd_per_hour, 6), 6)
+    text = f"the instance's own cluster: {rate} USD/h, mean {mean} {unit}"
+    as_fast = [p for p in frontier.points if p.mean_completion_s <= now.mean_completion_s * (1 + 1e-9)]
+    cheapest = min(as_fast, key=lambda point: point.rate_usd_per_hour, default=None)
+    if cheapest is not None and cheapest.rate_usd_per_hour < now.rate_usd_per_hour * (1 - 1e-9):
+        text += f"; {figure(round(cheapest.rate_usd_per_hour, 6), 6)} USD/h would be as fast"
+    yield text

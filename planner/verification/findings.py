@@ -1,0 +1,128 @@
+"""What a check of a stored result found: three answers, and why.
+
+Everything that is claimed was derived again (`complete`); nothing is false, but something is only claimed
+(`ok` alone); or something is false.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated
+
+from pydantic import BeforeValidator
+
+from ...instances.common.errors import MOST_FAULTS
+from ...instances.common.fields import Model
+from ...instances.common.html_summary import card
+from ...solvers.run import library_versions
+
+TITLES = {
+    "faults": "wrong",
+    "claimed": "ONLY CLAIMED",
+    "confirmed": "confirmed",
+    "stated": "stated, not checked",
+}
+HOLDS = "every constraint holds"
+"""How what is confirmed of a plan, or of those of a frontier, begins."""
+
+
+def _first_of(lines: Sequence[str]) -> Sequence[str]:
+    """Return of many faults the first hundred, and how many more there are."""
+    more = len(lines) - MOST_FAULTS
+    return lines if more <= 1 else (*lines[:MOST_FAULTS], f"… and {more:,} more faults")
+
+
+class Verification(Model):
+    """What the check found.
+
+    Attributes
+    ----------
+    ok
+        Whether nothing is false.
+    complete
+        Whether everything that is claimed was derived again here, so that nothing rests on a solver's word.
+    within
+        What `optimal` or `complete` means in the result where more than the default gap or error was
+        allowed; else None.
+    faults
+        Each broken constraint, and each stored figure, word or status that does not agree.
+    confirmed
+        What was derived again and agrees.
+    claimed
+        What only the solver vouches for: bounds better than those derived here and what rests on them,
+        that no plan exists, prices, and sentences of ours in words that are not derived here.
+    stated
+        What is no claim about the instance: free text, and facts about the run.
+    """
+
+    instance: str
+    ok: bool
+    complete: bool
+    within: str | None = None
+    faults: Annotated[tuple[str, ...], BeforeValidator(_first_of)] = ()
+    confirmed: tuple[str, ...] = ()
+    claimed: tuple[str, ...] = ()
+    stated: tuple[str, ...] = ()
+
+    @property
+    def verdict(self) -> str:
+        """The answer in a few words."""
+        if not self.ok:
+            return "VERIFICATION FAILED"
+        within = f"; {self.within}" if self.within else ""
+        if self.complete:
+            return f"verified{within}"
+        more = f" and {len(self.claimed) - 2} more" if len(self.claimed) > 2 else ""
+        plan = any(line.startswith(HOLDS) for line in self.confirmed)
+        checked = "plan verified, " if plan else ""
+        return f"{checked}ONLY CLAIMED: {'; '.join(self.claimed[:2])}{more}{within}"
+
+    def lines(self) -> list[str]:
+        """Return what was found, a line each with its title."""
+        return [f"{title}: {line}" for name, title in TITLES.items() for line in getattr(self, name)]
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows."""
+        return card(f"{self.instance}: {self.verdict}", (), (), [(line,) for line in self.lines()])
+
+
+@dataclass
+class Findings:
+    """What a check has found so far; see `Verification`."""
+
+    faults: list[str] = field(default_factory=list)
+    confirmed: list[str] = field(default_factory=list)
+    claimed: list[str] = field(default_factory=list)
+    stated: list[str] = field(default_factory=list)
+    within: str | None = None
+
+    def other_words(self, what: str, versions: Mapping[str, str]) -> None:
+        """Note that sentences of ours are not the ones derived here.
+
+        What this very version has written is false then; another version may have had other words.
+        """
+        wrote, here = (v.get("clusterplan") for v in (versions, library_versions()))
+        if wrote == here:
+            self.faults.append(what)
+        else:
+            self.claimed.append(f"{what}; version {wrote!r} wrote it, and this is {here!r}")
+
+    def verification(self, instance: str) -> Verification:
+        """Return the answer; where something is false, nothing else is worth saying."""
+        ok = not self.faults
+        return Verification(
+            instance=instance,
+            ok=ok,
+            complete=ok and not self.claimed,
+            within=self.within if ok else None,
+            faults=tuple(self.faults),
+            confirmed=tuple(self.confirmed) if ok else (),
+            claimed=tuple(self.claimed) if ok else (),
+            stated=tuple(self.stated) if ok else (),
+        )
+
+
+def refused(instance: str, *faults: str) -> Verification:
+    """Return the answer for a result that is not even worth checking."""
+    return Findings(faults=list(faults)).verification(instance)

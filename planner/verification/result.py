@@ -1,0 +1,416 @@
+"""Checking a stored result against its instance, without trusting whoever made it.
+
+The objective is recomputed from the plan, every constraint is checked, bounds are derived again from the
+certificate, and every stored figure, word and status has to agree. What cannot be derived is listed as
+claimed; what is no claim about the instance, as stated.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ...formulations.common.formulation import Formulation, agree
+from ...formulations.registry import FORMULATIONS, formulate
+from ...instances.common.base import Instance
+from ...instances.common.errors import Faults, InstanceError
+from ...instances.common.faults import validated
+from ...instances.files.json_reading import TooMuchError, check_size
+from ...instances.files.reading import fail, read_bytes, text_of
+from ...solvers.allocation.frontier_result import AllocationFrontier
+from ...solvers.common.options import DEFAULT_GAP
+from ...solvers.common.result import ObjectiveRecord, Result, plan_hash
+from ...solvers.run import contradiction, objective_records
+from ...solvers.staging.frontier import Frontier
+from ..batch.journal_lines import STARTS, stored_results
+from .findings import HOLDS, Findings, Verification, refused
+from .infeasibility import check_infeasible
+
+MOST_NAMED = 20
+"""Entries of a plan that are named one by one where their words are wrong."""
+FACTS = ("solver", "backend", "options", "seed", "versions", "runtime_s", "build_s", "trace", "message")
+"""What a result says of the run and not of the instance."""
+
+_INK = re.compile(r"\S")
+
+
+def verify(instance: Instance, result: Result) -> Verification:
+    """Check a result against its instance.
+
+    Returns
+    -------
+    verification
+        `ok` if nothing is false: every constraint holds, and everything stored agrees with what is derived
+        here. `complete` if moreover nothing is left that only the solver vouches for.
+    """
+    if result.kind != instance.kind:
+        return refused(
+            instance.name, f"the result is of kind {result.kind}; the instance is of kind {instance.kind}"
+        )
+    found, formulation = Findings(), formulate(instance)
+    found.faults += _identity_faults(instance, result)
+    malformed = None if result.certificate is None else formulation.certificate_fault(result.certificate)
+    if malformed is not None:
+        found.faults.append(f"certificate: {malformed}")
+    if result.plan is None:
+        _check_without_plan(found, formulation, result)
+    else:
+        _check_plan(found, formulation, result, result.plan)
+    found.faults += _headline_faults(result)
+    if not found.faults:
+        _note_bounds(found, result)
+        _check_prices(found, formulation, result)
+        found.stated += _stated(result)
+    return found.verification(instance.name)
+
+
+def _differs(stored: float | None, derived: float | None) -> bool:
+    if stored is None or derived is None:
+        return stored is not derived
+    return not agree(stored, derived)
+
+
+def _shown(value: float | None) -> str:
+    return "unknown" if value is None else f"{value:.10g}"
+
+
+def _identity_faults(instance: Instance, result: Result) -> Iterator[str]:
+    """Check that the result is of this very instance, and that it is told once what the options were."""
+    if result.instance_sha256 != instance.sha256():
+        yield "instance_sha256 does not agree: the result is of another instance, or it was changed since"
+    if result.instance != instance.name:
+        yield f"instance is stored as {result.instance!r}; it is called {instance.name!r}"
+    if not 0 <= result.options.gap < 1:  # a result that was not read from a file may hold anything
+        yield f"options.gap is {result.options.gap:g}; it must be at least 0 and below 1"
+    if result.seed != result.options.seed:
+        yield f"seed is stored as {result.seed}; options.seed is {result.options.seed}"
+
+
+def _record_faults(stored: ObjectiveRecord, derived: ObjectiveRecord, place: str) -> Iterator[str]:
+    """Compare a stored record with the one derived from the plan, the stored bound being taken as given."""
+    for field in ("name", "sense", "unit", "proven"):
+        said, right = getattr(stored, field), getattr(derived, field)
+        if said != right:
+            yield f"{place}.{field} is stored as {said!r}; it is {right!r}"
+    for field in ("value", "bound", "gap", "certified_bound", "certified_gap"):
+        old, new = getattr(stored, field), getattr(derived, field)
+        if _differs(old, new):
+            yield f"{place}.{field} is stored as {_shown(old)}; recomputed it is {_shown(new)}"
+
+
+def _headline_faults(result: Result) -> Iterator[str]:
+    """Check that the top level repeats the deciding record, and that the status says no more."""
+    record = result.deciding
+    for field, source in (
+        ("objective", "value"),
+        ("bound", "bound"),
+        ("gap", "gap"),
+        ("certified_bound", "certified_bound"),
+        ("certified_gap", "certified_gap"),
+    ):
+        old, new = getattr(result, field), getattr(record, source) if record else None
+        if _differs(old, new):
+            yield f"{field} is stored as {_shown(old)}; the objectives say {_shown(new)}"
+    proven = bool(result.objectives) and all(record.proven for record in result.objectives)
+    if result.plan is not None and (result.status == "optimal") != proven:
+        yield f"status is stored as {result.status}; the gaps say {'optimal' if proven else 'feasible'}"
+    if (result.plan is not None) != (result.status in ("optimal", "feasible")):
+        yield f"status is stored as {result.status}, with{'out' if result.plan is None else ''} a plan"
+    if result.diagnosis is not None and result.status != "infeasible":
+        yield f"diagnosis says why there is no plan; the status is {result.status}"
+
+
+def _check_plan(
+    found: Findings, formulation: Formulation[Any, Any], result: Result, plan: Sequence[Any]
+) -> None:
+    """Check constraints, then everything that depends on the plan."""
+    broken = formulation.violations(plan)
+    found.faults += [f"broken constraint: {violation}" for violation in broken]
+    if not broken:
+        found.confirmed.append(HOLDS)
+        _check_records(found, formulation, result, formulation.evaluate(plan))
+        _check_entries(found, result, plan, formulation.finish(plan))
+    if result.plan_sha256 != plan_hash(plan):
+        what = "the plan was altered after it was solved"
+        found.faults.append(f"plan_sha256 does not agree with the plan: {what}")
+
+
+def _check_without_plan(found: Findings, formulation: Formulation[Any, Any], result: Result) -> None:
+    """Check that there is no plan, or what is said of the best that is possible."""
+    if result.plan_sha256 is not None:
+        found.faults.append("plan_sha256 is given, without a plan")
+    if result.status != "infeasible":
+        if result.objectives:
+            _check_records(found, formulation, result, None)
+        return
+    if result.objectives:
+        found.faults.append("objectives are given, although no plan exists")
+    proven = _proves_infeasible(formulation, result.certificate)
+    words = "the prices of the certificate prove that there is no plan" if proven else None
+    check_infeasible(found, formulation, words, result.diagnosis, result.versions)
+
+
+def _proves_infeasible(formulation: Formulation[Any, Any], certificate: Any) -> bool:
+    return any(bound is not None and math.isinf(bound) for bound in formulation.certified_bounds(certificate))
+
+
+def _check_records(
+    found: Findings, formulation: Formulation[Any, Any], result: Result, values: tuple[float, ...] | None
+) -> None:
+    """Derive what is known about each objective again, and compare; bounds better than ours are claims."""
+    certified = formulation.certified_bounds(result.certificate, values)
+    if refuted := contradiction(formulation, certified, values):
+        found.faults.append(f"certificate: it would prove {refuted}")
+        certified = formulation.elementary_bounds()
+    elif values is None and any(bound is not None and math.isinf(bound) for bound in certified):
+        found.faults.append(f"status is stored as {result.status}; the certificate proves infeasible")
+        return
+    certified = _as_far_as_stored(formulation, certified, result)
+    bounds = [record.bound for record in result.objectives]
+    derived = objective_records(formulation, values, bounds, certified, result.options.gap)
+    if len(result.objectives) != len(derived):
+        found.faults.append(f"objectives has {len(result.objectives)} records; there are {len(derived)}")
+    for index, (old, new) in enumerate(zip(result.objectives, derived, strict=False)):
+        place = f"objectives[{index}] ({new.name})"
+        found.faults += _record_faults(old, new, place)
+        objective = formulation.objectives[index]
+        if new.value is not None and old.bound is not None and objective.better(new.value, old.bound):
+            found.faults.append(f"{place}: the plan is better than the stored bound")
+
+
+def _as_far_as_stored(
+    formulation: Formulation[Any, Any], derived: Sequence[float | None], result: Result
+) -> tuple[float | None, ...]:
+    """Return the certified bounds; those that counting gives where the solve had no time to check more."""
+    found = list(derived)
+    elementary = formulation.elementary_bounds()
+    for index, (record, least) in enumerate(zip(result.objectives, elementary, strict=False)):
+        if record.certified_bound is not None and not _differs(record.certified_bound, least):
+            found[index] = least
+    return tuple(found)
+
+
+def _check_entries(found: Findings, result: Result, plan: Sequence[Any], finished: Sequence[Any]) -> None:
+    """Compare what entries say beside where things run: actions, reasons and times."""
+    jobs = [[getattr(entry, "job", None) for entry in entries] for entries in (plan, finished)]
+    if jobs[0] != jobs[1]:
+        found.faults.append("plan: the jobs are not in the order of the instance")
+        return
+    wrong = [
+        (field, f"plan[{index}].{field} is stored as {old!r}; it is {new!r}")
+        for index, (entry, right) in enumerate(zip(plan, finished, strict=True))
+        if entry != right
+        for field in type(entry).model_fields
+        if (old := getattr(entry, field)) != (new := getattr(right, field))
+    ]
+    words = [what for field, what in wrong if field == "reason"]
+    others = [what for field, what in wrong if field != "reason"]
+    found.faults += _some(others)
+    for what in _some(words):
+        found.other_words(what, result.versions)
+
+
+def _some(lines: list[str]) -> list[str]:
+    """Return the first lines, and how many more there are."""
+    more = len(lines) - MOST_NAMED
+    return [*lines[:MOST_NAMED], *([f"plan: {more} more entries like these"] if more > 0 else [])]
+
+
+def _note_bounds(found: Findings, result: Result) -> None:
+    """Note what is known of each objective, and what of it and of the status only the solver vouches for."""
+    for record in result.objectives:
+        unit = "" if record.unit == record.name else f" {record.unit}"
+        plan = f"{record.name} = {_shown(record.value)}{unit}"
+        certified = f"certified bound {_shown(record.certified_bound)}"
+        found.confirmed.append(f"{plan}, {certified}" if result.plan else f"{record.name}: {certified}")
+        if _differs(record.bound, record.certified_bound):
+            found.claimed.append(f"the bound {_shown(record.bound)} on {record.name}")
+    gap = result.options.gap
+    if result.status != "optimal":
+        return
+    if all(r.certified_gap is not None and r.certified_gap <= gap for r in result.objectives):
+        found.confirmed.append("optimal, by the certified bounds alone")
+    else:
+        found.claimed.insert(0, "that the plan is optimal")
+    if gap > DEFAULT_GAP:
+        worst = max(record.gap or 0.0 for record in result.objectives)
+        found.within = f"optimal means a gap of at most {gap:g} here, and it is {worst:.3g}"
+
+
+def _check_prices(found: Findings, formulation: Formulation[Any, Any], result: Result) -> None:
+    """Derive prices from the certificate again, and what to buy next from them.
+
+    Prices that the certificate does not give are a claim like a bound: money is spent by them.
+    """
+    if result.prices is None:
+        return
+    if not _same_prices(result.prices, formulation.prices(result.certificate, result.plan or ())):
+        found.claimed.append("the prices")
+        return
+    found.confirmed.append("the prices")
+    value = result.objectives[0].value if result.objectives else None
+    advice = None if value is None else formulation.advice(result.prices, value)
+    if advice is not None and advice not in (result.message or ""):
+        found.other_words(f"message does not say what follows from the prices: {advice}", result.versions)
+
+
+def _same_prices(stored: Mapping[str, float], derived: Mapping[str, float] | None) -> bool:
+    return derived is not None and (
+        stored.keys() == derived.keys() and all(agree(stored[name], derived[name]) for name in stored)
+    )
+
+
+def _stated(result: Result) -> Iterator[str]:
+    """Name what the result holds that is no claim about the instance."""
+    yield ", ".join(name for name in FACTS if getattr(result, name) not in (None, 0.0, {}, ()))
+    if result.limit != "none":
+        yield f"that a {result.limit} limit ended the solve"
+    if result.status == "unknown":
+        yield "that no plan was found; a plan may exist or not"
+
+
+def read_results(path: Path) -> list[dict[str, Any]]:
+    """Return the results of a file as plain data: one JSON object, one a line, or a batch's journal.
+
+    Raises
+    ------
+    InstanceError
+        If the file does not hold results.
+    """
+    source = str(path)
+    raw = read_bytes(path, source)
+    found = stored_results(raw, source) if raw.startswith(STARTS) else _results(text_of(raw, source), source)
+    for data in found:
+        if not _is_result(data):
+            raise fail(source, "is not a result; give what 'clusterplan solve --format json' printed")
+    return found
+
+
+def _is_result(data: Any) -> bool:
+    return isinstance(data, dict) and data.get("kind") in [*FORMULATIONS] and "instance_sha256" in data
+
+
+def _results(text: str, source: str) -> list[Any]:
+    """Return the JSON documents in a text; of a line of a journal, in whatever layout, its result."""
+    try:
+        check_size(text)
+    except TooMuchError as error:
+        raise fail(source, str(error)) from None
+    decoder, found = json.JSONDecoder(), []
+    at = _INK.search(text)
+    while at is not None:
+        try:
+            data, position = decoder.raw_decode(text, at.start())
+        except (ValueError, RecursionError) as error:
+            raise fail(source, f"is not JSON: {error}") from None
+        at = _INK.search(text, position)
+        if isinstance(data, dict) and ("journal" in data or "source" in data):
+            if "result" not in data:
+                continue  # the head of a batch's journal, or a file that could not be read
+            data = data["result"]
+        found.append(data)
+    return found
+
+
+def parse_result(data: Any, source: str, most: int | None = None) -> Result:
+    """Return a stored result.
+
+    Parameters
+    ----------
+    most
+        Entries that a plan of its instance may have; None: any number.
+
+    Raises
+    ------
+    InstanceError
+        Naming each field, of the plan too, that has a value which is not allowed.
+    """
+    formulation = FORMULATIONS[kind_of(data, source)]
+    plan = data.get("plan")
+    faults = Faults()
+    if plan is not None and not isinstance(plan, list):
+        raise fail(source, "is not a list of entries", "plan")
+    if most is not None and plan is not None and len(plan) > most:
+        raise fail(source, f"has {len(plan):,} entries; a plan of the instance has at most {most:,}", "plan")
+    for index, entry in enumerate(plan or ()):
+        try:
+            validated(formulation.entry, entry, source)
+        except InstanceError as error:
+            faults.add_all(error, f"plan[{index}]")
+            if faults.stop():
+                break
+    faults.refuse()
+    return validated(Result, data, source)
+
+
+def kind_of(data: Any, source: str) -> str:
+    """Return of what kind a stored result is.
+
+    Raises
+    ------
+    InstanceError
+        If the data are no mapping, or do not name a kind.
+    """
+    if not isinstance(data, dict):
+        raise fail(source, "is not a mapping of fields")
+    if "kind" not in data:
+        raise fail(source, f"is missing; allowed: {', '.join(FORMULATIONS)}", "kind")
+    kind = data["kind"]
+    if not isinstance(kind, str) or kind not in FORMULATIONS:
+        raise fail(source, f"is {repr(kind)[:60]}; allowed: {', '.join(FORMULATIONS)}", "kind")
+    return kind
+
+
+def verify_stored(instance: Instance, data: Any, source: str) -> Verification:
+    """Check a result as it was read from a file; a field that is not allowed is a fault like any other."""
+    try:
+        kind = kind_of(data, source)
+        if kind != instance.kind:
+            return refused(
+                instance.name, f"the result is of kind {kind}; the instance is of kind {instance.kind}"
+            )
+        if is_frontier(data):
+            from ..frontier.pareto import verify_frontier
+
+            return verify_frontier(instance, parse_frontier(data, source))
+        return verify(instance, parse_result(data, source, most_entries(instance)))
+    except InstanceError as error:
+        faults = (f"{fault.path}: {fault.what}".removeprefix(": ") for fault in error.faults)
+        return refused(instance.name, *faults)
+
+
+def most_entries(instance: Instance) -> int:
+    """Return how many entries a plan of an instance has at most: one for each job or layer."""
+    sizes = instance.sizes()
+    return sizes["layers" if instance.kind == "staging" else "jobs"]
+
+
+def parse_frontier(data: Any, source: str) -> Frontier | AllocationFrontier:
+    """Return a stored frontier.
+
+    Raises
+    ------
+    InstanceError
+        Naming each field that has a value which is not allowed.
+    """
+    models: dict[str, type[Frontier | AllocationFrontier]]
+    models = {"staging": Frontier, "allocation": AllocationFrontier}
+    kind = kind_of(data, source)
+    if kind not in models:
+        raise fail(source, f"is {kind!r}; frontiers are of {' or '.join(models)}", "kind")
+    return validated(models[kind], data, source)
+
+
+def is_frontier(data: Mapping[str, Any]) -> bool:
+    """Return whether stored data are a frontier and not a single result."""
+    return "points" in data
+
+
+def of_instance(instance: Instance, results: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the results of this instance; all of them if none is, so that each says why."""
+    digest = instance.sha256()
+    return [data for data in results if data["instance_sha256"] == digest] or results

@@ -1,0 +1,1 @@
+"""How allocation is solved."""

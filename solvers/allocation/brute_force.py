@@ -1,0 +1,56 @@
+"""Allocation by trying every combination of configurations; the yardstick for tiny instances."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...formulations.allocation.formulation import AllocationFormulation
+from ...formulations.common.formulation import Formulation
+from ..common.base import Clock, Outcome, Solver
+from ..common.brute_force import refuse_many
+from ..common.options import SolveOptions
+
+
+class AllocationBruteForce(Solver):
+    """Depth-first enumeration; a branch ends where a capacity is exceeded or the value is no better."""
+
+    name = "brute-force"
+    kinds = ("allocation",)
+    proves = True
+    what = "every combination of configurations; tiny instances only"
+
+    def solve(self, formulation: Formulation[Any, Any], options: SolveOptions, clock: Clock) -> Outcome:
+        """Enumerate all plans, or as many as the time allows."""
+        del options
+        assert isinstance(formulation, AllocationFormulation)
+        refuse_many(len(formulation.instance.jobs), "jobs")
+        menu = formulation.menu
+        jobs = len(menu.start) - 1
+        makespan = formulation.instance.objective == "makespan"
+        limit = menu.limit
+        best_value, best, chosen, out_of_time = np.inf, None, [0] * jobs, False
+
+        def extend(job: int, used: Any, value: float) -> None:
+            nonlocal best_value, best, out_of_time
+            if value >= best_value:
+                return
+            if job == jobs:
+                best_value, best = value, list(chosen)
+                return
+            for k in menu.of(job):
+                out_of_time = out_of_time or clock.expired
+                if out_of_time:
+                    return
+                after = used + menu.demand[k]
+                if (after <= limit).all():
+                    chosen[job] = k
+                    extend(job + 1, after, max(value, menu.time_s[k]) if makespan else value + menu.cost[k])
+
+        extend(0, np.zeros(len(menu.rows)), 0.0)
+        if best is None:
+            return Outcome(limit="time") if out_of_time else Outcome(infeasible=True)
+        plan = formulation.plan_of(best)
+        bound = None if out_of_time else formulation.evaluate(plan)[0]
+        return Outcome(plan, (bound,), limit="time" if out_of_time else "none")

@@ -1,0 +1,137 @@
+"""The core of a multiple-choice knapsack, what prices leave open, as a small mixed-integer program on HiGHS.
+
+Jobs with one row left are constants. Costs and demands are taken relative to each job's least, and limits
+to what that leaves, all scaled to moderate figures, because HiGHS works with absolute tolerances. So no
+coefficient is negative, and where HiGHS drops a tiny one the model is only looser: its bound still holds.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ...formulations.allocation.configurations import Floats, Ints
+from ..backends.highs_mip import branch_and_bound
+from ..common.base import Clock
+from ..common.options import SolveOptions
+from ..common.result import Limit
+from .knapsack import MultipleChoice
+
+BOUND_ERROR = 1e-6
+"""How far the bound of HiGHS may be off, where the largest cost is some thousands."""
+
+
+@dataclass(frozen=True)
+class CoreAnswer:
+    """What was found out about a core.
+
+    Attributes
+    ----------
+    rows
+        Row of the core of each job, None if no choice was found that keeps the limits.
+    bound
+        No choice costs less; infinite if none keeps the limits.
+    limit
+        What stopped HiGHS, `none` if it ended or reached the target.
+    """
+
+    rows: Ints | None
+    bound: float
+    limit: Limit = "none"
+
+
+def solve_core(
+    problem: MultipleChoice,
+    clock: Clock,
+    options: SolveOptions,
+    *,
+    start: Ints | None = None,
+    target: float = -math.inf,
+    gap: float = 0.0,
+    nodes: int | None = None,
+    again: bool = False,
+) -> CoreAnswer:
+    """Solve a core.
+
+    Parameters
+    ----------
+    start
+        Rows of the core, one of each job, to start from.
+    target
+        A choice that costs no more is good enough.
+    gap
+        Distance between choice and bound that is good enough.
+    nodes
+        Most nodes of the search; None for no limit.
+    again
+        Whether this is the second try, with tighter limits.
+    """
+    counts = np.diff(problem.start)
+    base = problem.start[:-1]
+    free = np.flatnonzero(counts > 1)
+    least = np.minimum.reduceat(problem.demand, base, axis=0)
+    cheapest = np.minimum.reduceat(problem.cost, base)
+    constant, slack = math.fsum(cheapest), problem.limit - least.sum(axis=0)
+    if not len(free):
+        fits = bool((slack >= 0).all())
+        return CoreAnswer(base if fits else None, constant if fits else math.inf)
+    rows = np.flatnonzero(np.repeat(counts > 1, counts))
+    owner = np.repeat(np.arange(len(free)), counts[free])
+    cost = problem.cost[rows] - cheapest[free][owner]
+    demand = problem.demand[rows] - least[free][owner]
+    unit = _unit(cost)
+    model = _model(cost / unit, demand, slack, owner, len(free))
+    settings: dict[str, Any] = {"mip_abs_gap": max(gap / unit, 1e-9)}
+    if math.isfinite(target):
+        settings["objective_target"] = (target - constant) / unit
+    if nodes is not None:
+        settings["mip_max_nodes"] = nodes
+    known = None if start is None else np.isin(rows, start).astype(float)
+    values, bound, limit = branch_and_bound(model, settings, clock, options, known)
+    if bound == math.inf:
+        return CoreAnswer(None, math.inf, limit)
+    lowest = constant + unit * (bound - BOUND_ERROR)
+    if values is None:
+        return CoreAnswer(None, lowest, limit)
+    chosen = base.copy()
+    order = np.lexsort((-values, owner))
+    chosen[free] = rows[order[np.unique(owner[order], return_index=True)[1]]]
+    if problem.fits(chosen):
+        return CoreAnswer(chosen, lowest, limit)
+    if again:
+        return CoreAnswer(None, lowest, limit)
+    # The choice breaks a limit by the tolerance of HiGHS: ask for one that does not; the bound stands.
+    tighter = replace(problem, limit=problem.limit - 1e-8 * problem.demand.max(axis=0))
+    other = solve_core(tighter, clock, options, target=target, gap=gap, nodes=nodes, again=True)
+    return CoreAnswer(other.rows, lowest, limit)
+
+
+def _unit(cost: Floats) -> float:
+    """Return what costs are divided by, so that the largest is some thousands; whole costs stay multiples."""
+    largest = float(np.abs(cost).max())
+    return 2.0 ** math.ceil(math.log2(largest / 4096)) if largest > 0 else 1.0
+
+
+def _model(cost: Floats, demand: Floats, slack: Floats, owner: Ints, jobs: int) -> Any:
+    """Return the model: one row of each job, R limits."""
+    import highspy
+
+    columns, limits = demand.shape
+    largest = np.abs(demand).max(axis=0)
+    scale = np.where(largest > 0, largest, 1.0)
+    lp = highspy.HighsLp()
+    lp.num_col_, lp.num_row_ = columns, jobs + limits
+    lp.col_cost_, lp.col_lower_, lp.col_upper_ = cost, np.zeros(columns), np.ones(columns)
+    lp.row_lower_ = np.concatenate([np.ones(jobs), np.full(limits, -highspy.kHighsInf)])
+    lp.row_upper_ = np.concatenate([np.ones(jobs), slack / scale])
+    lp.a_matrix_.format_ = highspy.MatrixFormat.kColwise
+    # Every column has one entry in its job's row and one in each limit.
+    places = np.column_stack([owner, np.tile(jobs + np.arange(limits), (columns, 1))])
+    lp.a_matrix_.start_ = np.arange(columns + 1) * (limits + 1)
+    lp.a_matrix_.index_ = places.ravel()
+    lp.a_matrix_.value_ = np.column_stack([np.ones(columns), demand / scale]).ravel()
+    lp.integrality_ = [highspy.HighsVarType.kInteger] * columns
+    return lp

@@ -1,0 +1,79 @@
+"""Allocation on CP-SAT: one literal for each configuration, exactly one for each job."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ...formulations.allocation.formulation import AllocationFormulation
+from ...formulations.common.clock import check_time, refuse_beyond
+from ...formulations.common.formulation import Formulation
+from ..backends import cp_sat
+from ..common.base import Clock, Outcome, Solver
+from ..common.options import SolveOptions
+
+
+class AllocationCpSat(Solver):
+    """The multiple-choice model, natively on CP-SAT."""
+
+    name = "cp-sat"
+    kinds = ("allocation",)
+    proves = True
+    features = cp_sat.FEATURES
+    what = "multiple-choice model on OR-Tools CP-SAT"
+
+    def unavailable(self) -> str | None:
+        """Return why CP-SAT cannot be used."""
+        return cp_sat.unavailable()
+
+    def solve(self, formulation: Formulation[Any, Any], options: SolveOptions, clock: Clock) -> Outcome:
+        """Solve with CP-SAT."""
+        assert isinstance(formulation, AllocationFormulation)
+        return cp_sat.solve_in_order(formulation, build(formulation), options, clock)
+
+
+def build(formulation: AllocationFormulation) -> cp_sat.CpModel:
+    """Return the model."""
+    from ortools.sat.python import cp_model
+
+    menu, jobs = formulation.menu, range(len(formulation.instance.jobs))
+    model = cp_model.CpModel()
+    refuse_beyond(formulation.model_terms, "the model for CP-SAT")
+    x: list[Any] = []
+    for j in jobs:
+        check_time()
+        x += [model.new_bool_var(f"x{k}") for k in menu.of(j)]
+        model.add_exactly_one(x[k] for k in menu.of(j))
+    for r in range(len(menu.rows)):
+        check_time()
+        weights, limit = cp_sat.whole_at_most(menu.demand[:, r].tolist(), float(menu.capacity[r]))
+        model.add(cp_model.LinearExpr.weighted_sum(x, weights) <= limit)
+    makespan = formulation.instance.objective == "makespan"
+    figures = menu.time_s if makespan else menu.cost
+    per_job = np.maximum.reduceat(figures, menu.start[:-1])
+    most = float(per_job.max() if makespan else per_job.sum())
+    # Rounded down on a fixed scale: decimals of measured speeds have no small common denominator.
+    terms = cp_sat.whole_terms(figures.tolist(), "min", most)
+    if makespan:
+        expression: Any = model.new_int_var(0, max(terms.numbers), "makespan")
+        for j in jobs:
+            check_time()
+            rows = menu.of(j)
+            model.add(
+                cp_model.LinearExpr.weighted_sum([x[k] for k in rows], [terms.numbers[k] for k in rows])
+                <= expression
+            )
+    else:
+        expression = cp_model.LinearExpr.weighted_sum(x, terms.numbers)
+
+    def decode(value: Callable[[Any], int]) -> Sequence[Any]:
+        return formulation.plan_of([next(k for k in menu.of(j) if value(x[k])) for j in jobs])
+
+    def hint(plan: Sequence[Any]) -> list[tuple[Any, int]]:
+        chosen = set(formulation.rows_of(plan))
+        return [(x[k], int(k in chosen)) for k in range(len(x))]
+
+    objective = cp_sat.CpObjective(formulation.objectives[0], expression, "min", lambda b: b / terms.scale)
+    return cp_sat.CpModel(model, [objective], decode, hint)

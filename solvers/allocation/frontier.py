@@ -1,0 +1,145 @@
+"""The frontier of an allocation, put together from a search over clusters."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Literal
+
+from ...formulations.allocation.cluster_grid import Ladder
+from ...formulations.allocation.frontier_error import ROUNDING, proven_error
+from ...formulations.common.formulation import Diagnosis
+from ...instances.allocation.instance import AllocationInstance
+from ..common.base import Clock
+from ..common.options import SolveOptions
+from ..common.result import Limit
+from ..diagnosis import PLAIN, diagnose
+from ..run import library_versions
+from .frontier_result import AllocationFrontier, AllocationPoint, ClusterBound
+from .frontier_search import ClusterSearch, Found, mean
+
+MOST_DIAGNOSED = 20_000
+"""Configurations of a cluster for which a relaxed model looks for what is missing."""
+
+
+def find_allocation_frontier(
+    instance: AllocationInstance,
+    ladder: Ladder,
+    options: SolveOptions,
+    error: float,
+    clock: Clock,
+    assumptions: tuple[str, ...] = (),
+) -> AllocationFrontier:
+    """Return the trade-off of mean completion time against hourly cost, and how good it is.
+
+    Parameters
+    ----------
+    ladder
+        Of the instance; which clusters there are, at which prices.
+    error
+        ε: for every cluster there is to be a point that costs no more, and whose mean completion time, less
+        the part ε, is no longer.
+    assumptions
+        What else was assumed, beside what the ladder takes for granted.
+    """
+    search = ClusterSearch(ladder, options, error, clock)
+    search.run()
+    none = search.limit == "none" and not search.found
+    steps = _undominated(search.found)
+    certified = {step: bound.certified for step, bound in search.bounds.items()}
+    return AllocationFrontier(
+        instance=instance.name,
+        instance_sha256=instance.sha256(),
+        mix=ladder.mix,
+        status="infeasible" if none else _status(search),
+        limit=search.limit if search.limit != "none" else _why_short(search),
+        error=error,
+        certified_error=proven_error(ladder, search.values(), certified) if search.found else None,
+        most_usd_per_hour=ladder.most_usd,
+        prices_usd_per_hour=ladder.prices,
+        weight=ladder.weight,
+        points=tuple(_point(search, step) for step in reversed(steps)),
+        others=tuple(_others(search, steps)),
+        current=search.current,
+        assumptions=(*assumptions, *ladder.assumptions()),
+        runtime_s=clock.elapsed_s,
+        options=options,
+        versions=library_versions(),
+        diagnosis=_diagnosis(search) if none else None,
+    )
+
+
+def _undominated(found: Mapping[Fraction, Found]) -> list[Fraction]:
+    """Return the steps whose plans are better than those of all steps below, from the cheapest."""
+    steps: list[Fraction] = []
+    for step in sorted(found):
+        if not steps or found[step].value < found[steps[-1]].value * (1 - ROUNDING):
+            steps.append(step)
+    return steps
+
+
+def _claimed_error(search: ClusterSearch) -> float | None:
+    claimed = {step: bound.claimed for step, bound in search.bounds.items()}
+    return proven_error(search.ladder, search.values(), claimed)
+
+
+def _status(search: ClusterSearch) -> Literal["complete", "partial"]:
+    if search.limit != "none" and not search.found:
+        return "partial"  # there may not even have been time to see which clusters there are
+    error = _claimed_error(search)
+    return "complete" if error is not None and error <= search.error else "partial"
+
+
+def _why_short(search: ClusterSearch) -> Limit:
+    """Return the limit of a single solve that left the error unproven, if any."""
+    if not search.found or _status(search) == "complete":
+        return "none"
+    return next((bound.limit for bound in search.bounds.values() if bound.limit != "none"), "none")
+
+
+def _point(search: ClusterSearch, step: Fraction) -> AllocationPoint:
+    found, bound, ladder = search.found[step], search.bounds.get(step), search.ladder
+    return AllocationPoint(
+        rate_usd_per_hour=found.rate,
+        capacities=dict(found.capacities),
+        mean_completion_s=found.value / ladder.weight,
+        bound_s=None if bound is None else mean(bound.claimed, ladder),
+        certified_bound_s=None if bound is None else mean(bound.certified, ladder),
+        prices=None if bound is None else bound.prices,
+        certificate=None if bound is None else bound.certificate,
+        plan=found.plan,
+    )
+
+
+def _others(search: ClusterSearch, points: list[Fraction]) -> list[ClusterBound]:
+    """Return what else the error rests on: bounds that no dearer step has, and where plans begin."""
+    ladder, kept = search.ladder, []
+    claimed = certified = -math.inf
+    for step in sorted(search.bounds, reverse=True):
+        bound = search.bounds[step]
+        better = bound.claimed > claimed or bound.certified > certified
+        claimed, certified = max(claimed, bound.claimed), max(certified, bound.certified)
+        if better and step not in points:
+            none = math.isinf(bound.claimed)
+            capacities = ladder.cluster(step).resources
+            kept.append(
+                ClusterBound(
+                    rate_usd_per_hour=ladder.rate(step),
+                    capacities=capacities if ladder.mix == "fixed" else ladder.unpriced(),
+                    no_plan=none,
+                    bound_s=mean(bound.claimed, ladder),
+                    certified_bound_s=mean(bound.certified, ladder),
+                    certificate=bound.certificate,
+                )
+            )
+    return kept
+
+
+def _diagnosis(search: ClusterSearch) -> Diagnosis:
+    """Return why not even the dearest cluster has a plan."""
+    formulation = search.ladder.formulation(search.ladder.last)
+    known = formulation.elementary_infeasibility()
+    if known is None and len(formulation.menu.cost) <= MOST_DIAGNOSED:
+        return diagnose(formulation, patience_s=search.clock.remaining_s)
+    return known or PLAIN

@@ -1,0 +1,289 @@
+"""The search for an allocation's frontier: solve clusters where the proven error is worst.
+
+Along a ladder of clusters (`formulations/allocation_clusters.py`) the optimum can only fall, so two solved
+clusters say about all between them that no plan beats the bound of the dearer one. The stretch between two
+clusters with the worst error is split until the error is as asked, or nothing lies between, or the time is
+up; where it is split, the mean completion time is expected to fall in equal parts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from ...formulations.allocation.cluster_grid import ZERO, Ladder
+from ...formulations.allocation.formulation import AllocationFormulation
+from ...formulations.allocation.frontier_error import Stretch, stretches
+from ...formulations.allocation.plan import JobAllocation
+from ...instances.common.errors import OutOfTimeError
+from ..common.base import Clock, Outcome
+from ..common.options import SolveOptions
+from ..common.result import Limit, Result
+from ..run import conclude
+from .exact import AllocationExact
+from .frontier_result import AllocationPoint
+
+FINER = 100
+"""Single clusters are solved to one part in so many of the error, unless a gap was asked for."""
+FINEST = 1e-9
+"""No cluster is solved to a smaller gap."""
+AIM = 0.97
+"""Share of the error at which splits aim, to spare the rest for the gaps of single clusters."""
+SHARE = 4
+"""A cluster may take at first one part in so many of the time that is left."""
+
+
+@dataclass(frozen=True)
+class Bound:
+    """What a solve proved about a step; bounds of Σ ω t, infinite where there is no plan.
+
+    Attributes
+    ----------
+    limit
+        What stopped the solve short of its gap.
+    """
+
+    claimed: float
+    certified: float
+    certificate: dict[str, Any] | None
+    prices: dict[str, float] | None = None
+    limit: Limit = "none"
+
+
+@dataclass(frozen=True)
+class Found:
+    """A plan with its cluster and Σ ω t."""
+
+    value: float
+    capacities: Mapping[str, float]
+    rate: float
+    plan: tuple[JobAllocation, ...]
+
+
+class ClusterSearch:
+    """The state of the search: bounds and plans of the steps that were solved.
+
+    Parameters
+    ----------
+    ladder
+        The clusters.
+    options
+        Time limit of the whole search; threads, seed and gap of each solve.
+    error
+        ε that is asked for.
+    """
+
+    def __init__(self, ladder: Ladder, options: SolveOptions, error: float, clock: Clock) -> None:
+        self.ladder, self.options, self.error, self.clock = ladder, options, error, clock
+        self.gap = options.gap if "gap" in options.model_fields_set else max(error / FINER, FINEST)
+        self.bounds: dict[Fraction, Bound] = {}
+        self.found: dict[Fraction, Found] = {}
+        self.current: AllocationPoint | None = None
+        self.limit: Limit = "none"
+        self._tried: set[Fraction] = set()
+        self._same: dict[tuple[str, str | None, int, int], JobAllocation] = {}
+
+    def run(self) -> None:
+        """Solve until the error is proven, or a limit stops it."""
+        try:
+            self._own()
+            self._ends()
+            while not self._stopped():
+                step = self._worst()
+                if step is None:
+                    break
+                self.solve(step)
+        except KeyboardInterrupt:
+            self.limit = "interrupt"
+        except OutOfTimeError:
+            self.limit = "time"
+
+    def _stopped(self) -> bool:
+        if self.clock.expired and self.limit == "none":
+            self.limit = "time"
+        return self.limit != "none"
+
+    def _own(self) -> None:
+        """Solve the instance's own cluster; its plan is one of the ladder's too."""
+        ladder = self.ladder
+        formulation = ladder.own()
+        result = self._result(formulation)
+        if result.plan is None or result.objective is None:
+            return
+        plan = self._kept(result)
+        self.current = AllocationPoint(
+            rate_usd_per_hour=ladder.own_rate(),
+            capacities=ladder.instance.resources,
+            mean_completion_s=result.objective / ladder.weight,
+            bound_s=mean(result.bound, ladder),
+            certified_bound_s=mean(result.certified_bound, ladder),
+            prices=result.prices,
+            certificate=result.certificate,
+            plan=plan,
+        )
+        if ladder.mix == "fixed" and ladder.last >= 1:
+            self._note(Fraction(1), formulation, result)
+        elif ladder.mix == "any":
+            step, capacities = ladder.place(ladder.last, ladder.used(formulation, plan))
+            if not ladder.formulation(step).violations(plan):
+                self._offer(step, capacities, result.objective, plan)
+
+    def _ends(self) -> None:
+        """Solve the dearest step, and find the cheapest one that has a plan."""
+        ladder, menu = self.ladder, self.ladder.wide
+        bottom: Fraction | None = None
+        if not (np.diff(menu.start) == 0).any():
+            bottom = ladder.lowest_with(np.minimum.reduceat(menu.demand, menu.start[:-1], axis=0).sum(axis=0))
+        if ladder.last not in self.bounds:
+            self.solve(ladder.last)
+        if self._has_none(ladder.last) or bottom is None or bottom > ladder.last or self._stopped():
+            return
+        if bottom > ZERO:
+            self.solve(ladder.previous(bottom))  # counting alone proves that it has no plan
+        if bottom not in self.bounds:
+            self.solve(bottom)
+        if self._has_none(bottom):
+            ladder.highest(self._lacks, bottom, min(self.found, default=ladder.last))
+
+    def _lacks(self, step: Fraction) -> bool:
+        if self._stopped():
+            return False
+        if step not in self.bounds:
+            self.solve(step)
+        return self._has_none(step)
+
+    def _has_none(self, step: Fraction) -> bool:
+        return math.isinf(self.bounds[step].claimed)
+
+    def solve(self, step: Fraction) -> None:
+        """Solve a step; one that was stopped by its share of the time gets more."""
+        again = step in self.bounds
+        formulation = self.ladder.formulation(step)
+        self._note(step, formulation, self._result(formulation, 1 if again else SHARE))
+
+    def _result(self, formulation: AllocationFormulation, share: int = SHARE) -> Result:
+        """Solve a cluster as `solve` does, but for the diagnosis, which is for the last one alone."""
+        left = self.clock.remaining_s
+        limit = None if left is None else max(left / share, 1e-3)
+        options = self.options.model_copy(update={"gap": self.gap, "time_limit_s": limit})
+        clock = Clock(limit)
+        if formulation.elementary_infeasibility() is not None:
+            outcome = Outcome(infeasible=True)
+        else:
+            outcome = AllocationExact().solve(formulation, options, clock)
+        return conclude(formulation, "exact", options, outcome, clock.elapsed_s)
+
+    def _note(self, step: Fraction, formulation: AllocationFormulation, result: Result) -> None:
+        """Remember what a solve proved and found."""
+        if result.status == "infeasible":
+            proven = _proves_none(formulation, result.certificate)
+            certified = math.inf if proven else formulation.elementary_bounds()[0] or 0.0
+            self.bounds[step] = Bound(math.inf, certified, result.certificate)
+            return
+        claimed, certified = result.bound or 0.0, result.certified_bound or 0.0
+        self._learn(step, Bound(claimed, certified, result.certificate, result.prices, result.limit))
+        if result.plan is None or result.objective is None:
+            return
+        plan = self._kept(result)
+        place, capacities = self.ladder.place(step, self.ladder.used(formulation, plan))
+        if place != step:
+            cheaper = self.ladder.formulation(place)
+            if cheaper.violations(plan):
+                return
+            # Prices prove at least as much where less may be spent.
+            own = min(cheaper.certified_bounds(result.certificate)[0] or 0.0, result.objective)
+            best = max(claimed, own)
+            self._learn(place, Bound(best, own, result.certificate, result.prices, result.limit))
+        self._offer(place, capacities, result.objective, plan)
+
+    def _learn(self, step: Fraction, bound: Bound) -> None:
+        """Remember a bound, unless a better one is known."""
+        before = self.bounds.get(step)
+        if before is None or bound.certified > before.certified or bound.claimed > before.claimed:
+            self.bounds[step] = bound
+
+    def _offer(
+        self, step: Fraction, capacities: Mapping[str, float], value: float, plan: tuple[JobAllocation, ...]
+    ) -> None:
+        """Take a plan of a step if it is the best one yet; its cluster must tell its step."""
+        before, rate = self.found.get(step), self.ladder.cost_of(capacities)
+        better = before is None or value < before.value
+        if better and self.ladder.step_of(rate, capacities) == step:
+            self.found[step] = Found(value, capacities, rate, plan)
+
+    def _kept(self, result: Result) -> tuple[JobAllocation, ...]:
+        """Return a plan whose entries are shared with the other plans, which are much alike."""
+        entries = []
+        for entry in result.plan or ():
+            assert isinstance(entry, JobAllocation)
+            key = entry.job, entry.variant, entry.ps, entry.workers
+            entries.append(self._same.setdefault(key, entry))
+        return tuple(entries)
+
+    def values(self) -> dict[Fraction, float]:
+        """Return Σ ω t of the best plan of each step."""
+        return {step: found.value for step, found in self.found.items()}
+
+    def _worst(self) -> Fraction | None:
+        """Return the step to solve next; None where nothing more can be gained."""
+        values = self.values()
+        certified = stretches(self.ladder, values, {x: bound.certified for x, bound in self.bounds.items()})
+        claimed = stretches(self.ladder, values, {x: bound.claimed for x, bound in self.bounds.items()})
+        pairs = zip(certified, claimed, strict=True)
+        for stretch, believed in sorted(pairs, key=lambda pair: -pair[0].error):
+            if stretch.error <= self.error:
+                return None
+            if believed.error <= self.error and self._own_gap(stretch) > self.error / 2:
+                continue  # the certificate of the dearest step is too weak for splits to help
+            step = self._split(stretch)
+            if step is not None:
+                return step
+        return None
+
+    def _split(self, stretch: Stretch) -> Fraction | None:
+        """Return which step of a stretch to solve, if any helps."""
+        own = self.bounds.get(stretch.high)
+        if own is not None and own.limit == "time" and self._own_gap(stretch) > self.error / 2:
+            return stretch.high
+        if stretch.low >= stretch.high:
+            return None
+        low, high = stretch.low, stretch.high
+        dearest = self.ladder.previous(high)
+        if low not in self._tried and self._is_flat(stretch):
+            self._tried.add(low)
+            return dearest  # the whole fall may be at the dearest step, which a single solve shows
+        if low == ZERO or stretch.point is None or stretch.bound <= 0:
+            amount = (low + high) / 2
+        else:
+            falls = math.log(stretch.value / stretch.bound)
+            parts = 2 if not self.error else max(2, math.ceil(falls / -math.log1p(-AIM * self.error)))
+            amount = low * Fraction(float(high / low) ** (parts // 2 / parts))
+        step = self.ladder.at_most(amount)
+        return min(max(step, low), dearest)
+
+    def _is_flat(self, stretch: Stretch) -> bool:
+        """Return whether the best plan of the step below the stretch is that of a cheaper step."""
+        below = self.ladder.previous(stretch.low) if stretch.low > ZERO else ZERO
+        return stretch.point is not None and stretch.point < below in self.bounds
+
+    def _own_gap(self, stretch: Stretch) -> float:
+        """Return how far the best plan of the stretch's dearest step is from its bound."""
+        value = min((f.value for step, f in self.found.items() if step <= stretch.high), default=math.inf)
+        return 1.0 if math.isinf(value) or not value else 1 - stretch.bound / value
+
+
+def mean(total: float | None, ladder: Ladder) -> float | None:
+    """Return the mean that a sum of weighted completion times stands for; None where it is infinite."""
+    return None if total is None or math.isinf(total) else total / ladder.weight
+
+
+def _proves_none(formulation: AllocationFormulation, certificate: object) -> bool:
+    if formulation.elementary_infeasibility() is not None:
+        return True
+    bound = formulation.certified_bounds(certificate)[0]
+    return bound is not None and math.isinf(bound)

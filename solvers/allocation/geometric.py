@@ -1,0 +1,107 @@
+"""`geometric`: the continuous relaxation of allocation, prices from it, and a plan rounded from it.
+
+`geometric_program.py` states the relaxation. The value of an interior-point method proves nothing, but the
+multipliers of the capacity rows are prices, and prices prove a bound, whoever found them
+(`allocation_prices.py`): that is the bound of this method.
+"""
+
+from __future__ import annotations
+
+from importlib import metadata, util
+from typing import Any
+
+import numpy as np
+
+from ...formulations.allocation.certificate import certificate
+from ...formulations.allocation.dual_bound import makespan_price_bound, price_bound
+from ...formulations.allocation.formulation import AllocationFormulation
+from ...formulations.allocation.monomials import monomials
+from ...formulations.common.formulation import Formulation
+from ...instances.allocation.job import Job
+from ...instances.allocation.speed import SpeedTable
+from ...instances.common.errors import OptionError
+from ..common.base import Clock, Outcome, Solver
+from ..common.options import SolveOptions
+from .geometric_program import GeometricProgram
+from .geometric_rounding import Rounding
+
+
+class AllocationGeometric(Solver):
+    """Relax, price the capacities by the multipliers, bound by the prices, round the relaxation."""
+
+    name = "geometric"
+    kinds = ("allocation",)
+    what = "geometric program in cvxpy, rounded; one variant per job, no tables, optional jobs or restarts"
+
+    def unavailable(self) -> str | None:
+        """Return why cvxpy or its solver cannot be used."""
+        missing = [name for name in ("cvxpy", "clarabel") if util.find_spec(name) is None]
+        return f"{missing[0]} is not installed; pip install {missing[0]}" if missing else None
+
+    def solve(self, formulation: Formulation[Any, Any], options: SolveOptions, clock: Clock) -> Outcome:
+        """Solve the relaxation; take its multipliers for the bound and its solution for a plan."""
+        assert isinstance(formulation, AllocationFormulation)
+        instance, menu = formulation.instance, formulation.menu
+        for job in instance.jobs:
+            _refuse(job)
+        program = GeometricProgram(instance, menu.capacity)
+        build_s = clock.elapsed_s
+        relaxed = program.solve(formulation.elementary_bounds()[0] or 1.0, options, clock)
+        prove = makespan_price_bound if program.makespan else price_bound
+        nothing = np.zeros(len(menu.rows))
+        prices = nothing if relaxed.prices is None else relaxed.prices
+        bound = max(prove(menu, prices), prove(menu, nothing))
+        outcome = Outcome(build_s=build_s, infeasible=bound == np.inf)
+        outcome.backend = f"cvxpy {metadata.version('cvxpy')} with Clarabel {metadata.version('clarabel')}"
+        outcome.certificate = certificate(menu, prices, None if outcome.infeasible else bound)
+        if outcome.infeasible:
+            return outcome
+        outcome.bounds = (bound,)
+        if relaxed.prices is not None and not program.makespan:
+            outcome.prices = dict(zip(menu.rows, prices.tolist(), strict=True))
+        plan = Rounding(formulation, program, relaxed).plan(clock)
+        notes = (
+            [] if relaxed.status == "optimal" else [f"the relaxation ended with status {relaxed.status!r}"]
+        )
+        if formulation.violations(plan):
+            notes.append("no rounding of the relaxation was found that keeps all constraints")
+        else:
+            outcome.plan = plan
+        if clock.expired or (relaxed.status == "user_limit" and clock.limit_s is not None):
+            outcome.limit = "time"
+        outcome.message = "geometric: " + "; ".join(notes) if notes else None
+        return outcome
+
+
+def _refuse(job: Job) -> None:
+    """Refuse a job that the geometric program does not cover.
+
+    Raises
+    ------
+    OptionError
+        Naming the job and what is not covered.
+    """
+    speed, what = job.variants[0].speed, None
+    if len(job.variants) > 1:
+        what = f"has {len(job.variants)} variants, and only one is covered"
+    elif isinstance(speed, SpeedTable):
+        what = "has a table of speeds, and only formulas are covered"
+    elif job.optional:
+        what = "is optional, which is not covered"
+    elif job.restart_s and _may_stay(job):
+        what = "may keep its current configuration or pay restart_s, which is not covered"
+    elif any(term.coefficient < 0 for term in monomials(speed)):
+        what = "has θ0·M < θ2 or θ1 + θ2 < θ3, so that its time is no posynomial"
+    if what:
+        raise OptionError(
+            f"solver 'geometric': job {job.name!r} {what}; 'exact', 'milp' and 'cp-sat' cover all jobs"
+        )
+
+
+def _may_stay(job: Job) -> bool:
+    """Return whether the current configuration of a job with one variant is allowed."""
+    now, ps, workers = job.current, job.variants[0].ps, job.variants[0].workers
+    if now is None or workers is None:
+        return False
+    low, high = (ps.min, ps.max) if ps else (0, 0)
+    return low <= now.ps <= high and workers.min <= now.workers <= workers.max

@@ -1,0 +1,78 @@
+"""`minlp`: the algebraic model of allocation on SCIP; `allocation_algebra.py` states it."""
+
+from __future__ import annotations
+
+from importlib import metadata, util
+from typing import Any
+
+from ...formulations.allocation.formulation import AllocationFormulation
+from ...formulations.common.formulation import Formulation
+from ...instances.allocation.speed import SpeedTable
+from ...instances.common.errors import OptionError
+from ..backends import SCIP_LIMITS, BackendError, configure_scip, scip_failures
+from ..common.base import Clock, Outcome, Solver
+from ..common.options import SolveOptions
+
+
+class AllocationMinlp(Solver):
+    """The algebraic model with whole numbers of tasks, solved by spatial branch and bound."""
+
+    name = "minlp"
+    kinds = ("allocation",)
+    proves = True
+    features = frozenset({"memory_limit", "warm_start", "backend_options"})
+    what = "algebraic mixed-integer nonlinear model on SCIP; takes no speed tables"
+
+    def unavailable(self) -> str | None:
+        """Return why PySCIPOpt cannot be used."""
+        if util.find_spec("pyscipopt") is not None:
+            return None
+        return "PySCIPOpt is not installed; pip install clusterplan[scip]"
+
+    @scip_failures()
+    def solve(self, formulation: Formulation[Any, Any], options: SolveOptions, clock: Clock) -> Outcome:
+        """Build the model and solve it with SCIP."""
+        from .minlp_model import AlgebraicModel
+
+        assert isinstance(formulation, AllocationFormulation)
+        _refuse_tables(formulation)
+        algebra = AlgebraicModel(formulation)
+        model = algebra.model
+        outcome = Outcome(
+            backend=f"SCIP in PySCIPOpt {metadata.version('pyscipopt')}", build_s=clock.elapsed_s
+        )
+        limits = {"limits/gap": options.gap / 2}
+        if clock.remaining_s is not None:
+            limits["limits/time"] = clock.remaining_s
+        configure_scip(model, options.seed, options.memory_limit_gib, {**limits, **options.backend_options})
+        if options.warm_start is not None:
+            outcome.plan = formulation.parse_plan(options.warm_start)
+            start = model.createSol()
+            for variable, value in algebra.encode(outcome.plan, formulation.evaluate(outcome.plan)[0]):
+                model.setSolVal(start, variable, value)
+            model.addSol(start)
+        if clock.expired:
+            outcome.limit = "time"
+            return outcome
+        model.optimize()
+        status, found = model.getStatus(), model.getNSols() > 0
+        if status not in SCIP_LIMITS and status not in ("optimal", "gaplimit", "infeasible", "inforunbd"):
+            raise BackendError(f"SCIP stopped with status {status!r}")
+        outcome.limit = SCIP_LIMITS.get(status, "none")
+        outcome.infeasible = status in ("infeasible", "inforunbd")
+        bound = float(model.getDualbound())
+        if not outcome.infeasible and abs(bound) < model.infinity():
+            outcome.bounds = (bound * algebra.scale,)
+        if found:
+            outcome.plan = algebra.decode(model.getBestSol())
+        return outcome
+
+
+def _refuse_tables(formulation: AllocationFormulation) -> None:
+    for job in formulation.instance.jobs:
+        for variant in job.variants:
+            if isinstance(variant.speed, SpeedTable):
+                raise OptionError(
+                    f"solver 'minlp' needs a formula for every speed, but variant {variant.name!r} of job "
+                    f"{job.name!r} has a table; 'exact', 'milp' and 'cp-sat' take tables"
+                )

@@ -1,0 +1,205 @@
+"""What the three CP-SAT models share: settings, scaling to whole numbers, and the loop over objectives."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib import metadata, util
+from typing import TYPE_CHECKING, Any
+
+from ...formulations.common.formulation import Formulation, Objective, loosened
+from ...formulations.common.milp_model import whole_row
+from ...instances.common.errors import OptionError
+from ..common.base import Clock, Feature, Outcome
+from ..common.options import SolveOptions
+from ..common.result import Limit
+from . import BackendError
+
+if TYPE_CHECKING:
+    from ortools.sat.python import cp_model
+
+LARGEST_SUM = 2**50
+FEATURES: frozenset[Feature] = frozenset({"memory_limit", "warm_start", "backend_options"})
+
+
+def unavailable() -> str | None:
+    """Return why CP-SAT cannot be used here; None if it can."""
+    return None if util.find_spec("ortools") else "ortools is not installed; pip install ortools"
+
+
+def whole_at_most(coefficients: Sequence[float], limit: float) -> tuple[list[int], int]:
+    """Return the row Σ aᵢxᵢ ≤ b, a ≥ 0, in whole numbers: exactly where possible, else a shade looser.
+
+    Loosening by less than 2⁻⁴⁰ of the limit, beyond what the check allows, keeps bounds valid.
+    """
+    limit = loosened(limit)
+    exact = whole_row(coefficients, limit)
+    if exact is not None and max([*map(abs, exact[0]), abs(exact[1])]) < LARGEST_SUM // max(
+        1, len(coefficients)
+    ):
+        return exact
+    scale = 2.0**44 / max([*coefficients, limit, 1e-300])
+    return [math.floor(a * scale) for a in coefficients], math.ceil(limit * scale)
+
+
+@dataclass(frozen=True)
+class WholeTerms:
+    """Σ cᵢxᵢ in whole numbers: `numbers[i]` / `scale` is cᵢ, or a shade better for the objective."""
+
+    numbers: list[int]
+    scale: float
+
+
+def whole_terms(coefficients: Sequence[float], sense: str, most: float) -> WholeTerms:
+    """Scale the coefficients of an objective whose absolute value never exceeds `most`.
+
+    Where decimals cannot be kept exactly, they are rounded so that a bound stays a bound.
+    """
+    exact = whole_row(coefficients, 0.0)
+    if exact is not None:
+        largest = max(map(abs, coefficients), default=0.0)
+        factor = max(map(abs, exact[0]), default=0) / largest if largest else 1.0
+        if most * factor < LARGEST_SUM:
+            return WholeTerms(exact[0], factor)
+    scale = LARGEST_SUM / max(most, 1e-300)
+    rounded = math.floor if sense == "min" else math.ceil
+    return WholeTerms([rounded(c * scale) for c in coefficients], scale)
+
+
+@dataclass
+class CpObjective:
+    """An objective of the plan as a whole-number expression of the model.
+
+    Attributes
+    ----------
+    expression
+        To be minimised or maximised as `sense` says.
+    to_plan
+        Turns a bound on the expression into one on the plan's objective.
+    """
+
+    objective: Objective
+    expression: Any
+    sense: str
+    to_plan: Callable[[float], float]
+
+
+@dataclass
+class CpModel:
+    """A CP-SAT model of an instance; `decode` turns a function from variable to value into a plan."""
+
+    model: cp_model.CpModel
+    objectives: list[CpObjective]
+    decode: Callable[[Callable[[Any], int]], Sequence[Any]]
+    hint: Callable[[Sequence[Any]], list[tuple[Any, int]]]
+
+
+def _configured(options: SolveOptions, clock: Clock) -> cp_model.CpSolver:
+    from ortools.sat.python import cp_model
+
+    solver = cp_model.CpSolver()
+    parameters = solver.parameters
+    # This part of CP-SAT 9.15's presolve cuts off optima (google/or-tools#5293).
+    settings: dict[str, Any] = {"relative_gap_limit": options.gap / 4, "presolve_inclusion_work_limit": 0}
+    if clock.remaining_s is not None:
+        settings["max_time_in_seconds"] = clock.remaining_s
+    if options.threads is not None:
+        settings["num_workers"] = options.threads
+    if options.seed is not None:
+        settings["random_seed"] = options.seed % 2**31
+    if options.memory_limit_gib is not None:
+        settings["max_memory_in_mb"] = int(1024 * options.memory_limit_gib)
+    for key, value in {**settings, **options.backend_options}.items():
+        try:
+            setattr(parameters, key, value)
+        except (AttributeError, TypeError, ValueError) as error:
+            raise OptionError(f"CP-SAT does not accept the option {key!r} = {value!r}: {error}") from None
+    return solver
+
+
+def solve_in_order(
+    formulation: Formulation[Any, Any],
+    built: CpModel,
+    options: SolveOptions,
+    clock: Clock,
+    settled: Sequence[float] = (),
+) -> Outcome:
+    """Optimise the objectives in their order, each fixed at its optimum before the next.
+
+    Parameters
+    ----------
+    settled
+        Values of the first objectives, to be kept; their bounds are left to whoever knows them.
+    """
+    from ortools.sat.python import cp_model
+
+    model = built.model
+    outcome = Outcome(backend=f"OR-Tools CP-SAT {metadata.version('ortools')}", build_s=clock.elapsed_s)
+    bounds: list[float | None] = []
+    if options.warm_start is not None:
+        outcome.plan = formulation.parse_plan(options.warm_start)
+    for target, kept in zip(built.objectives, settled, strict=False):
+        _keep(model, target, kept / target.to_plan(1.0))
+        bounds.append(None)
+    for index, target in list(enumerate(built.objectives))[len(settled) :]:
+        if clock.expired:
+            outcome.limit = "time"
+            break
+        if outcome.plan is not None:
+            model.clear_hints()
+            for variable, start in built.hint(outcome.plan):
+                model.add_hint(variable, start)
+        if target.sense == "min":
+            model.minimize(target.expression)
+        else:
+            model.maximize(target.expression)
+        solver = _configured(options, clock)
+        status = solver.solve(model)
+        if status == cp_model.MODEL_INVALID:
+            raise BackendError(f"CP-SAT rejected the model: {model.validate()[:300]}")
+        if status == cp_model.INFEASIBLE:
+            outcome.infeasible = index == 0
+            outcome.plan = outcome.plan if index else None
+            break
+        outcome.limit = _limit(status == cp_model.OPTIMAL, options, clock)
+        if status == cp_model.UNKNOWN:
+            break  # without a solution CP-SAT may report a bound of 0 that it never derived
+        bound = target.to_plan(solver.best_objective_bound)
+        bounds.append(bound if math.isfinite(bound) else None)
+        outcome.plan = built.decode(solver.value)
+        if formulation.violations(outcome.plan):
+            break  # the caller reports which
+        value = formulation.evaluate(outcome.plan)[index]
+        outcome.trace.append((clock.elapsed_s, value, bounds[-1]))
+        gap = target.objective.gap(value, bounds[-1])
+        if status != cp_model.OPTIMAL and (gap is None or gap > options.gap):
+            break
+        _keep(model, target, solver.value(target.expression))
+    outcome.bounds = bounds
+    return outcome
+
+
+def _keep(model: cp_model.CpModel, target: CpObjective, reached: float) -> None:
+    """Keep an objective at a value, up to the rounding of its scaled figures."""
+    slack = 1e-6 + 1e-12 * abs(reached)
+    if target.sense == "min":
+        model.add(target.expression <= math.floor(reached + slack))
+    else:
+        model.add(target.expression >= math.ceil(reached - slack))
+
+
+EARLY = 0.5
+"""With more than this share of the time left it was no time limit; under load CP-SAT ends before it."""
+
+
+def _limit(closed: bool, options: SolveOptions, clock: Clock) -> Limit:
+    """Tell a limit from an end; CP-SAT does not say which limit stopped it."""
+    if closed:
+        return "none"
+    early = clock.remaining_s is None or clock.remaining_s > EARLY * (clock.limit_s or 0.0)
+    if early and options.memory_limit_gib is not None:
+        return "memory"
+    if early and options.backend_options:
+        return "node"
+    return "interrupt" if early else "time"

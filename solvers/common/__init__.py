@@ -1,0 +1,1 @@
+"""What solvers of all kinds share: contract, options, results."""

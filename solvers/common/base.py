@@ -1,0 +1,152 @@
+"""The contract of a solver: what it is given, and the little it has to answer.
+
+A solver never says "optimal". It returns a plan and the bounds it proved; whoever runs it recomputes the
+objective, verifies every constraint and draws the conclusion (`run.py`).
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
+
+from ...formulations.common.clock import Clock
+from ...formulations.common.formulation import Formulation
+from ...instances.common.errors import OptionError
+from .options import SolveOptions
+from .result import Limit
+
+__all__ = ["Clock", "Feature", "MethodOption", "Outcome", "Solver"]
+
+Feature = Literal["memory_limit", "warm_start", "backend_options"]
+
+
+@dataclass
+class Outcome:
+    """What a solver answers.
+
+    Attributes
+    ----------
+    plan
+        A plan, which will be verified; None if none was found.
+    bounds
+        For each objective a proven bound on its optimum given the earlier ones, None where unknown;
+        may be shorter than the list of objectives.
+    infeasible
+        Whether it was proven that no plan exists.
+    failed
+        Whether a backend gave up; `message` says how.
+    """
+
+    plan: Sequence[Any] | None = None
+    bounds: Sequence[float | None] = ()
+    limit: Limit = "none"
+    infeasible: bool = False
+    failed: bool = False
+    backend: str | None = None
+    build_s: float = 0.0
+    message: str | None = None
+    prices: dict[str, float] | None = None
+    certificate: dict[str, Any] | None = None
+    trace: list[tuple[float, float | None, float | None]] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class MethodOption:
+    """A named setting of a method: its default, whose type values must have, and what it does.
+
+    Attributes
+    ----------
+    choices
+        The values that are allowed; any of the type if there are none.
+    least
+        The smallest number that is allowed; any if None.
+    """
+
+    default: bool | int | float | str
+    what: str
+    choices: tuple[bool | int | float | str, ...] = ()
+    least: float | None = None
+
+    def fault(self, value: Any) -> str | None:
+        """Return what a value must be, if it is not that."""
+        right = isinstance(value, type(self.default)) and isinstance(value, bool) == isinstance(
+            self.default, bool
+        )
+        if not right and not (isinstance(self.default, float) and type(value) is int):
+            return f"must be a {type(self.default).__name__}"
+        if isinstance(value, float) and not math.isfinite(value):
+            return "must be finite"
+        if self.choices and value not in self.choices:
+            return f"must be {' or '.join(map(repr, self.choices))}"
+        if self.least is not None and not value >= self.least:
+            return f"must be {self.least:g} or more"
+        return None
+
+
+class Solver(ABC):
+    """A method for one or more kinds of instance.
+
+    Attributes
+    ----------
+    name
+        `METHOD` or `METHOD:BACKEND`.
+    kinds
+        The kinds it can solve.
+    proves
+        Whether it can prove optimality.
+    features
+        Options beyond time limit, gap, threads and seed that it honours.
+    method_options
+        Its named settings.
+    what
+        One line for people.
+    """
+
+    name: str
+    kinds: tuple[str, ...]
+    proves: bool = False
+    features: frozenset[Feature] = frozenset()
+    method_options: ClassVar[Mapping[str, MethodOption]] = {}
+    what: str = ""
+
+    def unavailable(self) -> str | None:
+        """Return why the solver cannot be used here and how to mend it; None if it can."""
+        return None
+
+    @abstractmethod
+    def solve(self, formulation: Formulation[Any, Any], options: SolveOptions, clock: Clock) -> Outcome:
+        """Solve; elementary infeasibility has been ruled out and `options` have been checked."""
+
+    def check_options(self, options: SolveOptions) -> None:
+        """Refuse every option that this method would ignore.
+
+        Raises
+        ------
+        OptionError
+            Naming the option and what is allowed.
+        """
+        asked = {
+            "memory_limit": options.memory_limit_gib is not None,
+            "warm_start": options.warm_start is not None,
+            "backend_options": bool(options.backend_options),
+        }
+        for feature, wanted in asked.items():
+            if wanted and feature not in self.features:
+                raise OptionError(
+                    f"solver {self.name!r} does not support {feature.replace('_', ' ')}; leave it out"
+                )
+        for key, value in options.method_options.items():
+            known = self.method_options.get(key)
+            if known is None:
+                names = ", ".join(self.method_options) or "none"
+                raise OptionError(f"solver {self.name!r} has no option {key!r}; its options: {names}")
+            fault = known.fault(value)
+            if fault:
+                raise OptionError(f"option {key!r} of {self.name!r} is {value!r}; it {fault}")
+
+    def setting(self, options: SolveOptions, key: str) -> Any:
+        """Return a method option, or its default."""
+        return options.method_options.get(key, self.method_options[key].default)

@@ -1,0 +1,189 @@
+"""The result of a solve: the plan, how good it is, and everything needed to check or repeat it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import Field, GetJsonSchemaHandler, SerializeAsAny, ValidationInfo, field_validator
+from pydantic_core import CoreSchema
+
+from ...formulations.common.formulation import Diagnosis, Sense
+from ...formulations.registry import FORMULATIONS
+from ...instances.common.base import Kind
+from ...instances.common.errors import ClusterplanError
+from ...instances.common.fields import Many, Model, in_slices
+from ...instances.common.html_summary import card, figure, percent
+from .options import SolveOptions
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Status = Literal["optimal", "feasible", "infeasible", "unknown", "error"]
+Limit = Literal["none", "time", "node", "memory", "interrupt"]
+
+
+def plan_hash(plan: Sequence[Model]) -> str:
+    """Return the hash of a plan's canonical JSON."""
+    entries = [entry.model_dump(mode="json") for entry in plan]
+    text = json.dumps(entries, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+class _PlanSchema:
+    """Lets the JSON Schema say what entries a plan has, which depends on the kind."""
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        del schema, handler
+        entries = [formulation.entry.model_json_schema() for formulation in FORMULATIONS.values()]
+        plans = [{"type": "array", "items": entry} for entry in entries]
+        return {"anyOf": [*plans, {"type": "null"}]}
+
+
+class SolveError(ClusterplanError):
+    """Raised by `Result.raise_for_status` where there is no plan."""
+
+
+class ObjectiveRecord(Model):
+    """What is known about one objective.
+
+    Attributes
+    ----------
+    value
+        Of the returned plan, recomputed from the plan alone.
+    bound
+        A limit on the optimum, given the earlier objectives, that the method proved.
+    certified_bound
+        A limit that our own checker derives without trusting a solver.
+    gap, certified_gap
+        ``|value − bound| / |value|``; 0 if equal, None if unknown or only the value is 0.
+    proven
+        Whether the gap is at most the requested one and all earlier objectives are proven.
+    """
+
+    name: str
+    sense: Sense
+    unit: str
+    value: float | None = None
+    bound: float | None = None
+    gap: float | None = None
+    certified_bound: float | None = None
+    certified_gap: float | None = None
+    proven: bool = False
+
+
+class Result(Model):
+    """What a solver found; JSON and back without loss.
+
+    Attributes
+    ----------
+    instance, kind, instance_sha256
+        What was solved: name, kind, and hash of the resolved canonical document.
+    solver, backend
+        The method, and the library with its version that did the work, if any.
+    status
+        `optimal` only if the bound proves it.
+    limit
+        What stopped the method, `none` if it ended by itself.
+    objective, bound, gap, certified_bound, certified_gap
+        Of the first objective that is not proven, else of the last; all are in `objectives`.
+    prices
+        Worth of one more unit of each resource, where the method knows it.
+    certificate
+        What lets `verify` re-derive the bound, where there is one.
+    plan
+        One entry for each job or stage; none if no plan was found.
+    plan_sha256
+        Hash of the plan, so that a plan altered later is told from the one that was verified.
+    runtime_s, build_s
+        Wall-clock seconds of the whole solve, and of building the model in it.
+    trace
+        (seconds, objective, bound) as the solve went on.
+    message, diagnosis
+        Anything else worth saying, and why there is no plan.
+    """
+
+    instance: str
+    kind: Kind
+    instance_sha256: str
+    solver: str
+    backend: str | None = None
+    status: Status
+    limit: Limit = "none"
+    objective: float | None = None
+    bound: float | None = None
+    gap: float | None = None
+    certified_bound: float | None = None
+    certified_gap: float | None = None
+    objectives: Annotated[tuple[ObjectiveRecord, ...], Field(max_length=16), in_slices(16)] = ()
+    prices: Annotated[dict[str, float], in_slices(10_000)] | None = None
+    certificate: dict[str, Any] | None = None
+    plan: Annotated[tuple[SerializeAsAny[Model], ...] | None, _PlanSchema()] = None
+    plan_sha256: str | None = None
+    runtime_s: Annotated[float, Field(ge=0)] = 0.0
+    build_s: Annotated[float, Field(ge=0)] = 0.0
+    seed: int | None = None
+    options: SolveOptions = SolveOptions()
+    versions: Annotated[dict[str, str], in_slices(1_000)] = {}
+    trace: Many[tuple[float, float | None, float | None]] = ()
+    message: str | None = None
+    diagnosis: Diagnosis | None = None
+
+    @field_validator("plan", mode="before")
+    @classmethod
+    def _typed_plan(cls, value: Any, info: ValidationInfo) -> Any:
+        kind = info.data.get("kind")
+        return value if value is None or kind is None else FORMULATIONS[kind].parse_plan(value)
+
+    @property
+    def deciding(self) -> ObjectiveRecord | None:
+        """The first objective that is not proven, else the last."""
+        if not self.objectives:
+            return None
+        return next((record for record in self.objectives if not record.proven), self.objectives[-1])
+
+    def to_json(self) -> str:
+        """Return the result as one line of JSON."""
+        return self.model_dump_json()
+
+    def raise_for_status(self) -> Result:
+        """Return the result if it holds a plan.
+
+        Raises
+        ------
+        SolveError
+            If it holds none; the text says why.
+        """
+        if self.plan is None:
+            reasons = (
+                "; ".join(self.diagnosis.reasons) if self.diagnosis else self.message or "no plan was found"
+            )
+            raise SolveError(f"{self.instance}: {self.status}: {reasons}")
+        return self
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows."""
+        stopped = "" if self.limit == "none" else f", stopped by the {self.limit} limit"
+        lines = [f"{self.status}{stopped}; {self.solver} in {self.runtime_s:.2f} s", self.message or ""]
+        lines += self.diagnosis.reasons if self.diagnosis else ()
+        rows = [
+            (
+                f"{r.name} [{r.unit}]",
+                figure(r.value),
+                figure(r.bound),
+                percent(r.gap),
+                figure(r.certified_bound),
+            )
+            for r in self.objectives
+        ]
+        return card(self.instance, lines, ("objective", "value", "bound", "gap", "certified bound"), rows)
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the plan, one row for each entry."""
+        import pandas as pd
+
+        return pd.DataFrame([entry.model_dump() for entry in self.plan or ()])

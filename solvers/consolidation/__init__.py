@@ -1,0 +1,1 @@
+"""How consolidation is solved."""

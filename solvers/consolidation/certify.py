@@ -1,0 +1,85 @@
+"""Certificates for placements: prices of the class model, of its own method and of those that have none."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+from ...formulations.consolidation.certificate import MUST_PLACE, PRICED, level
+from ...formulations.consolidation.formulation import ConsolidationFormulation
+from ..common.base import Clock, Outcome
+from ..common.options import SolveOptions
+from .column_generation import Program, certified
+from .columns_of_plan import read_in
+from .master import Master
+
+PATIENCE_S = 10.0
+"""Seconds that the search for prices may take."""
+
+
+def certify(formulation: ConsolidationFormulation, outcome: Outcome, clock: Clock) -> None:
+    """Add prices for each objective of the outcome's plan, or such as prove that there is none.
+
+    Raises
+    ------
+    TooLargeError
+        If servers and jobs are too diverse for classes, or there is no time for them.
+    """
+    left = PATIENCE_S if clock.remaining_s is None else min(PATIENCE_S, clock.remaining_s)
+    patience = Clock(left)
+    with patience.enforced():
+        goals = _goals(formulation, outcome, patience)
+    if goals:
+        outcome.certificate = {"goals": goals}
+        if outcome.plan is not None and outcome.prices is None:
+            outcome.prices = formulation.prices(outcome.certificate, outcome.plan)
+
+
+def _goals(formulation: ConsolidationFormulation, outcome: Outcome, clock: Clock) -> list[dict[str, Any]]:
+    """Return prices for the goals of an outcome; none if there is nothing to be certified."""
+    options, master = SolveOptions(), Master(formulation.classes)
+    if outcome.infeasible:
+        return infeasibility(master, options, clock)
+    if outcome.plan is None or formulation.violations(outcome.plan):
+        return []
+    values = formulation.evaluate(outcome.plan)
+    read_in(formulation, master, outcome.plan)
+    return certified_goals(formulation, master, values, options, clock)
+
+
+def certified_goals(
+    formulation: ConsolidationFormulation,
+    master: Master,
+    values: Sequence[float],
+    options: SolveOptions,
+    clock: Clock,
+    known: Sequence[dict[str, Any]] = (),
+) -> list[dict[str, Any]]:
+    """Return prices for every objective that has any, with what a plan reaches in the earlier ones kept.
+
+    Parameters
+    ----------
+    known
+        Prices that there are already.
+    """
+    goals = {goal["objective"]: goal for goal in known}
+    program = Program(master, options, clock)
+    program.levels[MUST_PLACE] = Fraction(0)
+    for objective, value in zip(formulation.objectives, values, strict=True):
+        if objective.name not in PRICED:
+            continue
+        if objective.name not in goals and not clock.expired:
+            relaxed = program.relax(objective.name)
+            if relaxed.prices is not None:
+                goals[objective.name] = certified(master, objective.name, relaxed.prices)
+        program.levels[objective.name] = level(master.classes, objective.name, value)
+    return list(goals.values())
+
+
+def infeasibility(master: Master, options: SolveOptions, clock: Clock) -> list[dict[str, Any]]:
+    """Return prices that prove that not all jobs that must be placed can be; nothing if there are none."""
+    relaxed = Program(master, options, clock).relax(MUST_PLACE)
+    if relaxed.prices is None:
+        return []
+    return [certified(master, MUST_PLACE, relaxed.prices)]

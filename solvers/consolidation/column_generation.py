@@ -1,0 +1,285 @@
+"""The class model on HiGHS: its linear relaxation with column generation, and its whole-number solution."""
+
+from __future__ import annotations
+
+import logging
+import math
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...formulations.consolidation.certificate import LARGEST, MUST_PLACE, CertifiedGoal, goal_bound
+from ...instances.common.errors import OutOfTimeError, TooLargeError
+from ..backends.highs_mip import branch_and_bound
+from ..common.base import Clock
+from ..common.options import SolveOptions
+from ..common.result import Limit
+from .master import Column, Master, Prices
+from .price_servers import Floats
+
+log = logging.getLogger("clusterplan")
+
+Whole = NDArray[np.int64]
+MOST_ROUNDS = 500
+EXCHANGES = ("split", "host", "apart", "ask")
+KEPT = (0.9, 0.7, 0.5)
+"""Shares of the columns that are kept while looking near the relaxation."""
+CLOSE = 1e-6
+HAIR = 1e-12
+"""By which settled goals are loosened, relatively, where they are no multiples of a step."""
+
+
+@dataclass(frozen=True)
+class Relaxed:
+    """The linear relaxation of one goal.
+
+    Attributes
+    ----------
+    bound
+        No solution is below this, in steps of the goal.
+    prices
+        Those that prove it; None if there was no time for any.
+    values
+        Of the columns in the last linear program; shape (columns,).
+    """
+
+    bound: float
+    prices: Prices | None
+    values: Floats | None = None
+
+
+class Program:
+    """The class model for one goal after the other.
+
+    Attributes
+    ----------
+    levels
+        Values of the goals that are settled, in their units, to be kept.
+    """
+
+    def __init__(self, master: Master, options: SolveOptions, clock: Clock) -> None:
+        self.master, self.options, self.clock = master, options, clock
+        self.levels: dict[str, Fraction] = {}
+
+    def most(self, goal: str, reached: Fraction) -> float:
+        """Return the most that a goal may be, in steps, to be as good as what was reached."""
+        most = float(reached / self.master.steps[goal])
+        # Coefficients are rounded, so that a solution may seem to miss by a hair what it reaches.
+        return most if self.master.whole[goal] else most + HAIR * max(1.0, abs(most))
+
+    def bound(self, goal: str, relaxed: Relaxed) -> float:
+        """Return what the prices of a relaxation prove, in steps: what the check will derive from them."""
+        master = self.master
+        if relaxed.prices is None:
+            return -math.inf
+        priced = CertifiedGoal.model_validate(certified(master, goal, relaxed.prices))
+        levels = {name: reached for name, reached in self.levels.items() if name != MUST_PLACE}
+        try:
+            least = goal_bound(master.classes, priced, levels)
+        except TooLargeError:
+            return master.rounded(goal, relaxed.bound)
+        return -math.inf if least is None else float(least / master.steps[goal])
+
+    def relax(self, goal: str) -> Relaxed:
+        """Solve the linear relaxation, adding the columns that its prices ask for."""
+        import highspy
+
+        highs = highspy.Highs()
+        settings: dict[str, object] = {"output_flag": False, "solver": "simplex"}
+        if self.options.threads is not None:
+            settings["threads"] = self.options.threads
+            highspy.Highs.resetGlobalScheduler(True)
+        for key, value in settings.items():
+            highs.setOptionValue(key, value)
+        master = self.master
+        if not master.columns:  # nothing fits anywhere, and nothing must
+            return Relaxed(0.0, _no_prices(master))
+        low, high = master.limits()
+        limits = {name: self.most(name, reached) for name, reached in self.levels.items()}
+        settled = list(limits)
+        low = np.concatenate([low, np.full(len(settled), -np.inf)])
+        high = np.concatenate([high, list(limits.values())])
+        nothing = np.zeros(0, dtype=np.int32)
+        highs.addRows(len(low), low, high, 0, nothing, nothing, np.zeros(0))
+        given = 0
+        best = Relaxed(-math.inf, None)
+        for _ in range(MOST_ROUNDS):
+            self._pass_columns(highs, master.columns[given:], goal, settled)
+            given = len(master.columns)
+            if self.clock.remaining_s is not None:
+                highs.setOptionValue("time_limit", highs.getRunTime() + self.clock.remaining_s)
+            highs.run()
+            status = highs.getModelStatus()
+            if status != highspy.HighsModelStatus.kOptimal:
+                # A limit; columns that do not reach earlier levels yet; or figures too unlike for HiGHS.
+                log.info("%s: HiGHS stopped with status %r", goal, highs.modelStatusToString(status))
+                return best
+            prices = self._prices(highs, settled)
+            value = highs.getInfo().objective_function_value
+            try:
+                with self.clock.enforced():
+                    added, beyond = master.improve(goal, prices)
+            except OutOfTimeError:
+                return best
+            values = np.array(highs.getSolution().col_value)
+            if value - beyond > best.bound:
+                best = Relaxed(value - beyond, prices)
+            best = replace(best, values=values)
+            if not added or master.rounded(goal, best.bound) >= master.rounded(goal, value):
+                return best
+            if self.clock.expired:
+                return best
+        return best
+
+    def _pass_columns(self, highs: Any, columns: list[Column], goal: str, settled: list[str]) -> None:
+        count = len(columns)
+        if not count:
+            return
+        starts, rows, values = self._entries(columns, settled)
+        costs = np.array([column.counts.get(goal, 0.0) for column in columns])
+        most = self._most(columns)
+        highs.addCols(count, costs, np.zeros(count), most, len(rows), starts[:-1], rows, values)
+
+    def _entries(
+        self, columns: list[Column], settled: list[str]
+    ) -> tuple[NDArray[np.int32], NDArray[np.int32], Floats]:
+        """Return the columns in compressed form, with rows of the settled goals below the others."""
+        starts, rows, values = [0], list[int](), list[float]()
+        for column in columns:
+            rows += column.rows
+            values += column.coefficients
+            for index, name in enumerate(settled):
+                if column.counts.get(name):
+                    rows.append(self.master.rows + index)
+                    values.append(column.counts[name])
+            starts.append(len(rows))
+        return np.array(starts, dtype=np.int32), np.array(rows, dtype=np.int32), np.array(values, dtype=float)
+
+    def _most(self, columns: list[Column]) -> Floats:
+        """Jobs that must be placed may only be missing until that goal is settled."""
+        settled = "must_place" in self.levels
+        return np.array([0.0 if settled and c.kind == "missing" else np.inf for c in columns])
+
+    def _prices(self, highs: Any, settled: list[str]) -> Prices:
+        duals = np.array(highs.getSolution().row_dual)
+        master = self.master
+        count = len(master.classes.pieces)
+        return Prices(
+            tuple(np.maximum(duals[master.supply[k] : master.supply[k + 1]], 0.0) for k in range(count)),
+            np.maximum(-duals[master.server_row : master.job_row], 0.0),
+            duals[master.job_row : master.rows],
+            {name: max(0.0, -float(duals[master.rows + i])) for i, name in enumerate(settled)},
+        )
+
+    def near(self, goal: str, target: float, relaxed: Relaxed, start: Whole | None) -> Whole | None:
+        """Return the best whole-number solution found close to the relaxation, or the one to start from.
+
+        First only the columns that the relaxation uses are allowed; then most of these are kept, rounded
+        down, and all others are free. Both leave little open, so they take little time.
+        """
+        if relaxed.values is None:
+            return start
+        values = np.zeros(len(self.master.columns))
+        values[: len(relaxed.values)] = relaxed.values
+        exchange = np.array([column.kind in EXCHANGES for column in self.master.columns])
+        random = np.random.default_rng(self.options.seed or 0)
+        whole, clock = start, self.clock
+        for kept in (None, *KEPT):
+            least, allowed = np.zeros(len(values)), np.ones(len(values), dtype=bool)
+            if kept is None:
+                allowed = (values > CLOSE) | exchange
+            else:
+                fixed = (random.random(len(values)) < kept) & ~exchange
+                least[fixed] = np.floor(values[fixed] + CLOSE)
+            left = clock.remaining_s
+            self.clock = Clock(None if left is None else left / 4)
+            found, limit = self.whole(goal, target, None, bounds=(least, allowed))
+            if found is not None and (
+                whole is None or self._counted(goal, found) < self._counted(goal, whole)
+            ):
+                whole = found
+            reached = whole is not None and self._counted(goal, whole) <= target + CLOSE
+            if reached or clock.expired or limit == "interrupt":
+                break
+        self.clock = clock
+        return whole
+
+    def _counted(self, goal: str, whole: Whole) -> float:
+        return self.master.counted(goal, whole)
+
+    def whole(
+        self,
+        goal: str,
+        target: float,
+        start: Whole | None,
+        most: float = math.inf,
+        bounds: tuple[Floats, NDArray[np.bool_]] | None = None,
+    ) -> tuple[Whole | None, Limit]:
+        """Return the best whole-number solution over the columns that there are, and what stopped HiGHS.
+
+        Parameters
+        ----------
+        target
+            A value at which to stop, because nothing can be better.
+        start
+            Values of the first columns, the others being 0.
+        most
+            Only solutions of at most this value count.
+        bounds
+            The least of each column, and whether it is allowed at all.
+        """
+        import highspy
+
+        master = self.master
+        limits = {name: self.most(name, reached) for name, reached in self.levels.items()}
+        if math.isfinite(most):
+            limits[goal] = most
+        if not master.columns:
+            return np.zeros(0, dtype=np.int64), "none"
+        low, high = master.limits()
+        model = highspy.HighsLp()
+        model.num_col_, model.num_row_ = len(master.columns), len(low) + len(limits)
+        model.col_cost_ = np.array([column.counts.get(goal, 0.0) for column in master.columns])
+        least, allowed = bounds or (np.zeros(len(master.columns)), np.ones(len(master.columns), dtype=bool))
+        model.col_lower_ = least
+        model.col_upper_ = np.where(allowed, self._most(master.columns), 0.0)
+        model.row_lower_ = np.concatenate([low, np.full(len(limits), -np.inf)])
+        model.row_upper_ = np.concatenate([high, list(limits.values())])
+        starts, rows, values = self._entries(master.columns, list(limits))
+        model.a_matrix_.format_ = highspy.MatrixFormat.kColwise
+        model.a_matrix_.start_, model.a_matrix_.index_, model.a_matrix_.value_ = starts, rows, values
+        model.integrality_ = [highspy.HighsVarType.kInteger] * len(master.columns)
+        settings = {"objective_target": target + 1e-6}
+        first = None
+        if start is not None:
+            first = np.zeros(len(master.columns))
+            first[: len(start)] = start
+        found, _, limit = branch_and_bound(model, settings, self.clock, self.options, first)
+        return None if found is None else np.round(found).astype(np.int64), limit
+
+
+def _no_prices(master: Master) -> Prices:
+    classes = master.classes
+    return Prices(
+        tuple(np.zeros(len(pieces)) for pieces in classes.pieces),
+        np.zeros(len(classes.servers)),
+        np.zeros(len(classes.jobs)),
+        {},
+    )
+
+
+def certified(master: Master, goal: str, prices: Prices) -> dict[str, Any]:
+    """Return the prices of a goal in the units of its objective, as the certificate has them."""
+    step = float(master.steps[goal])
+    return {
+        "objective": goal,
+        "prices": [[min(float(p) * step, LARGEST) for p in kind] for kind in prices.pieces],
+        "multipliers": {
+            name: min(price * step / float(master.steps[name]), LARGEST)
+            for name, price in prices.earlier.items()
+            if name != MUST_PLACE and price > 0
+        },
+    }

@@ -1,0 +1,210 @@
+"""Consolidation on CP-SAT: whole tasks on servers, with literals for servers, racks and jobs in use."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ...formulations.common.clock import check_time, refuse_beyond
+from ...formulations.common.formulation import Formulation
+from ...formulations.consolidation.fewest_servers import tasks_that_fit
+from ...formulations.consolidation.formulation import ConsolidationFormulation
+from ...formulations.consolidation.milp import model_terms
+from ...instances.consolidation.instance import PlacementJob
+from ..backends import cp_sat
+from ..common.base import Clock, Outcome, Solver
+from ..common.options import SolveOptions
+
+
+class ConsolidationCpSat(Solver):
+    """The placement model, natively on CP-SAT."""
+
+    name = "cp-sat"
+    kinds = ("consolidation",)
+    proves = True
+    features = cp_sat.FEATURES
+    what = "tasks on servers, objective after objective, on OR-Tools CP-SAT"
+
+    def unavailable(self) -> str | None:
+        """Return why CP-SAT cannot be used."""
+        return cp_sat.unavailable()
+
+    def solve(self, formulation: Formulation[Any, Any], options: SolveOptions, clock: Clock) -> Outcome:
+        """Solve with CP-SAT."""
+        assert isinstance(formulation, ConsolidationFormulation)
+        return cp_sat.solve_in_order(formulation, build(formulation), options, clock)
+
+
+def build(formulation: ConsolidationFormulation) -> cp_sat.CpModel:
+    """Return the model of an instance with named servers.
+
+    Raises
+    ------
+    TooLargeError
+        If there would be too many coefficients.
+    """
+    refuse_beyond(model_terms(formulation), "the model for CP-SAT")
+    return _Model(formulation).built()
+
+
+class _Model:
+    """Holds the variables while the model is written down; one method for each objective."""
+
+    def __init__(self, formulation: ConsolidationFormulation) -> None:
+        from ortools.sat.python import cp_model
+
+        self.f, self.m = formulation, cp_model.CpModel()
+        self.x: dict[tuple[str, str, str], Any] = {}
+        self.y: dict[str, dict[str, Any]] = {job.name: {} for job in formulation.instance.jobs}
+        self.z: dict[str, Any] = {}
+        for job in formulation.instance.jobs:
+            self._place(job)
+        self._capacities()
+
+    def _place(self, job: PlacementJob) -> None:
+        fewest = self.f.fewest(job)
+        z = self.z[job.name] = self.m.new_bool_var(f"z {job.name}")
+        if job.must_place:
+            self.m.add(z == 1)
+        by_group: dict[str, list[Any]] = {group.name: [] for group in job.task_groups}
+        for server in self.f.eligible(job) if fewest is not None else []:
+            check_time()
+            here = []
+            for group in job.task_groups:
+                fits = tasks_that_fit(server.available, group.demand, group.tasks)
+                if fits:
+                    x = self.m.new_int_var(0, fits, f"x {job.name} {group.name} {server.name}")
+                    self.x[job.name, group.name, server.name] = x
+                    by_group[group.name].append(x)
+                    here.append(x)
+            if here:
+                y = self.y[job.name][server.name] = self.m.new_bool_var(f"y {job.name} {server.name}")
+                self.m.add(sum(here) >= 1).only_enforce_if(y)
+                self.m.add(sum(here) == 0).only_enforce_if(~y)
+        for group in job.task_groups:
+            self.m.add(sum(by_group[group.name]) == group.tasks * z)
+        if self.f.instance.spread_of(job) == "required":
+            self.m.add(sum(self.y[job.name].values()) <= (fewest or 0) * z)
+
+    def _capacities(self) -> None:
+        load: dict[tuple[str, str], list[tuple[Any, float]]] = defaultdict(list)
+        for job in self.f.instance.jobs:
+            for group in job.task_groups:
+                check_time()
+                for server in self.f.eligible(job):
+                    x = self.x.get((job.name, group.name, server.name))
+                    for resource, amount in group.demand.items() if x is not None else ():
+                        load[server.name, resource].append((x, amount))
+        for (server_name, resource), terms in load.items():
+            check_time()
+            free = self.f.servers[server_name].available.get(resource, 0.0)
+            weights, limit = cp_sat.whole_at_most([a for _, a in terms], free)
+            self.m.add(sum(w * x for (x, _), w in zip(terms, weights, strict=True)) <= limit)
+
+    def _weighted(self, pairs: Sequence[tuple[Any, float]], sense: str) -> tuple[Any, float]:
+        """Return Σ cᵢxᵢ over literals in whole numbers, and the scale."""
+        terms = cp_sat.whole_terms([c for _, c in pairs], sense, sum(abs(c) for _, c in pairs) or 1.0)
+        return sum(w * x for (x, _), w in zip(pairs, terms.numbers, strict=True)), terms.scale
+
+    def value(self) -> tuple[Any, float]:
+        return self._weighted([(self.z[job.name], job.worth) for job in self.f.instance.jobs], "max")
+
+    def spread(self) -> tuple[Any, float]:
+        preferred = [job for job in self.f.instance.jobs if self.f.instance.spread_of(job) == "preferred"]
+        return sum(
+            sum(self.y[job.name].values()) - (self.f.fewest(job) or 0) * self.z[job.name] for job in preferred
+        ), 1.0
+
+    def servers(self) -> tuple[Any, float]:
+        holds = []
+        for server in self.f.servers:
+            check_time()
+            users = [y[server] for y in self.y.values() if server in y]
+            if users:
+                holds.append(self.m.new_bool_var(f"holds {server}"))
+                self.m.add_max_equality(holds[-1], users)
+        return sum(holds), 1.0
+
+    def racks(self) -> tuple[Any, float]:
+        used = []
+        for job, on in self.y.items():
+            check_time()
+            racks: dict[str, list[Any]] = defaultdict(list)
+            for server, y in on.items():
+                racks[self.f.rack_of(server)].append(y)
+            for rack, ys in racks.items():
+                used.append(self.m.new_bool_var(f"rack {job} {rack}"))
+                self.m.add_max_equality(used[-1], ys)
+        return sum(used) - sum(self.z.values()), 1.0
+
+    def migrations(self) -> tuple[Any, float]:
+        there = 0
+        kept: list[Any] = []
+        for job in self.f.instance.jobs:
+            for group in job.task_groups:
+                there += sum(group.current.values())
+                for server, count in group.current.items():
+                    x = self.x.get((job.name, group.name, server))
+                    if x is not None:
+                        kept.append(self.m.new_int_var(0, count, f"stays {job.name} {group.name} {server}"))
+                        self.m.add_min_equality(kept[-1], [x, count])
+        return there - sum(kept), 1.0
+
+    def slowdown(self) -> tuple[Any, float]:
+        pairs: list[tuple[Any, float]] = []
+        for job in self.f.instance.jobs:
+            if not job.speed_by_servers:
+                continue
+            check_time()
+            most = min(len(self.y[job.name]), sum(group.tasks for group in job.task_groups))
+            uses = {u: self.m.new_bool_var(f"uses {job.name} {u}") for u in range(1, most + 1)}
+            self.m.add(sum(uses.values()) == self.z[job.name])
+            self.m.add(sum(u * literal for u, literal in uses.items()) == sum(self.y[job.name].values()))
+            pairs += [(literal, job.worth * (1 - job.relative_speed(u))) for u, literal in uses.items()]
+        return self._weighted(pairs, "min")
+
+    def traffic(self) -> tuple[Any, float]:
+        rate = {
+            (job.name, g.name): g.traffic_gbit_per_s for job in self.f.instance.jobs for g in job.task_groups
+        }
+        existing = {name: server.traffic_gbit_per_s for name, server in self.f.servers.items()}
+        tasks = sum(group.tasks for job in self.f.instance.jobs for group in job.task_groups)
+        most = max(existing.values()) + tasks * max(rate.values()) or 1.0
+        keys, figures = [*rate, *existing], [*rate.values(), *existing.values()]
+        terms = cp_sat.whole_terms(figures, "min", most)
+        whole = dict(zip(keys, terms.numbers, strict=True))
+        largest = self.m.new_int_var(
+            max(whole[n] for n in existing), round(most * terms.scale) + 1, "traffic"
+        )
+        load: dict[str, list[Any]] = defaultdict(list)
+        for (job, group, server), x in self.x.items():
+            load[server].append(whole[job, group] * x)
+        for server, parts in load.items():
+            check_time()
+            self.m.add(whole[server] + sum(parts) <= largest)
+        return largest, terms.scale
+
+    def built(self) -> cp_sat.CpModel:
+        """Return the model with the objectives that the instance lists."""
+        objectives = []
+        for objective in self.f.objectives:
+            expression, scale = getattr(self, objective.name)()
+            objectives.append(
+                cp_sat.CpObjective(objective, expression, objective.sense, lambda b, scale=scale: b / scale)  # type: ignore[misc]
+            )
+        return cp_sat.CpModel(self.m, objectives, self._decode, self._hint)
+
+    def _decode(self, value: Callable[[Any], int]) -> Sequence[Any]:
+        tasks: dict[str, dict[str, dict[str, int]]] = defaultdict(lambda: defaultdict(dict))
+        for (job, group, server), x in self.x.items():
+            tasks[job][group][server] = value(x)
+        return [self.f.placement(job, tasks[job.name]) for job in self.f.instance.jobs]
+
+    def _hint(self, plan: Sequence[Any]) -> list[tuple[Any, int]]:
+        entries = {entry.job: entry for entry in plan}
+        placed = [
+            (x, entries[job].tasks.get(group, {}).get(server, 0))
+            for (job, group, server), x in self.x.items()
+        ]
+        return placed + [(z, int(entries[job].placed)) for job, z in self.z.items()]

@@ -1,0 +1,1 @@
+"""List heuristics of vector bin packing."""

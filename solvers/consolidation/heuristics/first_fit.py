@@ -1,0 +1,81 @@
+"""First fit decreasing: the largest jobs first, each on the first servers with room for it."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+
+from ....formulations.common.clock import check_time
+from ....formulations.consolidation.formulation import ConsolidationFormulation
+from ....instances.consolidation.instance import PlacementJob, Server
+from .placer import Counts, Piece, PlaceInOrder, Request, Room
+
+
+class Row(Room):
+    """Servers in the order of the instance.
+
+    Room only shrinks, so each kind of search starts at the first server that was good enough the last time.
+    """
+
+    def __init__(self, servers: Sequence[Server], resources: Sequence[str], models: bool) -> None:
+        super().__init__(servers, resources, models)
+        self._first: dict[object, int] = defaultdict(int)
+
+    def place(self, request: Request, most_servers: int | None) -> list[Piece] | None:
+        """Take the first servers with room; where few may be used, the first that hold an even share."""
+        waiting, taken = request.tasks, dict[int, Counts]()
+        start = 0
+        while any(waiting):
+            check_time()
+            least = 1
+            if most_servers is not None:
+                if len(taken) == most_servers:
+                    return None
+                least, start = math.ceil(sum(waiting) / (most_servers - len(taken))), 0
+            found = self._next(request, waiting, least, start, taken)
+            if found is None:
+                return None
+            server, counts = found
+            taken[server], start = counts, server + 1
+            waiting = tuple(most - count for most, count in zip(waiting, counts, strict=True))
+        for server, counts in taken.items():
+            self.free[server] = request.after(counts, self.free[server])
+        return list(taken.items())
+
+    def _next(
+        self, request: Request, waiting: Counts, least: int, start: int, taken: dict[int, Counts]
+    ) -> Piece | None:
+        """Return the first other server from `start` on that holds at least so many of these tasks."""
+        # How much of one demand fits is the same for any number of tasks beyond it.
+        key = request.demands, request.gpu_model, least, waiting if len(waiting) > 1 else None
+        known = self._first[key]
+        for server in range(max(start, known), len(self.free)):
+            if server not in taken and request.gpu_model in (None, self.models[server]):
+                counts = request.load(waiting, self.free[server])
+                if sum(counts) >= least:
+                    return server, counts
+            if server == known and server not in taken:
+                self._first[key] = known = server + 1
+        return None
+
+
+class FirstFit(PlaceInOrder):
+    """Place jobs that must be placed first, then by the largest share of what is free of any resource."""
+
+    name = "first-fit-decreasing"
+    what = "the largest jobs first, each on the first servers with room"
+    room = Row
+
+    def sizes(self, formulation: ConsolidationFormulation) -> list[tuple[float, ...]]:
+        """Return the largest share of what is free of a resource, for each job."""
+        free = {
+            name: math.fsum(server.available.get(name, 0.0) for server in formulation.servers.values())
+            for name in formulation.instance.resource_names
+        }
+
+        def share(job: PlacementJob) -> float:
+            asked = ((n, g.tasks * d) for g in job.task_groups for n, d in g.demand.items() if d)
+            return max((amount / free[n] if free[n] else math.inf for n, amount in asked), default=0.0)
+
+        return [(share(job),) for job in formulation.instance.jobs]

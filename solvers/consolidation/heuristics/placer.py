@@ -1,0 +1,180 @@
+"""Placing jobs one after the other in what is left on servers: what the placement heuristics share.
+
+Tasks fill a server up to the rounding of floating-point sums, and never beyond what the check allows. Nothing
+is moved again, so room only shrinks: where one job found no room, an equal one is not tried again.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ....formulations.common.clock import check_time
+from ....formulations.common.formulation import TOLERANCE, Formulation
+from ....formulations.consolidation.formulation import ConsolidationFormulation, JobPlacement, Placement
+from ....instances.common.errors import OutOfTimeError
+from ....instances.consolidation.instance import PlacementJob, Server
+from ...common.base import Clock, Outcome, Solver
+from ...common.options import SolveOptions
+from ...common.result import Limit
+
+Counts = tuple[int, ...]
+"""Tasks of each group."""
+Demand = tuple[tuple[int, float], ...]
+"""Index and amount of each resource that a task takes."""
+Piece = tuple[int, Counts]
+"""Index of a server, and what it gets of a job."""
+
+LOOSE = 1 + TOLERANCE / 2
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a job asks for.
+
+    Attributes
+    ----------
+    demands, tasks
+        For each group.
+    gpu_model
+        The only one that will do; None: any.
+    """
+
+    demands: tuple[Demand, ...]
+    tasks: Counts
+    gpu_model: str | None
+
+    def load(self, waiting: Counts, left: Sequence[float]) -> Counts:
+        """Return how many waiting tasks go on a server with so much left, group after group."""
+        counts = []
+        for demand, most in zip(self.demands, waiting, strict=True):
+            fit = most
+            for resource, amount in demand:
+                if fit * amount > left[resource] * LOOSE:
+                    fit = max(0, int(left[resource] * LOOSE / amount))
+            counts.append(fit)
+            if len(waiting) > 1 and fit:
+                left = self._less(left, demand, fit)
+        return tuple(counts)
+
+    def after(self, counts: Counts, left: Sequence[float]) -> tuple[float, ...]:
+        """Return what is left beside these tasks."""
+        for demand, count in zip(self.demands, counts, strict=True):
+            left = self._less(left, demand, count)
+        return tuple(left)
+
+    @staticmethod
+    def _less(left: Sequence[float], demand: Demand, count: int) -> list[float]:
+        less = list(left)
+        for resource, amount in demand:
+            less[resource] -= count * amount
+        return less
+
+
+class Room(ABC):
+    """What is left on the servers.
+
+    Parameters
+    ----------
+    servers
+        Every server, in the order of the instance.
+    resources
+        Names of all resources.
+    models
+        Whether any job asks for a GPU model.
+    """
+
+    def __init__(self, servers: Sequence[Server], resources: Sequence[str], models: bool) -> None:
+        self.servers = servers
+        self.models = [server.gpu_model if models else None for server in servers]
+        self.capacity = [self._vector(server.capacity, resources) for server in servers]
+        self.free = [self._vector(server.available, resources) for server in servers]
+
+    @staticmethod
+    def _vector(amounts: dict[str, float], resources: Sequence[str]) -> tuple[float, ...]:
+        return tuple(amounts.get(name, 0.0) for name in resources)
+
+    @abstractmethod
+    def place(self, request: Request, most_servers: int | None) -> list[Piece] | None:
+        """Take room for all tasks on at most so many servers; None and nothing taken if there is none."""
+
+
+class PlaceInOrder(Solver):
+    """Place one job after the other, those that must be placed first; one that finds no room waits."""
+
+    kinds = ("consolidation",)
+    room: type[Room]
+
+    @abstractmethod
+    def sizes(self, formulation: ConsolidationFormulation) -> list[tuple[float, ...]]:
+        """Return what each job is sorted by, descending, behind those that must be placed."""
+
+    def most_servers(self, formulation: ConsolidationFormulation, job: PlacementJob) -> int | None:
+        """Return on how many servers the job may run: what its spread rule says."""
+        required = formulation.instance.spread_of(job) == "required"
+        return formulation.fewest(job) if required else None
+
+    def solve(self, formulation: Formulation[Any, Any], options: SolveOptions, clock: Clock) -> Outcome:
+        """Place one job after the other; nothing is moved again."""
+        del options
+        assert isinstance(formulation, ConsolidationFormulation)
+        jobs = formulation.instance.jobs
+        resources = formulation.instance.resource_names
+        servers = list(formulation.servers.values())
+        room = self.room(servers, resources, any(job.gpu_model is not None for job in jobs))
+        columns = {name: index for index, name in enumerate(resources)}
+        placed: dict[int, JobPlacement] = {}
+        waiting: set[tuple[Request, int | None]] = set()
+        limit: Limit = "none"
+        for position in self._order(formulation):
+            job = jobs[position]
+            request = _request(job, columns)
+            try:
+                with clock.enforced():
+                    check_time()
+                    most = self.most_servers(formulation, job)
+                    never = (request, most) in waiting or formulation.fewest(job) is None
+                    pieces = None if never else room.place(request, most)
+            except OutOfTimeError:
+                if job.must_place:
+                    return Outcome(limit="time")
+                limit = "time"
+                break
+            if pieces is not None:
+                placed[position] = formulation.placement(job, _tasks(job, servers, pieces))
+            elif job.must_place:
+                return Outcome(message=self._no_room(job, most))
+            else:
+                waiting.add((request, most))
+        plan = [placed.get(j) or JobPlacement(job=job.name, placed=False) for j, job in enumerate(jobs)]
+        return Outcome(plan, limit=limit)
+
+    def _order(self, formulation: ConsolidationFormulation) -> list[int]:
+        sizes = zip(formulation.instance.jobs, self.sizes(formulation), strict=True)
+        ranks = [(not job.must_place, *(-figure for figure in size)) for job, size in sizes]
+        return sorted(range(len(ranks)), key=ranks.__getitem__)
+
+    def _no_room(self, job: PlacementJob, most: int | None) -> str:
+        where = "" if most is None else f" on {most} server{'s' if most > 1 else ''}"
+        return f"{self.name}: no room is left{where} for job {job.name!r}, which must be placed"
+
+
+def _request(job: PlacementJob, columns: dict[str, int]) -> Request:
+    groups = job.task_groups
+    return Request(
+        tuple(
+            tuple((columns[name], amount) for name, amount in group.demand.items() if amount)
+            for group in groups
+        ),
+        tuple(group.tasks for group in groups),
+        job.gpu_model,
+    )
+
+
+def _tasks(job: PlacementJob, servers: Sequence[Server], pieces: Sequence[Piece]) -> Placement:
+    return {
+        group.name: {servers[server].name: counts[g] for server, counts in pieces if counts[g]}
+        for g, group in enumerate(job.task_groups)
+    }

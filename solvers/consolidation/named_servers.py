@@ -1,0 +1,40 @@
+"""The model with named servers, from the first objective that classes do not settle."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...formulations.consolidation.formulation import ConsolidationFormulation, JobPlacement
+from ...instances.common.errors import TooLargeError
+from ..backends import cp_sat
+from ..common.base import Clock, Outcome
+from ..common.options import SolveOptions
+from .cp_sat import build
+
+MOST_CELLS = 300_000
+"""Groups of tasks times servers."""
+
+
+def solve(
+    formulation: ConsolidationFormulation,
+    plan: Sequence[JobPlacement] | None,
+    settled: Sequence[float],
+    options: SolveOptions,
+    clock: Clock,
+) -> Outcome:
+    """Settle the objectives after the first ones, whose values are kept, from a plan that has these values.
+
+    Raises
+    ------
+    TooLargeError
+        If there are too many jobs and servers.
+    """
+    groups = sum(len(job.task_groups) for job in formulation.instance.jobs)
+    if groups * len(formulation.servers) > MOST_CELLS:
+        raise TooLargeError(
+            f"{groups:,} groups of tasks on {len(formulation.servers):,} servers are too many to be named"
+        )
+    start = None if plan is None else tuple(entry.model_dump() for entry in plan)
+    return cp_sat.solve_in_order(
+        formulation, build(formulation), options.model_copy(update={"warm_start": start}), clock, settled
+    )

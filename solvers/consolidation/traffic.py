@@ -1,0 +1,129 @@
+"""The least largest traffic of a server: a search over limits, each a question to the class model."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from ...formulations.consolidation.certificate import MUST_PLACE
+from ...formulations.consolidation.classes import exact
+from ...formulations.consolidation.formulation import ConsolidationFormulation
+from ...formulations.consolidation.traffic import limited, traffic_step
+from ...instances.common.errors import TooLargeError
+from ..backends import BackendError
+from ..common.base import Clock
+from ..common.options import SolveOptions
+from .column_generation import Program, Relaxed, Whole
+from .master import Master, Prices
+
+
+@dataclass
+class Limited:
+    """The class model under a limit on traffic, and what it answered.
+
+    Attributes
+    ----------
+    whole
+        A solution that keeps the levels of all settled goals; None if there is none, or none was found.
+    none
+        Whether it was proven that there is none.
+    goal, prices
+        Prices that prove it; None if they do not.
+    """
+
+    most: float
+    program: Program
+    whole: Whole | None = None
+    none: bool = False
+    goal: str = ""
+    prices: Prices | None = None
+
+
+@dataclass
+class TrafficSearch:
+    """Bisects the multiples of the step of all traffic.
+
+    Attributes
+    ----------
+    levels
+        Values of the settled goals, to be minimised.
+    bound
+        No plan with these levels has less traffic.
+    best
+        The least limit that has a solution.
+    refuted
+        The largest limit that prices prove to have none.
+    """
+
+    formulation: ConsolidationFormulation
+    levels: dict[str, Fraction]
+    options: SolveOptions
+    clock: Clock
+    bound: float
+    best: Limited | None = None
+    refuted: Limited | None = None
+    notes: list[str] = field(default_factory=list)
+
+    def run(self, reached: float) -> None:
+        """Search below a traffic that a plan has reached; leave the findings in the attributes."""
+        step = traffic_step(self.formulation.instance)
+        if step is None:
+            return
+        low, high = math.ceil(exact(self.bound) / step), round(exact(reached) / step)
+        while low < high and not self.clock.expired:
+            middle = (low + high) // 2
+            found = self.ask(float(middle * step))
+            if found is not None and found.whole is not None:
+                self.best, high = found, middle
+            elif found is not None and found.none:
+                low = middle + 1
+                self.refuted = found if found.prices is not None else self.refuted
+            else:
+                break
+        self.bound = max(self.bound, float(low * step))
+        if self.best is None or self.best.most > float(high * step):
+            self.best = self.ask(float(high * step))
+
+    def ask(self, most: float) -> Limited | None:
+        """Look for a solution under a limit; None where classes do not help."""
+        derived = ConsolidationFormulation(limited(self.formulation.instance, most))
+        try:
+            master = Master(derived.classes)
+        except TooLargeError as error:
+            self.notes.append(f"traffic without classes: {error}")
+            return None
+        program = Program(master, self.options, self._share())
+        levels = self.levels or {MUST_PLACE: Fraction(0)}
+        *others, goal = levels
+        program.levels = {name: levels[name] for name in others}
+        level = program.most(goal, levels[goal])
+        found = Limited(most, program, goal=goal)
+        relaxed = program.relax(goal)
+        if program.bound(goal, relaxed) > level + 1e-9 * abs(level):
+            found.prices, found.none = relaxed.prices, True
+            return found
+        if not master.classes.exact:
+            return found  # a solution might not be a plan
+        try:
+            self._look(found, relaxed, level)
+        except BackendError as error:
+            self.notes.append(f"traffic: {error}")
+            return None
+        program.levels[goal] = levels[goal]
+        return found
+
+    def _look(self, found: Limited, relaxed: Relaxed, level: float) -> None:
+        """Look for a solution of at most a level over the columns there are, then over all that matter."""
+        program, goal = found.program, found.goal
+        program.clock = self._share()
+        found.whole, limit = program.whole(goal, level, None, most=level)
+        if found.whole is None and limit == "none" and relaxed.prices is not None:
+            program.clock = self._share()
+            if program.master.complete(goal, relaxed.prices, level - relaxed.bound):
+                found.whole, limit = program.whole(goal, level, None, most=level)
+                found.none = found.whole is None and limit == "none"
+
+    def _share(self) -> Clock:
+        left = self.clock.remaining_s
+        return Clock(None if left is None else left / 4)

@@ -1,0 +1,1 @@
+"""How staging is solved."""

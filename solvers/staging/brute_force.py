@@ -1,0 +1,62 @@
+"""Staging by trying every chain of stages and every number of units; the yardstick for tiny instances."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any
+
+from ...formulations.common.clock import check_time
+from ...formulations.common.formulation import Formulation
+from ...formulations.staging.formulation import Stage, StagingFormulation
+from ..common.base import Clock, Outcome, Solver
+from ..common.brute_force import refuse_many
+from ..common.options import SolveOptions
+
+
+class StagingBruteForce(Solver):
+    """Depth-first enumeration over (last layer, type, units) of each stage in turn."""
+
+    name = "brute-force"
+    kinds = ("staging",)
+    proves = True
+    what = "every chain of stages and number of units; tiny instances only"
+
+    def solve(self, formulation: Formulation[Any, Any], options: SolveOptions, clock: Clock) -> Outcome:
+        """Enumerate all plans, or as many as the time allows; each is judged by `evaluate` itself."""
+        del options
+        assert isinstance(formulation, StagingFormulation)
+        instance = formulation.instance
+        refuse_many(len(instance.layers), "layers")
+        choices: dict[int, list[tuple[Stage, int]]] = defaultdict(list)
+        for column in formulation.columns:
+            check_time()
+            choices[column.first].append((formulation.stages_of([column])[0], column.type))
+        left = [kind.limit if kind.limit is not None else 10**9 for kind in instance.types]
+        plan: list[Stage] = []
+        best: tuple[float, tuple[Stage, ...]] | None = None
+        out_of_time = False
+
+        def extend(layer: int, before: int | None) -> None:
+            nonlocal best, out_of_time
+            if layer == len(instance.layers):
+                if not formulation.violations(plan):
+                    value = formulation.evaluate(plan)[0]
+                    if best is None or formulation.precedes((value,), (best[0],)):
+                        best = value, tuple(plan)
+                return
+            for stage, kind in choices[layer]:
+                out_of_time = out_of_time or clock.expired
+                if out_of_time:
+                    return
+                apart = instance.stage_rule == "free_cuts" or kind != before
+                if apart and stage.units <= left[kind]:
+                    left[kind] -= stage.units
+                    plan.append(stage)
+                    extend(stage.last_layer + 1, kind)
+                    plan.pop()
+                    left[kind] += stage.units
+
+        extend(0, None)
+        if best is None:
+            return Outcome(limit="time") if out_of_time else Outcome(infeasible=True)
+        return Outcome(best[1], (None if out_of_time else best[0],), limit="time" if out_of_time else "none")

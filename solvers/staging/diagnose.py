@@ -1,0 +1,114 @@
+"""Why a staging instance has no plan: what each demand alone would allow, by the exact search."""
+
+from __future__ import annotations
+
+import math
+
+from ...formulations.common.formulation import Diagnosis
+from ...formulations.staging.formulation import Stage, StagingFormulation
+from ...formulations.staging.stage_times import layer_parts
+from ..common.base import Clock
+from ..common.options import SolveOptions
+from .exact import StagingExact
+
+GAP = 1e-4
+"""Relative distance to the best that is good enough for a sentence."""
+BELOW = 1 - 1e-5
+"""Advice is rounded to the side on which it works."""
+MOST_NAMED = 5
+"""Layers of a type that are listed by name."""
+
+
+def diagnose(formulation: StagingFormulation, clock: Clock) -> Diagnosis | None:
+    """Return which of floor, cost limit and hourly budget is out of reach, and what can be reached."""
+    reasons: list[str] = []
+    remedies: list[str] = []
+    _floor(formulation, clock, reasons, remedies)
+    _budget(formulation, "cost_limit_usd", "cost limit", clock, reasons, remedies)
+    _budget(formulation, "hourly_budget_usd", "hourly budget", clock, reasons, remedies)
+    if not reasons:
+        return None
+    return Diagnosis(reasons=tuple(reasons), remedies=tuple(remedies))
+
+
+def _best(
+    formulation: StagingFormulation, clock: Clock, **changes: float | str | None
+) -> tuple[tuple[Stage, ...], StagingFormulation] | None:
+    """Return the best plan of a changed instance, if one was found in time."""
+    changed = StagingFormulation(formulation.instance.model_copy(update=changes))
+    if clock.expired or changed.elementary_infeasibility() is not None:
+        return None
+    outcome = StagingExact().solve(changed, SolveOptions(gap=GAP), Clock(clock.remaining_s))
+    return None if outcome.plan is None else (tuple(outcome.plan), changed)
+
+
+def _floor(formulation: StagingFormulation, clock: Clock, reasons: list[str], remedies: list[str]) -> None:
+    """Say how fast the fastest plan is and what slows it, and which layers are too slow alone."""
+    instance = formulation.instance
+    floor = instance.throughput_floor_samples_per_s
+    if floor is None:
+        return
+    found = _best(formulation, clock, objective="throughput", throughput_floor_samples_per_s=None)
+    if found is None:
+        return
+    plan, changed = found
+    best = changed.evaluate(plan)[0]
+    if best >= floor:
+        return
+    slowest = max(plan, key=lambda stage: changed.stage_time_s([stage]))
+    budgets = instance.hourly_budget_usd is not None or instance.cost_limit_usd is not None
+    within = "limits and budgets" if budgets else "the limits"
+    named = instance.layers[slowest.first_layer].name, instance.layers[slowest.last_layer].name
+    layers = f"layer {named[0]!r}" if named[0] == named[1] else f"layers {named[0]!r} to {named[1]!r}"
+    reasons.append(
+        f"the highest throughput within {within} is {best:g} samples/s, and the floor is {floor:g}; "
+        f"{layers} on {slowest.units} {slowest.type} would be the slowest stage"
+    )
+    reasons += too_slow(formulation)
+    remedies.append(f"lower the floor to {best * BELOW:g} samples/s, or raise limits or budgets")
+
+
+def too_slow(formulation: StagingFormulation) -> list[str]:
+    """Return for each type which layers cannot keep the floor, even alone on all its units."""
+    instance, lines = formulation.instance, []
+    for kind in instance.types:
+        units = math.inf if kind.limit is None else kind.limit
+        slow = []
+        for layer in instance.layers:
+            serial, parallel, comm_serial, comm_parallel = layer_parts(layer, kind.name)
+            time = max(serial + parallel / units, comm_serial + comm_parallel / units)
+            if time > formulation.latest_s:
+                slow.append(repr(layer.name))
+        if slow:
+            more = f" and {len(slow) - MOST_NAMED} more" if len(slow) > MOST_NAMED else ""
+            units_text = "any number of" if kind.limit is None else f"all {kind.limit}"
+            lines.append(
+                f"on {units_text} {kind.name}, too slow for the floor even alone: "
+                + ", ".join(slow[:MOST_NAMED])
+                + more
+            )
+    return lines
+
+
+def _budget(
+    formulation: StagingFormulation,
+    field: str,
+    what: str,
+    clock: Clock,
+    reasons: list[str],
+    remedies: list[str],
+) -> None:
+    """Say what the cheapest plan takes if a limit on money is left out, and that is what is missing."""
+    limit = getattr(formulation.instance, field)
+    if limit is None:
+        return
+    found = _best(formulation, clock, objective="cost", **{field: None})
+    if found is None:
+        return
+    plan, changed = found
+    rate = changed.rate_usd_per_hour(plan)
+    unit = "USD" if field == "cost_limit_usd" else "USD/h"
+    need = changed.evaluate(plan)[0] if field == "cost_limit_usd" else rate
+    if need > limit:
+        reasons.append(f"without the {what} of {limit:g} {unit} the cheapest plan takes {need:g} {unit}")
+        remedies.append(f"raise the {what} to {need / BELOW:g} {unit}")

@@ -1,0 +1,123 @@
+"""`exact`: staging to proven optimality, with a certificate that needs no trust in any solver."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from ...formulations.common.formulation import Formulation
+from ...formulations.staging.certificate import (
+    CLOSE,
+    LARGEST,
+    CertifiedInterval,
+    row_prices,
+)
+from ...formulations.staging.formulation import Stage, StagingFormulation
+from ...instances.common.errors import OutOfTimeError
+from ..common.base import Clock, MethodOption, Outcome, Solver
+from ..common.options import SolveOptions
+from .goals import Cheapest, Fastest
+from .intervals import Cell
+from .search import Found, Search, candidate_of, plan_of
+from .what_if import what_if
+
+
+class StagingExact(Solver):
+    """Global search over the stage time with shortest paths inside; what it proves, `verify` certifies."""
+
+    name = "exact"
+    kinds = ("staging",)
+    proves = True
+    features = frozenset({"warm_start"})
+    method_options = {
+        "what_if": MethodOption(False, "also compute what more units of each used-up type would save")
+    }
+    what = "search over stage times: shortest paths, prices on scarce units, small cores; certified"
+
+    def solve(self, formulation: Formulation[Any, Any], options: SolveOptions, clock: Clock) -> Outcome:
+        """Return the best plan, the bound, and the intervals that prove it."""
+        assert isinstance(formulation, StagingFormulation)
+        goal = goal_of(formulation, options)
+        search = Search(formulation, goal, options, clock)
+        if options.warm_start is not None:
+            goal.offer(candidate_of(formulation, formulation.parse_plan(options.warm_start)))
+        found = search.run()
+        outcome = Outcome(limit=found.limit, trace=search.trace, build_s=search.build_s)
+        if goal.best is not None:
+            outcome.plan = plan_of(formulation, goal.best)
+        elif found.limit == "none":
+            outcome.infeasible = True
+        bound = None if outcome.infeasible else _bound(formulation, goal, found)
+        outcome.bounds = (bound,)
+        outcome.certificate = certificate(formulation, found.cells, bound, search.slowest_s)
+        if outcome.plan is not None:
+            outcome.prices = formulation.prices(outcome.certificate, outcome.plan)
+            if self.setting(options, "what_if"):
+                outcome.message = what_if(
+                    formulation, outcome.plan, lambda other: self._best(other, options, clock)
+                )
+        return outcome
+
+    def _best(
+        self, formulation: StagingFormulation, options: SolveOptions, clock: Clock
+    ) -> Sequence[Stage] | None:
+        """Return the best plan of a changed instance, None if the time does not suffice."""
+        plain = options.model_copy(update={"method_options": {}, "warm_start": None})
+        try:
+            outcome = self.solve(formulation, plain, Clock(clock.remaining_s))
+        except OutOfTimeError:
+            return None
+        return outcome.plan if outcome.limit == "none" else None
+
+
+def goal_of(formulation: StagingFormulation, options: SolveOptions) -> Cheapest | Fastest:
+    """Return what the instance's objective asks of a search."""
+    limit = formulation.instance.cost_limit_usd
+    goal = Cheapest if formulation.instance.objective == "cost" else Fastest
+    return goal(math.inf if limit is None else limit, options.gap)
+
+
+def _bound(formulation: StagingFormulation, goal: Cheapest | Fastest, found: Found) -> float | None:
+    """Return what no plan beats, given the bounds of all intervals; None for nothing, or no plan at all."""
+    if isinstance(goal, Cheapest):
+        least = min((cell.bound for cell in found.cells), default=math.inf)
+        if goal.best is not None:
+            least = min(least, goal.best.cost_usd)
+        return least if math.isfinite(least) else None
+    lows = [cell.low for cell in found.cells if cell.bound < goal.most_usd]
+    if goal.best is not None:
+        lows.append(goal.best.time_s)
+    time = min(lows, default=0.0)
+    return formulation.of_stage_time(time) if time > 0 else None
+
+
+def certificate(
+    formulation: StagingFormulation, cells: Sequence[Cell], bound: float | None, slowest_s: float
+) -> dict[str, Any] | None:
+    """Return the certificate of a bound; None stands for the claim that there is no plan.
+
+    There is no certificate of figures beyond what it may hold.
+    """
+    if bound is not None and not abs(bound) < LARGEST:
+        return None
+    sign = 1 if formulation.objectives[0].sense == "min" else -1
+    cutoff = None if bound is None else bound - sign * CLOSE * abs(bound)
+    return {"cutoff": cutoff, "intervals": intervals_of(formulation, cells, slowest_s)}
+
+
+def intervals_of(
+    formulation: StagingFormulation, cells: Sequence[Cell], slowest_s: float
+) -> list[dict[str, Any]]:
+    """Return the cells of a search, by rising stage time, as the intervals of a certificate."""
+    intervals = []
+    if cells and cells[0].low > 0:
+        intervals.append(CertifiedInterval(until_s=math.nextafter(cells[0].low, 0.0)))
+    for cell in cells:
+        named, budget = row_prices(formulation.instance, cell.prices)
+        # At the slowest stage time every run has one unit; from there on nothing changes.
+        until = LARGEST if cell.high >= slowest_s else min(cell.high, LARGEST)
+        intervals.append(
+            CertifiedInterval(until_s=until, prices=named, budget_price=budget, counts_cost=cell.counts_cost)
+        )
+    return [interval.model_dump(exclude_defaults=True) for interval in intervals]

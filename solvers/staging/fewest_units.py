@@ -1,0 +1,133 @@
+"""The fewest units with which runs of layers are fast enough, for all runs and many stage times at once."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...formulations.common.clock import check_time
+from ...formulations.staging.stage_times import MOST_UNITS, Floats, StageTable
+
+NEAR = 1e-9
+"""Relative distance of A/(τ − S) to an integer below which rounding may decide."""
+NARROW = 1e-5
+"""Where τ − S is this small beside τ, the difference itself is imprecise."""
+LAST_DIGITS = 1e-15
+"""Where τ − S is this small beside τ, it says nothing at all."""
+CHUNK = 1 << 15
+"""Counts worked on at a time, so that they stay in the processor's cache."""
+STEPS = 3
+"""Corrections by one unit before a run is searched by bisection."""
+
+
+@dataclass(frozen=True)
+class RunTimes:
+    """The parts S, A, S', A' of some runs, shape (n,), and the units there are of each one's type."""
+
+    serial: Floats
+    parallel: Floats
+    comm_serial: Floats
+    comm_parallel: Floats
+    limit: Floats
+
+    @staticmethod
+    def of(table: StageTable, runs: NDArray[np.int64]) -> RunTimes:
+        """Return the parts of some runs of the table."""
+        return RunTimes(
+            table.serial[runs],
+            table.parallel[runs],
+            table.comm_serial[runs],
+            table.comm_parallel[runs],
+            np.minimum(table.limit, MOST_UNITS)[table.kind[runs]],
+        )
+
+    def only(self, keep: NDArray[np.bool_] | NDArray[np.int64] | slice) -> RunTimes:
+        """Return the parts of some of the runs."""
+        return RunTimes(
+            self.serial[keep],
+            self.parallel[keep],
+            self.comm_serial[keep],
+            self.comm_parallel[keep],
+            self.limit[keep],
+        )
+
+    def time_s(self, units: Floats) -> Floats:
+        """Return ET; `units` of shape (n,) or (B, n), infinite ones count as many as there can be."""
+        compute = self.parallel / units
+        compute += self.serial
+        communication = self.comm_parallel / units
+        communication += self.comm_serial
+        return np.maximum(compute, communication, out=compute)
+
+    def fewest_units(self, time_s: Floats) -> Floats:
+        """Return the smallest k ≥ 1 with ET(k) ≤ τ, infinite where there is none within the limit.
+
+        The ceiling of A/(τ − S) is one too many or too few at many exact breakpoints, so it is corrected
+        by the very time that counts.
+
+        Parameters
+        ----------
+        time_s
+            τ, shape (B,).
+
+        Returns
+        -------
+        units
+            Shape (B, n).
+        """
+        tau = np.asarray(time_s, dtype=float)[:, None]
+        units = np.empty((len(tau), len(self.serial)))
+        size = max(1, CHUNK // max(1, len(tau)))
+        for start in range(0, len(self.serial), size):
+            check_time()
+            self._fill(tau, units, slice(start, start + size))
+        return units
+
+    def _fill(self, tau: Floats, units: Floats, part: slice) -> None:
+        """Set the units of some of the runs."""
+        serial, comm_serial, limit = self.serial[part], self.comm_serial[part], self.limit[part]
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            room = tau - serial
+            share = self.parallel[part] / room
+            share[room < 0] = np.inf
+            comm_room = tau - comm_serial
+            other = self.comm_parallel[part] / comm_room
+            other[comm_room < 0] = np.inf
+            np.fmax(share, other, out=share)  # 0/0 is no need for more
+            found = np.fmax(np.ceil(share), 1.0)
+            near = (np.abs(share - np.rint(share)) <= NEAR * share) & (share > 0.5)
+            np.minimum(room, comm_room, out=room)
+            near |= (room < NARROW * tau) & (room >= 0)
+            near &= found <= limit + 1
+            # Where all of τ but its last digits is serial, A/k may vanish beside it, and one unit do.
+            near |= (room <= LAST_DIGITS * tau) & (room >= 0)
+        for row, run in np.argwhere(near).tolist():
+            guess = int(min(found[row, run], MOST_UNITS))
+            found[row, run] = self._search(part.start + run, float(tau[row, 0]), guess)
+        found[found > limit] = np.inf
+        units[:, part] = found
+
+    def _one_time_s(self, run: int, units: int) -> float:
+        compute = float(self.serial[run]) + float(self.parallel[run]) / units
+        return max(compute, float(self.comm_serial[run]) + float(self.comm_parallel[run]) / units)
+
+    def _search(self, run: int, tau: float, guess: int) -> float:
+        """Return the fewest units of one run: a few steps from the guess, else by bisection."""
+        for _ in range(STEPS):
+            if self._one_time_s(run, guess) > tau:
+                guess += 1
+            elif guess > 1 and self._one_time_s(run, guess - 1) <= tau:
+                guess -= 1
+            else:
+                return float(guess)
+        low, high = 0, MOST_UNITS + 1  # ET(low) > τ; ET(high) ≤ τ, or there is none
+        while high - low > 1:
+            middle = (low + high) // 2
+            if self._one_time_s(run, middle) <= tau:
+                high = middle
+            else:
+                low = middle
+        return float(high) if high <= MOST_UNITS else math.inf

@@ -1,0 +1,183 @@
+"""What a search over stage times is after, and so what it may leave unexamined.
+
+A goal is offered every plan that the search meets, and says of each interval of stage times below which
+cost a plan in it would matter.
+"""
+
+from __future__ import annotations
+
+import bisect
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+from ...formulations.common.formulation import loosened
+from ...formulations.staging.stage_times import Floats, Ints
+
+SLACK = 2e-10
+"""Plans that are better by no more than this, relatively, are taken as equally good: floats are added in
+another order elsewhere."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A plan in arrays: its runs, as places in the table, and the units of each.
+
+    Attributes
+    ----------
+    time_s, cost_usd
+        τ, and the cost of the training.
+    """
+
+    time_s: float
+    cost_usd: float
+    runs: Ints
+    units: Floats
+
+
+class Goal(ABC):
+    """Keeps the best of what it is offered.
+
+    Parameters
+    ----------
+    cost_limit_usd
+        Plans that cost more are of no interest; infinite if there is no limit.
+    gap
+        Relative distance at which a bound is good enough.
+    """
+
+    leftmost_first = False
+    """Whether only the fastest open interval is worth looking at."""
+    any_cost = True
+    """Whether there may be intervals in which a plan matters whatever it costs, to the very end."""
+
+    def __init__(self, cost_limit_usd: float, gap: float) -> None:
+        self.cost_limit_usd = loosened(cost_limit_usd) if math.isfinite(cost_limit_usd) else math.inf
+        self.most_usd = math.nextafter(self.cost_limit_usd, math.inf)
+        self.close_enough = 1 - max(gap / 2, SLACK)
+
+    @abstractmethod
+    def offer(self, candidate: Candidate) -> bool:
+        """Take note of a plan that keeps all limits but perhaps the cost limit; return whether it is news."""
+
+    @abstractmethod
+    def cutoff(self, low: float) -> float:
+        """Return the cost below which a plan with τ ≥ low matters; infinite if any does, −∞ if none."""
+
+    @property
+    @abstractmethod
+    def found(self) -> bool:
+        """Whether there is a plan yet."""
+
+    @property
+    @abstractmethod
+    def split_at(self) -> float:
+        """A stage time at which intervals had better be split; NaN if there is none."""
+
+
+class BestOne(Goal):
+    """Keeps a single best plan."""
+
+    def __init__(self, cost_limit_usd: float, gap: float) -> None:
+        super().__init__(cost_limit_usd, gap)
+        self.best: Candidate | None = None
+
+    @property
+    def found(self) -> bool:
+        """Whether there is a best plan."""
+        return self.best is not None
+
+    @property
+    def split_at(self) -> float:
+        """The stage time of the best plan."""
+        return math.nan if self.best is None else self.best.time_s
+
+
+class Cheapest(BestOne):
+    """The least cost."""
+
+    any_cost = False
+
+    def offer(self, candidate: Candidate) -> bool:
+        """Keep the plan if it is the cheapest so far."""
+        least = self.cost_limit_usd if self.best is None else self.best.cost_usd
+        news = candidate.cost_usd < least or (self.best is None and candidate.cost_usd <= least)
+        if news:
+            self.best = candidate
+        return news
+
+    def cutoff(self, low: float) -> float:
+        """Return the best cost, less what is close enough."""
+        del low
+        if self.best is None:
+            return self.most_usd
+        return self.best.cost_usd * self.close_enough
+
+
+class Fastest(BestOne):
+    """The least stage time, among plans that keep the cost limit."""
+
+    leftmost_first = True
+
+    def offer(self, candidate: Candidate) -> bool:
+        """Keep the plan if it is the fastest so far, and of equally fast ones the cheapest."""
+        if candidate.cost_usd > self.cost_limit_usd:
+            return False
+        figures = candidate.time_s, candidate.cost_usd
+        news = self.best is None or figures < (self.best.time_s, self.best.cost_usd)
+        if news:
+            self.best = candidate
+        return news
+
+    def cutoff(self, low: float) -> float:
+        """Return the cost limit where a plan would be faster, by more than is close enough."""
+        if self.best is not None and low >= self.best.time_s * self.close_enough:
+            return -math.inf
+        return self.most_usd
+
+
+class Frontier(Goal):
+    """Every plan that no other plan beats in both cost and stage time, up to a relative error in cost.
+
+    Parameters
+    ----------
+    error
+        Plans whose cost is lower by no more than this part than that of a plan as fast are left out.
+    """
+
+    def __init__(self, cost_limit_usd: float, error: float) -> None:
+        super().__init__(cost_limit_usd, 2 * error)
+        self.points: list[Candidate] = []
+        """By rising stage time and falling cost."""
+
+    def offer(self, candidate: Candidate) -> bool:
+        """Keep the plan if none is at least as good in both, and drop those it beats."""
+        if candidate.cost_usd > self.cost_limit_usd:
+            return False
+        at = bisect.bisect_right(self.points, candidate.time_s, key=lambda point: point.time_s)
+        if at and self.points[at - 1].cost_usd <= candidate.cost_usd:
+            return False
+        if at and self.points[at - 1].time_s == candidate.time_s:
+            at -= 1
+        end = at
+        while end < len(self.points) and self.points[end].cost_usd >= candidate.cost_usd:
+            end += 1
+        self.points[at:end] = [candidate]
+        return True
+
+    def cutoff(self, low: float) -> float:
+        """Return the cost of the cheapest known plan with τ ≤ low, less the error."""
+        at = bisect.bisect_right(self.points, low, key=lambda point: point.time_s)
+        if not at:
+            return self.most_usd
+        return self.points[at - 1].cost_usd * self.close_enough
+
+    @property
+    def found(self) -> bool:
+        """Whether there is a point."""
+        return bool(self.points)
+
+    @property
+    def split_at(self) -> float:
+        """Nothing: each interval has its own breakpoints."""
+        return math.nan

@@ -1,0 +1,64 @@
+"""Greedy staging: layer after layer, the type that makes the plan so far best (HeterPS's baseline)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ....formulations.common.formulation import Formulation
+from ....formulations.staging.formulation import StagingFormulation
+from ...common.base import Clock, Outcome, Solver
+from ...common.options import SolveOptions
+from .provisioning import Provision, Provisioner, runs_of
+from .type_search import PROVISIONING
+
+MOST_TRIALS = 20_000
+"""How many partial plans are looked at before greedy gives up."""
+
+
+class Greedy(Solver):
+    """Choose a type for each layer in turn, by the units that the layers so far would get.
+
+    Where no type for the next layer goes with the choices before it (limits are used up), the last
+    choice that has an alternative is revised.
+    """
+
+    name = "greedy"
+    kinds = ("staging",)
+    method_options = {"provisioning": PROVISIONING}
+    what = "the paper's baseline: layer after layer the best type, units by load balance (HeterPS)"
+
+    def solve(self, formulation: Formulation[Any, Any], options: SolveOptions, clock: Clock) -> Outcome:
+        """Extend the plan by one layer at a time, best type first."""
+        assert isinstance(formulation, StagingFormulation)
+        size, way = len(formulation.instance.layers), self.setting(options, "provisioning")
+        provisioner = Provisioner(formulation)
+        trials = 0
+
+        def ranked(types: list[int]) -> list[tuple[int, Provision]]:
+            """Return the types that the next layer can have with the units they lead to, best last."""
+            nonlocal trials
+            found = []
+            for kind in range(len(formulation.instance.types)):
+                trials += 1
+                provision = provisioner.provision(runs_of([*types, kind]), way)
+                if provision is not None:
+                    found.append((kind, provision))
+            return sorted(found, key=lambda f: (-f[1].score, -f[0]))
+
+        types: list[int] = []
+        open_choices = [ranked(types)]
+        while open_choices:
+            if clock.expired:
+                return Outcome(limit="time", message="greedy: the time was up before all layers had a type")
+            if trials > MOST_TRIALS:
+                return Outcome(message=f"greedy: found no plan among {MOST_TRIALS:,} partial ones")
+            if not open_choices[-1]:
+                open_choices.pop()
+                types = types[:-1]
+                continue
+            kind, provision = open_choices[-1].pop()
+            types = [*types, kind]
+            if len(types) == size:
+                return Outcome(provisioner.plan(runs_of(types), provision))
+            open_choices.append(ranked(types))
+        return Outcome(message="greedy: no plan found within the limits")

@@ -1,0 +1,46 @@
+"""What more units of each type would save: the optimum again, with one limit after another lifted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ...formulations.staging.formulation import Stage, StagingFormulation
+
+Solve = Callable[[StagingFormulation], Sequence[Stage] | None]
+
+
+def what_if(formulation: StagingFormulation, plan: Sequence[Stage], solve: Solve) -> str:
+    """Return in a sentence what the best plan would be without the limit of each type that is used up.
+
+    Parameters
+    ----------
+    plan
+        The best plan as things are.
+    solve
+        Returns the best plan of a changed instance, or None if there was no time for it.
+    """
+    instance, objective = formulation.instance, formulation.objectives[0]
+    value, found = formulation.evaluate(plan)[0], []
+    for index, kind in enumerate(instance.types):
+        if kind.limit is None or _units(plan, kind.name) < kind.limit:
+            continue
+        free = kind.model_copy(update={"limit": None})
+        types = (*instance.types[:index], free, *instance.types[index + 1 :])
+        other = StagingFormulation(instance.model_copy(update={"types": types}))
+        best = solve(other)
+        if best is None:
+            found.append(f"{kind.name}: no time to tell")
+            continue
+        more, gain = _units(best, kind.name) - kind.limit, abs(other.evaluate(best)[0] - value)
+        useful = more > 0 and objective.better(other.evaluate(best)[0], value)
+        unit = f" {objective.unit} {'less' if objective.sense == 'min' else 'more'}"
+        found.append(
+            f"{kind.name}: {more} more units, {gain:.6g}{unit}" if useful else f"{kind.name}: nothing"
+        )
+    if not found:
+        return "no type is used up, so more units of one would change nothing"
+    return "what more units would bring, one type at a time: " + "; ".join(found)
+
+
+def _units(plan: Sequence[Stage], name: str) -> int:
+    return sum(stage.units for stage in plan if stage.type == name)
