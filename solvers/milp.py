@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..formulations.common.formulation import Formulation
 from ..formulations.common.milp_model import ModelObjective, TextbookModel, whole_row
@@ -13,10 +13,15 @@ from .backends import Answer, Backend, Request
 from .common.base import Clock, Outcome, Solver
 from .common.options import SolveOptions
 
+if TYPE_CHECKING:
+    import pulp
+
 SMALL = 1e3
 LARGE = 1e9
 """Objectives whose largest coefficient is not between these are scaled: away from absolute tolerances,
 and from what backends take for infinite."""
+UNSEEN = 1e-7
+"""Backends stop at reduced costs of this size, so a smaller coefficient of the objective may be ignored."""
 
 
 class Milp(Solver):
@@ -107,6 +112,8 @@ class Milp(Solver):
         if answer.bound is None:
             return answer, None
         bound = sign * answer.bound / scale + target.expression.constant
+        unseen = _unseen(target.expression, scale)
+        bound += -unseen if target.sense == "min" else unseen
         if target.integral:
             bound = math.ceil(bound - 1e-6) if target.sense == "min" else math.floor(bound + 1e-6)
         in_plan = target.to_plan(bound)
@@ -119,6 +126,15 @@ def _scale(coefficients: Iterable[float]) -> float:
     if not largest or SMALL <= largest <= LARGE:
         return 1.0
     return 2.0 ** math.ceil(math.log2((SMALL if largest < SMALL else LARGE) / largest))
+
+
+def _unseen(expression: pulp.LpAffineExpression, scale: float) -> float:
+    """Return what the terms may add up to that are so small that a backend takes them for nothing."""
+    return math.fsum(
+        abs(c) * (math.inf if None in (x.lowBound, x.upBound) else x.upBound - x.lowBound)
+        for x, c in expression.items()
+        if 0 < abs(c) * scale < UNSEEN
+    )
 
 
 def _fix(model: TextbookModel[Any], target: ModelObjective, value: float) -> None:

@@ -257,7 +257,7 @@ def contradiction(formulation: Formulation[Any, Any], claimed: Any, values: Any)
 def _snapped(objective: Objective, value: float | None, bound: float | None) -> float | None:
     if value is None or bound is None:
         return bound
-    close = abs(value - bound) <= SNAP * (max(abs(value), abs(bound)) if value else 1.0)
+    close = abs(value - bound) <= SNAP * max(abs(value), abs(bound))
     return value if close or excess(objective, value, bound) > 0 else bound
 
 

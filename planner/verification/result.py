@@ -68,10 +68,11 @@ def verify(instance: Instance, result: Result) -> Verification:
     return found.verification(instance.name)
 
 
-def _differs(stored: float | None, derived: float | None) -> bool:
+def _differs(stored: float | None, derived: float | None, gap: bool = False) -> bool:
+    """Say whether two figures disagree; gaps may differ by as much as values and bounds that agree."""
     if stored is None or derived is None:
         return stored is not derived
-    return not agree(stored, derived)
+    return not (agree(1.0 + stored, 1.0 + derived) if gap else agree(stored, derived))
 
 
 def _shown(value: float | None) -> str:
@@ -98,7 +99,7 @@ def _record_faults(stored: ObjectiveRecord, derived: ObjectiveRecord, place: str
             yield f"{place}.{field} is stored as {said!r}; it is {right!r}"
     for field in ("value", "bound", "gap", "certified_bound", "certified_gap"):
         old, new = getattr(stored, field), getattr(derived, field)
-        if _differs(old, new):
+        if _differs(old, new, "gap" in field):
             yield f"{place}.{field} is stored as {_shown(old)}; recomputed it is {_shown(new)}"
 
 

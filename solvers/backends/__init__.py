@@ -29,8 +29,14 @@ from .threads import run_highs
 
 GRACE, GRACE_S = 0.1, 1.0
 """CBC is ended, without an answer, so much of its time limit after it, or so many seconds if that is more."""
+LARGEST_ENTRY = 1e4
+"""The largest coefficient of a row: beyond, sums of doubles are rounded by as much as 1e-9, the tolerance."""
 LOG_ROUNDING = 0.0005
 """CBC's log shows bounds with three decimals."""
+
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 
 class BackendError(ClusterplanError):
@@ -186,18 +192,37 @@ def _in_arrays(problem: Any, variables: Sequence[Any]) -> Any:
             value.append(coefficient)
         starts.append(len(index))
     infinite, kinds = highspy.kHighsInf, highspy.HighsVarType
+    entries, shrink = _of_fair_size(np.array(starts), np.array(value, dtype=float))
     lp = highspy.HighsLp()
     lp.num_col_, lp.num_row_ = len(variables), len(rows)
     lp.col_cost_ = np.array([float(problem.objective.get(v, 0.0)) for v in variables])
     lp.col_lower_ = _limits((variable.lowBound for variable in variables), -infinite)
     lp.col_upper_ = _limits((variable.upBound for variable in variables), infinite)
-    lp.row_lower_ = _limits((row.getLb() for row in rows), -infinite)
-    lp.row_upper_ = _limits((row.getUb() for row in rows), infinite)
+    lp.row_lower_ = _limits((row.getLb() for row in rows), -infinite) * shrink
+    lp.row_upper_ = _limits((row.getUb() for row in rows), infinite) * shrink
     lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
     lp.a_matrix_.start_, lp.a_matrix_.index_ = np.array(starts), np.array(index)
-    lp.a_matrix_.value_ = np.array(value, dtype=float)
+    lp.a_matrix_.value_ = entries
     lp.integrality_ = [kinds.kInteger if v.cat == pulp.LpInteger else kinds.kContinuous for v in variables]
     return lp
+
+
+def _of_fair_size(starts: Ints, entries: Floats) -> tuple[Floats, Floats]:
+    """Scale rows whose entries are so large that they are rounded by as much as HiGHS tolerates.
+
+    Factors are powers of two, so that whole numbers lose no digit.
+
+    Returns
+    -------
+    entries, factors
+        The entries scaled, and what each row was multiplied by.
+    """
+    sizes = np.diff(starts)
+    row = np.repeat(np.arange(len(sizes)), sizes)
+    largest = np.ones(len(sizes))
+    np.maximum.at(largest, row, np.abs(entries) / LARGEST_ENTRY)
+    factors = 2.0 ** -np.ceil(np.log2(largest))
+    return entries * factors[row], factors
 
 
 def _limits(given: Iterable[float | None], infinite: float) -> NDArray[np.float64]:

@@ -21,7 +21,7 @@ WIDE = ("wide", "powers", "extremes")
 """Sorts whose numbers lie more than 12 orders of magnitude apart."""
 FACTORS = (1, 1, 1, 1, 1e-6, 1e-3, 1e3, 1e6)
 """By what all numbers of a family may be multiplied."""
-MARGINS = (0, 0, 0, 0, 1e-16, -1e-16, 1e-12, -1e-12, 9e-10, 1.1e-9, -1e-9, 1e-8, -1e-8, 1e-6, -1e-6)
+MARGINS = (0, 0, 0, 0, 1e-16, -1e-16, 1e-12, -1e-12, 9e-10, 1.1e-9, -9e-10, -1.1e-9, 1e-8, -1e-8, 1e-6, -1e-6)
 """By how much, relatively, a limit may miss what just fits."""
 
 
