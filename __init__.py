@@ -45,7 +45,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from .formulations.common.formulation import Diagnosis
+    from .formulations.common.objective import Diagnosis
     from .instances.allocation.instance import AllocationInstance
     from .instances.common.base import Instance
     from .instances.common.errors import (
@@ -80,7 +80,7 @@ _HOMES = {
     "ClusterplanError": "instances.common.errors",
     "Comparison": "planner.comparison.comparison",
     "ConsolidationInstance": "instances.consolidation.instance",
-    "Diagnosis": "formulations.common.formulation",
+    "Diagnosis": "formulations.common.objective",
     "Frontier": "solvers.staging.frontier",
     "HardwareCatalogue": "instances.common.hardware",
     "Instance": "instances.common.base",

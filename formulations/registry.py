@@ -1,22 +1,37 @@
-"""Which formulation goes with which kind of instance."""
+"""The formulation of each kind of problem; a new kind is a folder and one line here."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from ..instances.common.base import Instance
-from .allocation.formulation import AllocationFormulation
+from .allocation.kind import ALLOCATION
 from .common.formulation import Formulation
-from .consolidation.formulation import ConsolidationFormulation
-from .staging.formulation import StagingFormulation
+from .common.kind import FormulationKind
+from .common.milp_model import TextbookModel
+from .consolidation.kind import CONSOLIDATION
+from .staging.kind import STAGING
 
-FORMULATIONS: dict[str, type[Formulation[Any, Any]]] = {
-    "allocation": AllocationFormulation,
-    "staging": StagingFormulation,
-    "consolidation": ConsolidationFormulation,
+KINDS: dict[str, FormulationKind] = {
+    "allocation": ALLOCATION,
+    "staging": STAGING,
+    "consolidation": CONSOLIDATION,
 }
 
 
 def formulate(instance: Instance) -> Formulation[Any, Any]:
-    """Return the mathematics of an instance."""
-    return FORMULATIONS[instance.kind](instance)
+    """Return the objectives, constraints and bounds of an instance."""
+    return KINDS[instance.kind].formulation(instance)
+
+
+def milp_model(formulation: Formulation[Any, Any]) -> TextbookModel[Any]:
+    """Return the textbook mixed-integer model of an instance in PuLP.
+
+    Raises
+    ------
+    TooLargeError
+        If it would be too large.
+    """
+    build = KINDS[formulation.kind].milp_model
+    assert build is not None, f"{formulation.kind} has no textbook model"
+    return build(formulation)

@@ -7,8 +7,9 @@ from typing import Any
 
 from ..formulations.allocation.formulation import AllocationFormulation
 from ..formulations.common.clock import check_time, refuse_beyond
-from ..formulations.common.formulation import Diagnosis, Formulation
+from ..formulations.common.formulation import Formulation
 from ..formulations.common.milp_model import new_problem
+from ..formulations.common.objective import Diagnosis
 from ..formulations.consolidation.formulation import ConsolidationFormulation
 from ..formulations.staging.formulation import StagingFormulation
 from ..instances.common.errors import TooLargeError

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..formulations.common.formulation import Formulation
 from ..formulations.common.milp_model import ModelObjective, TextbookModel, whole_row
+from ..formulations.registry import milp_model
 from ..instances.common.errors import OutOfTimeError
 from .backends import Answer, Backend, Request
 from .common.base import Clock, Outcome, Solver
@@ -49,7 +50,7 @@ class Milp(Solver):
     def solve(self, formulation: Formulation[Any, Any], options: SolveOptions, clock: Clock) -> Outcome:
         """Optimise the objectives in their order, each fixed at its optimum before the next."""
         began_s = clock.elapsed_s
-        model = formulation.textbook()
+        model = milp_model(formulation)
         build_s = clock.elapsed_s
         handover_s = self.backend.handover * (build_s - began_s)
         outcome = Outcome(backend=f"{self.backend.title} {self.backend.version()}", build_s=build_s)

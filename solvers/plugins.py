@@ -15,7 +15,7 @@ from itertools import islice
 from typing import Any
 
 from ..formulations.common.formulation import Formulation
-from ..formulations.registry import FORMULATIONS
+from ..formulations.registry import KINDS
 from ..instances.common.errors import UnavailableError
 from .common.base import Clock, Outcome, Solver
 from .common.options import SolveOptions
@@ -36,7 +36,7 @@ class BrokenPlugin(Solver):
         What is wrong, and with which package.
     """
 
-    kinds = tuple(FORMULATIONS)
+    kinds = tuple(KINDS)
     what = "a plug-in that cannot be loaded"
 
     def __init__(self, name: str, reason: str) -> None:
@@ -115,8 +115,8 @@ def _check(solver: Any) -> None:
     if not isinstance(solver.method_options, Mapping):
         raise TypeError(f"the method_options of {solver.name!r} are no mapping")
     solver.unavailable()  # which may fail, but then here
-    unknown = [kind for kind in getattr(solver, "kinds", ()) if kind not in FORMULATIONS]
+    unknown = [kind for kind in getattr(solver, "kinds", ()) if kind not in KINDS]
     if unknown or not getattr(solver, "kinds", ()):
         raise TypeError(
-            f"the kinds of {solver.name!r} are {unknown or 'missing'}; allowed: {', '.join(FORMULATIONS)}"
+            f"the kinds of {solver.name!r} are {unknown or 'missing'}; allowed: {', '.join(KINDS)}"
         )

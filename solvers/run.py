@@ -11,7 +11,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from ..formulations.common.formulation import Diagnosis, Formulation, Objective, Violation
+from ..formulations.common.formulation import Formulation
+from ..formulations.common.objective import Diagnosis, Objective, Violation
 from ..formulations.registry import formulate
 from ..instances.common.base import Instance
 from ..instances.common.errors import OptionError, OutOfTimeError

@@ -14,7 +14,8 @@ import pytest
 from random_instances import random_staging
 
 import clusterplan
-from clusterplan.formulations.staging.formulation import Stage, StagingFormulation
+from clusterplan.formulations.staging.formulation import StagingFormulation
+from clusterplan.formulations.staging.plan import Stage
 from clusterplan.instances.common.errors import OptionError
 from clusterplan.instances.staging.generate import generate_staging
 from clusterplan.instances.staging.instance import StagingInstance

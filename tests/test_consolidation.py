@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 import clusterplan
 from clusterplan.formulations.consolidation.fewest_servers import fewest_servers, shapes_of
-from clusterplan.formulations.consolidation.formulation import ConsolidationFormulation, JobPlacement
+from clusterplan.formulations.consolidation.formulation import ConsolidationFormulation
+from clusterplan.formulations.consolidation.plan import JobPlacement
 from clusterplan.instances.consolidation.instance import ConsolidationInstance, Group, Server
 
 AMOUNTS = st.fixed_dictionaries({"gpu": st.integers(0, 4), "cpu": st.integers(0, 4)})

@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sample_documents import ALLOCATION, CONSOLIDATION, DOCUMENT, STAGING
 
-from clusterplan.formulations.consolidation.formulation import JobPlacement
+from clusterplan.formulations.consolidation.plan import JobPlacement
 from clusterplan.instances.common.errors import InstanceError
 from clusterplan.instances.documents import parse_instance
 from clusterplan.instances.importers.slurm.hostlist import expand_hostlist

@@ -15,7 +15,8 @@ import pytest
 from random_instances import random_staging
 
 import clusterplan
-from clusterplan.formulations.staging.formulation import Stage, StagingFormulation
+from clusterplan.formulations.staging.formulation import StagingFormulation
+from clusterplan.formulations.staging.plan import Stage
 from clusterplan.instances.common.errors import OptionError
 from clusterplan.instances.importers.sailor import import_sailor
 from clusterplan.instances.staging.generate import generate_staging

@@ -11,6 +11,7 @@ from random_instances import random_consolidation
 
 import clusterplan
 from clusterplan.formulations.consolidation.formulation import ConsolidationFormulation
+from clusterplan.formulations.consolidation.plan import entry_of
 from clusterplan.formulations.registry import formulate
 from clusterplan.instances.consolidation.generate import generate_consolidation
 from clusterplan.instances.consolidation.instance import ConsolidationInstance, PlacementJob
@@ -243,7 +244,7 @@ def test_buckets_are_as_good_as_every_server(resources: int, load: float) -> Non
         formulation, outcome = answer(instance, "best-fit")
         assert outcome.plan is not None
         slow = [
-            formulation.placement(job, {"tasks": tasks})
+            entry_of(job, {"tasks": tasks})
             for job, tasks in zip(instance.jobs, looked_at_every_server(instance), strict=True)
         ]
         assert formulation.violations(slow) == []

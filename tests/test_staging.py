@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from random_instances import random_staging
 
 import clusterplan
-from clusterplan.formulations.staging.formulation import Stage, StagingFormulation
+from clusterplan.formulations.staging.formulation import StagingFormulation
+from clusterplan.formulations.staging.plan import Stage
 from clusterplan.formulations.staging.stage_times import stage_table, stage_time_s
 from clusterplan.instances.staging.generate import generate_staging
 from clusterplan.instances.staging.instance import StagingInstance

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import clusterplan
 from clusterplan.formulations.common.milp_model import whole_row
-from clusterplan.formulations.registry import formulate
+from clusterplan.formulations.registry import formulate, milp_model
 from clusterplan.solvers.backends.cp_sat import whole_at_most, whole_terms
 
 DECIMALS = st.decimals(0, 100, places=3, allow_nan=False).map(float)
@@ -58,7 +58,7 @@ def test_exported_models_have_the_same_optimum(name: str, ending: str, tmp_path:
     import highspy
 
     instance = clusterplan.load(f"example:{name}")
-    model, path = formulate(instance).textbook(), tmp_path / f"model.{ending}"
+    model, path = milp_model(formulate(instance)), tmp_path / f"model.{ending}"
     model.write(path)
     solver = highspy.Highs()
     solver.setOptionValue("output_flag", False)

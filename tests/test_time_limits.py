@@ -19,7 +19,7 @@ from clusterplan.formulations.common.clock import Clock, check_time, refuse_beyo
 from clusterplan.formulations.consolidation.explain import TOO_MUCH
 from clusterplan.formulations.consolidation.fewest_servers import fewest_servers, shapes_of
 from clusterplan.formulations.consolidation.formulation import ConsolidationFormulation
-from clusterplan.formulations.registry import formulate
+from clusterplan.formulations.registry import formulate, milp_model
 from clusterplan.formulations.staging.formulation import StagingFormulation
 from clusterplan.formulations.staging.interval_bounds import Cover
 from clusterplan.instances.allocation.generate import generate_allocation
@@ -156,10 +156,10 @@ def master() -> None:
 
 
 BUILDERS: dict[str, Callable[[], object]] = {
-    "textbook model of allocation": lambda: formulate(ALLOCATION).textbook(),
-    "textbook model of a makespan": lambda: formulate(MAKESPAN).textbook(),
-    "textbook model of staging": lambda: staging().textbook(),
-    "textbook model of consolidation": lambda: formulate(diverse(4, 6)).textbook(),
+    "textbook model of allocation": lambda: milp_model(formulate(ALLOCATION)),
+    "textbook model of a makespan": lambda: milp_model(formulate(MAKESPAN)),
+    "textbook model of staging": lambda: milp_model(staging()),
+    "textbook model of consolidation": lambda: milp_model(formulate(diverse(4, 6))),
     "CP-SAT model of allocation": lambda: allocation_cp_sat.build(formulate(MAKESPAN)),  # type: ignore[arg-type]
     "CP-SAT model of staging": lambda: staging_cp_sat.build(staging()),
     "CP-SAT model of consolidation": lambda: consolidation_cp_sat.build(
@@ -219,7 +219,7 @@ def test_the_estimate_is_about_the_size_of_the_model(
     instance: Instance, solver: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A model is refused where the cap is half its size, and not where it is four times that."""
-    terms = sum(len(row) for row in formulate(instance).textbook().problem.constraints())
+    terms = sum(len(row) for row in milp_model(formulate(instance)).problem.constraints())
     monkeypatch.setattr(clocks, "MOST_TERMS", terms // 2)
     with pytest.raises(TooLargeError, match="coefficients, and at most"):
         clusterplan.solve(instance, solver)
@@ -410,7 +410,7 @@ def test_cbc_that_does_not_stop_is_ended(tmp_path: Path, monkeypatch: pytest.Mon
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
     monkeypatch.setattr(pulp.PULP_CBC_CMD, "pulp_cbc_path", str(program))
     monkeypatch.setattr("clusterplan.solvers.backends.GRACE_S", 0.1)
-    model = staging().textbook()
+    model = milp_model(staging())
     model.minimise(0, 1.0)
     began = time.perf_counter()
     answer = BACKENDS["cbc"].minimise(model.problem, Request(clock=Clock(0.2)))

@@ -23,7 +23,7 @@ import numpy as np
 from ...instances.allocation.instance import AllocationInstance
 from ...instances.allocation.job_table import JobTable
 from ...instances.common.errors import OptionError
-from ..common.formulation import agree, loosened, within
+from ..common.tolerance import agree, loosened, within
 from .cluster_grid import ZERO, Ladder, Mix
 from .configurations import Floats, Ints, Menu
 

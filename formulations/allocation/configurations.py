@@ -19,7 +19,7 @@ from ...instances.allocation.job_table import MODELS, TABLE, JobTable
 from ...instances.allocation.speed import FORMULAS
 from ...instances.common.errors import TooLargeError
 from ..common.clock import check_time
-from ..common.formulation import TOLERANCE, loosened
+from ..common.tolerance import TOLERANCE, loosened
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

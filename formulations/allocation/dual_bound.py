@@ -21,7 +21,7 @@ import numpy as np
 
 from ...instances.allocation.instance import AllocationInstance
 from ..common.clock import time_is_up
-from ..common.formulation import loosened
+from ..common.tolerance import loosened
 from .configurations import BUDGET, Floats, Ints, Menu
 
 MARGIN = 1e-13

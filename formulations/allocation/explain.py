@@ -6,7 +6,7 @@ import numpy as np
 
 from ...instances.allocation.instance import AllocationInstance
 from ...instances.allocation.job_table import TABLE, JobTable
-from ..common.formulation import within
+from ..common.tolerance import within
 from .configurations import (
     BUDGET,
     Ints,

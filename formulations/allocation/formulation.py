@@ -18,7 +18,7 @@ Constraints
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -27,9 +27,9 @@ import numpy as np
 from ...instances.allocation.instance import AllocationInstance
 from ...instances.allocation.job_table import JobTable
 from ...instances.common.base import Kind
-from ..common.clock import check_time, refuse_beyond
-from ..common.formulation import Diagnosis, Formulation, Objective, Violation, within
-from ..common.milp_model import ModelObjective, TextbookModel, at_most, new_problem
+from ..common.formulation import Formulation
+from ..common.objective import Diagnosis, Objective, Violation
+from ..common.tolerance import within
 from .certificate import certificate_fault, certified_bound, read_prices
 from .configurations import UNPLACED, Floats, Ints, Menu, build_menu
 from .dual_bound import buy_next, price_bound
@@ -41,9 +41,6 @@ from .plan import (
     plan_violations,
     read_entries,
 )
-
-MOST_SECONDS = 1e9
-"""The textbook model counts longer completion times in multiples of a second."""
 
 
 class AllocationFormulation(Formulation[AllocationInstance, JobAllocation]):
@@ -183,44 +180,3 @@ class AllocationFormulation(Formulation[AllocationInstance, JobAllocation]):
         """Coefficients of an explicit model, which has a column for each configuration."""
         rows = 1 + len(self.menu.rows) + (self.instance.objective == "makespan")
         return len(self.menu.time_s) * rows
-
-    def textbook(self) -> TextbookModel[JobAllocation]:
-        """Return the multiple-choice model of the module's docstring."""
-        import pulp
-
-        menu = self.menu
-        refuse_beyond(self.model_terms, "the textbook model")
-        problem = new_problem(self.instance.name)
-        x: list[Any] = []
-        for j in range(menu.jobs):
-            check_time()
-            x += [problem.add_variable(f"x_{j}_{i}", cat=pulp.LpBinary) for i in range(len(menu.of(j)))]
-            problem += pulp.lpSum(x[k] for k in menu.of(j)) == 1, f"one_configuration_{j}"
-        for r in range(len(menu.rows)):
-            check_time()
-            problem += at_most(x, menu.demand[:, r].tolist(), float(menu.capacity[r])), f"capacity_{r}"
-        if self.instance.objective == "makespan":
-            # From 1e20 on, backends take a coefficient for infinite.
-            unit = max(1.0, float(menu.time_s.max(initial=0.0)) / MOST_SECONDS)
-            latest = problem.add_variable("makespan", lowBound=0)
-            for j in range(menu.jobs):
-                check_time()
-                times = pulp.lpSum(float(menu.time_s[k]) / unit * x[k] for k in menu.of(j))
-                problem += times <= latest, f"completion_{j}"
-            expression = pulp.LpAffineExpression([(latest, unit)])
-        else:
-            expression = pulp.LpAffineExpression(list(zip(x, menu.cost.tolist(), strict=True)))
-
-        def decode(value: Callable[[Any], float]) -> tuple[JobAllocation, ...]:
-            best = [max(menu.of(j), key=lambda k: value(x[k])) for j in range(menu.jobs)]
-            return self.plan_of(best)
-
-        def encode(plan: Sequence[JobAllocation]) -> Mapping[Any, float]:
-            chosen = set(self.rows_of(plan).tolist())
-            start: dict[Any, float] = {x[k]: float(k in chosen) for k in range(len(x))}
-            if self.instance.objective == "makespan":
-                start[latest] = self.evaluate(plan)[0] / unit
-            return start
-
-        objective = ModelObjective(self.objectives[0], expression, "min")
-        return TextbookModel(problem, (objective,), decode, encode)

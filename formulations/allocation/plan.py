@@ -14,7 +14,8 @@ from pydantic import Field
 from ...instances.allocation.instance import AllocationInstance
 from ...instances.allocation.job_table import TABLE, JobTable
 from ...instances.common.fields import Count, Flag, Model, Name
-from ..common.formulation import Violation, within
+from ..common.objective import Violation
+from ..common.tolerance import within
 from .configurations import (
     BUDGET,
     Floats,

@@ -9,97 +9,15 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from pydantic import TypeAdapter
 
 from ...instances.common.base import Instance, Kind
-from ...instances.common.fields import Many, Model
-
-if TYPE_CHECKING:
-    from .milp_model import TextbookModel
-
-Sense = Literal["min", "max"]
-
-TOLERANCE = 1e-9
-"""Relative slack in every comparison of a float with a limit: 0.1 + 0.2 may fill a capacity of 0.3."""
-
-TIE = 1e-12
-"""Values of two plans that differ by no more than this, relatively, are the same."""
-
-
-def within(amount: float, limit: float) -> bool:
-    """Return whether an amount keeps a limit, up to the rounding of floating-point sums."""
-    return amount <= loosened(limit)
-
-
-def loosened(limit: float) -> float:
-    """Return the largest amount that still keeps a limit; every method must allow what the check allows."""
-    return limit + TOLERANCE * max(abs(limit), 1e-9)
-
-
-def agree(a: float, b: float) -> bool:
-    """Return whether two figures are the same up to the rounding of floating-point sums."""
-    return math.isclose(a, b, rel_tol=1e-9)
-
-
-@dataclass(frozen=True)
-class Objective:
-    """One objective: its name, whether it is minimised or maximised, and the unit of its values."""
-
-    name: str
-    sense: Sense
-    unit: str
-
-    def gap(self, value: float | None, bound: float | None) -> float | None:
-        """Return ``|value − bound| / |value|``; 0 if equal, None if unknown, beyond all floats or by 0."""
-        if value is None or bound is None:
-            return None
-        if value == bound:
-            return 0.0
-        gap = abs(value - bound) / abs(value) if value else math.inf
-        return gap if math.isfinite(gap) else None
-
-    def better(self, a: float, b: float) -> bool:
-        """Return whether value `a` is strictly better than `b`, beyond rounding."""
-        if agree(a, b):
-            return False
-        return a < b if self.sense == "min" else a > b
-
-    def tighter(self, a: float | None, b: float | None) -> float | None:
-        """Return the tighter of two bounds, either of which may be unknown."""
-        if a is None or b is None:
-            return b if a is None else a
-        return max(a, b) if self.sense == "min" else min(a, b)
-
-
-@dataclass(frozen=True)
-class Violation:
-    """A constraint that a plan breaks, and by how much."""
-
-    constraint: str
-    what: str
-
-    def __str__(self) -> str:
-        return f"{self.constraint}: {self.what}"
-
-
-class Diagnosis(Model):
-    """Why an instance has no plan.
-
-    Attributes
-    ----------
-    reasons
-        What is in the way, in sentences that name the job, resource or layer and what is missing.
-    remedies
-        Changes, each of which is needed or would help, smallest first.
-    """
-
-    reasons: Many[str]
-    remedies: Many[str] = ()
-
+from ...instances.common.fields import Model
+from .objective import Diagnosis, Objective, Violation
+from .tolerance import TIE
 
 InstanceT = TypeVar("InstanceT", bound=Instance)
 EntryT = TypeVar("EntryT", bound=Model)
@@ -197,10 +115,6 @@ class Formulation(ABC, Generic[InstanceT, EntryT]):
     @abstractmethod
     def elementary_infeasibility(self) -> Diagnosis | None:
         """Return a diagnosis if counting alone proves that no plan exists."""
-
-    @abstractmethod
-    def textbook(self) -> TextbookModel[EntryT]:
-        """Return the textbook mixed-integer model in PuLP."""
 
     def finish(self, plan: Sequence[EntryT]) -> tuple[EntryT, ...]:
         """Return the plan as it is shown: in the order of the instance, with reasons filled in."""

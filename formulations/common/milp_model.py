@@ -9,7 +9,8 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from .formulation import Objective, loosened
+from .objective import Objective
+from .tolerance import loosened
 
 if TYPE_CHECKING:
     import pulp

@@ -7,14 +7,13 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...instances.common.errors import TooLargeError
 from ...instances.consolidation.instance import PlacementJob
 from ..common.clock import check_time
-from ..common.formulation import loosened
+from ..common.tolerance import loosened
 from .classes import (
     Classes,
     Home,
@@ -27,9 +26,7 @@ from .classes import (
     exact,
     worth_of,
 )
-
-if TYPE_CHECKING:
-    from .formulation import ConsolidationFormulation
+from .cluster_data import ClusterData
 
 MOST_LOADS = 400_000
 """Different sums of demands on a server; beyond, classes are not used."""
@@ -58,19 +55,19 @@ Alike = tuple[tuple[int, ...], tuple[int, ...]]
 class _Builder:
     """Collects the classes of an instance."""
 
-    def __init__(self, formulation: ConsolidationFormulation, parts: int | None) -> None:
-        self.f = formulation
-        self.counts = {"spread", "slowdown"} & set(formulation.instance.objectives)
-        self.resources = formulation.instance.resource_names
+    def __init__(self, data: ClusterData, parts: int | None) -> None:
+        self.data = data
+        self.counts = {"spread", "slowdown"} & set(data.instance.objectives)
+        self.resources = data.instance.resource_names
         asked: dict[str, set[float]] = {name: set() for name in self.resources}
-        for job, _ in formulation.distinct_jobs:
+        for job, _ in data.distinct_jobs:
             for group in job.task_groups:
                 for name, amount in group.demand.items():
                     asked[name].add(amount)
         units = [_unit(asked[name]) for name in self.resources]
         self.units, self.exact = [unit for unit, _ in units], all(exactly for _, exactly in units)
         if parts is not None:
-            free = formulation.shapes(None, free=True)
+            free = data.shapes(None, free=True)
             most = [max(dict(shape).get(name, 0.0) for shape in free) for name in self.resources]
             coarse = [max(unit, exact(amount) / parts) for unit, amount in zip(self.units, most, strict=True)]
             self.exact = self.exact and coarse == self.units
@@ -78,7 +75,7 @@ class _Builder:
         self.kinds: dict[Kind, int] = {}
         self.at_home: dict[int, dict[int, list[int]]] = {}
         self.residents: dict[int, list[int]] = defaultdict(list)
-        self.positions = {name: n for n, name in enumerate(formulation.servers)}
+        self.positions = {name: n for n, name in enumerate(data.servers)}
 
     def _demand(self, demand: dict[str, float]) -> tuple[int, ...]:
         return tuple(
@@ -91,13 +88,13 @@ class _Builder:
 
     def _job_class(self, job: PlacementJob, members: Sequence[int]) -> JobClass | None:
         check_time()
-        fewest, groups = self.f.fewest(job), job.task_groups
+        fewest, groups = self.data.fewest(job), job.task_groups
         if fewest is None:
             return None
-        rule = self.f.instance.spread_of(job)
+        rule = self.data.instance.spread_of(job)
         preferred = rule == "preferred" and "spread" in self.counts
         tasks = tuple(group.tasks for group in groups)
-        most = min(sum(tasks), sum(self.f.shapes(job.gpu_model).values()))
+        most = min(sum(tasks), sum(self.data.shapes(job.gpu_model).values()))
         most = min(most, fewest) if rule == "required" else most
         worth, lost = worth_of(job), tuple[Fraction, ...]()
         if "slowdown" in self.counts and job.speed_by_servers:
@@ -112,7 +109,7 @@ class _Builder:
             )
         else:
             parts = (Part(self._kind(demands, job.gpu_model), tuple(range(len(tasks))), tasks),)
-        homes = self._homes(parts, members) if "migrations" in self.f.instance.objectives else ()
+        homes = self._homes(parts, members) if "migrations" in self.data.instance.objectives else ()
         return JobClass(
             tuple(members), parts, worth, job.must_place, loose, most,
             fewest if preferred else None, lost, homes,
@@ -123,7 +120,7 @@ class _Builder:
         homes: dict[tuple[int, int], Home] = {}
         kinds = list(self.kinds)
         for member in members:
-            now = self.f.now(self.f.instance.jobs[member])
+            now = self.data.now(self.data.instance.jobs[member])
             for place, (server, counts) in enumerate(now.items()):
                 for p, part in enumerate(parts):
                     kept = tuple(counts[g] for g in part.groups)
@@ -140,7 +137,7 @@ class _Builder:
         return tuple(homes.values())
 
     def jobs(self) -> tuple[JobClass, ...]:
-        made = (self._job_class(job, members) for job, members in self.f.distinct_jobs)
+        made = (self._job_class(job, members) for job, members in self.data.distinct_jobs)
         return tuple(job for job in made if job is not None)
 
     def raw_servers(self, tasks: Mapping[tuple[int, ...], int]) -> dict[str | None, dict[Alike, list[int]]]:
@@ -153,7 +150,7 @@ class _Builder:
         known: dict[tuple[float, ...], tuple[int, ...]] = {}
         found: dict[str | None, dict[Alike, list[int]]] = defaultdict(lambda: defaultdict(list))
         names = self.resources
-        for n, server in enumerate(self.f.servers.values()):
+        for n, server in enumerate(self.data.servers.values()):
             check_time()
             amounts = server.available
             key = tuple([amounts.get(name, 0.0) for name in names])
@@ -254,7 +251,7 @@ def _holdable(kind: Kind, tasks: Sequence[int], largest: Ints) -> Ints:
     return counts[held]
 
 
-def classes_of(formulation: ConsolidationFormulation) -> Classes:
+def classes_of(data: ClusterData) -> Classes:
     """Return the classes of an instance; coarse ones where there would be too many different loads.
 
     Raises
@@ -265,15 +262,15 @@ def classes_of(formulation: ConsolidationFormulation) -> Classes:
     for parts in COARSENESS:
         check_time()
         try:
-            return _classes(formulation, parts)
+            return _classes(data, parts)
         except TooLargeError as error:
             reason = error
     raise reason
 
 
-def _classes(formulation: ConsolidationFormulation, parts: int | None) -> Classes:
+def _classes(data: ClusterData, parts: int | None) -> Classes:
     """Return classes in units of at least so many parts of the largest amount that is free."""
-    builder = _Builder(formulation, parts)
+    builder = _Builder(data, parts)
     jobs = builder.jobs()
     kinds = tuple(builder.kinds)
     tasks, by_demand = _tasks(kinds, jobs)
@@ -298,7 +295,7 @@ def _classes(formulation: ConsolidationFormulation, parts: int | None) -> Classe
         loads,
         builder.at_home,
         _bases(jobs, slots),
-        sum(sum(group.current.values()) for job in formulation.instance.jobs for group in job.task_groups),
+        sum(sum(group.current.values()) for job in data.instance.jobs for group in job.task_groups),
         builder.exact,
     )
 
@@ -368,3 +365,21 @@ def _server_classes(
         for (free, residents), listed in sorted(members.items(), reverse=True)
         if zero_demand or any(free)
     ]
+
+
+class ClassifiedCluster(ClusterData):
+    """Servers and jobs of an instance, and their classes where there are few enough."""
+
+    _classes: Classes | TooLargeError | None = None
+
+    @property
+    def classes(self) -> Classes:
+        """Servers and jobs in classes; raises TooLargeError where they are too diverse."""
+        if self._classes is None:
+            try:
+                self._classes = classes_of(self)
+            except TooLargeError as error:
+                self._classes = error
+        if isinstance(self._classes, TooLargeError):
+            raise self._classes
+        return self._classes

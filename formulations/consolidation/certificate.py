@@ -16,20 +16,18 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError
 
 from ...instances.common.errors import TooLargeError
 from ...instances.common.fields import Many, Model, in_slices
-from ..common.formulation import agree
+from ..common.tolerance import agree
+from .build_classes import ClassifiedCluster
 from .classes import Classes, common_step, exact
 from .dual_bound import PriceBound
 from .placement_enumeration import none_better
 from .traffic import limited, traffic_step
-
-if TYPE_CHECKING:
-    from .formulation import ConsolidationFormulation
 
 LARGEST = 1e12
 """No price or multiplier may exceed this."""
@@ -181,7 +179,7 @@ def _nothing_better(
 
 
 def price_bounds(
-    formulation: ConsolidationFormulation,
+    cluster: ClassifiedCluster,
     data: Any,
     values: Sequence[float] | None,
     elementary: Sequence[float | None],
@@ -199,7 +197,7 @@ def price_bounds(
         Bounds that need no certificate.
     """
     try:
-        classes = formulation.classes
+        classes = cluster.classes
     except TooLargeError:
         return {}
     certificate = read_certificate(classes, data)
@@ -211,7 +209,7 @@ def price_bounds(
         _add(found, classes, goals[MUST_PLACE], {}, None)
     levels: dict[str, Fraction] = {}
     certain = True
-    for index, objective in enumerate(formulation.objectives):
+    for index, objective in enumerate(cluster.objectives):
         goal = goals.get(objective.name)
         if goal is not None and set(goal.multipliers) <= set(levels):
             reached = None if values is None else level(classes, objective.name, values[index])
@@ -221,7 +219,7 @@ def price_bounds(
         if certain and objective.name in PRICED:
             levels[objective.name] = level(classes, objective.name, values[index])
         if objective.name == "traffic" and certificate.traffic is not None:
-            least = _least_traffic(formulation, certificate.traffic, levels)
+            least = _least_traffic(cluster, certificate.traffic, levels)
             found |= {} if least is None else {"traffic": least}
         bound = objective.tighter(elementary[index], found.get(objective.name))
         certain = certain and bound is not None and agree(bound, values[index])
@@ -229,11 +227,11 @@ def price_bounds(
 
 
 def _least_traffic(
-    formulation: ConsolidationFormulation, claim: CertifiedTraffic, levels: Mapping[str, Fraction]
+    cluster: ClassifiedCluster, claim: CertifiedTraffic, levels: Mapping[str, Fraction]
 ) -> float | None:
     """Return the least traffic above a limit under which an earlier goal is proven to miss its level."""
-    step, goal = traffic_step(formulation.instance), claim.goal
-    under = type(formulation)(limited(formulation.instance, claim.below))
+    step, goal = traffic_step(cluster.instance), claim.goal
+    under = ClassifiedCluster(limited(cluster.instance, claim.below))
     wanted = Fraction(0) if goal.objective == MUST_PLACE else levels.get(goal.objective)
     if step is None or wanted is None or not set(goal.multipliers) <= set(levels):
         return None
@@ -276,11 +274,11 @@ def _add(
     )
 
 
-def _same_jobs(formulation: ConsolidationFormulation) -> bool:
+def _same_jobs(cluster: ClassifiedCluster) -> bool:
     """Return whether one more server changes nothing for any job: all can run, and spread as they like."""
-    for job, _ in formulation.distinct_jobs:
-        servers = sum(formulation.shapes(job.gpu_model).values())
-        if formulation.fewest(job) is None or servers < sum(group.tasks for group in job.task_groups):
+    for job, _ in cluster.distinct_jobs:
+        servers = sum(cluster.shapes(job.gpu_model).values())
+        if cluster.fewest(job) is None or servers < sum(group.tasks for group in job.task_groups):
             return False
     return True
 
@@ -289,7 +287,7 @@ MOST_SHAPES = 20
 """Shapes of servers that get a price."""
 
 
-def worth_of_servers(formulation: ConsolidationFormulation, data: Any, value: float) -> dict[str, float]:
+def worth_of_servers(cluster: ClassifiedCluster, data: Any, value: float) -> dict[str, float]:
     """Return for each shape of server, of which one is empty, what one more of it adds to the value at most.
 
     What a server is paid bounds what it adds; what is open between the bound and the plan's value counts too.
@@ -300,11 +298,11 @@ def worth_of_servers(formulation: ConsolidationFormulation, data: Any, value: fl
         Of the plan; it has to be the first objective.
     """
     try:
-        classes = formulation.classes
+        classes = cluster.classes
         certificate = read_certificate(classes, data)
-        if isinstance(certificate, str) or formulation.instance.objectives[0] != "value":
+        if isinstance(certificate, str) or cluster.instance.objectives[0] != "value":
             return {}
-        if not _same_jobs(formulation):
+        if not _same_jobs(cluster):
             return {}
         goal = next((goal for goal in certificate.goals if goal.objective == "value"), None)
         if goal is None:
@@ -317,7 +315,7 @@ def worth_of_servers(formulation: ConsolidationFormulation, data: Any, value: fl
         return {}
     step, open_ = quantum(classes, "value"), -least - exact(value)
     found: dict[str, float] = {}
-    servers = list(formulation.servers.values())
+    servers = list(cluster.servers.values())
     for server, most in zip(classes.servers, paid, strict=True):
         empty = next(
             (servers[n] for n in server.members if servers[n].available == servers[n].capacity), None

@@ -3,44 +3,42 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 from ...instances.consolidation.instance import PlacementJob
-from ..common.formulation import Diagnosis, within
+from ..common.objective import Diagnosis
+from ..common.tolerance import within
+from .cluster_data import ClusterData
 from .explain import room, why_never
 
-if TYPE_CHECKING:
-    from .formulation import ConsolidationFormulation
 
-
-def elementary_bounds(formulation: ConsolidationFormulation) -> tuple[float | None, ...]:
+def elementary_bounds(data: ClusterData) -> tuple[float | None, ...]:
     """Bound the first objective by counting; later ones depend on it, and only have what always holds."""
     always: dict[str, float | None] = {
         "spread": 0.0,
         "servers": 0.0,
         "racks": 0.0,
         "migrations": 0.0,
-        "slowdown": _least_slowdown(formulation),
-        "traffic": max(server.traffic_gbit_per_s for server in formulation.servers.values()),
-        "value": _most_value(formulation),
+        "slowdown": _least_slowdown(data),
+        "traffic": max(server.traffic_gbit_per_s for server in data.servers.values()),
+        "value": _most_value(data),
     }
-    return tuple(always[objective.name] for objective in formulation.objectives)
+    return tuple(always[objective.name] for objective in data.objectives)
 
 
-def _least_slowdown(formulation: ConsolidationFormulation) -> float:
+def _least_slowdown(data: ClusterData) -> float:
     return math.fsum(
         min(0.0, *(job.worth * (1 - speed) for speed in job.speed_by_servers.values()))
-        for job in formulation.instance.jobs
+        for job in data.instance.jobs
         if job.speed_by_servers
     )
 
 
-def _most_value(formulation: ConsolidationFormulation) -> float:
+def _most_value(data: ClusterData) -> float:
     """Return the least over resources of the fractional knapsack of all jobs that can ever run."""
-    alike = [(job, len(members)) for job, members in formulation.distinct_jobs if _may_run(formulation, job)]
+    alike = [(job, len(members)) for job, members in data.distinct_jobs if _may_run(data, job)]
     best = math.fsum(job.worth * count for job, count in alike)
-    for resource in formulation.instance.resource_names:
-        room = math.fsum(s.available.get(resource, 0.0) for s in formulation.servers.values())
+    for resource in data.instance.resource_names:
+        room = math.fsum(s.available.get(resource, 0.0) for s in data.servers.values())
         worth_and_need = [
             (job.worth * count, count * sum(g.tasks * g.demand.get(resource, 0.0) for g in job.task_groups))
             for job, count in alike
@@ -57,27 +55,27 @@ def _most_value(formulation: ConsolidationFormulation) -> float:
     return best
 
 
-def _may_run(formulation: ConsolidationFormulation, job: PlacementJob) -> bool:
+def _may_run(data: ClusterData, job: PlacementJob) -> bool:
     """Return whether all servers have room for each group of a job's tasks, were it alone."""
-    shapes = formulation.shapes(job.gpu_model)
+    shapes = data.shapes(job.gpu_model)
     return all(room(shapes, group) >= group.tasks for group in job.task_groups)
 
 
-def elementary_infeasibility(formulation: ConsolidationFormulation) -> Diagnosis | None:
+def elementary_infeasibility(data: ClusterData) -> Diagnosis | None:
     """Find jobs that must be placed but never fit, or a resource that they overfill together."""
     never = []
-    for job, positions in formulation.distinct_jobs:
-        reason = why_never(formulation, job) if job.must_place else None
+    for job, positions in data.distinct_jobs:
+        reason = why_never(data, job) if job.must_place else None
         if reason is not None:
             more = f" and {len(positions) - 1} jobs like it" if len(positions) > 1 else ""
             never.append(f"job {job.name!r}{more} must be placed, but {reason}")
     if never:
         return Diagnosis(reasons=tuple(never), remedies=("set must_place: false, or change what is short",))
-    must = [job for job in formulation.instance.jobs if job.must_place]
+    must = [job for job in data.instance.jobs if job.must_place]
     reasons, remedies = [], []
-    for resource in formulation.instance.resource_names if must else ():
+    for resource in data.instance.resource_names if must else ():
         need = math.fsum(g.tasks * g.demand.get(resource, 0.0) for job in must for g in job.task_groups)
-        room = math.fsum(s.available.get(resource, 0.0) for s in formulation.servers.values())
+        room = math.fsum(s.available.get(resource, 0.0) for s in data.servers.values())
         if not within(need, room):
             reasons.append(f"{resource}: jobs that must be placed need {need:g}; {room:g} are free")
             remedies.append(f"free {need - room:g} {resource}, or set must_place: false on some jobs")

@@ -7,13 +7,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from ...instances.consolidation.instance import Group, PlacementJob
+from .cluster_data import ClusterData
 from .fewest_servers import Shapes, fewest_servers, shape_of, work_of
-
-if TYPE_CHECKING:
-    from .formulation import Action, ConsolidationFormulation, JobPlacement
+from .plan import Action, JobPlacement
 
 MOST_SHAPES = 4
 """Shapes of servers that a sentence lists."""
@@ -22,11 +20,11 @@ MOST_WORK = 5_000
 TOO_MUCH = "waits: how its groups of tasks fit beside each other was too much to work out"
 
 
-def why_never(formulation: ConsolidationFormulation, job: PlacementJob) -> str | None:
+def why_never(data: ClusterData, job: PlacementJob) -> str | None:
     """Say why a job cannot run even if no other job did, or cannot start in what is free now; else None."""
-    capacity = formulation.shapes(job.gpu_model)
+    capacity = data.shapes(job.gpu_model)
     if not capacity:
-        models = sorted({s.gpu_model for s in formulation.servers.values() if s.gpu_model is not None})
+        models = sorted({s.gpu_model for s in data.servers.values() if s.gpu_model is not None})
         there = f"there are: {', '.join(map(repr, models))}" if models else "no server says its model"
         return f"never fits: no server has the GPU model {job.gpu_model!r}; {there}"
     kind = "" if job.gpu_model is None else f" with GPU model {job.gpu_model!r}"
@@ -37,10 +35,10 @@ def why_never(formulation: ConsolidationFormulation, job: PlacementJob) -> str |
         holds = room(capacity, group)
         if holds < group.tasks:
             return f"never fits: all servers{kind} together hold {holds} of its {group.tasks} {group.name}"
-    fewest = formulation.fewest(job)
+    fewest = data.fewest(job)
     if fewest is None:
         return f"never fits: its groups of tasks do not fit beside each other on all servers{kind}"
-    free = formulation.shapes(job.gpu_model, free=True)
+    free = data.shapes(job.gpu_model, free=True)
     for group in job.task_groups:
         now = room(free, group)
         if now < group.tasks:
@@ -48,7 +46,7 @@ def why_never(formulation: ConsolidationFormulation, job: PlacementJob) -> str |
     needed = fewest_servers(job.task_groups, free)
     if needed is None:
         return "waits: its groups of tasks do not fit beside each other in what is free now"
-    if formulation.instance.spread_of(job) == "required" and needed > fewest:
+    if data.instance.spread_of(job) == "required" and needed > fewest:
         return (
             f"waits: it must run on {_servers(fewest)}, the fewest that could ever hold it; "
             f"with what is free now it would take {needed}"
@@ -93,16 +91,16 @@ def _described(shape: tuple[tuple[str, float], ...]) -> str:
 class Reasons:
     """Says of each job that a plan leaves out why; jobs that ask the same have the same reason."""
 
-    def __init__(self, formulation: ConsolidationFormulation, plan: Sequence[JobPlacement]) -> None:
-        self.formulation, self.plan = formulation, plan
+    def __init__(self, data: ClusterData, plan: Sequence[JobPlacement]) -> None:
+        self.data, self.plan = data, plan
         self._left: dict[str | None, Shapes] | None = None
         self._known: dict[int, str] = {}
         self._work = 0
-        self._alike = {p: number for number, (_, ps) in enumerate(formulation.distinct_jobs) for p in ps}
+        self._alike = {p: number for number, (_, ps) in enumerate(data.distinct_jobs) for p in ps}
 
     def why(self, position: int) -> str:
         """Return the reason of the job at this place of the instance."""
-        asked = self.formulation.instance.jobs[position]
+        asked = self.data.instance.jobs[position]
         now = [server for group in asked.task_groups for server in sorted(group.current)]
         if now:
             where = ", ".join(dict.fromkeys(now[:MOST_SHAPES])) + (", …" if len(now) > MOST_SHAPES else "")
@@ -112,12 +110,12 @@ class Reasons:
     def _why(self, position: int) -> str:
         number = self._alike[position]
         if number not in self._known:
-            job = self.formulation.distinct_jobs[number][0]
-            self._work += work_of(job.task_groups, self.formulation.shapes(job.gpu_model))
+            job = self.data.distinct_jobs[number][0]
+            self._work += work_of(job.task_groups, self.data.shapes(job.gpu_model))
             if self._work > MOST_WORK:
                 self._known[number] = TOO_MUCH
             else:
-                self._known[number] = why_never(self.formulation, job) or self._beside(job)
+                self._known[number] = why_never(self.data, job) or self._beside(job)
         return self._known[number]
 
     def _beside(self, job: PlacementJob) -> str:
@@ -131,13 +129,13 @@ class Reasons:
                 return f"waits: beside the placed jobs {what}"
             if now < group.tasks:
                 return f"waits: beside the placed jobs only {now} of its {group.tasks} {group.name} fit"
-        needed, fewest = fewest_servers(job.task_groups, left), self.formulation.fewest(job)
+        needed, fewest = fewest_servers(job.task_groups, left), self.data.fewest(job)
         if needed is None:
             return "waits: its groups of tasks do not fit beside each other in what the placed jobs leave"
-        if self.formulation.instance.spread_of(job) == "required" and needed > (fewest or 0):
+        if self.data.instance.spread_of(job) == "required" and needed > (fewest or 0):
             must = f"it must run on {_servers(fewest or 0)}"
             return f"waits: {must}; beside the placed jobs it would take {needed}"
-        first = self.formulation.objectives[0].name
+        first = self.data.objectives[0].name
         return f"left out although there is room: {first} comes first, or the method did not get to it"
 
     def left(self, gpu_model: str | None) -> Shapes:
@@ -147,15 +145,15 @@ class Reasons:
         return self._left.get(gpu_model, Shapes())
 
     def _counted(self) -> dict[str | None, Shapes]:
-        formulation = self.formulation
+        data = self.data
         taken: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
         for entry in self.plan:
-            for group in formulation.jobs[entry.job].task_groups:
+            for group in data.jobs[entry.job].task_groups:
                 for server, count in entry.tasks.get(group.name, {}).items():
                     for resource, amount in group.demand.items():
                         taken[server][resource] += count * amount
         found: dict[str | None, Shapes] = defaultdict(Shapes)
-        for name, there in formulation.servers.items():
+        for name, there in data.servers.items():
             less = taken.get(name)
             amounts = there.available
             if less is not None:

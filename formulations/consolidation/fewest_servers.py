@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ...instances.common.errors import TooLargeError
 from ...instances.consolidation.instance import Group, Server
 from ..common.clock import check_time
-from ..common.formulation import TOLERANCE
+from ..common.tolerance import TOLERANCE
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -12,25 +12,25 @@ from numpy.typing import NDArray
 
 from ...instances.consolidation.instance import PlacementJob
 from ..common.clock import check_time, refuse_beyond
-from ..common.formulation import TOLERANCE
 from ..common.milp_model import ModelObjective, TextbookModel, at_most, new_problem
+from ..common.tolerance import TOLERANCE
+from .cluster_data import ClusterData
 from .fewest_servers import tasks_that_fit
+from .plan import JobPlacement, entry_of
 
 if TYPE_CHECKING:
     import pulp
-
-    from .formulation import ConsolidationFormulation, JobPlacement
 
 
 class _Builder:
     """Holds the variables while the model is written down, one method for each part of it."""
 
-    def __init__(self, formulation: ConsolidationFormulation) -> None:
+    def __init__(self, data: ClusterData) -> None:
         import pulp
 
-        self.f, self.pulp = formulation, pulp
-        self.problem = new_problem(formulation.instance.name)
-        self.number = {name: n for n, name in enumerate(formulation.servers)}
+        self.data, self.pulp = data, pulp
+        self.problem = new_problem(data.instance.name)
+        self.number = {name: n for n, name in enumerate(data.servers)}
         self.x: dict[tuple[str, str, str], Any] = {}
         self.y: dict[tuple[str, str], Any] = {}
         self.y_of: dict[str, list[Any]] = defaultdict(list)
@@ -47,12 +47,12 @@ class _Builder:
         return self.pulp.lpSum(variables)
 
     def variables(self) -> None:
-        for j, job in enumerate(self.f.instance.jobs):
+        for j, job in enumerate(self.data.instance.jobs):
             check_time()
-            never = self.f.fewest(job) is None
+            never = self.data.fewest(job) is None
             low, high = int(job.must_place), int(not never or job.must_place)
             self.z[job.name] = self.problem.add_variable(f"z_{j}", low, high, self.pulp.LpInteger)
-            for server in [] if never else self.f.eligible(job):
+            for server in [] if never else self.data.eligible(job):
                 fits = {g.name: tasks_that_fit(server.available, g.demand, g.tasks) for g in job.task_groups}
                 if not any(fits.values()):
                     continue
@@ -74,10 +74,10 @@ class _Builder:
     def constraints(self) -> None:
         placed: dict[tuple[str, str], list[Any]] = defaultdict(list)
         load: dict[tuple[str, str], list[tuple[Any, float]]] = defaultdict(list)
-        for job in self.f.instance.jobs:
+        for job in self.data.instance.jobs:
             demand = {group.name: group.demand for group in job.task_groups}
             check_time()
-            for server in self.f.eligible(job):
+            for server in self.data.eligible(job):
                 for group in job.task_groups:
                     x = self.x.get((job.name, group.name, server.name))
                     if x is not None:
@@ -86,10 +86,10 @@ class _Builder:
                             load[server.name, resource].append((x, amount))
             for group in job.task_groups:
                 self.add(self.total(placed[job.name, group.name]) == group.tasks * self.z[job.name])
-            if self.f.instance.spread_of(job) == "required":
-                self.add(self.used(job) <= (self.f.fewest(job) or 0) * self.z[job.name])
+            if self.data.instance.spread_of(job) == "required":
+                self.add(self.used(job) <= (self.data.fewest(job) or 0) * self.z[job.name])
         for (server_name, resource), terms in load.items():
-            free = self.f.servers[server_name].available.get(resource, 0.0)
+            free = self.data.servers[server_name].available.get(resource, 0.0)
             self.add(at_most([x for x, _ in terms], [a for _, a in terms], free))
 
     def used(self, job: PlacementJob) -> pulp.LpAffineExpression:
@@ -97,13 +97,17 @@ class _Builder:
         return self.total(self.y_of[job.name])
 
     def value(self) -> tuple[Any, bool]:
-        whole = all(float(job.worth).is_integer() for job in self.f.instance.jobs)
-        return self.pulp.LpAffineExpression([(self.z[j.name], j.worth) for j in self.f.instance.jobs]), whole
+        whole = all(float(job.worth).is_integer() for job in self.data.instance.jobs)
+        return self.pulp.LpAffineExpression(
+            [(self.z[j.name], j.worth) for j in self.data.instance.jobs]
+        ), whole
 
     def spread(self) -> tuple[Any, bool]:
-        preferred = [job for job in self.f.instance.jobs if self.f.instance.spread_of(job) == "preferred"]
+        preferred = [
+            job for job in self.data.instance.jobs if self.data.instance.spread_of(job) == "preferred"
+        ]
         return self.total(
-            [self.used(job) - (self.f.fewest(job) or 0) * self.z[job.name] for job in preferred]
+            [self.used(job) - (self.data.fewest(job) or 0) * self.z[job.name] for job in preferred]
         ), True
 
     def servers(self) -> tuple[Any, bool]:
@@ -118,7 +122,7 @@ class _Builder:
     def racks(self) -> tuple[Any, bool]:
         used: dict[tuple[str, str], Any] = {}
         for (job, server), y in self.y.items():
-            key = (job, self.f.rack_of(server))
+            key = (job, self.data.rack_of(server))
             if key not in used:
                 used[key] = self.problem.add_variable(f"rack_{len(used)}", cat=self.pulp.LpBinary)
             self.add(y <= used[key])
@@ -127,7 +131,7 @@ class _Builder:
     def migrations(self) -> tuple[Any, bool]:
         there = 0
         kept: list[Any] = []
-        for job in self.f.instance.jobs:
+        for job in self.data.instance.jobs:
             for group in job.task_groups:
                 there += sum(group.current.values())
                 for server, count in group.current.items():
@@ -140,7 +144,7 @@ class _Builder:
 
     def slowdown(self) -> tuple[Any, bool]:
         terms = []
-        for j, job in enumerate(self.f.instance.jobs):
+        for j, job in enumerate(self.data.instance.jobs):
             if not job.speed_by_servers:
                 continue
             most = min(len(self.y_of[job.name]), sum(group.tasks for group in job.task_groups))
@@ -155,31 +159,31 @@ class _Builder:
 
     def traffic(self) -> tuple[Any, bool]:
         load: dict[str, list[Any]] = defaultdict(list)
-        for job in self.f.instance.jobs:
+        for job in self.data.instance.jobs:
             check_time()
             traffic = {group.name: group.traffic_gbit_per_s for group in job.task_groups}
             for group in job.task_groups:
-                for server in self.f.eligible(job):
+                for server in self.data.eligible(job):
                     x = self.x.get((job.name, group.name, server.name))
                     if x is not None:
                         load[server.name].append(traffic[group.name] * x)
-        least = max(server.traffic_gbit_per_s for server in self.f.servers.values())
+        least = max(server.traffic_gbit_per_s for server in self.data.servers.values())
         largest = self.problem.add_variable("largest_traffic", lowBound=least)
         for name, terms in load.items():
-            self.add(self.f.servers[name].traffic_gbit_per_s + self.total(terms) <= largest)
+            self.add(self.data.servers[name].traffic_gbit_per_s + self.total(terms) <= largest)
         return self.pulp.LpAffineExpression([(largest, 1.0)]), False
 
 
-def model_terms(formulation: ConsolidationFormulation) -> int:
+def model_terms(data: ClusterData) -> int:
     """Return how many coefficients a model with named servers has, roughly."""
-    names = formulation.instance.resource_names
-    more = 2 * len(formulation.objectives)
+    names = data.instance.resource_names
+    more = 2 * len(data.objectives)
     total = 0
     free: dict[str | None, tuple[NDArray[np.float64], NDArray[np.int64]]] = {}
-    for job, alike in formulation.distinct_jobs:
+    for job, alike in data.distinct_jobs:
         model = job.gpu_model
         if model not in free:
-            shapes = formulation.shapes(model, free=True)
+            shapes = data.shapes(model, free=True)
             amounts = [[dict(shape).get(name, 0.0) for name in names] for shape in shapes]
             free[model] = np.array(amounts).reshape(-1, len(names)), np.array([*shapes.values()], dtype=int)
         there, count = free[model]
@@ -190,7 +194,7 @@ def model_terms(formulation: ConsolidationFormulation) -> int:
     return total
 
 
-def build(formulation: ConsolidationFormulation) -> TextbookModel[JobPlacement]:
+def milp_model(data: ClusterData) -> TextbookModel[JobPlacement]:
     """Return the textbook model with one objective for each that the instance lists.
 
     Raises
@@ -198,12 +202,12 @@ def build(formulation: ConsolidationFormulation) -> TextbookModel[JobPlacement]:
     TooLargeError
         If there would be too many coefficients.
     """
-    refuse_beyond(model_terms(formulation), "the textbook model")
-    builder = _Builder(formulation)
+    refuse_beyond(model_terms(data), "the textbook model")
+    builder = _Builder(data)
     builder.variables()
     builder.constraints()
     objectives = []
-    for objective in formulation.objectives:
+    for objective in data.objectives:
         expression, whole = getattr(builder, objective.name)()
         objectives.append(ModelObjective(objective, expression, objective.sense, integral=whole))
 
@@ -211,7 +215,7 @@ def build(formulation: ConsolidationFormulation) -> TextbookModel[JobPlacement]:
         tasks: dict[str, dict[str, dict[str, int]]] = defaultdict(lambda: defaultdict(dict))
         for (job, group, server), x in builder.x.items():
             tasks[job][group][server] = round(value(x))
-        return tuple(formulation.placement(job, tasks[job.name]) for job in formulation.instance.jobs)
+        return tuple(entry_of(job, tasks[job.name]) for job in data.instance.jobs)
 
     def encode(plan: Sequence[JobPlacement]) -> Mapping[Any, float]:
         entries = {entry.job: entry for entry in plan}

@@ -19,7 +19,7 @@ from pydantic import Field, ValidationError
 
 from ...instances.common.fields import Model, Name, in_slices
 from ...instances.staging.instance import StagingInstance
-from ..common.formulation import loosened
+from ..common.tolerance import loosened
 from .interval_bounds import MOST_WORK, Cover, Interval, Limits
 from .stage_times import Floats, StageTable
 

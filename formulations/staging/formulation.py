@@ -25,7 +25,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -33,11 +32,11 @@ import numpy as np
 
 from ...instances.common.base import Kind
 from ...instances.common.errors import TooLargeError
-from ...instances.common.fields import Count, Model, Name, PositiveCount
 from ...instances.staging.instance import StagingInstance
 from ..common.clock import check_time
-from ..common.formulation import TOLERANCE, Diagnosis, Formulation, Objective, Violation, loosened, within
-from ..common.milp_model import TextbookModel
+from ..common.formulation import Formulation
+from ..common.objective import Diagnosis, Objective, Violation
+from ..common.tolerance import TOLERANCE, loosened, within
 from .certificate import (
     BUDGET,
     ROUNDING,
@@ -47,6 +46,7 @@ from .certificate import (
     prices_at,
     read_certificate,
 )
+from .plan import Column, Stage
 from .stage_times import StageTable, layer_parts, stage_table, stage_time_s
 
 MOST_COLUMNS = 2_000_000
@@ -55,26 +55,6 @@ OBJECTIVES = {
     "throughput": Objective("throughput", "max", "samples/s"),
     "time": Objective("time", "min", "s"),
 }
-
-
-class Stage(Model):
-    """Consecutive layers, counted from 0 and both ends included, on `units` units of one type."""
-
-    first_layer: Count
-    last_layer: Count
-    type: Name
-    units: PositiveCount
-
-
-@dataclass(frozen=True)
-class Column:
-    """A possible stage of the textbook model; `type` is the index of the type."""
-
-    first: int
-    last: int
-    type: int
-    units: int
-    time_s: float
 
 
 class StagingFormulation(Formulation[StagingInstance, Stage]):
@@ -429,9 +409,3 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
             )
             for c in sorted(columns, key=lambda c: c.first)
         )
-
-    def textbook(self) -> TextbookModel[Stage]:
-        """Return the two-flow model of the module's docstring."""
-        from .milp import build
-
-        return build(self)

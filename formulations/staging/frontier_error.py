@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..common.formulation import loosened
+from ..common.tolerance import loosened
 from .certificate import CLOSE, ROUNDING, read_certificate, unproven
 from .formulation import StagingFormulation
 

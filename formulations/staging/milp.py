@@ -6,16 +6,15 @@ Stage times are in units of the slowest allowed one, so that τ and y lie betwee
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..common.clock import check_time, refuse_beyond
 from ..common.milp_model import ModelObjective, TextbookModel, at_most, new_problem
+from .formulation import StagingFormulation
+from .plan import Column, Stage
 
-if TYPE_CHECKING:
-    from .formulation import Column, Stage, StagingFormulation
 
-
-def build(formulation: StagingFormulation) -> TextbookModel[Stage]:
+def milp_model(formulation: StagingFormulation) -> TextbookModel[Stage]:
     """Return the model.
 
     Raises

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from ...instances.common.errors import TooLargeError
 from ...instances.staging.instance import Layer, StagingInstance
 from ..common.clock import check_time
-from ..common.formulation import TOLERANCE, within
+from ..common.tolerance import TOLERANCE, within
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -236,12 +236,12 @@ def export_model(
     """Write the textbook model for any other solver; earlier objectives are not fixed in it."""
     import tempfile
 
-    from ...formulations.registry import formulate
+    from ...formulations.registry import formulate, milp_model
     from ...instances.documents import load
 
     ending = output.suffix.lower().removeprefix(".") if output is not None else ""
     chosen = format or (ModelFormat.lp if ending == "lp" else ModelFormat.mps)
-    model = formulate(load(file, allow_outside)).textbook()
+    model = milp_model(formulate(load(file, allow_outside)))
     if not 1 <= objective <= len(model.objectives):
         raise OptionError(f"--objective {objective}: the instance has {len(model.objectives)}")
     with tempfile.TemporaryDirectory() as folder:

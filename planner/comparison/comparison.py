@@ -13,7 +13,8 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ...formulations.common.formulation import Objective, agree
+from ...formulations.common.objective import Objective
+from ...formulations.common.tolerance import agree
 from ...instances.common.base import Kind
 from ...instances.common.fields import Model
 from ...instances.common.html_summary import card, percent

@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 
-from ...formulations.consolidation.formulation import JobPlacement
+from ...formulations.consolidation.plan import JobPlacement
 from ...instances.files.reading import fail
 
 LONGEST_LABEL = 63

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ...formulations.allocation.plan import JobAllocation
-from ...formulations.consolidation.formulation import JobPlacement
-from ...formulations.staging.formulation import Stage
+from ...formulations.consolidation.plan import JobPlacement
+from ...formulations.staging.plan import Stage
 from ...instances.common.base import Instance
 from ...instances.common.errors import OptionError
 from ...instances.consolidation.instance import ConsolidationInstance

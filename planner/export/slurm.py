@@ -6,7 +6,7 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 
-from ...formulations.consolidation.formulation import JobPlacement
+from ...formulations.consolidation.plan import JobPlacement
 from ...instances.consolidation.instance import ConsolidationInstance, Group, PlacementJob
 from ...instances.files.reading import fail
 from ...instances.importers.slurm.hostlist import compress_hostlist

@@ -15,7 +15,7 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from ...formulations.common.formulation import agree
+from ...formulations.common.tolerance import agree
 from ...instances.common.printable import visible
 from .terminal import below
 

@@ -13,7 +13,7 @@ from ...formulations.allocation.cluster_grids import ladder_of
 from ...formulations.allocation.configurations import BUDGET
 from ...formulations.allocation.formulation import AllocationFormulation
 from ...formulations.allocation.frontier_error import ROUNDING, WRONG, proven_error, stretches
-from ...formulations.common.formulation import agree
+from ...formulations.common.tolerance import agree
 from ...instances.allocation.instance import AllocationInstance
 from ...instances.common.errors import OptionError, TooLargeError
 from ...solvers.allocation.frontier_result import AllocationFrontier, AllocationPoint, ClusterBound

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ...formulations.common.formulation import Diagnosis, Formulation
+from ...formulations.common.formulation import Formulation
+from ...formulations.common.objective import Diagnosis
 from ...solvers.diagnosis import PLAIN, diagnose
 from ...solvers.quick import find_plan
 from .findings import Findings

@@ -14,8 +14,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ...formulations.common.formulation import Formulation, agree
-from ...formulations.registry import FORMULATIONS, formulate
+from ...formulations.common.formulation import Formulation
+from ...formulations.common.tolerance import agree
+from ...formulations.registry import KINDS, formulate
 from ...instances.common.base import Instance
 from ...instances.common.errors import Faults, InstanceError
 from ...instances.common.faults import validated
@@ -292,7 +293,7 @@ def read_results(path: Path) -> list[dict[str, Any]]:
 
 
 def _is_result(data: Any) -> bool:
-    return isinstance(data, dict) and data.get("kind") in [*FORMULATIONS] and "instance_sha256" in data
+    return isinstance(data, dict) and data.get("kind") in [*KINDS] and "instance_sha256" in data
 
 
 def _results(text: str, source: str) -> list[Any]:
@@ -330,7 +331,7 @@ def parse_result(data: Any, source: str, most: int | None = None) -> Result:
     InstanceError
         Naming each field, of the plan too, that has a value which is not allowed.
     """
-    formulation = FORMULATIONS[kind_of(data, source)]
+    formulation = KINDS[kind_of(data, source)].formulation
     plan = data.get("plan")
     faults = Faults()
     if plan is not None and not isinstance(plan, list):
@@ -359,10 +360,10 @@ def kind_of(data: Any, source: str) -> str:
     if not isinstance(data, dict):
         raise fail(source, "is not a mapping of fields")
     if "kind" not in data:
-        raise fail(source, f"is missing; allowed: {', '.join(FORMULATIONS)}", "kind")
+        raise fail(source, f"is missing; allowed: {', '.join(KINDS)}", "kind")
     kind = data["kind"]
-    if not isinstance(kind, str) or kind not in FORMULATIONS:
-        raise fail(source, f"is {repr(kind)[:60]}; allowed: {', '.join(FORMULATIONS)}", "kind")
+    if not isinstance(kind, str) or kind not in KINDS:
+        raise fail(source, f"is {repr(kind)[:60]}; allowed: {', '.join(KINDS)}", "kind")
     return kind
 
 

@@ -7,10 +7,11 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from ...formulations.common.formulation import agree, within
+from ...formulations.common.tolerance import agree, within
 from ...formulations.staging.certificate import read_certificate
-from ...formulations.staging.formulation import Stage, StagingFormulation
+from ...formulations.staging.formulation import StagingFormulation
 from ...formulations.staging.frontier_error import Corner, certified_error, proves_none
+from ...formulations.staging.plan import Stage
 from ...instances.staging.instance import StagingInstance
 from ...solvers.staging.frontier import Frontier, FrontierPoint, describe
 from ..frontier.thinning import thinned

@@ -9,7 +9,7 @@ from typing import Literal
 
 from ...formulations.allocation.cluster_grid import Ladder
 from ...formulations.allocation.frontier_error import ROUNDING, proven_error
-from ...formulations.common.formulation import Diagnosis
+from ...formulations.common.objective import Diagnosis
 from ...instances.allocation.instance import AllocationInstance
 from ..common.base import Clock
 from ..common.options import SolveOptions

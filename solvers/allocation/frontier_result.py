@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field
 
 from ...formulations.allocation.plan import JobAllocation
-from ...formulations.common.formulation import Diagnosis
+from ...formulations.common.objective import Diagnosis
 from ...instances.common.fields import Amounts, Many, ManyNamed, Model, Positive
 from ...instances.common.html_summary import card, figure, percent
 from ..common.options import SolveOptions

@@ -27,7 +27,7 @@ import numpy as np
 
 from ...formulations.allocation.configurations import Floats, Ints
 from ...formulations.allocation.monomials import monomials
-from ...formulations.common.formulation import loosened
+from ...formulations.common.tolerance import loosened
 from ...instances.allocation.instance import AllocationInstance
 from ...instances.allocation.job import Job
 from ...instances.allocation.speed import SpeedTable

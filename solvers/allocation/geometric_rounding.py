@@ -7,7 +7,7 @@ import numpy as np
 from ...formulations.allocation.configurations import Floats, Ints
 from ...formulations.allocation.formulation import AllocationFormulation
 from ...formulations.allocation.plan import JobAllocation
-from ...formulations.common.formulation import loosened
+from ...formulations.common.tolerance import loosened
 from ...instances.allocation.speed import SpeedTable
 from ..common.base import Clock
 from .geometric_program import GeometricProgram, Relaxed

@@ -34,8 +34,8 @@ from ...formulations.allocation.formulation import AllocationFormulation
 from ...formulations.allocation.monomials import Monomial, monomials
 from ...formulations.allocation.plan import JobAllocation
 from ...formulations.common.clock import check_time
-from ...formulations.common.formulation import loosened
 from ...formulations.common.milp_model import whole_row
+from ...formulations.common.tolerance import loosened
 from ...instances.allocation.instance import AllocationInstance
 from ...instances.allocation.job import Job, Variant
 from ...instances.allocation.speed import SpeedTable

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from importlib import metadata, util
 from typing import TYPE_CHECKING, Any
 
-from ...formulations.common.formulation import Formulation, Objective, loosened
+from ...formulations.common.formulation import Formulation
 from ...formulations.common.milp_model import whole_row
+from ...formulations.common.objective import Objective
+from ...formulations.common.tolerance import loosened
 from ...instances.common.errors import OptionError
 from ..common.base import Clock, Feature, Outcome
 from ..common.options import SolveOptions

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field, GetJsonSchemaHandler, SerializeAsAny, ValidationInfo, field_validator
 from pydantic_core import CoreSchema
 
-from ...formulations.common.formulation import Diagnosis, Sense
+from ...formulations.common.objective import Diagnosis, Sense
 from ...formulations.registry import FORMULATIONS
 from ...instances.common.base import Kind
 from ...instances.common.errors import ClusterplanError

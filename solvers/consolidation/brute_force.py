@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ...formulations.common.formulation import Formulation
-from ...formulations.consolidation.formulation import ConsolidationFormulation, Placement
+from ...formulations.consolidation.formulation import ConsolidationFormulation
+from ...formulations.consolidation.plan import Placement, entry_of
 from ...instances.consolidation.instance import Group, PlacementJob
 from ..common.base import Clock, Outcome, Solver
 from ..common.brute_force import refuse_many
@@ -60,7 +61,7 @@ class ConsolidationBruteForce(Solver):
                 # What is taken is not given back by adding: of 6e-9 − 1e12 + 1e12 nothing would be left.
                 before = {server: dict(left[server]) for placed in tasks.values() for server in placed}
                 if take(job, tasks):
-                    entries.append(formulation.placement(job, tasks))
+                    entries.append(entry_of(job, tasks))
                     extend(index + 1)
                     entries.pop()
                 left.update(before)

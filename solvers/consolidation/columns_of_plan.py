@@ -6,7 +6,8 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from ...formulations.consolidation.classes import Classes, JobClass
-from ...formulations.consolidation.formulation import ConsolidationFormulation, JobPlacement
+from ...formulations.consolidation.formulation import ConsolidationFormulation
+from ...formulations.consolidation.plan import JobPlacement
 from .master import Master
 from .price_jobs import Cut, Stay
 

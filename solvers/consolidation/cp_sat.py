@@ -11,6 +11,7 @@ from ...formulations.common.formulation import Formulation
 from ...formulations.consolidation.fewest_servers import tasks_that_fit
 from ...formulations.consolidation.formulation import ConsolidationFormulation
 from ...formulations.consolidation.milp import model_terms
+from ...formulations.consolidation.plan import entry_of
 from ...instances.consolidation.instance import PlacementJob
 from ..backends import cp_sat
 from ..common.base import Clock, Outcome, Solver
@@ -199,7 +200,7 @@ class _Model:
         tasks: dict[str, dict[str, dict[str, int]]] = defaultdict(lambda: defaultdict(dict))
         for (job, group, server), x in self.x.items():
             tasks[job][group][server] = value(x)
-        return [self.f.placement(job, tasks[job.name]) for job in self.f.instance.jobs]
+        return [entry_of(job, tasks[job.name]) for job in self.f.instance.jobs]
 
     def _hint(self, plan: Sequence[Any]) -> list[tuple[Any, int]]:
         entries = {entry.job: entry for entry in plan}

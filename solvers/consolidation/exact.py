@@ -25,7 +25,8 @@ from ...formulations.consolidation.certificate import (
     as_reached,
     level,
 )
-from ...formulations.consolidation.formulation import ConsolidationFormulation, JobPlacement
+from ...formulations.consolidation.formulation import ConsolidationFormulation
+from ...formulations.consolidation.plan import JobPlacement
 from ...instances.common.errors import TooLargeError
 from ..backends import BackendError
 from ..common.base import Clock, Outcome, Solver

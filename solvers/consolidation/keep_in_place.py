@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ...formulations.consolidation.formulation import ConsolidationFormulation, JobPlacement, Placement
+from ...formulations.consolidation.formulation import ConsolidationFormulation
+from ...formulations.consolidation.plan import JobPlacement, Placement, entry_of
 from ...instances.consolidation.instance import PlacementJob, Server
 from ..common.base import Clock
 from ..common.options import SolveOptions
@@ -14,9 +15,7 @@ def stay_put(formulation: ConsolidationFormulation, patience: Clock) -> list[Job
     instance = formulation.instance
     stays = {job.name: _now(job) for job in instance.jobs if _may_stay(formulation, job)}
     kept = [
-        formulation.placement(job, stays[job.name])
-        if job.name in stays
-        else JobPlacement(job=job.name, placed=False)
+        entry_of(job, stays[job.name]) if job.name in stays else JobPlacement(job=job.name, placed=False)
         for job in instance.jobs
     ]
     taken: dict[str, dict[str, float]] = {}

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...formulations.consolidation.formulation import ConsolidationFormulation, JobPlacement
+from ...formulations.consolidation.formulation import ConsolidationFormulation
+from ...formulations.consolidation.plan import JobPlacement
 from ...instances.common.errors import TooLargeError
 from ..backends import cp_sat
 from ..common.base import Clock, Outcome

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...formulations.consolidation.classes import Classes
-from ...formulations.consolidation.formulation import ConsolidationFormulation, JobPlacement
+from ...formulations.consolidation.formulation import ConsolidationFormulation
+from ...formulations.consolidation.plan import JobPlacement, entry_of
 from .master import Column
 from .slots import Node, RackRooms, Rooms
 
@@ -59,7 +60,7 @@ class WriteBack:
                 groups[g].name: {names[n]: count for n, count in sorted(placed.items())}
                 for g, placed in sorted(tasks.items())
             }
-            plan.append(formulation.placement(asked, named))
+            plan.append(entry_of(asked, named))
         return plan
 
     def _match(self, loose: Sequence[tuple[int, int]]) -> None:

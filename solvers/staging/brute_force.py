@@ -7,7 +7,8 @@ from typing import Any
 
 from ...formulations.common.clock import check_time
 from ...formulations.common.formulation import Formulation
-from ...formulations.staging.formulation import Stage, StagingFormulation
+from ...formulations.staging.formulation import StagingFormulation
+from ...formulations.staging.plan import Stage
 from ..common.base import Clock, Outcome, Solver
 from ..common.brute_force import refuse_many
 from ..common.options import SolveOptions

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from ...formulations.staging.formulation import Stage, StagingFormulation
+from ...formulations.staging.formulation import StagingFormulation
+from ...formulations.staging.plan import Stage
 from ..common.base import Clock, Outcome
 from ..common.options import SolveOptions
 from .exact import certificate, goal_of

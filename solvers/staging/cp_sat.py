@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...formulations.common.clock import check_time, refuse_beyond
-from ...formulations.common.formulation import TOLERANCE, Formulation
+from ...formulations.common.formulation import Formulation
 from ...formulations.common.milp_model import whole_row
+from ...formulations.common.tolerance import TOLERANCE
 from ...formulations.staging.formulation import StagingFormulation
 from ..backends import cp_sat
 from ..common.base import Clock, Outcome, Solver

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 
-from ...formulations.common.formulation import Diagnosis
-from ...formulations.staging.formulation import Stage, StagingFormulation
+from ...formulations.common.objective import Diagnosis
+from ...formulations.staging.formulation import StagingFormulation
+from ...formulations.staging.plan import Stage
 from ...formulations.staging.stage_times import layer_parts
 from ..common.base import Clock
 from ..common.options import SolveOptions

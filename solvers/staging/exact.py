@@ -13,7 +13,8 @@ from ...formulations.staging.certificate import (
     CertifiedInterval,
     row_prices,
 )
-from ...formulations.staging.formulation import Stage, StagingFormulation
+from ...formulations.staging.formulation import StagingFormulation
+from ...formulations.staging.plan import Stage
 from ...instances.common.errors import OutOfTimeError
 from ..common.base import Clock, MethodOption, Outcome, Solver
 from ..common.options import SolveOptions

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
-from ...formulations.common.formulation import Diagnosis
+from ...formulations.common.objective import Diagnosis
 from ...formulations.staging.certificate import MOST_INTERVALS
-from ...formulations.staging.formulation import Stage, StagingFormulation
+from ...formulations.staging.formulation import StagingFormulation
 from ...formulations.staging.frontier_error import MOST_WORK, Corner, certified_error
+from ...formulations.staging.plan import Stage
 from ...instances.common.errors import OutOfTimeError
 from ...instances.common.fields import Many, Model, in_slices
 from ...instances.common.html_summary import card, figure, percent

@@ -11,7 +11,7 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
-from ...formulations.common.formulation import loosened
+from ...formulations.common.tolerance import loosened
 from ...formulations.staging.stage_times import Floats, Ints
 
 SLACK = 2e-10

@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ...formulations.staging.formulation import Stage, StagingFormulation
+from ...formulations.staging.formulation import StagingFormulation
+from ...formulations.staging.plan import Stage
 from ...formulations.staging.stage_times import Floats, Ints
 from ...instances.common.errors import OutOfTimeError
 from ..backends import BackendError

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ...formulations.staging.formulation import Stage, StagingFormulation
+from ...formulations.staging.formulation import StagingFormulation
+from ...formulations.staging.plan import Stage
 
 Solve = Callable[[StagingFormulation], Sequence[Stage] | None]
 

@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import Any, cast
 
-from ....formulations.consolidation.formulation import JobPlacement
+from ....formulations.consolidation.plan import JobPlacement
 from ....instances.consolidation.instance import ConsolidationInstance
 from ....solvers.common.result import Result
 from ...output.text import ACTIONS

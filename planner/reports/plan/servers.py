@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from ....formulations.consolidation.formulation import JobPlacement
+from ....formulations.consolidation.plan import JobPlacement
 from ....instances.consolidation.instance import ConsolidationInstance, Server
 from ..tables import Cell, Column, Table, number
 from ..text import counted, short

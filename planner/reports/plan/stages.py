@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ....formulations.staging.formulation import Stage
+from ....formulations.staging.plan import Stage
 from ....formulations.staging.stage_times import stage_time_s
 from ....instances.staging.instance import StagingInstance
 from ..provenance import Facts, usd

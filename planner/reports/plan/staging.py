@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any, cast
 
 from ....formulations.staging.certificate import BUDGET
-from ....formulations.staging.formulation import Stage, StagingFormulation
+from ....formulations.staging.formulation import StagingFormulation
+from ....formulations.staging.plan import Stage
 from ....instances.staging.instance import StagingInstance
 from ....solvers.common.result import Result
 from ....solvers.staging.frontier import describe

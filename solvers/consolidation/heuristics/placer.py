@@ -12,8 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from ....formulations.common.clock import check_time
-from ....formulations.common.formulation import TOLERANCE, Formulation
-from ....formulations.consolidation.formulation import ConsolidationFormulation, JobPlacement, Placement
+from ....formulations.common.formulation import Formulation
+from ....formulations.common.tolerance import TOLERANCE
+from ....formulations.consolidation.formulation import ConsolidationFormulation
+from ....formulations.consolidation.plan import JobPlacement, Placement, entry_of
 from ....instances.common.errors import OutOfTimeError
 from ....instances.consolidation.instance import PlacementJob, Server
 from ...common.base import Clock, Outcome, Solver
@@ -143,7 +145,7 @@ class PlaceInOrder(Solver):
                 limit = "time"
                 break
             if pieces is not None:
-                placed[position] = formulation.placement(job, _tasks(job, servers, pieces))
+                placed[position] = entry_of(job, _tasks(job, servers, pieces))
             elif job.must_place:
                 return Outcome(message=self._no_room(job, most))
             else:

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ....formulations.common.clock import check_time
-from ....formulations.common.formulation import TOLERANCE, loosened
-from ....formulations.staging.formulation import Stage, StagingFormulation
+from ....formulations.common.tolerance import TOLERANCE, loosened
+from ....formulations.staging.formulation import StagingFormulation
+from ....formulations.staging.plan import Stage
 
 MOST_FIRST_UNITS = 1000
 """Without a limit, how many values of k_1 load balance tries beyond its lower bound."""

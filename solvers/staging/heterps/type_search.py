@@ -14,7 +14,8 @@ from functools import cached_property
 
 import numpy as np
 
-from ....formulations.staging.formulation import Stage, StagingFormulation
+from ....formulations.staging.formulation import StagingFormulation
+from ....formulations.staging.plan import Stage
 from ....instances.common.errors import OutOfTimeError
 from ...common.base import Clock, MethodOption, Outcome
 from .provisioning import WAYS, Provisioner, Way, runs_of

@@ -1,0 +1,56 @@
+"""The textbook model of allocation in PuLP; symbols as in the formulation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ..common.clock import check_time, refuse_beyond
+from ..common.milp_model import ModelObjective, TextbookModel, at_most, new_problem
+from .formulation import AllocationFormulation
+from .plan import JobAllocation
+
+MOST_SECONDS = 1e9
+"""The textbook model counts longer completion times in multiples of a second."""
+
+
+def milp_model(formulation: AllocationFormulation) -> TextbookModel[JobAllocation]:
+    """Return the multiple-choice model of the formulation."""
+    import pulp
+
+    menu = formulation.menu
+    refuse_beyond(formulation.model_terms, "the textbook model")
+    problem = new_problem(formulation.instance.name)
+    x: list[Any] = []
+    for j in range(menu.jobs):
+        check_time()
+        x += [problem.add_variable(f"x_{j}_{i}", cat=pulp.LpBinary) for i in range(len(menu.of(j)))]
+        problem += pulp.lpSum(x[k] for k in menu.of(j)) == 1, f"one_configuration_{j}"
+    for r in range(len(menu.rows)):
+        check_time()
+        problem += at_most(x, menu.demand[:, r].tolist(), float(menu.capacity[r])), f"capacity_{r}"
+    if formulation.instance.objective == "makespan":
+        # From 1e20 on, backends take a coefficient for infinite.
+        unit = max(1.0, float(menu.time_s.max(initial=0.0)) / MOST_SECONDS)
+        latest = problem.add_variable("makespan", lowBound=0)
+        for j in range(menu.jobs):
+            check_time()
+            times = pulp.lpSum(float(menu.time_s[k]) / unit * x[k] for k in menu.of(j))
+            problem += times <= latest, f"completion_{j}"
+        expression = pulp.LpAffineExpression([(latest, unit)])
+    else:
+        expression = pulp.LpAffineExpression(list(zip(x, menu.cost.tolist(), strict=True)))
+
+    def decode(value: Callable[[Any], float]) -> tuple[JobAllocation, ...]:
+        best = [max(menu.of(j), key=lambda k: value(x[k])) for j in range(menu.jobs)]
+        return formulation.plan_of(best)
+
+    def encode(plan: Sequence[JobAllocation]) -> Mapping[Any, float]:
+        chosen = set(formulation.rows_of(plan).tolist())
+        start: dict[Any, float] = {x[k]: float(k in chosen) for k in range(len(x))}
+        if formulation.instance.objective == "makespan":
+            start[latest] = formulation.evaluate(plan)[0] / unit
+        return start
+
+    objective = ModelObjective(formulation.objectives[0], expression, "min")
+    return TextbookModel(problem, (objective,), decode, encode)

@@ -1,0 +1,26 @@
+"""What a kind of problem brings to this floor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from .formulation import Formulation
+from .milp_model import TextbookModel
+
+
+@dataclass(frozen=True)
+class FormulationKind:
+    """The mathematics of one kind.
+
+    Attributes
+    ----------
+    formulation
+        Its objectives, constraints and bounds.
+    milp_model
+        Returns its textbook model; None where it has none.
+    """
+
+    formulation: type[Formulation[Any, Any]]
+    milp_model: Callable[[Any], TextbookModel[Any]] | None = None

@@ -1,0 +1,110 @@
+"""What the formulation, its model, its check and its reasons look up in an instance of consolidation."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from ...instances.consolidation.instance import ConsolidationInstance, PlacementJob, Server
+from ..common.objective import Objective, Sense
+from .fewest_servers import Shapes, fewest_servers, shape_of
+
+OBJECTIVES: dict[str, tuple[Sense, str]] = {
+    "value": ("max", "value"),
+    "spread": ("min", "extra servers"),
+    "servers": ("min", "servers"),
+    "racks": ("min", "extra racks"),
+    "migrations": ("min", "tasks moved"),
+    "slowdown": ("min", "value lost"),
+    "traffic": ("min", "Gbit/s"),
+}
+
+
+class ClusterData:
+    """Servers and jobs of an instance, and what follows from them.
+
+    Parameters
+    ----------
+    instance
+        The validated instance; what is derived from it is computed once and kept here.
+    """
+
+    def __init__(self, instance: ConsolidationInstance) -> None:
+        self.instance = instance
+        self.servers = {server.name: server for server in instance.expanded_servers}
+        self.jobs = {job.name: job for job in instance.jobs}
+        self._fewest: dict[object, int | None] = {}
+        self._eligible: dict[str | None, list[Server]] = {}
+        self._shapes: dict[tuple[str | None, bool], Shapes] = {}
+
+    @cached_property
+    def objectives(self) -> tuple[Objective, ...]:
+        """The instance's objectives, in its order."""
+        return tuple(Objective(name, *OBJECTIVES[name]) for name in self.instance.objectives)
+
+    def eligible(self, job: PlacementJob) -> list[Server]:
+        """Return the servers whose GPU model the job accepts."""
+        if job.gpu_model not in self._eligible:
+            self._eligible[job.gpu_model] = [
+                s for s in self.servers.values() if job.gpu_model is None or s.gpu_model == job.gpu_model
+            ]
+        return self._eligible[job.gpu_model]
+
+    def fewest(self, job: PlacementJob) -> int | None:
+        """Return m_j, the fewest servers that the job could ever use; None if it can never run."""
+        key = (job.gpu_model, tuple((g.tasks, tuple(sorted(g.demand.items()))) for g in job.task_groups))
+        if key not in self._fewest:
+            self._fewest[key] = fewest_servers(job.task_groups, self.shapes(job.gpu_model))
+        return self._fewest[key]
+
+    def shapes(self, gpu_model: str | None, free: bool = False) -> Shapes:
+        """Return how many servers that a GPU model allows have which capacity, or are free of what."""
+        key = gpu_model, free
+        if key not in self._shapes:
+            self._shapes[key] = Shapes(
+                shape_of(server.available if free else server.capacity)
+                for server in self.servers.values()
+                if gpu_model is None or server.gpu_model == gpu_model
+            )
+        return self._shapes[key]
+
+    @cached_property
+    def distinct_jobs(self) -> list[tuple[PlacementJob, list[int]]]:
+        """One of the jobs that are alike but for name, traffic and where they are now, and positions of all.
+
+        Where migrations count, jobs that are on one server now, with as many tasks, are alike as well; those
+        that are on several, or have several groups, are only like themselves.
+        """
+        found: dict[object, tuple[PlacementJob, list[int]]] = {}
+        moving = "migrations" in self.instance.objectives
+        for position, job in enumerate(self.instance.jobs):
+            key = (
+                tuple((group.tasks, tuple(sorted(group.demand.items()))) for group in job.task_groups),
+                job.worth,
+                job.must_place,
+                self.instance.spread_of(job),
+                job.gpu_model,
+                tuple(sorted(job.speed_by_servers.items())),
+                self._now_alike(position, job) if moving else None,
+            )
+            found.setdefault(key, (job, []))[1].append(position)
+        return list(found.values())
+
+    def now(self, job: PlacementJob) -> dict[str, list[int]]:
+        """Return the tasks of each group by server that the job has now; only servers that it may use."""
+        found: dict[str, list[int]] = {}
+        for g, group in enumerate(job.task_groups):
+            for server, count in group.current.items():
+                if job.gpu_model in (None, self.servers[server].gpu_model):
+                    found.setdefault(server, [0] * len(job.task_groups))[g] = count
+        return found
+
+    def _now_alike(self, position: int, job: PlacementJob) -> object:
+        now = self.now(job)
+        if len(now) > 1 or (now and len(job.task_groups) > 1):
+            return position
+        return tuple(map(tuple, now.values()))
+
+    def rack_of(self, server: str) -> str:
+        """Return the rack of a server; one without a rack is a rack of its own."""
+        rack = self.servers[server].rack
+        return f"rack {rack}" if rack is not None else f"server {server}"
