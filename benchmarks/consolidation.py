@@ -112,8 +112,8 @@ def own_proof(instance: Any, method: str, options: Any) -> Any:
     """Solve an instance, and believe only what the method proves by itself, or counting does."""
     from clusterplan.formulations.registry import formulate
     from clusterplan.solvers.common.base import Clock
+    from clusterplan.solvers.common.conclude import conclude
     from clusterplan.solvers.registry import find_solver
-    from clusterplan.solvers.run import conclude
 
     clock = Clock(options.time_limit_s)
     formulation = formulate(instance)

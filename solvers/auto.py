@@ -2,36 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from ..formulations.common.formulation import Formulation
 from .common.base import Clock, Outcome, Solver
 from .common.options import SolveOptions
 
-PROVER = "exact"
 
+class Auto(Solver[Any]):
+    """The exact method of the kind, and the warm start where that answers wrongly.
 
-class Auto(Solver):
-    """Prove the optimum, as far as the time allows."""
+    Parameters
+    ----------
+    exact
+        The method of each kind.
+    """
 
     name = "auto"
-    kinds = ("allocation", "staging", "consolidation")
     proves = True
     features = frozenset({"warm_start"})
-    what = f"the kind's best proving method, which is {PROVER!r}"
+    what = "the kind's best proving method, which is 'exact'"
+
+    def __init__(self, exact: Mapping[str, Solver[Any]]) -> None:
+        self.exact = exact
+        self.kinds = tuple(exact)
 
     def check_options(self, options: SolveOptions) -> None:
-        """Leave the options of the method to the prover, which depends on the kind."""
+        """Leave the options of the method to the method, which depends on the kind."""
         super().check_options(options.model_copy(update={"method_options": {}}))
 
     def solve(self, formulation: Formulation[Any, Any], options: SolveOptions, clock: Clock) -> Outcome:
         """Return the prover's answer; the warm start where the answer contradicts it."""
-        from .registry import find_solver
-
-        prover = find_solver(PROVER, formulation.kind)
+        prover = self.exact[formulation.kind]
         prover.check_options(options)
         outcome = prover.solve(formulation, options, clock)
-        says = f"auto: {PROVER}"
+        says = f"auto: {prover.name}"
         outcome.message = f"{says}; {outcome.message}" if outcome.message else says
         if options.warm_start is None:
             return outcome
@@ -39,5 +45,6 @@ class Auto(Solver):
         if outcome.infeasible or wrong:
             answer = "that no plan exists" if outcome.infeasible else "a plan that fails verification"
             plan = formulation.parse_plan(options.warm_start)
-            return Outcome(plan, message=f"auto: the warm start alone, because {PROVER} returned {answer}")
+            why = f"the warm start alone, because {prover.name} returned {answer}"
+            return Outcome(plan, message=f"auto: {why}")
         return outcome

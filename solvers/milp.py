@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..formulations.common.formulation import Formulation
 from ..formulations.common.milp_model import ModelObjective, TextbookModel, whole_row
-from ..formulations.registry import milp_model
+from ..formulations.registry import KINDS, milp_model
 from ..instances.common.errors import OutOfTimeError
 from .backends import Answer, Backend, Request
 from .common.base import Clock, Outcome, Solver
@@ -25,7 +25,7 @@ UNSEEN = 1e-7
 """Backends stop at reduced costs of this size, so a smaller coefficient of the objective may be ignored."""
 
 
-class Milp(Solver):
+class Milp(Solver[Any]):
     """The textbook model on one backend.
 
     Parameters
@@ -34,7 +34,7 @@ class Milp(Solver):
         The mixed-integer solver to use.
     """
 
-    kinds = ("allocation", "staging", "consolidation")
+    kinds = tuple(name for name, kind in KINDS.items() if kind.milp_model is not None)
     proves = True
 
     def __init__(self, backend: Backend) -> None:

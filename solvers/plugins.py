@@ -25,7 +25,7 @@ MOST = 1000
 """Solvers of one entry point."""
 
 
-class BrokenPlugin(Solver):
+class BrokenPlugin(Solver[Any]):
     """Stands for a plug-in that cannot be loaded.
 
     Parameters
@@ -52,7 +52,7 @@ class BrokenPlugin(Solver):
         raise UnavailableError(f"solver {self.name!r} cannot be used here: {self.reason}")
 
 
-def plugin_solvers(taken: Collection[str]) -> Iterator[Solver]:
+def plugin_solvers(taken: Collection[str]) -> Iterator[Solver[Any]]:
     """Yield the solvers of all installed plug-ins.
 
     Parameters
@@ -83,7 +83,7 @@ def _package(entry: EntryPoint) -> str:
     return f"the package {entry.dist.name}" if entry.dist is not None else f"the module {entry.module}"
 
 
-def _load(entry: EntryPoint) -> list[Solver]:
+def _load(entry: EntryPoint) -> list[Solver[Any]]:
     """Return the solvers of an entry point; what it raises is the reason why there are none."""
     try:
         with redirect_stdout(sys.stderr):  # stdout belongs to the data of whoever asks

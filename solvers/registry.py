@@ -1,85 +1,53 @@
-"""Every solver by name. A new method is one file and one line here, or a plug-in of another package."""
+"""Every solver by name. A new method is a file and a line in its kind's folder, or a plug-in."""
 
 from __future__ import annotations
 
 import difflib
 from functools import cache
+from typing import Any
 
 from ..instances.common.errors import OptionError, UnavailableError
+from .allocation.kind import ALLOCATION
+from .auto import Auto
+from .backends import BACKENDS
 from .common.base import Solver
+from .common.kind import SolverKind
+from .consolidation.kind import CONSOLIDATION
+from .milp import Milp
+from .plugins import plugin_solvers
+from .staging.kind import STAGING
+
+KINDS: dict[str, SolverKind] = {
+    "allocation": ALLOCATION,
+    "staging": STAGING,
+    "consolidation": CONSOLIDATION,
+}
 
 
 @cache
-def all_solvers() -> tuple[Solver, ...]:
+def all_solvers() -> tuple[Solver[Any], ...]:
     """Return every solver that is known, installed or not, with those of plug-ins."""
-    from .plugins import plugin_solvers
-
     own = own_solvers()
     return (*own, *plugin_solvers({solver.name for solver in own}))
 
 
 @cache
-def own_solvers() -> tuple[Solver, ...]:
-    """Return the solvers of this package; importing a backend is left to its use."""
-    from .allocation.brute_force import AllocationBruteForce
-    from .allocation.cp_sat import AllocationCpSat
-    from .allocation.exact import AllocationExact
-    from .allocation.geometric import AllocationGeometric
-    from .allocation.marginal_gain import MarginalGain
-    from .allocation.minlp import AllocationMinlp
-    from .auto import Auto
-    from .backends import BACKENDS
-    from .consolidation.brute_force import ConsolidationBruteForce
-    from .consolidation.cp_sat import ConsolidationCpSat
-    from .consolidation.exact import ConsolidationExact
-    from .consolidation.heuristics.best_fit import BestFit
-    from .consolidation.heuristics.consolidate_or_wait import ConsolidateOrWait
-    from .consolidation.heuristics.first_fit import FirstFit
-    from .milp import Milp
-    from .staging.brute_force import StagingBruteForce
-    from .staging.cp_sat import StagingCpSat
-    from .staging.exact import StagingExact
-    from .staging.heterps.bayesian import Bayesian
-    from .staging.heterps.genetic import Genetic
-    from .staging.heterps.greedy import Greedy
-    from .staging.heterps.reinforce import Reinforce
-    from .staging.heterps.single_type import SingleType
-
+def own_solvers() -> tuple[Solver[Any], ...]:
+    """Return the solvers of this package: what proves comes first."""
     return (
-        Auto(),
-        AllocationExact(),
-        AllocationExact(cores=False),
-        StagingExact(),
-        ConsolidationExact(),
+        Auto({name: kind.exact for name, kind in KINDS.items()}),
+        *(kind.exact for kind in KINDS.values()),
         *(Milp(backend) for backend in BACKENDS.values()),
-        AllocationCpSat(),
-        AllocationMinlp(),
-        AllocationGeometric(),
-        StagingCpSat(),
-        ConsolidationCpSat(),
-        MarginalGain(),
-        MarginalGain(joint=True),
-        Greedy(),
-        SingleType(),
-        Genetic(),
-        Bayesian(),
-        Reinforce("lstm"),
-        Reinforce("rnn"),
-        BestFit(),
-        FirstFit(),
-        ConsolidateOrWait(),
-        AllocationBruteForce(),
-        StagingBruteForce(),
-        ConsolidationBruteForce(),
+        *(solver for kind in KINDS.values() for solver in kind.solvers),
     )
 
 
-def solvers_for(kind: str, *, available: bool = False) -> list[Solver]:
+def solvers_for(kind: str, *, available: bool = False) -> list[Solver[Any]]:
     """Return the solvers of a kind of instance; only those that can be used here if `available`."""
     return [s for s in all_solvers() if kind in s.kinds and not (available and s.unavailable())]
 
 
-def find_solver(name: str, kind: str) -> Solver:
+def find_solver(name: str, kind: str) -> Solver[Any]:
     """Return the solver of this name for a kind of instance.
 
     Raises

@@ -21,8 +21,8 @@ from clusterplan.planner.batch.journal_lines import sealed
 from clusterplan.planner.cli import main as cli
 from clusterplan.planner.output.text import summary
 from clusterplan.solvers.common.base import Outcome
+from clusterplan.solvers.common.conclude import conclude
 from clusterplan.solvers.common.options import SolveOptions
-from clusterplan.solvers.run import conclude
 
 Command = Callable[..., tuple[int, str, str]]
 

@@ -18,10 +18,10 @@ from clusterplan.planner.exit_codes import CLAIMED, NOT_VERIFIED, SOLVED, code_o
 from clusterplan.planner.verification.findings import Verification
 from clusterplan.planner.verification.result import parse_result, verify, verify_stored
 from clusterplan.solvers.common.base import Outcome
+from clusterplan.solvers.common.conclude import conclude
 from clusterplan.solvers.common.options import SolveOptions, parse_options
 from clusterplan.solvers.common.result import plan_hash
 from clusterplan.solvers.registry import solvers_for
-from clusterplan.solvers.run import conclude
 
 TIRESIAS = "example:tiresias-testbed"
 BUSY = {

@@ -49,9 +49,9 @@ def main(link_fd: int, level: int) -> None:
     link = Connection(link_fd)
     for name in PRELOADED:
         importlib.import_module(name)
+    from ...solvers.common.conclude import library_versions
     from ...solvers.plugins import installed
     from ...solvers.registry import own_solvers
-    from ...solvers.run import library_versions
     from . import task as _task  # noqa: F401 - all this is loaded here, so that children need not
 
     own_solvers(), installed(), library_versions()

@@ -11,9 +11,9 @@ from typing import NamedTuple, Protocol
 from ...instances.common.base import Instance, Kind
 from ...instances.common.errors import ClusterplanError
 from ...instances.documents import load
+from ...solvers.common.conclude import library_versions
 from ...solvers.common.options import SolveOptions
 from ...solvers.common.result import Limit, Result, Status
-from ...solvers.run import library_versions
 from ..api import solve
 from ..exit_codes import FAILED, LIMIT_NO_PLAN, code_of_error
 from ..verification.result import verify

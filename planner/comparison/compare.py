@@ -9,9 +9,9 @@ from contextlib import closing
 
 from ...instances.common.base import Instance
 from ...instances.common.errors import OptionError
+from ...solvers.common.conclude import library_versions
 from ...solvers.common.options import SolveOptions
 from ...solvers.registry import solvers_for
-from ...solvers.run import library_versions
 from ..batch.journal import read_journal
 from ..batch.record import Record
 from ..batch.solve_many import BatchOptions, Source, check_solvers, labelled, make_engine, run

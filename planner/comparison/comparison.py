@@ -18,9 +18,9 @@ from ...formulations.common.tolerance import agree
 from ...instances.common.base import Kind
 from ...instances.common.fields import Model
 from ...instances.common.html_summary import card, percent
+from ...solvers.common.conclude import CONTRADICTION, excess
 from ...solvers.common.options import SolveOptions
 from ...solvers.common.result import Limit, ObjectiveRecord, Result, Status
-from ...solvers.run import CONTRADICTION, excess
 from ..batch.record import Record
 from .profile import Profile, SolverSummary, performance_profile, summarise
 

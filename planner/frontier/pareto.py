@@ -16,8 +16,8 @@ from ...instances.staging.instance import StagingInstance
 from ...solvers.allocation.frontier import find_allocation_frontier
 from ...solvers.allocation.frontier_result import AllocationFrontier
 from ...solvers.common.base import Clock
+from ...solvers.common.conclude import patience_of
 from ...solvers.common.options import SolveOptions
-from ...solvers.run import patience_of
 from ...solvers.staging.frontier import Frontier, find_frontier
 from ..verification.allocation_frontier import DEFAULT_ERROR as ALLOCATION_ERROR
 from ..verification.allocation_frontier import shown_allocation, verify_allocation

@@ -15,7 +15,7 @@ from pydantic import BeforeValidator
 from ...instances.common.errors import MOST_FAULTS
 from ...instances.common.fields import Model
 from ...instances.common.html_summary import card
-from ...solvers.run import library_versions
+from ...solvers.common.conclude import library_versions
 
 TITLES = {
     "faults": "wrong",

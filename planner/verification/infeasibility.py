@@ -7,8 +7,9 @@ from typing import Any
 
 from ...formulations.common.formulation import Formulation
 from ...formulations.common.objective import Diagnosis
-from ...solvers.diagnosis import PLAIN, diagnose
+from ...solvers.common.diagnosis import PLAIN
 from ...solvers.quick import find_plan
+from ...solvers.run import diagnose
 from .findings import Findings
 
 PATIENCE_S = 3.0

@@ -23,9 +23,9 @@ from ...instances.common.faults import validated
 from ...instances.files.json_reading import TooMuchError, check_size
 from ...instances.files.reading import fail, read_bytes, text_of
 from ...solvers.allocation.frontier_result import AllocationFrontier
+from ...solvers.common.conclude import contradiction, objective_records
 from ...solvers.common.options import DEFAULT_GAP
 from ...solvers.common.result import ObjectiveRecord, Result, plan_hash
-from ...solvers.run import contradiction, objective_records
 from ...solvers.staging.frontier import Frontier
 from ..batch.journal_lines import STARTS, stored_results
 from .findings import HOLDS, Findings, Verification, refused

@@ -7,13 +7,12 @@ from typing import Any
 import numpy as np
 
 from ...formulations.allocation.formulation import AllocationFormulation
-from ...formulations.common.formulation import Formulation
 from ..common.base import Clock, Outcome, Solver
 from ..common.brute_force import refuse_many
 from ..common.options import SolveOptions
 
 
-class AllocationBruteForce(Solver):
+class AllocationBruteForce(Solver[AllocationFormulation]):
     """Depth-first enumeration; a branch ends where a capacity is exceeded or the value is no better."""
 
     name = "brute-force"
@@ -21,10 +20,9 @@ class AllocationBruteForce(Solver):
     proves = True
     what = "every combination of configurations; tiny instances only"
 
-    def solve(self, formulation: Formulation[Any, Any], options: SolveOptions, clock: Clock) -> Outcome:
+    def solve(self, formulation: AllocationFormulation, options: SolveOptions, clock: Clock) -> Outcome:
         """Enumerate all plans, or as many as the time allows."""
         del options
-        assert isinstance(formulation, AllocationFormulation)
         refuse_many(len(formulation.instance.jobs), "jobs")
         menu = formulation.menu
         jobs = len(menu.start) - 1

@@ -9,13 +9,12 @@ import numpy as np
 
 from ...formulations.allocation.formulation import AllocationFormulation
 from ...formulations.common.clock import check_time, refuse_beyond
-from ...formulations.common.formulation import Formulation
 from ..backends import cp_sat
 from ..common.base import Clock, Outcome, Solver
 from ..common.options import SolveOptions
 
 
-class AllocationCpSat(Solver):
+class AllocationCpSat(Solver[AllocationFormulation]):
     """The multiple-choice model, natively on CP-SAT."""
 
     name = "cp-sat"
@@ -28,9 +27,8 @@ class AllocationCpSat(Solver):
         """Return why CP-SAT cannot be used."""
         return cp_sat.unavailable()
 
-    def solve(self, formulation: Formulation[Any, Any], options: SolveOptions, clock: Clock) -> Outcome:
+    def solve(self, formulation: AllocationFormulation, options: SolveOptions, clock: Clock) -> Outcome:
         """Solve with CP-SAT."""
-        assert isinstance(formulation, AllocationFormulation)
         return cp_sat.solve_in_order(formulation, build(formulation), options, clock)
 
 

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ...formulations.allocation.formulation import AllocationFormulation
-from ...formulations.common.formulation import Formulation
 from ..common.base import Clock, Outcome, Solver
 from ..common.options import SolveOptions
 from .makespan import solve_makespan
 from .total_time import solve_total
 
 
-class AllocationExact(Solver):
+class AllocationExact(Solver[AllocationFormulation]):
     """Prices, fixing and core; what it proves, `verify` certifies.
 
     Parameters
@@ -34,9 +31,8 @@ class AllocationExact(Solver):
             else "Lagrangian prices, rounding and local search; a certified bound, no integer program"
         )
 
-    def solve(self, formulation: Formulation[Any, Any], options: SolveOptions, clock: Clock) -> Outcome:
+    def solve(self, formulation: AllocationFormulation, options: SolveOptions, clock: Clock) -> Outcome:
         """Return a plan, its bound, prices and a certificate."""
-        assert isinstance(formulation, AllocationFormulation)
         build_s = clock.elapsed_s
         makespan = formulation.instance.objective == "makespan"
         outcome = (solve_makespan if makespan else solve_total)(formulation, options, clock, self.cores)

@@ -12,10 +12,11 @@ from ...formulations.allocation.frontier_error import ROUNDING, proven_error
 from ...formulations.common.objective import Diagnosis
 from ...instances.allocation.instance import AllocationInstance
 from ..common.base import Clock
+from ..common.conclude import library_versions
+from ..common.diagnosis import PLAIN, diagnose_with
 from ..common.options import SolveOptions
 from ..common.result import Limit
-from ..diagnosis import PLAIN, diagnose
-from ..run import library_versions
+from .diagnose import diagnose
 from .frontier_result import AllocationFrontier, AllocationPoint, ClusterBound
 from .frontier_search import ClusterSearch, Found, mean
 
@@ -141,5 +142,5 @@ def _diagnosis(search: ClusterSearch) -> Diagnosis:
     formulation = search.ladder.formulation(search.ladder.last)
     known = formulation.elementary_infeasibility()
     if known is None and len(formulation.menu.cost) <= MOST_DIAGNOSED:
-        return diagnose(formulation, patience_s=search.clock.remaining_s)
+        return diagnose_with(diagnose, formulation, patience_s=search.clock.remaining_s)
     return known or PLAIN

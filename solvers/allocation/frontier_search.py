@@ -22,9 +22,9 @@ from ...formulations.allocation.frontier_error import Stretch, stretches
 from ...formulations.allocation.plan import JobAllocation
 from ...instances.common.errors import OutOfTimeError
 from ..common.base import Clock, Outcome
+from ..common.conclude import conclude
 from ..common.options import SolveOptions
 from ..common.result import Limit, Result
-from ..run import conclude
 from .exact import AllocationExact
 from .frontier_result import AllocationPoint
 

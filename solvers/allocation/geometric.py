@@ -8,7 +8,6 @@ multipliers of the capacity rows are prices, and prices prove a bound, whoever f
 from __future__ import annotations
 
 from importlib import metadata, util
-from typing import Any
 
 import numpy as np
 
@@ -16,7 +15,6 @@ from ...formulations.allocation.certificate import certificate
 from ...formulations.allocation.dual_bound import makespan_price_bound, price_bound
 from ...formulations.allocation.formulation import AllocationFormulation
 from ...formulations.allocation.monomials import monomials
-from ...formulations.common.formulation import Formulation
 from ...instances.allocation.job import Job
 from ...instances.allocation.speed import SpeedTable
 from ...instances.common.errors import OptionError
@@ -26,7 +24,7 @@ from .geometric_program import GeometricProgram
 from .geometric_rounding import Rounding
 
 
-class AllocationGeometric(Solver):
+class AllocationGeometric(Solver[AllocationFormulation]):
     """Relax, price the capacities by the multipliers, bound by the prices, round the relaxation."""
 
     name = "geometric"
@@ -38,9 +36,8 @@ class AllocationGeometric(Solver):
         missing = [name for name in ("cvxpy", "clarabel") if util.find_spec(name) is None]
         return f"{missing[0]} is not installed; pip install {missing[0]}" if missing else None
 
-    def solve(self, formulation: Formulation[Any, Any], options: SolveOptions, clock: Clock) -> Outcome:
+    def solve(self, formulation: AllocationFormulation, options: SolveOptions, clock: Clock) -> Outcome:
         """Solve the relaxation; take its multipliers for the bound and its solution for a plan."""
-        assert isinstance(formulation, AllocationFormulation)
         instance, menu = formulation.instance, formulation.menu
         for job in instance.jobs:
             _refuse(job)

@@ -16,7 +16,6 @@ import numpy as np
 from ...formulations.allocation.configurations import BUDGET, UNPLACED, Floats, Ints, Menu, task_demands
 from ...formulations.allocation.formulation import AllocationFormulation
 from ...formulations.common.clock import check_time
-from ...formulations.common.formulation import Formulation
 from ...instances.allocation.job_table import TABLE, JobTable
 from ...instances.common.errors import OutOfTimeError
 from ..common.base import Clock, MethodOption, Outcome, Solver
@@ -30,7 +29,7 @@ CLOCK_EVERY = 4096
 """Steps between two looks at the clock."""
 
 
-class MarginalGain(Solver):
+class MarginalGain(Solver[AllocationFormulation]):
     """Give one task at a time to the job that gains most per unit of the task's dominant resource.
 
     Every job starts at its smallest configuration of its fastest fitting variant; optional jobs that do
@@ -56,9 +55,8 @@ class MarginalGain(Solver):
         beyond = ", or one of each" if joint else ""
         self.what = f"the paper's heuristic: one task at a time where it helps most{beyond} (Optimus)"
 
-    def solve(self, formulation: Formulation[Any, Any], options: SolveOptions, clock: Clock) -> Outcome:
+    def solve(self, formulation: AllocationFormulation, options: SolveOptions, clock: Clock) -> Outcome:
         """Start every job, then give tasks until nothing fits or gains."""
-        assert isinstance(formulation, AllocationFormulation)
         menu, table = formulation.menu, formulation.table
         build_s = clock.elapsed_s
         chosen, used, stuck = _start(menu, table)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from importlib import metadata, util
-from typing import Any
 
 from ...formulations.allocation.formulation import AllocationFormulation
-from ...formulations.common.formulation import Formulation
 from ...instances.allocation.speed import SpeedTable
 from ...instances.common.errors import OptionError
 from ..backends import SCIP_LIMITS, BackendError, configure_scip, scip_failures
@@ -14,7 +12,7 @@ from ..common.base import Clock, Outcome, Solver
 from ..common.options import SolveOptions
 
 
-class AllocationMinlp(Solver):
+class AllocationMinlp(Solver[AllocationFormulation]):
     """The algebraic model with whole numbers of tasks, solved by spatial branch and bound."""
 
     name = "minlp"
@@ -30,11 +28,10 @@ class AllocationMinlp(Solver):
         return "PySCIPOpt is not installed; pip install clusterplan[scip]"
 
     @scip_failures()
-    def solve(self, formulation: Formulation[Any, Any], options: SolveOptions, clock: Clock) -> Outcome:
+    def solve(self, formulation: AllocationFormulation, options: SolveOptions, clock: Clock) -> Outcome:
         """Build the model and solve it with SCIP."""
         from .minlp_model import AlgebraicModel
 
-        assert isinstance(formulation, AllocationFormulation)
         _refuse_tables(formulation)
         algebra = AlgebraicModel(formulation)
         model = algebra.model

@@ -10,7 +10,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from ...formulations.common.clock import Clock
 from ...formulations.common.formulation import Formulation
@@ -86,8 +86,11 @@ class MethodOption:
         return None
 
 
-class Solver(ABC):
-    """A method for one or more kinds of instance.
+FormulationT_contra = TypeVar("FormulationT_contra", bound=Formulation[Any, Any], contravariant=True)
+
+
+class Solver(ABC, Generic[FormulationT_contra]):
+    """A method for one or more kinds of instance, typed by the formulation that it takes.
 
     Attributes
     ----------
@@ -117,7 +120,7 @@ class Solver(ABC):
         return None
 
     @abstractmethod
-    def solve(self, formulation: Formulation[Any, Any], options: SolveOptions, clock: Clock) -> Outcome:
+    def solve(self, formulation: FormulationT_contra, options: SolveOptions, clock: Clock) -> Outcome:
         """Solve; elementary infeasibility has been ruled out and `options` have been checked."""
 
     def check_options(self, options: SolveOptions) -> None:

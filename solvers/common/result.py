@@ -11,7 +11,7 @@ from pydantic import Field, GetJsonSchemaHandler, SerializeAsAny, ValidationInfo
 from pydantic_core import CoreSchema
 
 from ...formulations.common.objective import Diagnosis, Sense
-from ...formulations.registry import FORMULATIONS
+from ...formulations.registry import KINDS
 from ...instances.common.base import Kind
 from ...instances.common.errors import ClusterplanError
 from ...instances.common.fields import Many, Model, in_slices
@@ -39,7 +39,7 @@ class _PlanSchema:
         self, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
         del schema, handler
-        entries = [formulation.entry.model_json_schema() for formulation in FORMULATIONS.values()]
+        entries = [kind.formulation.entry.model_json_schema() for kind in KINDS.values()]
         plans = [{"type": "array", "items": entry} for entry in entries]
         return {"anyOf": [*plans, {"type": "null"}]}
 
@@ -137,7 +137,7 @@ class Result(Model):
     @classmethod
     def _typed_plan(cls, value: Any, info: ValidationInfo) -> Any:
         kind = info.data.get("kind")
-        return value if value is None or kind is None else FORMULATIONS[kind].parse_plan(value)
+        return value if value is None or kind is None else KINDS[kind].formulation.parse_plan(value)
 
     @property
     def deciding(self) -> ObjectiveRecord | None:

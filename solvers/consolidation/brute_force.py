@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ...formulations.common.formulation import Formulation
 from ...formulations.consolidation.formulation import ConsolidationFormulation
 from ...formulations.consolidation.plan import Placement, entry_of
 from ...instances.consolidation.instance import Group, PlacementJob
@@ -14,7 +13,7 @@ from ..common.brute_force import refuse_many
 from ..common.options import SolveOptions
 
 
-class ConsolidationBruteForce(Solver):
+class ConsolidationBruteForce(Solver[ConsolidationFormulation]):
     """Depth-first enumeration over the jobs; plans are compared objective after objective."""
 
     name = "brute-force"
@@ -22,10 +21,9 @@ class ConsolidationBruteForce(Solver):
     proves = True
     what = "every way to spread every job; tiny instances only"
 
-    def solve(self, formulation: Formulation[Any, Any], options: SolveOptions, clock: Clock) -> Outcome:
+    def solve(self, formulation: ConsolidationFormulation, options: SolveOptions, clock: Clock) -> Outcome:
         """Enumerate all plans, or as many as the time allows; each is judged by `evaluate` itself."""
         del options
-        assert isinstance(formulation, ConsolidationFormulation)
         jobs = formulation.instance.jobs
         refuse_many(len(jobs), "jobs")
         refuse_many(len(formulation.servers), "servers")

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...formulations.common.clock import check_time, refuse_beyond
-from ...formulations.common.formulation import Formulation
 from ...formulations.consolidation.fewest_servers import tasks_that_fit
 from ...formulations.consolidation.formulation import ConsolidationFormulation
 from ...formulations.consolidation.milp import model_terms
@@ -18,7 +17,7 @@ from ..common.base import Clock, Outcome, Solver
 from ..common.options import SolveOptions
 
 
-class ConsolidationCpSat(Solver):
+class ConsolidationCpSat(Solver[ConsolidationFormulation]):
     """The placement model, natively on CP-SAT."""
 
     name = "cp-sat"
@@ -31,9 +30,8 @@ class ConsolidationCpSat(Solver):
         """Return why CP-SAT cannot be used."""
         return cp_sat.unavailable()
 
-    def solve(self, formulation: Formulation[Any, Any], options: SolveOptions, clock: Clock) -> Outcome:
+    def solve(self, formulation: ConsolidationFormulation, options: SolveOptions, clock: Clock) -> Outcome:
         """Solve with CP-SAT."""
-        assert isinstance(formulation, ConsolidationFormulation)
         return cp_sat.solve_in_order(formulation, build(formulation), options, clock)
 
 

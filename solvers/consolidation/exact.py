@@ -17,7 +17,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...formulations.common.formulation import Formulation
 from ...formulations.consolidation.certificate import (
     MUST_PLACE,
     PRICED,
@@ -83,7 +82,7 @@ class _Progress:
     notes: list[str] = field(default_factory=list)
 
 
-class ConsolidationExact(Solver):
+class ConsolidationExact(Solver[ConsolidationFormulation]):
     """Proven placements on as many servers as a data centre has."""
 
     name = "exact"
@@ -92,9 +91,8 @@ class ConsolidationExact(Solver):
     features = frozenset({"warm_start"})
     what = "classes of interchangeable servers and jobs, prices and whole numbers; certified"
 
-    def solve(self, formulation: Formulation[Any, Any], options: SolveOptions, clock: Clock) -> Outcome:
+    def solve(self, formulation: ConsolidationFormulation, options: SolveOptions, clock: Clock) -> Outcome:
         """Settle one objective after the other, then find prices for the certificate."""
-        assert isinstance(formulation, ConsolidationFormulation)
         progress = _Progress()
         if options.warm_start is not None:
             progress.plan = formulation.parse_plan(options.warm_start)

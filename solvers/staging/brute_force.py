@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import Any
 
 from ...formulations.common.clock import check_time
-from ...formulations.common.formulation import Formulation
 from ...formulations.staging.formulation import StagingFormulation
 from ...formulations.staging.plan import Stage
 from ..common.base import Clock, Outcome, Solver
@@ -14,7 +12,7 @@ from ..common.brute_force import refuse_many
 from ..common.options import SolveOptions
 
 
-class StagingBruteForce(Solver):
+class StagingBruteForce(Solver[StagingFormulation]):
     """Depth-first enumeration over (last layer, type, units) of each stage in turn."""
 
     name = "brute-force"
@@ -22,10 +20,9 @@ class StagingBruteForce(Solver):
     proves = True
     what = "every chain of stages and number of units; tiny instances only"
 
-    def solve(self, formulation: Formulation[Any, Any], options: SolveOptions, clock: Clock) -> Outcome:
+    def solve(self, formulation: StagingFormulation, options: SolveOptions, clock: Clock) -> Outcome:
         """Enumerate all plans, or as many as the time allows; each is judged by `evaluate` itself."""
         del options
-        assert isinstance(formulation, StagingFormulation)
         instance = formulation.instance
         refuse_many(len(instance.layers), "layers")
         choices: dict[int, list[tuple[Stage, int]]] = defaultdict(list)

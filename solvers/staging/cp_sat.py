@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...formulations.common.clock import check_time, refuse_beyond
-from ...formulations.common.formulation import Formulation
 from ...formulations.common.milp_model import whole_row
 from ...formulations.common.tolerance import TOLERANCE
 from ...formulations.staging.formulation import StagingFormulation
@@ -25,7 +24,7 @@ SETTINGS = {"cp_model_presolve": False}
 """With presolve, OR-Tools 9.15 calls dearer plans optimal on some of these products of large numbers."""
 
 
-class StagingCpSat(Solver):
+class StagingCpSat(Solver[StagingFormulation]):
     """The stage model, natively on CP-SAT."""
 
     name = "cp-sat"
@@ -38,9 +37,8 @@ class StagingCpSat(Solver):
         """Return why CP-SAT cannot be used."""
         return cp_sat.unavailable()
 
-    def solve(self, formulation: Formulation[Any, Any], options: SolveOptions, clock: Clock) -> Outcome:
+    def solve(self, formulation: StagingFormulation, options: SolveOptions, clock: Clock) -> Outcome:
         """Solve with CP-SAT."""
-        assert isinstance(formulation, StagingFormulation)
         settings = {**SETTINGS, **options.backend_options}
         options = options.model_copy(update={"backend_options": settings})
         return cp_sat.solve_in_order(formulation, build(formulation), options, clock)

@@ -20,15 +20,20 @@ MOST_NAMED = 5
 """Layers of a type that are listed by name."""
 
 
-def diagnose(formulation: StagingFormulation, clock: Clock) -> Diagnosis | None:
-    """Return which of floor, cost limit and hourly budget is out of reach, and what can be reached."""
+def diagnose(formulation: StagingFormulation, known: Diagnosis | None, clock: Clock) -> Diagnosis | None:
+    """Return which of floor, cost limit and hourly budget is out of reach, and what can be reached.
+
+    What counting has found comes first among the reasons, and last among the remedies.
+    """
     reasons: list[str] = []
     remedies: list[str] = []
     _floor(formulation, clock, reasons, remedies)
     _budget(formulation, "cost_limit_usd", "cost limit", clock, reasons, remedies)
     _budget(formulation, "hourly_budget_usd", "hourly budget", clock, reasons, remedies)
     if not reasons:
-        return None
+        return known
+    if known is not None:
+        reasons, remedies = [*known.reasons, *reasons], [*remedies, *known.remedies]
     return Diagnosis(reasons=tuple(reasons), remedies=tuple(remedies))
 
 

@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from ...formulations.common.formulation import Formulation
 from ...formulations.staging.certificate import (
     CLOSE,
     LARGEST,
@@ -24,7 +23,7 @@ from .search import Found, Search, candidate_of, plan_of
 from .what_if import what_if
 
 
-class StagingExact(Solver):
+class StagingExact(Solver[StagingFormulation]):
     """Global search over the stage time with shortest paths inside; what it proves, `verify` certifies."""
 
     name = "exact"
@@ -36,9 +35,8 @@ class StagingExact(Solver):
     }
     what = "search over stage times: shortest paths, prices on scarce units, small cores; certified"
 
-    def solve(self, formulation: Formulation[Any, Any], options: SolveOptions, clock: Clock) -> Outcome:
+    def solve(self, formulation: StagingFormulation, options: SolveOptions, clock: Clock) -> Outcome:
         """Return the best plan, the bound, and the intervals that prove it."""
-        assert isinstance(formulation, StagingFormulation)
         goal = goal_of(formulation, options)
         search = Search(formulation, goal, options, clock)
         if options.warm_start is not None:

@@ -17,10 +17,11 @@ from ...instances.common.fields import Many, Model, in_slices
 from ...instances.common.html_summary import card, figure, percent
 from ...instances.staging.instance import StagingInstance
 from ..common.base import Clock
+from ..common.conclude import library_versions, time_to_check
+from ..common.diagnosis import diagnose_with
 from ..common.options import SolveOptions
 from ..common.result import Limit
-from ..diagnosis import diagnose
-from ..run import library_versions, time_to_check
+from .diagnose import diagnose
 from .exact import intervals_of
 from .goals import Candidate, Cheapest
 from .goals import Frontier as FrontierGoal
@@ -187,7 +188,9 @@ def _find(
         runtime_s=clock.elapsed_s,
         options=options,
         versions=library_versions(),
-        diagnosis=diagnose(formulation, known, clock.remaining_s) if status == "infeasible" else None,
+        diagnosis=diagnose_with(diagnose, formulation, known, clock.remaining_s)
+        if status == "infeasible"
+        else None,
     )
 
 

@@ -9,10 +9,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from ....formulations.common.clock import check_time
-from ....formulations.common.formulation import Formulation
 from ....formulations.common.tolerance import TOLERANCE
 from ....formulations.consolidation.formulation import ConsolidationFormulation
 from ....formulations.consolidation.plan import JobPlacement, Placement, entry_of
@@ -103,7 +101,7 @@ class Room(ABC):
         """Take room for all tasks on at most so many servers; None and nothing taken if there is none."""
 
 
-class PlaceInOrder(Solver):
+class PlaceInOrder(Solver[ConsolidationFormulation]):
     """Place one job after the other, those that must be placed first; one that finds no room waits."""
 
     kinds = ("consolidation",)
@@ -118,10 +116,9 @@ class PlaceInOrder(Solver):
         required = formulation.instance.spread_of(job) == "required"
         return formulation.fewest(job) if required else None
 
-    def solve(self, formulation: Formulation[Any, Any], options: SolveOptions, clock: Clock) -> Outcome:
+    def solve(self, formulation: ConsolidationFormulation, options: SolveOptions, clock: Clock) -> Outcome:
         """Place one job after the other; nothing is moved again."""
         del options
-        assert isinstance(formulation, ConsolidationFormulation)
         jobs = formulation.instance.jobs
         resources = formulation.instance.resource_names
         servers = list(formulation.servers.values())

@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from ....formulations.common.formulation import Formulation
 from ....formulations.staging.formulation import StagingFormulation
 from ...backends.threads import no_warnings
 from ...common.base import Clock, MethodOption, Outcome, Solver
@@ -26,7 +25,7 @@ STARTUP = 100
 """How many random runs of random types are judged first, beside each type alone."""
 
 
-class Bayesian(Solver):
+class Bayesian(Solver[StagingFormulation]):
     """Ask for a choice of types and tell its loss, over and over; a single type each is asked first."""
 
     name = "bayesian"
@@ -43,9 +42,8 @@ class Bayesian(Solver):
             return None
         return "optuna is not installed; pip install 'clusterplan[bayes]'"
 
-    def solve(self, formulation: Formulation[Any, Any], options: SolveOptions, clock: Clock) -> Outcome:
+    def solve(self, formulation: StagingFormulation, options: SolveOptions, clock: Clock) -> Outcome:
         """Run the study until the budget or the time is used up."""
-        assert isinstance(formulation, StagingFormulation)
         search = Search(
             formulation, self.setting(options, "provisioning"), clock, self.setting(options, "evaluations")
         )

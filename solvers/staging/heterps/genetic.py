@@ -11,11 +11,8 @@ and 8, ten times as many evaluations halve the distance and more.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from ....formulations.common.formulation import Formulation
 from ....formulations.staging.formulation import StagingFormulation
 from ...common.base import Clock, MethodOption, Outcome, Solver
 from ...common.options import SolveOptions
@@ -31,7 +28,7 @@ ELITE = 2
 Individual = tuple[Merit, Types]
 
 
-class Genetic(Solver):
+class Genetic(Solver[StagingFormulation]):
     """Tournament selection, two-point crossover, mutation of runs, and an elite that survives."""
 
     name = "genetic"
@@ -43,9 +40,8 @@ class Genetic(Solver):
     }
     what = "a genetic algorithm over a type for each layer (HeterPS's baseline)"
 
-    def solve(self, formulation: Formulation[Any, Any], options: SolveOptions, clock: Clock) -> Outcome:
+    def solve(self, formulation: StagingFormulation, options: SolveOptions, clock: Clock) -> Outcome:
         """Breed one generation after the other until the budget or the time is used up."""
-        assert isinstance(formulation, StagingFormulation)
         search = Search(
             formulation, self.setting(options, "provisioning"), clock, self.setting(options, "evaluations")
         )

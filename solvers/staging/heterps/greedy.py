@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from ....formulations.common.formulation import Formulation
 from ....formulations.staging.formulation import StagingFormulation
 from ...common.base import Clock, Outcome, Solver
 from ...common.options import SolveOptions
@@ -15,7 +12,7 @@ MOST_TRIALS = 20_000
 """How many partial plans are looked at before greedy gives up."""
 
 
-class Greedy(Solver):
+class Greedy(Solver[StagingFormulation]):
     """Choose a type for each layer in turn, by the units that the layers so far would get.
 
     Where no type for the next layer goes with the choices before it (limits are used up), the last
@@ -27,9 +24,8 @@ class Greedy(Solver):
     method_options = {"provisioning": PROVISIONING}
     what = "the paper's baseline: layer after layer the best type, units by load balance (HeterPS)"
 
-    def solve(self, formulation: Formulation[Any, Any], options: SolveOptions, clock: Clock) -> Outcome:
+    def solve(self, formulation: StagingFormulation, options: SolveOptions, clock: Clock) -> Outcome:
         """Extend the plan by one layer at a time, best type first."""
-        assert isinstance(formulation, StagingFormulation)
         size, way = len(formulation.instance.layers), self.setting(options, "provisioning")
         provisioner = Provisioner(formulation)
         trials = 0

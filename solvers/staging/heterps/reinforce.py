@@ -24,7 +24,6 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ....formulations.common.formulation import Formulation
 from ....formulations.staging.formulation import StagingFormulation
 from ....instances.common.errors import OutOfTimeError
 from ...common.base import Clock, MethodOption, Outcome, Solver
@@ -35,7 +34,7 @@ MEMORY = 0.9
 """Of the moving averages of the loss and of its spread."""
 
 
-class Reinforce(Solver):
+class Reinforce(Solver[StagingFormulation]):
     """REINFORCE on an LSTM (the paper's) or on an Elman network (the paper's ablation); needs PyTorch.
 
     Parameters
@@ -68,11 +67,10 @@ class Reinforce(Solver):
             return None
         return "PyTorch is not installed; pip install 'clusterplan[rl]'"
 
-    def solve(self, formulation: Formulation[Any, Any], options: SolveOptions, clock: Clock) -> Outcome:
+    def solve(self, formulation: StagingFormulation, options: SolveOptions, clock: Clock) -> Outcome:
         """Train until the episodes or the time are used up."""
         from .reinforce_policy import Policy, features, one_torch
 
-        assert isinstance(formulation, StagingFormulation)
         way, episodes = self.setting(options, "provisioning"), self.setting(options, "episodes")
         # The most probable plan at the end is judged on top of the episodes.
         search = Search(formulation, way, clock, episodes + 1)

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from ....formulations.common.formulation import Formulation
 from ....formulations.staging.formulation import StagingFormulation
 from ...common.base import Clock, Outcome, Solver
 from ...common.options import SolveOptions
 from .type_search import PROVISIONING, Search
 
 
-class SingleType(Solver):
+class SingleType(Solver[StagingFormulation]):
     """Try each type for all layers, and keep the best plan."""
 
     name = "single-type"
@@ -19,9 +16,8 @@ class SingleType(Solver):
     method_options = {"provisioning": PROVISIONING}
     what = "the best plan whose layers all run on one type (HeterPS's homogeneous baselines)"
 
-    def solve(self, formulation: Formulation[Any, Any], options: SolveOptions, clock: Clock) -> Outcome:
+    def solve(self, formulation: StagingFormulation, options: SolveOptions, clock: Clock) -> Outcome:
         """Judge as many choices of types as there are types."""
-        assert isinstance(formulation, StagingFormulation)
         layers, types = len(formulation.instance.layers), len(formulation.instance.types)
         search = Search(formulation, self.setting(options, "provisioning"), clock, types)
         for kind in range(types):

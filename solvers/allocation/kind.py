@@ -1,0 +1,27 @@
+"""What allocation consists of on this floor."""
+
+from ..common.kind import SolverKind
+from .brute_force import AllocationBruteForce
+from .certify import certify
+from .cp_sat import AllocationCpSat
+from .diagnose import diagnose
+from .exact import AllocationExact
+from .geometric import AllocationGeometric
+from .marginal_gain import MarginalGain
+from .minlp import AllocationMinlp
+
+ALLOCATION = SolverKind(
+    exact=AllocationExact(),
+    solvers=(
+        AllocationExact(cores=False),
+        AllocationCpSat(),
+        AllocationMinlp(),
+        AllocationGeometric(),
+        MarginalGain(),
+        MarginalGain(joint=True),
+        AllocationBruteForce(),
+    ),
+    certify=certify,
+    diagnose=diagnose,
+    quick=(("marginal-gain", {}), ("lagrangian", {})),
+)
