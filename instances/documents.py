@@ -13,7 +13,7 @@ from pydantic import BaseModel
 
 from .allocation.instance import AllocationInstance
 from .allocation.read_table import read_allocation
-from .allocation.write_table import can_be_columns, write_jobs
+from .allocation.write_table import write_jobs
 from .common.base import Instance
 from .common.errors import Faults, InstanceError, OptionError
 from .common.faults import validated
@@ -26,6 +26,7 @@ from .files.columns import Columns
 from .files.limits import MOST_ENTRIES
 from .files.reading import DOCUMENT_SUFFIXES, MOST_YAML, TABLE_SUFFIXES, fail
 from .files.references import Folder, read_file, read_list
+from .files.writing import can_be_columns
 from .files.yaml_reading import add_resolvers
 from .fits.in_documents import with_fits
 from .staging.instance import StagingInstance

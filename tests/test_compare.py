@@ -22,7 +22,8 @@ from clusterplan.instances.consolidation.generate import generate_consolidation
 from clusterplan.instances.staging.generate import generate_staging
 from clusterplan.planner.batch.record import Record
 from clusterplan.planner.comparison.compare import compare
-from clusterplan.planner.comparison.comparison import Comparison, ComparisonRow, compared
+from clusterplan.planner.comparison.comparison import Comparison, compared
+from clusterplan.planner.comparison.row import ComparisonRow
 from clusterplan.planner.reports.comparison.files import to_csv
 from clusterplan.solvers.common.result import ObjectiveRecord, Result
 

@@ -21,7 +21,8 @@ from clusterplan.instances.allocation.generate import generate_allocation
 from clusterplan.instances.common.errors import OptionError
 from clusterplan.instances.consolidation.generate import generate_consolidation
 from clusterplan.instances.staging.generate import generate_staging
-from clusterplan.planner.comparison.comparison import Comparison, ComparisonRow
+from clusterplan.planner.comparison.comparison import Comparison
+from clusterplan.planner.comparison.row import ComparisonRow
 from clusterplan.planner.reports.comparison.markdown import comparison_markdown
 from clusterplan.planner.reports.comparison.page import comparison_page
 from clusterplan.planner.reports.frontier.allocation_figure import lower_steps

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from pydantic import ValidationError
 
-from ..allocation.write_table import can_be_columns, write_table
 from ..common.errors import MOST_FAULTS, OptionError
 from ..common.fields import Model, Name, NonNegative
 from ..files import tables
 from ..files.columns import Columns
+from ..files.writing import can_be_columns, write_table
 from .instance import ConsolidationInstance, PlacementJob, Server
 from .repeated_rows import read_alike
 

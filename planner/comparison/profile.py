@@ -5,12 +5,9 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
 from ...instances.common.fields import Model
-
-if TYPE_CHECKING:
-    from .comparison import ComparisonRow
+from .row import ComparisonRow
 
 FAILED = ("error", "unknown")
 """How a solve ended that gave no answer."""

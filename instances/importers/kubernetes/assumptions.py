@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ..node_restrictions import counted, some
 from .affinity import HARD
-
-if TYPE_CHECKING:
-    from .importer import Cluster, Options
+from .cluster import Cluster, Options
 
 
 def assumptions(cluster: Cluster, options: Options) -> Iterator[str]:

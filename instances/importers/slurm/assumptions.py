@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from ..node_restrictions import counted, some
+from .cluster import Cluster, Options
 from .jobs import MOST_ARRAY_TASKS, SHARES, SlurmJob, array_tasks, jobs_of, needed_nodes
 from .objects import JobRecord
-
-if TYPE_CHECKING:
-    from .importer import Cluster, Options
 
 NAMED = 5
 """So many jobs are named for what the plan does not look at."""

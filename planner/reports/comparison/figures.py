@@ -11,7 +11,8 @@ from ..plot_style import MANY, Figure, axis, colour, dash, layout, line_at, log_
 from ..text import duration, short
 
 if TYPE_CHECKING:
-    from ...comparison.comparison import Comparison, ComparisonRow
+    from ...comparison.comparison import Comparison
+    from ...comparison.row import ComparisonRow
 
 LEAST_GAP = 1e-9
 """Gaps below this are drawn as 0: they tell of rounding."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ...comparison.comparison import Comparison, ComparisonRow
+from ...comparison.comparison import Comparison
+from ...comparison.row import ComparisonRow
 from ...output.files import write_all
 from ...output.text import csv_line, safe_cell
 

@@ -11,7 +11,8 @@ from ..text import counted, duration
 from .figures import gap_figure, profile_figure, sentence
 
 if TYPE_CHECKING:
-    from ...comparison.comparison import Comparison, ComparisonRow
+    from ...comparison.comparison import Comparison
+    from ...comparison.row import ComparisonRow
 
 WITHIN = 1e-3
 MOST_FAULTS = 4

@@ -1,0 +1,243 @@
+"""The nodes and pods of a Kubernetes cluster, and what the importer makes of them."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, Literal
+
+from ...common.fields import Model, Name
+from ..node_restrictions import Choice as NodeChoice
+from ..node_restrictions import Restrictions
+from .affinity import allowed_nodes, constraint_of, describe
+from .jobs import PodGroup, PodJob, is_unplanned, jobs_of, key_of
+from .objects import Node, Pod, Requests, total
+
+Choice = Literal["gpu", "all"]
+Running = Literal["move", "stay"]
+SpreadRule = Literal["required", "preferred", "free"]
+GIB = 2**30
+GPU = re.compile(r"(.*/)?(gpu|gpu\.shared|mig-.+)|gpu\.intel\.com/.+")
+"""Resources that count as GPUs unless an option names them."""
+
+
+class Options(Model):
+    """The options of the import."""
+
+    pods: Choice
+    running: Running
+    namespaces: tuple[Name, ...]
+    spread: SpreadRule
+    rack_label: str
+    gpu_label: str
+    gpu_resources: tuple[Name, ...]
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """The nodes and pods, and what is made of them."""
+
+    listed: tuple[Node, ...]
+    present: tuple[Pod, ...]
+    options: Options
+
+    @cached_property
+    def nodes(self) -> list[Node]:
+        """The nodes that take pods."""
+        return [node for node in self.listed if node.ready and not node.spec.unschedulable]
+
+    @cached_property
+    def out(self) -> list[str]:
+        """The names of the others."""
+        return [node.name for node in self.listed if not node.ready or node.spec.unschedulable]
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """The names of the nodes that take pods."""
+        return frozenset(node.name for node in self.nodes)
+
+    def is_gpu(self, resource: str) -> bool:
+        """Return whether a resource is a GPU."""
+        listed = self.options.gpu_resources
+        return resource in listed if listed else GPU.fullmatch(resource) is not None
+
+    @cached_property
+    def _candidates(self) -> tuple[list[Pod], list[Pod]]:
+        """The pods in question that are planned, and those that stay where they are.
+
+        On nodes that are cordoned but ready pods stay, and so do running pods whose job has one there.
+        """
+        cordoned = {node.name for node in self.listed if node.ready and node.spec.unschedulable}
+        found = [pod for pod in self.present if not is_unplanned(pod) and self._is_chosen(pod)]
+        tied = {key_of(pod) for pod in found if pod.node in cordoned}
+        both: tuple[list[Pod], list[Pod]] = ([], [])
+        for pod in found:
+            stays = key_of(pod) in tied and pod.node in cordoned | self.names
+            both[stays].append(pod)
+        return both
+
+    @cached_property
+    def jobs(self) -> list[PodJob]:
+        """The jobs that are planned."""
+        return self._jobs_of(self._candidates[0])
+
+    @cached_property
+    def staying(self) -> list[PodJob]:
+        """What runs on cordoned nodes, as jobs; they are not planned."""
+        return self._jobs_of(self._candidates[1])
+
+    def _jobs_of(self, pods: Sequence[Pod]) -> list[PodJob]:
+        cache: dict[tuple[str, str | None], frozenset[str]] = {}
+
+        def allowed(pod: Pod, without: str | None) -> frozenset[str]:
+            key = (constraint_of(pod), without)
+            if key not in cache:
+                cache[key] = allowed_nodes(pod, self.nodes, without)
+            return cache[key]
+
+        jobs = jobs_of(pods, self.options.gpu_label, self._gpu_models, allowed)
+        if self.options.pods == "gpu":
+            jobs = [job for job in jobs if self.gpus(job)]
+        return jobs
+
+    @property
+    def _gpu_models(self) -> dict[str, str]:
+        return {node.name: node.labels.get(self.options.gpu_label, "") for node in self.listed}
+
+    def _is_chosen(self, pod: Pod) -> bool:
+        if self.options.namespaces and pod.metadata.namespace not in self.options.namespaces:
+            return False
+        return pod.waits or (self.options.running == "move" and pod.node is not None)
+
+    def gpus(self, job: PodJob) -> Fraction:
+        """Return the GPUs that a job asks for."""
+        return sum(
+            (
+                amount * len(group.pods)
+                for group in job.groups
+                for resource, amount in group.requests.items()
+                if self.is_gpu(resource)
+            ),
+            Fraction(),
+        )
+
+    @cached_property
+    def resources(self) -> dict[str, str]:
+        """Resource as Kubernetes names it → as the instance does, for all that a planned pod asks for."""
+        asked = dict.fromkeys(
+            name for job in self.jobs for group in job.groups for name, a in group.requests.items() if a
+        )
+        names = {name: f"{name}_gib" if _is_bytes(name) else name for name in ("cpu", "memory", *asked)}
+        if all("pods" in node.status.allocatable for node in self.nodes):
+            names["pods"] = "pods"
+        gpus = [name for name in asked if self.is_gpu(name)]
+        return names | ({gpus[0]: "gpu"} if len(gpus) == 1 else {})
+
+    def _amounts(self, requests: Requests) -> dict[str, float]:
+        return {
+            own: float(requests[name] / (GIB if _is_bytes(name) else 1))
+            for name, own in self.resources.items()
+            if requests.get(name)
+        }
+
+    def _held(self, planned: bool) -> dict[str, Requests]:
+        """Return what the pods that are planned, or those that are not, hold of each node."""
+        own = {id(pod) for job in self.jobs for pod in job.pods}
+        holders: dict[str, list[Requests]] = defaultdict(list)
+        for pod in self.present:
+            if pod.node is not None and (id(pod) in own) == planned:
+                holders[pod.node].append({**pod.requests(), "pods": Fraction(1)})
+        return {node: total(requests) for node, requests in holders.items()}
+
+    @cached_property
+    def held(self) -> tuple[dict[str, Requests], dict[str, Requests]]:
+        """What planned pods hold of each node, and what the others do."""
+        return self._held(planned=True), self._held(planned=False)
+
+    def overcommitted(self) -> list[str]:
+        """Return the nodes of which more is held than there is."""
+        return [
+            node.name
+            for node in self.nodes
+            if any(
+                amount > node.status.allocatable.get(name, 0)
+                for name, amount in total(held.get(node.name, {}) for held in self.held).items()
+                if name in self.resources
+            )
+        ]
+
+    @cached_property
+    def restrictions(self) -> Restrictions:
+        """The choices of nodes that pods are limited to."""
+        groups = ((job, group) for job in self.jobs for group in job.groups)
+        return Restrictions(self.names, (self._choice(job, group) for job, group in groups))
+
+    def _choice(self, job: PodJob, group: PodGroup) -> NodeChoice:
+        now = Counter(pod.node for pod in group.pods)
+        without = self.options.gpu_label if job.gpu_model else None
+        return NodeChoice(job.name, group.nodes, now, lambda: describe(group.pods[0], self.nodes, without))
+
+    def server(self, node: Node) -> dict[str, Any]:
+        """Return a node as a server."""
+        planned, others = (held.get(node.name, {}) for held in self.held)
+        there = {name: Fraction(amount) for name, amount in node.status.allocatable.items()}
+        left = {
+            name: min(amount, max(amount - others.get(name, Fraction()), planned.get(name, Fraction())))
+            for name, amount in there.items()
+        }
+        permits = self.restrictions.permits(node.name)
+        nothing = dict.fromkeys(self.resources.values(), 0.0)
+        return {
+            "name": node.name,
+            "capacity": nothing | self._amounts(there) | permits,
+            "free": nothing | self._amounts(left) | permits,
+            "rack": node.labels.get(self.options.rack_label) or None,
+            "gpu_model": node.labels.get(self.options.gpu_label) or None,
+        }
+
+    def job(self, job: PodJob) -> dict[str, Any]:
+        """Return a job of pods as a job of tasks."""
+        groups = [
+            {
+                "name": group.role,
+                "tasks": len(group.pods),
+                "demand": self._amounts({**group.requests, "pods": Fraction(1)})
+                | self.restrictions.demand(self._choice(job, group)),
+                "current": group.current(self.names),
+            }
+            for group in job.groups
+        ]
+        spread = self.options.spread if len(job.pods) > 1 else "free"
+        common = {
+            "name": job.name,
+            "value": float(self.gpus(job)) or 1.0,
+            "must_place": self.all_run(job),
+            "spread": spread,
+            "gpu_model": job.gpu_model,
+        }
+        if len(groups) > 1:
+            return {**common, "groups": groups}
+        only = groups[0]
+        return {
+            **common,
+            "tasks": only["tasks"],
+            "task_demand": only["demand"],
+            "current": only["current"],
+        }
+
+    def all_run(self, job: PodJob) -> bool:
+        """Return whether every pod of a job is on a node that takes pods."""
+        return all(pod.node in self.names for pod in job.pods)
+
+    @cached_property
+    def moving(self) -> list[Pod]:
+        """The planned pods that have a node."""
+        return [pod for job in self.jobs for pod in job.pods if pod.node is not None]
+
+
+def _is_bytes(resource: str) -> bool:
+    return resource in ("memory", "ephemeral-storage") or resource.startswith("hugepages-")

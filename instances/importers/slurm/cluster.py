@@ -1,0 +1,214 @@
+"""The nodes and jobs of a Slurm cluster, and what the importer makes of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+from ...common.fields import Model, Name
+from ..node_restrictions import Choice as NodeChoice
+from ..node_restrictions import Restrictions
+from .hostlist import compress_hostlist
+from .jobs import SlurmJob, is_running, jobs_of, needed_nodes, waits, waits_for_resources
+from .nodes import SlurmNode
+from .objects import JobRecord
+
+Choice = Literal["gpu", "all"]
+Running = Literal["move", "stay"]
+SpreadRule = Literal["required", "preferred", "free"]
+MIB_PER_GIB = 1024
+
+
+class Options(Model):
+    """The options of the import."""
+
+    jobs: Choice
+    running: Running
+    partitions: tuple[Name, ...]
+    spread: SpreadRule
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """The nodes and jobs, and what is made of them."""
+
+    listed: tuple[SlurmNode, ...]
+    records: tuple[JobRecord, ...]
+    options: Options
+
+    def _in_partition(self, partitions: Iterable[str]) -> bool:
+        return not self.options.partitions or not set(self.options.partitions).isdisjoint(partitions)
+
+    @cached_property
+    def nodes(self) -> list[SlurmNode]:
+        """The nodes that take jobs."""
+        return [node for node in self.listed if node.usable and self._in_partition(node.partitions)]
+
+    @cached_property
+    def out(self) -> list[str]:
+        """The names of those that do not for their state."""
+        return [node.name for node in self.listed if not node.usable]
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """The names of the nodes that take jobs."""
+        return frozenset(node.name for node in self.nodes)
+
+    @cached_property
+    def chosen(self) -> list[JobRecord]:
+        """The jobs that wait or run, in the right partition."""
+        return [
+            record
+            for record in self.records
+            if (waits(record) or is_running(record)) and self._in_partition(record.partition)
+        ]
+
+    @cached_property
+    def stranded(self) -> list[JobRecord]:
+        """Running jobs that hold a node which is not planned; they stay where they are."""
+        return [r for r in self.chosen if is_running(r) and not self.names.issuperset(r.nodes)]
+
+    @cached_property
+    def unready(self) -> list[JobRecord]:
+        """Waiting jobs that wait for something else than resources."""
+        return [r for r in self.chosen if waits(r) and not waits_for_resources(r)]
+
+    @cached_property
+    def jobs(self) -> list[SlurmJob]:
+        """The jobs that are planned."""
+        out = {id(record) for record in (*self.stranded, *self.unready)}
+        return [
+            job
+            for record in self.chosen
+            if id(record) not in out and (waits(record) or self.options.running == "move")
+            for job in jobs_of(record)
+            if job.gpus or self.options.jobs == "all"
+        ]
+
+    def allowed(self, job: SlurmJob) -> frozenset[str]:
+        """Return the nodes that a job may use: those of its partitions that it names, or does not exclude."""
+        partitions, excluded = set(job.record.partition), set(job.record.excluded_nodes)
+        needed = needed_nodes(job.record)
+        return frozenset(
+            node.name
+            for node in self.nodes
+            if node.name not in excluded
+            and (not needed or node.name in needed)
+            and not (partitions and node.partitions and partitions.isdisjoint(node.partitions))
+        )
+
+    @cached_property
+    def _choices(self) -> dict[int, frozenset[str]]:
+        """Job, by its place in the list → the nodes that it may use."""
+        cache: dict[tuple[object, ...], frozenset[str]] = {}
+        found = {}
+        for index, job in enumerate(self.jobs):
+            key = (job.record.partition, job.record.excluded_nodes, needed_nodes(job.record))
+            if key not in cache:
+                cache[key] = self.allowed(job)
+            found[index] = cache[key]
+        return found
+
+    @cached_property
+    def restrictions(self) -> Restrictions:
+        """The choices of nodes that jobs are limited to."""
+        return Restrictions(self.names, map(self._choice, range(len(self.jobs))))
+
+    def _choice(self, index: int) -> NodeChoice:
+        job = self.jobs[index]
+        now: dict[str | None, int] = dict(job.current.items()) or {None: job.tasks}
+        return NodeChoice(self._names[index], self._choices[index], now, lambda: self._described(job.record))
+
+    def _described(self, record: JobRecord) -> str:
+        """Say in a few words which nodes a job may use."""
+        partitions, parts = set(record.partition), ["node"]
+        needed, excluded = needed_nodes(record), self.names.intersection(record.excluded_nodes)
+        if needed:
+            return f"node {compress_hostlist(needed)}"
+        if (
+            any(node.partitions and partitions.isdisjoint(node.partitions) for node in self.nodes)
+            and partitions
+        ):
+            parts.append(f"in partition {' or '.join(record.partition)}")
+        if excluded:
+            parts.append(f"other than {compress_hostlist(excluded)}")
+        return " ".join(parts)
+
+    @cached_property
+    def held(self) -> tuple[dict[str, Counter[str]], dict[str, Counter[str]]]:
+        """What planned jobs hold of each node, and what the other running ones do by their own account."""
+        planned = {id(job.record) for job in self.jobs}
+        both: tuple[dict[str, Counter[str]], dict[str, Counter[str]]] = ({}, {})
+        for record in self.records:
+            if is_running(record):
+                held = both[0 if id(record) in planned else 1]
+                for job in jobs_of(record):
+                    for node, tasks in job.current.items():
+                        amounts = {name: amount * tasks for name, amount in _demand(job).items()}
+                        held.setdefault(node, Counter()).update(amounts)
+        return both
+
+    def server(self, node: SlurmNode) -> dict[str, Any]:
+        """Return a node as a server."""
+        planned, others = (held.get(node.name, Counter[str]()) for held in self.held)
+        capacity = _amounts(node.cpus, node.memory_mib / MIB_PER_GIB, sum(node.gpus.values()))
+        used = {
+            "cpu": node.used_cpus,
+            "memory_gib": None if node.used_memory_mib is None else node.used_memory_mib / MIB_PER_GIB,
+            "gpu": node.used_gpus,
+        }
+        permits = self.restrictions.permits(node.name)
+        free = {}
+        for name, amount in capacity.items():
+            taken = used[name]
+            foreign = float(others[name]) if taken is None else taken - planned[name]
+            free[name] = min(amount, max(amount - max(foreign, 0.0), float(planned[name])))
+        return {
+            "name": node.name,
+            "capacity": capacity | permits,
+            "free": free | permits,
+            "gpu_model": node.gpu_model,
+        }
+
+    def document_of(self, job: SlurmJob) -> dict[str, Any]:
+        """Return a job as the document has it."""
+        index = self._index[id(job)]
+        return {
+            "name": self._names[index],
+            "tasks": job.tasks,
+            "task_demand": _demand(job) | self.restrictions.demand(self._choice(index)),
+            "value": job.gpus * job.tasks or 1.0,
+            "must_place": bool(job.current),
+            "spread": self.options.spread if job.tasks > 1 else "free",
+            "gpu_model": job.gpu_model if self._fits_model(job) else None,
+            "current": job.current,
+        }
+
+    def _fits_model(self, job: SlurmJob) -> bool:
+        """Return whether a job runs only where all GPUs are of its model; one that waits does."""
+        return all(node.gpu_model == job.gpu_model for node in self.nodes if node.name in job.current)
+
+    @cached_property
+    def _index(self) -> dict[int, int]:
+        return {id(job): index for index, job in enumerate(self.jobs)}
+
+    @cached_property
+    def _names(self) -> list[str]:
+        """The jobs' names, each once."""
+        taken = Counter[str]()
+        names = []
+        for job in self.jobs:
+            taken[job.name] += 1
+            names.append(job.name if taken[job.name] == 1 else f"{job.name} ({taken[job.name]})")
+        return names
+
+
+def _amounts(cpus: float, memory_gib: float, gpus: float) -> dict[str, float]:
+    return {"cpu": cpus, "memory_gib": memory_gib, "gpu": gpus}
+
+
+def _demand(job: SlurmJob) -> dict[str, float]:
+    return {name: amount for name, amount in _amounts(job.cpus, job.memory_gib, job.gpus).items() if amount}

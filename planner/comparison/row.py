@@ -1,0 +1,44 @@
+"""One line of a comparison: a solver on an instance."""
+
+from __future__ import annotations
+
+from ...instances.common.base import Kind
+from ...instances.common.fields import Model
+from ...solvers.common.result import Limit, Status
+
+
+class ComparisonRow(Model):
+    """One solver on one instance.
+
+    Attributes
+    ----------
+    instance, file
+        What the instance is called, with its file where another has the same name; and that file.
+    objective_name, unit, objective, bound, gap
+        Of the first objective that is not proven, else of the last, as in the result.
+    gap_to_best_bound
+        How far the plan is at most from the optimum, by the best bounds of all solvers.
+    gap_to_best_plan
+        How much worse the plan is than the best of all solvers; 0 for that one.
+    best
+        Whether no other solver found a plan that is better by more than the requested gap.
+    runtime_s
+        Wall-clock seconds of the solve, or until its process died or was killed.
+    """
+
+    instance: str
+    file: str | None = None
+    kind: Kind
+    solver: str
+    status: Status
+    limit: Limit = "none"
+    objective_name: str | None = None
+    unit: str | None = None
+    objective: float | None = None
+    bound: float | None = None
+    gap: float | None = None
+    gap_to_best_bound: float | None = None
+    gap_to_best_plan: float | None = None
+    best: bool = False
+    runtime_s: float = 0.0
+    message: str | None = None
