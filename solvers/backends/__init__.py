@@ -30,7 +30,9 @@ from .threads import run_highs
 GRACE, GRACE_S = 0.1, 1.0
 """CBC is ended, without an answer, so much of its time limit after it, or so many seconds if that is more."""
 LARGEST_ENTRY = 1e4
-"""The largest coefficient of a row: beyond, sums of doubles are rounded by as much as 1e-9, the tolerance."""
+"""The largest coefficient of a row: beyond, sums of doubles are rounded by as much as HiGHS tolerates."""
+HIGHS_TOLERANCE = 1e-9
+"""Its default of 1e-6 moves small objectives by more than the gap that is asked for."""
 LOG_ROUNDING = 0.0005
 """CBC's log shows bounds with three decimals."""
 
@@ -127,9 +129,8 @@ class Highs(Backend):
 
         model = highspy.Highs()
         model.setOptionValue("output_flag", False)
-        # Its default tolerances of 1e-6 move small objectives by more than the gap that is asked for.
         names = ("mip_feasibility_tolerance", "primal_feasibility_tolerance", "dual_feasibility_tolerance")
-        settings: dict[str, Any] = dict.fromkeys(names, 1e-9)
+        settings: dict[str, Any] = dict.fromkeys(names, HIGHS_TOLERANCE)
         settings |= {"mip_rel_gap": request.gap, "mip_abs_gap": 1e-12, **(request.settings or {})}
         if request.threads is not None:
             settings.setdefault("threads", request.threads)
@@ -141,7 +142,8 @@ class Highs(Backend):
             if model.setOptionValue(key, value) != highspy.HighsStatus.kOk:
                 raise OptionError(f"HiGHS does not accept the option {key!r} = {value!r}")
         variables = problem.variables()
-        model.passModel(_in_arrays(problem, variables))
+        lp, uncertain = _in_arrays(problem, variables)
+        model.passModel(lp)
         if request.start:
             solution = highspy.HighsSolution()
             solution.col_value = [float(request.start.get(v, 0.0)) for v in variables]
@@ -169,60 +171,65 @@ class Highs(Backend):
         bound = (
             info.mip_dual_bound if whole else (info.objective_function_value if found else -highspy.kHighsInf)
         )
-        return Answer(
-            values, float(bound) if abs(bound) < highspy.kHighsInf else None, limits.get(status, "none")
-        )
+        proven = float(bound) - uncertain if abs(bound) < highspy.kHighsInf else None
+        return Answer(values, proven, limits.get(status, "none"))
 
 
-def _in_arrays(problem: Any, variables: Sequence[Any]) -> Any:
-    """Return a PuLP problem as HiGHS takes it, with the variables as columns.
+def _in_arrays(problem: Any, variables: Sequence[Any]) -> tuple[Any, float]:
+    """Return a PuLP problem as HiGHS takes it, and by how much the bound may be off.
 
-    PuLP's own way adds one column and one row after the other, which takes longer than building the model.
+    Variables are columns. PuLP's own way adds them and the rows one after the other, which takes longer than
+    building the model.
     """
     import highspy
     import pulp
 
     column = {id(variable): i for i, variable in enumerate(variables)}
-    starts, index, value = [0], list[int](), list[float]()
+    sizes, index, value = list[int](), list[int](), list[float]()
     rows = problem.constraints()
     for row in rows:
         check_time()
         for variable, coefficient in row.items():
             index.append(column[id(variable)])
             value.append(coefficient)
-        starts.append(len(index))
+        sizes.append(len(row))
     infinite, kinds = highspy.kHighsInf, highspy.HighsVarType
-    entries, shrink = _of_fair_size(np.array(starts), np.array(value, dtype=float))
+    places = np.array(index, dtype=np.int64)
+    owner = np.repeat(np.arange(len(rows)), sizes)
+    factors = _fair_factors(owner, np.array(value, dtype=float), len(rows))
+    entries = np.array(value, dtype=float) * factors[owner]
     lp = highspy.HighsLp()
     lp.num_col_, lp.num_row_ = len(variables), len(rows)
     lp.col_cost_ = np.array([float(problem.objective.get(v, 0.0)) for v in variables])
     lp.col_lower_ = _limits((variable.lowBound for variable in variables), -infinite)
     lp.col_upper_ = _limits((variable.upBound for variable in variables), infinite)
-    lp.row_lower_ = _limits((row.getLb() for row in rows), -infinite) * shrink
-    lp.row_upper_ = _limits((row.getUb() for row in rows), infinite) * shrink
+    lp.row_lower_ = _limits((row.getLb() for row in rows), -infinite) * factors
+    lp.row_upper_ = _limits((row.getUb() for row in rows), infinite) * factors
     lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
-    lp.a_matrix_.start_, lp.a_matrix_.index_ = np.array(starts), np.array(index)
+    lp.a_matrix_.start_, lp.a_matrix_.index_ = np.cumsum([0, *sizes]), places
     lp.a_matrix_.value_ = entries
-    lp.integrality_ = [kinds.kInteger if v.cat == pulp.LpInteger else kinds.kContinuous for v in variables]
-    return lp
+    whole = np.array([v.cat == pulp.LpInteger for v in variables], dtype=bool)
+    lp.integrality_ = [kinds.kInteger if integer else kinds.kContinuous for integer in whole]
+    # What HiGHS tolerates in a row that was scaled down is more in the row's own unit.
+    loose = ~whole[places] & (factors[owner] < 1)
+    slack = np.zeros(len(variables))
+    np.maximum.at(slack, places[loose], HIGHS_TOLERANCE / np.abs(entries[loose]))
+    return lp, float(np.abs(lp.col_cost_) @ slack)
 
 
-def _of_fair_size(starts: Ints, entries: Floats) -> tuple[Floats, Floats]:
-    """Scale rows whose entries are so large that they are rounded by as much as HiGHS tolerates.
+def _fair_factors(owner: Ints, entries: Floats, rows: int) -> Floats:
+    """Return by what to multiply rows whose entries are rounded by as much as HiGHS tolerates.
 
     Factors are powers of two, so that whole numbers lose no digit.
 
-    Returns
-    -------
-    entries, factors
-        The entries scaled, and what each row was multiplied by.
+    Parameters
+    ----------
+    owner
+        The row of each entry.
     """
-    sizes = np.diff(starts)
-    row = np.repeat(np.arange(len(sizes)), sizes)
-    largest = np.ones(len(sizes))
-    np.maximum.at(largest, row, np.abs(entries) / LARGEST_ENTRY)
-    factors = 2.0 ** -np.ceil(np.log2(largest))
-    return entries * factors[row], factors
+    largest = np.ones(rows)
+    np.maximum.at(largest, owner, np.abs(entries) / LARGEST_ENTRY)
+    return np.exp2(-np.ceil(np.log2(largest)))
 
 
 def _limits(given: Iterable[float | None], infinite: float) -> NDArray[np.float64]:
