@@ -46,6 +46,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from .formulations.common.objective import Diagnosis
+    from .instances.allocation.fits import LossFit, SpeedFit, fit_loss, fit_speed
     from .instances.allocation.instance import AllocationInstance
     from .instances.common.base import Instance
     from .instances.common.errors import (
@@ -58,7 +59,6 @@ if TYPE_CHECKING:
     from .instances.common.hardware import HardwareCatalogue
     from .instances.consolidation.instance import ConsolidationInstance
     from .instances.documents import load, load_catalogue, parse_instance, save
-    from .instances.fits import LossFit, SpeedFit, fit_loss, fit_speed
     from .instances.staging.instance import StagingInstance
     from .planner.api import solve
     from .planner.batch.record import Record
@@ -85,20 +85,20 @@ _HOMES = {
     "HardwareCatalogue": "instances.common.hardware",
     "Instance": "instances.common.base",
     "InstanceError": "instances.common.errors",
-    "LossFit": "instances.fits",
+    "LossFit": "instances.allocation.fits",
     "OptionError": "instances.common.errors",
     "Record": "planner.batch.record",
     "Result": "solvers.common.result",
     "SolveError": "solvers.common.result",
     "SolveOptions": "solvers.common.options",
-    "SpeedFit": "instances.fits",
+    "SpeedFit": "instances.allocation.fits",
     "StagingInstance": "instances.staging.instance",
     "TooLargeError": "instances.common.errors",
     "UnavailableError": "instances.common.errors",
     "Verification": "planner.verification.findings",
     "compare": "planner.comparison.compare",
-    "fit_loss": "instances.fits",
-    "fit_speed": "instances.fits",
+    "fit_loss": "instances.allocation.fits",
+    "fit_speed": "instances.allocation.fits",
     "load": "instances.documents",
     "load_catalogue": "instances.documents",
     "pareto": "planner.frontier.pareto",

@@ -11,6 +11,7 @@ from typing import Any, Literal
 import yaml
 from pydantic import BaseModel
 
+from .allocation.fits.in_documents import with_fits
 from .allocation.instance import AllocationInstance
 from .allocation.read_table import read_allocation
 from .allocation.write_table import write_jobs
@@ -28,7 +29,6 @@ from .files.reading import DOCUMENT_SUFFIXES, MOST_YAML, TABLE_SUFFIXES, fail
 from .files.references import Folder, read_file, read_list
 from .files.writing import can_be_columns
 from .files.yaml_reading import add_resolvers
-from .fits.in_documents import with_fits
 from .staging.instance import StagingInstance
 
 KINDS: dict[str, type[Instance]] = {

@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 from sample_documents import ALLOCATION
 from test_documents import accepted
 
+from clusterplan.instances.allocation.fits import LossPoint, SpeedPoint, fit_loss, fit_speed
+from clusterplan.instances.allocation.fits.measurements import MOST_POINTS
 from clusterplan.instances.allocation.instance import AllocationInstance
 from clusterplan.instances.allocation.speed import FORMULAS, RingAllreduce
 from clusterplan.instances.common.errors import ClusterplanError, InstanceError, OptionError
 from clusterplan.instances.documents import load, parse_instance, to_text
-from clusterplan.instances.fits import LossPoint, SpeedPoint, fit_loss, fit_speed
-from clusterplan.instances.fits.measurements import MOST_POINTS
 from clusterplan.planner.cli import main as cli
 
 GRID = [(p, w) for p in (1, 2, 3) for w in (1, 2, 4, 7)]

@@ -18,6 +18,7 @@ from pyarrow import parquet
 from sample_documents import ALLOCATION, CONSOLIDATION, STAGING
 
 import clusterplan
+from clusterplan.instances.allocation.fits import fit_speed
 from clusterplan.instances.allocation.generate import generate_allocation
 from clusterplan.instances.common.errors import MOST_FAULTS, Fault, InstanceError, OptionError
 from clusterplan.instances.common.printable import shown
@@ -26,7 +27,6 @@ from clusterplan.instances.documents import load, parse_instance, save
 from clusterplan.instances.files import json_reading, limits, parquet_reading, reading, table_rows
 from clusterplan.instances.files.json_reading import TooMuchError, check_size, parse_json
 from clusterplan.instances.files.reading import parse_document
-from clusterplan.instances.fits import fit_speed
 from clusterplan.instances.importers.gavel.files import read_table, read_trace, speeds_of
 from clusterplan.instances.importers.layer_graphs.pipedream import read_pipedream
 from clusterplan.instances.importers.pollux import import_pollux

@@ -20,7 +20,7 @@ from ..common.fields import (
     refuse,
     repeated,
 )
-from ..fits.in_documents import or_measured_loss
+from .fits.in_documents import or_measured_loss
 from .speed import RingAllreduce, SpeedModel, SpeedTable
 
 

@@ -25,13 +25,13 @@ from typing import Annotated, Any, Literal, TypeVar
 import numpy as np
 from pydantic import Field
 
+from ..allocation.fits import SpeedFit, SpeedPoint, fit_speed
 from ..allocation.instance import AllocationInstance
 from ..common.errors import Fault, Faults, InstanceError
 from ..common.faults import validated
 from ..common.fields import Model, Name, Positive, PositiveCount, repeated
 from ..files.reading import fail, read_text
 from ..files.table_rows import numbered_rows
-from ..fits import SpeedFit, SpeedPoint, fit_speed
 
 SOURCE = "petuum/adaptdl (branch osdi21-artifact, commit c793c70, Apache-2.0)"
 SHARES = 4

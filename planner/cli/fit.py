@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 if TYPE_CHECKING:
-    from ...instances.fits import LossFit, SpeedFit
+    from ...instances.allocation.fits import LossFit, SpeedFit
 
 fits = typer.Typer(
     help="Fit a job's speed or loss to measurements.", no_args_is_help=True, rich_markup_mode=None
@@ -39,7 +39,7 @@ def speed(
     format: Format = "table",
 ) -> None:
     """Speed coefficients from the columns workers, steps_per_s and, where they matter, ps and batch."""
-    from ...instances.fits import fit_speed
+    from ...instances.allocation.fits import fit_speed
 
     fit = fit_speed(file, model, batch, allow_rank_deficient)
     if format == "json":
@@ -60,7 +60,7 @@ def loss(
     format: Format = "table",
 ) -> None:
     """Remaining steps until convergence from the columns step and loss."""
-    from ...instances.fits import fit_loss
+    from ...instances.allocation.fits import fit_loss
 
     fit = fit_loss(file, steps_per_epoch, delta, patience, seed=seed)
     if format == "json":

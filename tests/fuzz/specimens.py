@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from clusterplan.instances import catalogues, examples
+from clusterplan.instances.allocation.fits import fit_loss, fit_speed
 from clusterplan.instances.common.base import Instance
 from clusterplan.instances.documents import load, load_catalogue, parse_instance, save
-from clusterplan.instances.fits import fit_loss, fit_speed
 from clusterplan.instances.importers import (
     import_dnn_partitioning,
     import_gavel,

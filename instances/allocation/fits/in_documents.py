@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ..allocation.speed import MeasuredSpeed
-from ..common.errors import ClusterplanError, Fault, Faults, InstanceError
-from ..common.faults import validated
-from ..common.fields import Model, Name, Positive, PositiveShare, PositiveTaskCount, require
-from ..files.references import Folder
+from ...common.errors import ClusterplanError, Fault, Faults, InstanceError
+from ...common.faults import validated
+from ...common.fields import Model, Name, Positive, PositiveShare, PositiveTaskCount, require
+from ...files.references import Folder
+from ..speed import MeasuredSpeed
 
 if TYPE_CHECKING:
     from . import LossFit, SpeedFit

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from ..allocation.speed import FormulaModel, PsAsync, PsSync, RingAllreduce
-from ..common.fields import Model
+from ...common.fields import Model
+from ..speed import FormulaModel, PsAsync, PsSync, RingAllreduce
 
 ModelName = Literal["ps_sync", "ps_async", "ring_allreduce"]
 MODELS: dict[str, type[PsSync] | type[PsAsync] | type[RingAllreduce]] = {

@@ -21,10 +21,10 @@ from typing import Literal, get_args
 import numpy as np
 from scipy.optimize import nnls
 
-from ..allocation.speed import FORMULAS, Floats
-from ..common.errors import Fault, InstanceError, OptionError
-from ..common.fields import LARGEST
-from ..files.reading import fail
+from ...common.errors import Fault, InstanceError, OptionError
+from ...common.fields import LARGEST
+from ...files.reading import fail
+from ..speed import FORMULAS, Floats
 from .identifiability import Rank, column_lengths, design_matrix, explanation, rank_of, remedy
 from .measurements import Measurements, SpeedPoint, measurements
 from .speed_fit import (

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..allocation.speed import FORMULAS, Floats
+from ..speed import FORMULAS, Floats
 
 TOLERANCE = 1e-9
 """Singular values below this share of the largest count as 0; the columns are scaled to length 1."""
