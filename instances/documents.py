@@ -11,39 +11,21 @@ from typing import Any, Literal
 import yaml
 from pydantic import BaseModel
 
-from .allocation.fits.in_documents import with_fits
-from .allocation.instance import AllocationInstance
-from .allocation.read_table import read_allocation
-from .allocation.write_table import write_jobs
 from .common.base import Instance
 from .common.errors import Faults, InstanceError, OptionError
 from .common.faults import validated
 from .common.hardware import HardwareCatalogue
 from .common.printable import shown
-from .consolidation.instance import ConsolidationInstance
-from .consolidation.tables import wants_tables, with_tables, write_tables
-from .files import tables
-from .files.columns import Columns
 from .files.limits import MOST_ENTRIES
 from .files.reading import DOCUMENT_SUFFIXES, MOST_YAML, TABLE_SUFFIXES, fail
 from .files.references import Folder, read_file, read_list
-from .files.writing import can_be_columns
 from .files.yaml_reading import add_resolvers
-from .staging.instance import StagingInstance
+from .registry import KINDS
 
-KINDS: dict[str, type[Instance]] = {
-    "allocation": AllocationInstance,
-    "staging": StagingInstance,
-    "consolidation": ConsolidationInstance,
+DOCUMENTS: dict[str, type[BaseModel]] = {
+    **{name: kind.model for name, kind in KINDS.items()},
+    "catalogue": HardwareCatalogue,
 }
-DOCUMENTS: dict[str, type[BaseModel]] = {**KINDS, "catalogue": HardwareCatalogue}
-TABLES = {
-    "allocation": ("jobs",),
-    "staging": ("types", "layers"),
-    "consolidation": ("servers", "jobs"),
-    "catalogue": ("types",),
-}
-"""The lists of each kind of document that may be a path instead."""
 
 BUNDLED = "example:"
 CATALOGUE = "catalogue:"
@@ -106,30 +88,23 @@ def parse_instance(
         raise fail(source, "is missing; write schema_version: 1", "schema_version")
     lies_in = Folder(folder or Path(), allow_outside)
     resolved = _with_files(data, kind, source, lies_in)
-    if kind == "allocation":
-        jobs = resolved.get("jobs")
-        if isinstance(jobs, Columns):
-            instance = read_allocation(jobs, resolved, source)
-            if instance is not None:
-                return instance
-            resolved["jobs"] = jobs.rows()
-        resolved = with_fits(resolved, source, lies_in)
-    elif kind == "consolidation":
-        resolved = with_tables(resolved)
-    return validated(KINDS[kind], resolved, source)
+    described = KINDS[kind].resolved(resolved, source, lies_in)
+    if isinstance(described, Instance):
+        return described
+    return validated(KINDS[kind].model, described, source)
 
 
 def _with_files(data: Mapping[str, Any], kind: str, source: str, folder: Folder) -> dict[str, Any]:
     """Return a document with the lists and the catalogue that it refers to."""
     resolved = dict(data)
     faults = Faults()
-    for key in (*TABLES[kind], "catalogue"):
+    for key in (*KINDS[kind].lists, "catalogue"):
         given = resolved.get(key)
         try:
             if isinstance(given, str) and key == "catalogue":
                 resolved[key] = _read_catalogue(folder, given, source)
             elif isinstance(given, str):
-                resolved[key] = read_list(folder, given, key, source, kind != "staging")
+                resolved[key] = read_list(folder, given, key, source, KINDS[kind].tables is not None)
             elif isinstance(given, list) and len(given) > MOST_ENTRIES:
                 what = f"has {len(given):,} entries; at most {MOST_ENTRIES:,} stand in a document: "
                 raise fail(source, what + "put them into a CSV or Parquet table", key)
@@ -223,15 +198,10 @@ def to_text(instance: Instance, suffix: str = ".yaml", references: Mapping[str, 
     )
 
 
-def has_many_jobs(instance: Instance) -> bool:
-    """Return whether the jobs of an instance, and its servers, are saved in tables beside its document."""
-    if isinstance(instance, ConsolidationInstance):
-        return wants_tables(instance)
-    return (
-        isinstance(instance, AllocationInstance)
-        and len(instance.jobs) >= tables.MANY_ROWS
-        and can_be_columns(instance.resources)
-    )
+def wants_tables(instance: Instance) -> bool:
+    """Return whether lists of an instance are so long that they are saved in tables beside its document."""
+    written = KINDS[instance.kind].tables
+    return written is not None and written.wanted(instance)
 
 
 def save(instance: Instance, path: str | Path, table: Literal["parquet", "csv"] | None = None) -> None:
@@ -258,7 +228,7 @@ def save(instance: Instance, path: str | Path, table: Literal["parquet", "csv"] 
     path = Path(path)
     if path.suffix.lower() not in DOCUMENT_SUFFIXES:
         raise fail(str(path), f"has the ending {path.suffix!r}; allowed: {', '.join(DOCUMENT_SUFFIXES)}")
-    if table is None and has_many_jobs(instance):
+    if table is None and wants_tables(instance):
         table = "parquet"
     references = {} if table is None else _save_tables(instance, path, table)
     text = to_text(instance, path.suffix.lower(), references)
@@ -273,19 +243,8 @@ def save(instance: Instance, path: str | Path, table: Literal["parquet", "csv"] 
 
 def _save_tables(instance: Instance, path: Path, ending: str) -> dict[str, str]:
     """Write tables beside the document at `path`; return the key of each in the document, and its name."""
-    if isinstance(instance, ConsolidationInstance):
-        return write_tables(instance, path, ending)
-    reference = f"{path.stem}-jobs.{ending}"
-    file = path.with_name(reference)
-    if not isinstance(instance, AllocationInstance):
-        raise OptionError(
-            f"{file}: only the jobs of an allocation instance, and the servers and jobs of a consolidation "
-            "instance, are written to a table"
-        )
-    if not can_be_columns(instance.resources):
-        raise OptionError(
-            f"{file}: a resource has a name with a dot, a number for a name, or a blank at its ends, which "
-            "no column can be called; rename it, or ask for no table"
-        )
-    write_jobs(instance.table(), file)
-    return {"jobs": reference}
+    written = KINDS[instance.kind].tables
+    if written is None:
+        able = " and of ".join(name for name, kind in KINDS.items() if kind.tables is not None)
+        raise OptionError(f"{path}: only instances of {able} are written to tables, not of {instance.kind}")
+    return written.write(instance, path, ending)

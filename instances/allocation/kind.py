@@ -1,0 +1,55 @@
+"""What allocation consists of on this floor."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from ..common.base import Instance
+from ..common.errors import OptionError
+from ..common.kind import InstanceKind, Tables
+from ..files.columns import Columns
+from ..files.references import Folder
+from ..files.tables import MANY_ROWS
+from ..files.writing import can_be_columns
+from .fits.in_documents import with_fits
+from .generate import generate_allocation
+from .instance import AllocationInstance
+from .read_table import read_allocation
+from .write_table import write_jobs
+
+
+def _resolved(data: dict[str, Any], source: str, folder: Folder) -> Instance | dict[str, Any]:
+    """Return the instance of a large table of jobs; else the document with its measurements fitted."""
+    jobs = data.get("jobs")
+    if isinstance(jobs, Columns):
+        instance = read_allocation(jobs, data, source)
+        if instance is not None:
+            return instance
+        data["jobs"] = jobs.rows()
+    return with_fits(data, source, folder)
+
+
+def _wants_table(instance: AllocationInstance) -> bool:
+    return len(instance.jobs) >= MANY_ROWS and can_be_columns(instance.resources)
+
+
+def _write_table(instance: AllocationInstance, path: Path, ending: str) -> dict[str, str]:
+    reference = f"{path.stem}-jobs.{ending}"
+    file = path.with_name(reference)
+    if not can_be_columns(instance.resources):
+        raise OptionError(
+            f"{file}: a resource has a name with a dot, a number for a name, or a blank at its ends, which "
+            "no column can be called; rename it, or ask for no table"
+        )
+    write_jobs(instance.table(), file)
+    return {"jobs": reference}
+
+
+ALLOCATION = InstanceKind(
+    model=AllocationInstance,
+    lists=("jobs",),
+    tiny=lambda: generate_allocation(2, 2, tightness=0.9, seed=1),
+    resolved=_resolved,
+    tables=Tables(_wants_table, _write_table),
+)

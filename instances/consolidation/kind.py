@@ -1,0 +1,14 @@
+"""What consolidation consists of on this floor."""
+
+from ..common.kind import InstanceKind, Tables
+from .generate import generate_consolidation
+from .instance import ConsolidationInstance
+from .tables import wants_tables, with_tables, write_tables
+
+CONSOLIDATION = InstanceKind(
+    model=ConsolidationInstance,
+    lists=("servers", "jobs"),
+    tiny=lambda: generate_consolidation(2, 3, 4, seed=1),
+    resolved=lambda data, source, folder: with_tables(data),
+    tables=Tables(wants_tables, write_tables),
+)

@@ -1,0 +1,14 @@
+"""The data model of each kind of problem; a new kind is a folder and one line here."""
+
+from __future__ import annotations
+
+from .allocation.kind import ALLOCATION
+from .common.kind import InstanceKind
+from .consolidation.kind import CONSOLIDATION
+from .staging.kind import STAGING
+
+KINDS: dict[str, InstanceKind] = {
+    "allocation": ALLOCATION,
+    "staging": STAGING,
+    "consolidation": CONSOLIDATION,
+}

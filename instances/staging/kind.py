@@ -1,0 +1,11 @@
+"""What staging consists of on this floor."""
+
+from ..common.kind import InstanceKind
+from .generate import generate_staging
+from .instance import StagingInstance
+
+STAGING = InstanceKind(
+    model=StagingInstance,
+    lists=("types", "layers"),
+    tiny=lambda: generate_staging(3, 2, "tight", seed=1),
+)
