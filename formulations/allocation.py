@@ -42,8 +42,8 @@ from .base import Diagnosis, Formulation, Objective, Violation, within
 from .clock import check_time, refuse_beyond
 from .textbook import ModelObjective, TextbookModel, at_most, new_problem
 
-MOST_SECONDS = 1e9
-"""The textbook model counts longer completion times in multiples of a second."""
+MOST_UNITS = 1e9
+"""The largest completion time of the textbook model; its unit is the shortest makespan, if that is enough."""
 
 
 class AllocationFormulation(Formulation[AllocationInstance, JobAllocation]):
@@ -200,8 +200,12 @@ class AllocationFormulation(Formulation[AllocationInstance, JobAllocation]):
             check_time()
             problem += at_most(x, menu.demand[:, r].tolist(), float(menu.capacity[r])), f"capacity_{r}"
         if self.instance.objective == "makespan":
-            # From 1e20 on, backends take a coefficient for infinite.
-            unit = max(1.0, float(menu.time_s.max(initial=0.0)) / MOST_SECONDS)
+            # No makespan is below 1, so that tolerances are small beside it; but from 1e20 on, backends take
+            # a coefficient for infinite.
+            unit = (
+                max(self.elementary_bounds()[0] or 0.0, float(menu.time_s.max(initial=0.0)) / MOST_UNITS)
+                or 1.0
+            )
             latest = problem.add_variable("makespan", lowBound=0)
             for j in range(menu.jobs):
                 check_time()
