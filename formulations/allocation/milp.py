@@ -10,8 +10,8 @@ from ..common.milp_model import ModelObjective, TextbookModel, at_most, new_prob
 from .formulation import AllocationFormulation
 from .plan import JobAllocation
 
-MOST_SECONDS = 1e9
-"""The textbook model counts longer completion times in multiples of a second."""
+MOST_UNITS = 1e9
+"""The largest completion time of the model; its unit is the shortest makespan, if that is enough."""
 
 
 def milp_model(formulation: AllocationFormulation) -> TextbookModel[JobAllocation]:
@@ -30,8 +30,10 @@ def milp_model(formulation: AllocationFormulation) -> TextbookModel[JobAllocatio
         check_time()
         problem += at_most(x, menu.demand[:, r].tolist(), float(menu.capacity[r])), f"capacity_{r}"
     if formulation.instance.objective == "makespan":
-        # From 1e20 on, backends take a coefficient for infinite.
-        unit = max(1.0, float(menu.time_s.max(initial=0.0)) / MOST_SECONDS)
+        # No makespan is below 1, so that tolerances are small beside it; but from 1e20 on, backends take a
+        # coefficient for infinite.
+        shortest, longest = formulation.elementary_bounds()[0] or 0.0, float(menu.time_s.max(initial=0.0))
+        unit = max(shortest, longest / MOST_UNITS) or 1.0
         latest = problem.add_variable("makespan", lowBound=0)
         for j in range(menu.jobs):
             check_time()

@@ -39,6 +39,7 @@ LOG_ROUNDING = 0.0005
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Flags = NDArray[np.bool_]
 
 
 class BackendError(ClusterplanError):
@@ -196,7 +197,10 @@ def _in_arrays(problem: Any, variables: Sequence[Any]) -> tuple[Any, float]:
     infinite, kinds = highspy.kHighsInf, highspy.HighsVarType
     places = np.array(index, dtype=np.int64)
     owner = np.repeat(np.arange(len(rows)), sizes)
-    factors = _fair_factors(owner, np.array(value, dtype=float), len(rows))
+    whole = np.array([v.cat == pulp.LpInteger for v in variables], dtype=bool)
+    over_integers = np.ones(len(rows), dtype=bool)
+    np.logical_and.at(over_integers, owner, whole[places])
+    factors = _fair_factors(owner, np.array(value, dtype=float), over_integers)
     entries = np.array(value, dtype=float) * factors[owner]
     lp = highspy.HighsLp()
     lp.num_col_, lp.num_row_ = len(variables), len(rows)
@@ -208,7 +212,6 @@ def _in_arrays(problem: Any, variables: Sequence[Any]) -> tuple[Any, float]:
     lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
     lp.a_matrix_.start_, lp.a_matrix_.index_ = np.cumsum([0, *sizes]), places
     lp.a_matrix_.value_ = entries
-    whole = np.array([v.cat == pulp.LpInteger for v in variables], dtype=bool)
     lp.integrality_ = [kinds.kInteger if integer else kinds.kContinuous for integer in whole]
     # What HiGHS tolerates in a row that was scaled down is more in the row's own unit.
     loose = ~whole[places] & (factors[owner] < 1)
@@ -217,19 +220,25 @@ def _in_arrays(problem: Any, variables: Sequence[Any]) -> tuple[Any, float]:
     return lp, float(np.abs(lp.col_cost_) @ slack)
 
 
-def _fair_factors(owner: Ints, entries: Floats, rows: int) -> Floats:
-    """Return by what to multiply rows whose entries are rounded by as much as HiGHS tolerates.
+def _fair_factors(owner: Ints, entries: Floats, over_integers: Flags) -> Floats:
+    """Return by what to multiply rows, so that what HiGHS tolerates is neither much nor less than rounding.
 
-    Factors are powers of two, so that whole numbers lose no digit.
+    Entries beyond 1e4 are rounded by as much as it tolerates. Fractions over integers are brought up to 1e4:
+    its presolve cuts off optima where they are small and the row is just filled. Factors are powers of two,
+    so that whole numbers lose no digit.
 
     Parameters
     ----------
     owner
         The row of each entry.
+    over_integers
+        Whether a row has no continuous variable.
     """
-    largest = np.ones(rows)
-    np.maximum.at(largest, owner, np.abs(entries) / LARGEST_ENTRY)
-    return np.exp2(-np.ceil(np.log2(largest)))
+    largest, fractions = np.zeros(len(over_integers)), np.zeros(len(over_integers), dtype=bool)
+    np.maximum.at(largest, owner, np.abs(entries))
+    np.logical_or.at(fractions, owner, entries != np.round(entries))
+    scaled = (largest > LARGEST_ENTRY) | (over_integers & fractions)
+    return np.exp2(np.floor(np.log2(LARGEST_ENTRY / np.where(scaled, largest, LARGEST_ENTRY))))
 
 
 def _limits(given: Iterable[float | None], infinite: float) -> NDArray[np.float64]:
