@@ -19,7 +19,7 @@ from clusterplan.instances.consolidation.generate import generate_consolidation
 from clusterplan.instances.staging.generate import generate_staging
 from clusterplan.planner.reports.comparison.page import comparison_page
 from clusterplan.planner.reports.page import write_page
-from clusterplan.planner.reports.plan.page import plan_page
+from clusterplan.planner.reports.plan_page import plan_page
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 ARGUMENTS = (

@@ -21,14 +21,14 @@ from clusterplan.instances.allocation.generate import generate_allocation
 from clusterplan.instances.common.errors import OptionError
 from clusterplan.instances.consolidation.generate import generate_consolidation
 from clusterplan.instances.staging.generate import generate_staging
+from clusterplan.planner.allocation.frontier_figure import lower_steps
 from clusterplan.planner.comparison.comparison import Comparison
 from clusterplan.planner.comparison.row import ComparisonRow
 from clusterplan.planner.reports.comparison.markdown import comparison_markdown
 from clusterplan.planner.reports.comparison.page import comparison_page
-from clusterplan.planner.reports.frontier.allocation_figure import lower_steps
-from clusterplan.planner.reports.frontier.staging_page import frontier_page
 from clusterplan.planner.reports.page import to_json, write_page
-from clusterplan.planner.reports.plan.page import plan_page
+from clusterplan.planner.reports.plan_page import plan_page
+from clusterplan.planner.staging.frontier_page import frontier_page
 
 HOSTILE = (
     "<b>fett</b><img src=x onerror=window.pwned=1></script><script>window.pwned=1</script>"

@@ -37,12 +37,12 @@ def emit(instance: Instance, output: Path | None, table: Literal["parquet", "csv
     OptionError
         If it has more jobs than belong on stdout.
     """
-    from ...instances.documents import has_many_jobs, save, to_text
+    from ...instances.documents import save, to_text, wants_tables
 
     if output is None:
         if table is not None:
             raise OptionError("--table needs --output FILE; the table is written beside that file")
-        if has_many_jobs(instance):
+        if wants_tables(instance):
             raise OptionError(
                 "so many jobs go into a table beside the document, not to stdout; give --output FILE"
             )

@@ -93,7 +93,7 @@ def pareto(
     from ..exit_codes import code_of_frontier
     from ..frontier.pareto import shown
     from ..output.text import console
-    from ..reports.frontier.files import to_csv, write
+    from ..reports.frontier_files import to_csv, write
     from .options import merged_options
 
     given = {"time_limit_s": time_limit, "threads": threads, "seed": seed}

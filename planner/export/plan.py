@@ -21,10 +21,10 @@ from ...instances.consolidation.instance import ConsolidationInstance
 from ...instances.files.reading import fail
 from ...instances.staging.instance import StagingInstance
 from ...solvers.common.result import Result
+from ..consolidation.kubernetes import kubernetes_lines
+from ..consolidation.slurm import slurm_lines, slurm_notes
 from ..verification.findings import Verification
 from ..verification.result import is_frontier, of_instance, parse_result, read_results, verify_stored
-from .kubernetes import kubernetes_lines
-from .slurm import slurm_lines, slurm_notes
 
 PlanFormat = Literal["json", "slurm", "kubernetes"]
 MOST_NAMED = 20

@@ -19,10 +19,10 @@ from ...solvers.common.base import Clock
 from ...solvers.common.conclude import patience_of
 from ...solvers.common.options import SolveOptions
 from ...solvers.staging.frontier import Frontier, find_frontier
-from ..verification.allocation_frontier import DEFAULT_ERROR as ALLOCATION_ERROR
-from ..verification.allocation_frontier import shown_allocation, verify_allocation
+from ..allocation.frontier import DEFAULT_ERROR as ALLOCATION_ERROR
+from ..allocation.frontier import shown_allocation, verify_allocation
+from ..staging.frontier import DEFAULT_ERROR, shown_staging, verify_staging
 from ..verification.findings import Verification, refused
-from ..verification.staging_frontier import DEFAULT_ERROR, shown_staging, verify_staging
 
 if TYPE_CHECKING:
     from rich.table import Table

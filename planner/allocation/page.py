@@ -6,15 +6,15 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from ....formulations.allocation.configurations import BUDGET
-from ....formulations.allocation.formulation import AllocationFormulation
-from ....formulations.allocation.plan import JobAllocation
-from ....instances.allocation.instance import AllocationInstance
-from ....solvers.common.result import Result
-from ..plot_style import Figure, axis, colour, layout, shown, spread_axis, symbol
-from ..provenance import Facts
-from ..tables import Cell, Column, Table, number, seconds
-from ..text import counted, duration, short, unit_of_time
+from ...formulations.allocation.configurations import BUDGET
+from ...formulations.allocation.formulation import AllocationFormulation
+from ...formulations.allocation.plan import JobAllocation
+from ...instances.allocation.instance import AllocationInstance
+from ...solvers.common.result import Result
+from ..reports.plot_style import Figure, axis, colour, layout, shown, spread_axis, symbol
+from ..reports.provenance import Facts
+from ..reports.tables import Cell, Column, Table, number, seconds
+from ..reports.text import counted, duration, short, unit_of_time
 from .usage import Usage
 
 MOST_JOBS = 3000

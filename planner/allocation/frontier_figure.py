@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from ....formulations.allocation.cluster_grid import Ladder
-from ....formulations.allocation.cluster_grids import ladder_of
-from ....instances.allocation.instance import AllocationInstance
-from ....instances.common.errors import OptionError, TooLargeError
-from ....solvers.allocation.frontier_result import AllocationFrontier, AllocationPoint, ClusterBound
-from ..plot_style import Figure, layout, marker, ring, shown, spread_axis
-from ..text import duration, short, unit_of_time
+from ...formulations.allocation.cluster_grid import Ladder
+from ...formulations.allocation.cluster_grids import ladder_of
+from ...instances.allocation.instance import AllocationInstance
+from ...instances.common.errors import OptionError, TooLargeError
+from ...solvers.allocation.frontier_result import AllocationFrontier, AllocationPoint, ClusterBound
+from ..reports.plot_style import Figure, layout, marker, ring, shown, spread_axis
+from ..reports.text import duration, short, unit_of_time
 
 HOVER = "<b>%{customdata[0]}</b><br>%{customdata[1]}<br>%{customdata[2]}<br>%{customdata[3]}<extra></extra>"
 Corners = list[tuple[float, float]]

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from ....formulations.staging.certificate import BUDGET
-from ....formulations.staging.formulation import StagingFormulation
-from ....formulations.staging.plan import Stage
-from ....instances.staging.instance import StagingInstance
-from ....solvers.common.result import Result
-from ....solvers.staging.frontier import describe
-from ..provenance import Facts, usd
-from ..text import duration, short
+from ...formulations.staging.certificate import BUDGET
+from ...formulations.staging.formulation import StagingFormulation
+from ...formulations.staging.plan import Stage
+from ...instances.staging.instance import StagingInstance
+from ...solvers.common.result import Result
+from ...solvers.staging.frontier import describe
+from ..reports.provenance import Facts, usd
+from ..reports.text import duration, short
 from .stages import Chains, limits_facts, types_table
 
 

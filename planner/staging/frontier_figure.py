@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ....instances.staging.instance import StagingInstance
-from ....solvers.staging.frontier import FrontierPoint
-from ...output.text import percent
-from ..plan.stages import in_short
-from ..plot_style import Figure, layout, line_at, marker, note, place_on, ring, shown, spread_axis
-from ..provenance import usd
-from ..text import duration, short
+from ...instances.staging.instance import StagingInstance
+from ...solvers.staging.frontier import FrontierPoint
+from ..output.text import percent
+from ..reports.plot_style import Figure, layout, line_at, marker, note, place_on, ring, shown, spread_axis
+from ..reports.provenance import usd
+from ..reports.text import duration, short
+from .stages import in_short
 
 CLOSE = 1e-6
 HOVER = (

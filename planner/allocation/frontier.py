@@ -19,9 +19,9 @@ from ...instances.common.errors import OptionError, TooLargeError
 from ...solvers.allocation.frontier_result import AllocationFrontier, AllocationPoint, ClusterBound
 from ..frontier.thinning import thinned
 from ..output.text import figure, percent, table
-from .findings import HOLDS, Findings, Verification
-from .frontier_check import frontier_faults, note_extent, stated
-from .infeasibility import check_infeasible
+from ..verification.findings import HOLDS, Findings, Verification
+from ..verification.frontier_check import frontier_faults, note_extent, stated
+from ..verification.infeasibility import check_infeasible
 
 if TYPE_CHECKING:
     from rich.table import Table

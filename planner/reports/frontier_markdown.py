@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ...frontier.pareto import AnyFrontier, shown
-from ...output.text import figure
-from ..comparison.markdown import escaped
+from ..frontier.pareto import AnyFrontier, shown
+from ..output.text import figure
+from .comparison.markdown import escaped
 
 
 def frontier_markdown(frontier: AnyFrontier) -> str:

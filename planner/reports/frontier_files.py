@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ....instances.common.base import Instance
-from ....solvers.common.result import Result
-from ...frontier.pareto import AnyFrontier
-from ...output.files import write_all
-from ...output.text import csv_line, safe_cell
+from ...instances.common.base import Instance
+from ...solvers.common.result import Result
+from ..frontier.pareto import AnyFrontier
+from ..output.files import write_all
+from ..output.text import csv_line, safe_cell
 
 
 def rows(frontier: AnyFrontier) -> tuple[list[str], list[list[Any]]]:
@@ -41,8 +41,8 @@ def write(
     OptionError
         If they cannot be written.
     """
-    from .markdown import frontier_markdown
-    from .staging_page import frontier_page
+    from ..staging.frontier_page import frontier_page
+    from .frontier_markdown import frontier_markdown
 
     texts = {
         "frontier.html": frontier_page(instance, frontier, baselines),

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ....formulations.allocation.configurations import BUDGET, task_demands
-from ....formulations.allocation.plan import JobAllocation, read_entries
-from ....instances.allocation.instance import AllocationInstance
-from ....instances.allocation.job_table import JobTable
+from ...formulations.allocation.configurations import BUDGET, task_demands
+from ...formulations.allocation.plan import JobAllocation, read_entries
+from ...instances.allocation.instance import AllocationInstance
+from ...instances.allocation.job_table import JobTable
 
 
 class Usage:

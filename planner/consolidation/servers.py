@@ -6,10 +6,10 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from ....formulations.consolidation.plan import JobPlacement
-from ....instances.consolidation.instance import ConsolidationInstance, Server
-from ..tables import Cell, Column, Table, number
-from ..text import counted, short
+from ...formulations.consolidation.plan import JobPlacement
+from ...instances.consolidation.instance import ConsolidationInstance, Server
+from ..reports.tables import Cell, Column, Table, number
+from ..reports.text import counted, short
 
 MOST_SERVERS = 320
 MOST_STATES = 40

@@ -16,9 +16,9 @@ from ...instances.staging.instance import StagingInstance
 from ...solvers.staging.frontier import Frontier, FrontierPoint, describe
 from ..frontier.thinning import thinned
 from ..output.text import figure, percent, table
-from .findings import HOLDS, Findings, Verification
-from .frontier_check import frontier_faults, note_extent, stated
-from .infeasibility import check_infeasible
+from ..verification.findings import HOLDS, Findings, Verification
+from ..verification.frontier_check import frontier_faults, note_extent, stated
+from ..verification.infeasibility import check_infeasible
 
 if TYPE_CHECKING:
     from rich.table import Table

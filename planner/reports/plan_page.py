@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from ....instances.allocation.instance import AllocationInstance
-from ....instances.common.base import Instance
-from ....instances.consolidation.instance import ConsolidationInstance
-from ....instances.staging.instance import StagingInstance
-from ....solvers.common.result import Result
-from ...verification.findings import Verification
-from ..page import render
-from ..provenance import Facts, check_same, claims, headline, instance_facts, objectives_table, provenance
-from ..text import duration
-from .allocation import allocation_parts
-from .consolidation import consolidation_parts
-from .staging import staging_parts
+from ...instances.allocation.instance import AllocationInstance
+from ...instances.common.base import Instance
+from ...instances.consolidation.instance import ConsolidationInstance
+from ...instances.staging.instance import StagingInstance
+from ...solvers.common.result import Result
+from ..allocation.page import allocation_parts
+from ..consolidation.page import consolidation_parts
+from ..staging.page import staging_parts
+from ..verification.findings import Verification
+from .page import render
+from .provenance import Facts, check_same, claims, headline, instance_facts, objectives_table, provenance
+from .text import duration
 
 KICKER = {
     "allocation": "Allocation: parameter servers and workers of each job",

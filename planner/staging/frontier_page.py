@@ -5,23 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ....formulations.staging.formulation import StagingFormulation
-from ....instances.allocation.instance import AllocationInstance
-from ....instances.common.base import Instance
-from ....instances.common.errors import OptionError
-from ....instances.staging.instance import StagingInstance
-from ....solvers.allocation.frontier_result import AllocationFrontier
-from ....solvers.common.result import Result
-from ....solvers.staging.frontier import Frontier, FrontierPoint, describe
-from ...output.text import percent
-from ...verification.findings import Verification
-from ..page import render
-from ..plan.stages import Chains, in_short, limits_facts, types_table
-from ..provenance import Facts, check_same, claims, headline, instance_facts, provenance, usd
-from ..tables import Cell, Column, Table, number, seconds
-from ..text import counted, duration, short
-from .allocation_page import allocation_frontier_page
-from .staging_figure import Baseline, frontier_figure, near_limit
+from ...formulations.staging.formulation import StagingFormulation
+from ...instances.allocation.instance import AllocationInstance
+from ...instances.common.base import Instance
+from ...instances.common.errors import OptionError
+from ...instances.staging.instance import StagingInstance
+from ...solvers.allocation.frontier_result import AllocationFrontier
+from ...solvers.common.result import Result
+from ...solvers.staging.frontier import Frontier, FrontierPoint, describe
+from ..allocation.frontier_page import allocation_frontier_page
+from ..output.text import percent
+from ..reports.page import render
+from ..reports.provenance import Facts, check_same, claims, headline, instance_facts, provenance, usd
+from ..reports.tables import Cell, Column, Table, number, seconds
+from ..reports.text import counted, duration, short
+from ..verification.findings import Verification
+from .frontier_figure import Baseline, frontier_figure, near_limit
+from .stages import Chains, in_short, limits_facts, types_table
 
 MOST_POINTS = 1500
 """Of a frontier with more, so many are shown."""

@@ -6,17 +6,17 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ....formulations.allocation.configurations import BUDGET
-from ....instances.allocation.instance import AllocationInstance
-from ....solvers.allocation.frontier_result import AllocationFrontier, AllocationPoint
-from ...output.text import percent
-from ...verification.findings import Verification
-from ..page import render
-from ..plan.usage import Usage
-from ..provenance import claims, headline, instance_facts, provenance
-from ..tables import Cell, Column, Table, number, seconds, share
-from ..text import counted, duration, short
-from .allocation_figure import allocation_frontier_figure, cluster_words
+from ...formulations.allocation.configurations import BUDGET
+from ...instances.allocation.instance import AllocationInstance
+from ...solvers.allocation.frontier_result import AllocationFrontier, AllocationPoint
+from ..output.text import percent
+from ..reports.page import render
+from ..reports.provenance import claims, headline, instance_facts, provenance
+from ..reports.tables import Cell, Column, Table, number, seconds, share
+from ..reports.text import counted, duration, short
+from ..verification.findings import Verification
+from .frontier_figure import allocation_frontier_figure, cluster_words
+from .usage import Usage
 
 MOST_POINTS = 1500
 MOST_ENTRIES = 2_000_000
@@ -130,7 +130,7 @@ def _data(
 
 
 def _unit(points: Sequence[AllocationPoint]) -> float:
-    from ..text import unit_of_time
+    from ..reports.text import unit_of_time
 
     return unit_of_time(points[-1].mean_completion_s)[0]
 

@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ....formulations.staging.plan import Stage
-from ....formulations.staging.stage_times import stage_time_s
-from ....instances.staging.instance import StagingInstance
-from ..provenance import Facts, usd
-from ..tables import Cell, Column, Table, number
-from ..text import short
+from ...formulations.staging.plan import Stage
+from ...formulations.staging.stage_times import stage_time_s
+from ...instances.staging.instance import StagingInstance
+from ..reports.provenance import Facts, usd
+from ..reports.tables import Cell, Column, Table, number
+from ..reports.text import short
 
 DIGITS = 6
 
