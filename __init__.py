@@ -65,13 +65,13 @@ if TYPE_CHECKING:
     from .planner.batch.solve_many import BatchOptions, solve_many
     from .planner.comparison.compare import compare
     from .planner.comparison.comparison import Comparison
-    from .planner.frontier.pareto import pareto
+    from .planner.pareto import pareto
     from .planner.verification.findings import Verification
     from .planner.verification.result import verify
     from .solvers.allocation.frontier_result import AllocationFrontier
     from .solvers.common.options import SolveOptions
     from .solvers.common.result import Result, SolveError
-    from .solvers.staging.frontier import Frontier
+    from .solvers.staging.frontier_result import Frontier
 
 _HOMES = {
     "AllocationFrontier": "solvers.allocation.frontier_result",
@@ -81,7 +81,7 @@ _HOMES = {
     "Comparison": "planner.comparison.comparison",
     "ConsolidationInstance": "instances.consolidation.instance",
     "Diagnosis": "formulations.common.objective",
-    "Frontier": "solvers.staging.frontier",
+    "Frontier": "solvers.staging.frontier_result",
     "HardwareCatalogue": "instances.common.hardware",
     "Instance": "instances.common.base",
     "InstanceError": "instances.common.errors",
@@ -101,7 +101,7 @@ _HOMES = {
     "fit_speed": "instances.allocation.fits",
     "load": "instances.documents",
     "load_catalogue": "instances.documents",
-    "pareto": "planner.frontier.pareto",
+    "pareto": "planner.pareto",
     "parse_instance": "instances.documents",
     "save": "instances.documents",
     "solve": "planner.api",

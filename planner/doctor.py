@@ -9,10 +9,7 @@ from importlib import import_module, metadata
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
-from ..instances.allocation.generate import generate_allocation
-from ..instances.common.base import Instance
-from ..instances.consolidation.generate import generate_consolidation
-from ..instances.staging.generate import generate_staging
+from ..instances.registry import KINDS
 from ..solvers.common.options import SolveOptions
 from ..solvers.registry import all_solvers
 from .api import solve
@@ -67,18 +64,9 @@ def _library(name: str, allowed: SpecifierSet) -> Finding:
     return Finding(name, True, version, needed)
 
 
-def _tiny(kind: str) -> Instance:
-    """Return an instance that brute force solves at once."""
-    if kind == "allocation":
-        return generate_allocation(2, 2, tightness=0.9, seed=1)
-    if kind == "staging":
-        return generate_staging(3, 2, "tight", seed=1)
-    return generate_consolidation(2, 3, 4, seed=1)
-
-
 def _answers(kind: str, name: str) -> Finding:
     """Solve a tiny instance whose optimum brute force knows."""
-    instance = _tiny(kind)
+    instance = KINDS[kind].tiny()
     expected = [record.value for record in solve(instance, "brute-force").objectives]
     result = solve(instance, name, SolveOptions(time_limit_s=30))
     right = result.status == "optimal" and all(

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 from ..instances.common.errors import ClusterplanError, InstanceError, OptionError, UnavailableError
 
 if TYPE_CHECKING:
-    from ..solvers.allocation.frontier_result import AllocationFrontier
+    from ..solvers.common.frontier import AnyFrontier
     from ..solvers.common.result import Result
-    from ..solvers.staging.frontier import Frontier
     from .verification.findings import Verification
 
 SOLVED, FAILED, USAGE, BAD_INSTANCE, INFEASIBLE = range(5)
@@ -43,7 +42,7 @@ def code_of_error(error: ClusterplanError) -> int:
     return USAGE if isinstance(error, OptionError | UnavailableError) else FAILED
 
 
-def code_of_frontier(frontier: Frontier | AllocationFrontier) -> int:
+def code_of_frontier(frontier: AnyFrontier) -> int:
     """Return the exit code that goes with a frontier."""
     if frontier.status == "infeasible":
         return INFEASIBLE

@@ -22,8 +22,8 @@ from clusterplan.formulations.allocation.formulation import AllocationFormulatio
 from clusterplan.instances.allocation.generate import generate_allocation
 from clusterplan.instances.allocation.instance import AllocationInstance
 from clusterplan.instances.common.errors import OptionError, TooLargeError
-from clusterplan.planner.frontier.pareto import shown, verify_frontier
-from clusterplan.planner.verification.result import verify_stored
+from clusterplan.planner.pareto import shown
+from clusterplan.planner.verification.stored import verify_frontier, verify_stored
 from clusterplan.solvers.common.options import SolveOptions
 
 PRICES = {"cpu": 0.03, "gpu": 1.0}

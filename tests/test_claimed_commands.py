@@ -19,7 +19,7 @@ from clusterplan.instances.common.errors import InstanceError, OptionError
 from clusterplan.planner.batch.journal import Journal, read_journal
 from clusterplan.planner.batch.journal_lines import sealed
 from clusterplan.planner.cli import main as cli
-from clusterplan.planner.output.text import summary
+from clusterplan.planner.output.results import summary
 from clusterplan.solvers.common.base import Outcome
 from clusterplan.solvers.common.conclude import conclude
 from clusterplan.solvers.common.options import SolveOptions

@@ -13,7 +13,7 @@ import clusterplan
 from clusterplan.instances.common.base import Instance
 from clusterplan.instances.staging.generate import generate_staging
 from clusterplan.planner.verification.findings import Verification
-from clusterplan.planner.verification.result import verify_stored
+from clusterplan.planner.verification.stored import verify_stored
 
 ERROR = {"staging": 0.01, "allocation": 0.1}
 NAMES = ("staging", "allocation")

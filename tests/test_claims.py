@@ -16,7 +16,8 @@ from clusterplan.instances.common.base import Instance
 from clusterplan.instances.common.errors import InstanceError, OptionError
 from clusterplan.planner.exit_codes import CLAIMED, NOT_VERIFIED, SOLVED, code_of_verification, worst
 from clusterplan.planner.verification.findings import Verification
-from clusterplan.planner.verification.result import parse_result, verify, verify_stored
+from clusterplan.planner.verification.result import verify
+from clusterplan.planner.verification.stored import parse_result, verify_stored
 from clusterplan.solvers.common.base import Outcome
 from clusterplan.solvers.common.conclude import conclude
 from clusterplan.solvers.common.options import SolveOptions, parse_options

@@ -23,7 +23,7 @@ from clusterplan.instances.documents import parse_instance
 from clusterplan.instances.importers.slurm.hostlist import expand_hostlist
 from clusterplan.planner.api import solve
 from clusterplan.planner.cli import main as cli
-from clusterplan.planner.export.plan import export_plan, notes, unplaced
+from clusterplan.planner.export_plan import export_plan, notes, unplaced
 from clusterplan.solvers.common.result import Result
 
 Command = Callable[..., tuple[int, str, str]]

@@ -21,7 +21,7 @@ from clusterplan.instances.common.errors import OptionError
 from clusterplan.instances.importers.sailor import import_sailor
 from clusterplan.instances.staging.generate import generate_staging
 from clusterplan.instances.staging.instance import StagingInstance
-from clusterplan.planner.frontier.pareto import verify_frontier
+from clusterplan.planner.verification.stored import verify_frontier
 from clusterplan.solvers.common.options import SolveOptions
 from clusterplan.solvers.registry import solvers_for
 

@@ -17,7 +17,7 @@ from clusterplan.instances.common.errors import InstanceError
 from clusterplan.planner.batch.journal import Journal, read_journal
 from clusterplan.planner.batch.journal_lines import Line, lines, sealed
 from clusterplan.planner.batch.record import Record
-from clusterplan.planner.verification.result import read_results
+from clusterplan.planner.verification.stored import read_results
 
 EXAMPLES = ("example:optimus-testbed", "example:heterps-ctr", "example:tiresias-testbed")
 

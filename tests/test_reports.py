@@ -26,9 +26,9 @@ from clusterplan.planner.comparison.comparison import Comparison
 from clusterplan.planner.comparison.row import ComparisonRow
 from clusterplan.planner.reports.comparison.markdown import comparison_markdown
 from clusterplan.planner.reports.comparison.page import comparison_page
+from clusterplan.planner.reports.frontier_files import frontier_page
 from clusterplan.planner.reports.page import to_json, write_page
 from clusterplan.planner.reports.plan_page import plan_page
-from clusterplan.planner.staging.frontier_page import frontier_page
 
 HOSTILE = (
     "<b>fett</b><img src=x onerror=window.pwned=1></script><script>window.pwned=1</script>"

@@ -23,7 +23,7 @@ from clusterplan.instances.importers.slurm.jobs import SHARES
 from clusterplan.planner import api
 from clusterplan.planner.batch import limits as guard
 from clusterplan.planner.cli import main as cli
-from clusterplan.planner.export.plan import export_plan
+from clusterplan.planner.export_plan import export_plan
 from clusterplan.planner.output.files import write_all
 from clusterplan.planner.output.terminal import VisibleStream, visible_output
 from clusterplan.planner.output.text import console, safe_cell, table

@@ -31,8 +31,8 @@ from clusterplan.instances.documents import parse_instance
 from clusterplan.instances.staging.generate import generate_staging
 from clusterplan.instances.staging.generate_ctr import generate_ctr
 from clusterplan.planner.exit_codes import LIMIT_NO_PLAN, code_of_frontier
-from clusterplan.planner.frontier.pareto import verify_frontier
 from clusterplan.planner.verification.result import verify
+from clusterplan.planner.verification.stored import verify_frontier
 from clusterplan.solvers import run
 from clusterplan.solvers.allocation import cp_sat as allocation_cp_sat
 from clusterplan.solvers.allocation.marginal_gain import rows_by_gain

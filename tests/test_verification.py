@@ -14,7 +14,8 @@ from random_instances import RANDOM
 import clusterplan
 from clusterplan.instances.common.base import Instance
 from clusterplan.instances.common.errors import InstanceError
-from clusterplan.planner.verification.result import parse_result, verify
+from clusterplan.planner.verification.result import verify
+from clusterplan.planner.verification.stored import parse_result
 from clusterplan.solvers.common.result import Result
 
 

@@ -17,8 +17,8 @@ from ...formulations.common.tolerance import agree
 from ...instances.allocation.instance import AllocationInstance
 from ...instances.common.errors import OptionError, TooLargeError
 from ...solvers.allocation.frontier_result import AllocationFrontier, AllocationPoint, ClusterBound
-from ..frontier.thinning import thinned
 from ..output.text import figure, percent, table
+from ..output.thinning import thinned
 from ..verification.findings import HOLDS, Findings, Verification
 from ..verification.frontier_check import frontier_faults, note_extent, stated
 from ..verification.infeasibility import check_infeasible

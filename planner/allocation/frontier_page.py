@@ -9,6 +9,7 @@ from typing import Any
 from ...formulations.allocation.configurations import BUDGET
 from ...instances.allocation.instance import AllocationInstance
 from ...solvers.allocation.frontier_result import AllocationFrontier, AllocationPoint
+from ...solvers.common.result import Result
 from ..output.text import percent
 from ..reports.page import render
 from ..reports.provenance import claims, headline, instance_facts, provenance
@@ -28,9 +29,13 @@ MIX = {
 
 
 def allocation_frontier_page(
-    instance: AllocationInstance, frontier: AllocationFrontier, checked: Verification | None = None
+    instance: AllocationInstance,
+    frontier: AllocationFrontier,
+    baselines: Sequence[Result],
+    checked: Verification | None,
 ) -> str:
     """Return the page of a frontier of mean completion time against the hourly cost of the cluster."""
+    del baselines
     points = _shown(frontier.points, len(instance.jobs))
     sections = [("certified", "What is certified")]
     if points:

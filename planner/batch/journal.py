@@ -17,7 +17,7 @@ from typing import IO, Any, NamedTuple
 from ...instances.common.errors import OptionError
 from ...instances.files.reading import fail
 from ..exit_codes import SEVERITY
-from ..verification.result import parse_result
+from ..verification.stored import parse_result
 from .journal_lines import Line, lines, not_of_a_journal, sealed
 from .record import Record
 

@@ -11,6 +11,7 @@ from typing import NamedTuple, Protocol
 from ...instances.common.base import Instance, Kind
 from ...instances.common.errors import ClusterplanError
 from ...instances.documents import load
+from ...instances.registry import KINDS
 from ...solvers.common.conclude import library_versions
 from ...solvers.common.options import SolveOptions
 from ...solvers.common.result import Limit, Result, Status
@@ -201,17 +202,8 @@ def one_line(error: BaseException) -> str:
 
 def warm_up(solver: str, kind: Kind) -> None:
     """Solve something tiny with a solver, so that its libraries are loaded."""
-    from ...instances.allocation.generate import generate_allocation
-    from ...instances.consolidation.generate import generate_consolidation
-    from ...instances.staging.generate import generate_staging
-
-    tiny: dict[Kind, Callable[[], Instance]] = {
-        "allocation": lambda: generate_allocation(2, seed=1),
-        "staging": lambda: generate_staging(2, 2, seed=1),
-        "consolidation": lambda: generate_consolidation(2, 2, seed=1),
-    }
     try:
-        solve(tiny[kind](), solver, SolveOptions(time_limit_s=WARM_UP_S, threads=1))
+        solve(KINDS[kind].tiny(), solver, SolveOptions(time_limit_s=WARM_UP_S, threads=1))
     except Exception as error:  # noqa: BLE001 - whatever is wrong will show in the solve that is timed
         log.debug("%s: warming up failed with %s: %s", solver, type(error).__name__, one_line(error))
 

@@ -17,19 +17,8 @@ from ..batch.record import Record
 from ..batch.solve_many import BatchOptions, check_solvers, labelled, run
 from ..exit_codes import INTERRUPTED, worst
 from ..output.files import write_all
-from ..output.text import (
-    COLUMNS,
-    MOST_ROWS,
-    console,
-    csv_line,
-    csv_row,
-    figure,
-    notes,
-    percent,
-    safe_cell,
-    status_text,
-    table,
-)
+from ..output.results import COLUMNS, csv_row, notes, status_text
+from ..output.text import MOST_ROWS, console, csv_line, figure, percent, safe_cell, table
 from .common import Format, say
 from .progress import Progress
 

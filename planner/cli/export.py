@@ -35,8 +35,8 @@ def export_plan(
     """
     from ...instances.documents import load
     from ..exit_codes import NOT_VERIFIED, code_of_result
-    from ..export.plan import export_plan as export
-    from ..export.plan import notes, verified_result
+    from ..export_plan import export_plan as export
+    from ..export_plan import notes, verified_result
 
     instance = load(instance_file, allow_outside)
     result, checked = verified_result(instance, result_file)

@@ -109,7 +109,7 @@ def verify(
     exists rests on the solver's word (8); VERIFICATION FAILED (7).
     """
     from ...instances.documents import load
-    from ..verification.result import of_instance, read_results, verify_stored
+    from ..verification.stored import of_instance, read_results, verify_stored
 
     if format is Format.csv:
         raise OptionError("verify prints a table or JSON; --format csv is not for it")
@@ -162,7 +162,7 @@ def schema(kind: Annotated[Kind, typer.Argument(help="Which document.")]) -> Non
     from ...instances.documents import DOCUMENTS
     from ...solvers.allocation.frontier_result import AllocationFrontier
     from ...solvers.common.result import Result
-    from ...solvers.staging.frontier import Frontier
+    from ...solvers.staging.frontier_result import Frontier
 
     frontier: TypeAdapter[Frontier | AllocationFrontier] = TypeAdapter(Frontier | AllocationFrontier)
     models: dict[str, type[BaseModel]] = {**DOCUMENTS, "result": Result}

@@ -16,12 +16,11 @@ from .common import AllowOutside
 
 if TYPE_CHECKING:
     from ...instances.common.base import Instance
+    from ...solvers.common.frontier import AnyFrontier
     from ...solvers.common.options import SolveOptions
     from ...solvers.common.result import Result
-    from ..frontier.pareto import AnyFrontier
 
 
-BASELINES = "single-type,greedy,genetic"
 BASELINE_S = 10.0
 """What each baseline may take."""
 
@@ -91,8 +90,8 @@ def pareto(
     """
     from ...instances.documents import load
     from ..exit_codes import code_of_frontier
-    from ..frontier.pareto import shown
     from ..output.text import console
+    from ..pareto import shown
     from ..reports.frontier_files import to_csv, write
     from .options import merged_options
 
@@ -126,15 +125,21 @@ def _baseline_names(instance: Instance, given: str | None, output: Path | None) 
     Raises
     ------
     OptionError
-        If there is no page, or no such solver of staging instances.
+        If there is no page, or no such solver of the kind, or its page shows none.
     """
     from ...solvers.registry import find_solver
+    from ..registry import KINDS
 
-    if given is not None and (output is None or instance.kind != "staging"):
-        raise OptionError("--baselines are for the page of a staging instance, which --output DIR writes")
-    if instance.kind != "staging" or output is None or given == "none":
+    able = [name for name, kind in KINDS.items() if kind.frontier is not None and kind.frontier.baselines]
+    if given is not None and (output is None or instance.kind not in able):
+        raise OptionError(
+            f"--baselines are for the page of a {' or '.join(able)} instance, which --output DIR writes"
+        )
+    if instance.kind not in able or output is None or given == "none":
         return []
-    names = [name.strip() for name in (given or BASELINES).split(",") if name.strip()]
+    traded = KINDS[instance.kind].frontier
+    assert traded is not None
+    names = traded.baselines if given is None else [name.strip() for name in given.split(",") if name.strip()]
     return [find_solver(name, instance.kind).name for name in names]
 
 
@@ -167,8 +172,8 @@ def read_prices(given: Sequence[str]) -> dict[str, float]:
 def _find(instance: Instance, options: SolveOptions, wanted: dict[str, Any], quiet: bool) -> AnyFrontier:
     from rich.text import Text
 
-    from ..frontier.pareto import pareto as find
     from ..output.text import console
+    from ..pareto import pareto as find
 
     if quiet or not sys.stderr.isatty():
         return find(instance, options, **wanted)

@@ -49,9 +49,9 @@ def page_of(instance: Instance, path: Path) -> tuple[str, Verification]:
     OptionError
         If the file has none of this instance.
     """
+    from ..reports.frontier_files import frontier_page
     from ..reports.plan_page import plan_page
-    from ..staging.frontier_page import frontier_page
-    from ..verification.result import is_frontier, parse_frontier, parse_result, read_results, verify_stored
+    from ..verification.stored import is_frontier, parse_frontier, parse_result, read_results, verify_stored
 
     own = [data for data in read_results(path) if data["instance_sha256"] == instance.sha256()]
     if not own:

@@ -128,7 +128,8 @@ def _solve_in_turn(
     allow_outside: bool,
 ) -> int:
     """Solve one file after the other in this process; return the exit code."""
-    from ..output.text import COLUMNS, console, csv_line, csv_row, notes, plan_table, summary
+    from ..output.results import COLUMNS, csv_row, notes, plan_table, summary
+    from ..output.text import console, csv_line
 
     if output is not None:
         if output.is_dir():

@@ -1,0 +1,1 @@
+"""How plans of consolidation look, and the forms in which they are carried out."""

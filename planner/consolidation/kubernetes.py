@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from ...formulations.consolidation.plan import JobPlacement
+from ...instances.consolidation.instance import ConsolidationInstance
 from ...instances.files.reading import fail
 
 LONGEST_LABEL = 63
@@ -15,7 +16,7 @@ LONGEST_LABEL = 63
 _NODE = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*")
 
 
-def kubernetes_lines(placed: Sequence[JobPlacement]) -> Iterator[str]:
+def kubernetes_lines(instance: ConsolidationInstance, placed: Sequence[JobPlacement]) -> Iterator[str]:
     """Return a YAML document for each group of pods: a patch of what has the pods' template.
 
     Text from outside stands in double quotes, as in JSON, which YAML reads alike. Kubernetes takes one name
@@ -26,6 +27,7 @@ def kubernetes_lines(placed: Sequence[JobPlacement]) -> Iterator[str]:
     InstanceError
         If a server's name cannot be a node's.
     """
+    del instance
     taken: set[str] = set()
     for entry in placed:
         for group, servers in entry.tasks.items():

@@ -10,11 +10,11 @@ from typing import Any, cast
 from ...formulations.consolidation.plan import JobPlacement
 from ...instances.consolidation.instance import ConsolidationInstance
 from ...solvers.common.result import Result
-from ..output.text import ACTIONS
 from ..reports.plot_style import Figure, axis, layout, shown
 from ..reports.provenance import Facts
 from ..reports.tables import Cell, Column, Table, number
 from ..reports.text import counted, listed, short
+from .plan import ACTIONS
 from .servers import Row, Servers
 
 MOST_JOBS = 3000

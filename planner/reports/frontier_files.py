@@ -7,10 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from ...instances.common.base import Instance
+from ...instances.common.errors import OptionError
+from ...solvers.common.frontier import AnyFrontier
 from ...solvers.common.result import Result
-from ..frontier.pareto import AnyFrontier
 from ..output.files import write_all
 from ..output.text import csv_line, safe_cell
+from ..registry import KINDS
+from ..verification.findings import Verification
+from .frontier_markdown import frontier_markdown
+from .provenance import check_same
 
 
 def rows(frontier: AnyFrontier) -> tuple[list[str], list[list[Any]]]:
@@ -24,6 +29,37 @@ def to_csv(frontier: AnyFrontier) -> str:
     titles, cells = rows(frontier)
     lines = [csv_line(titles), *(csv_line([safe_cell(cell) for cell in row]) for row in cells)]
     return "\n".join(lines) + "\n"
+
+
+def frontier_page(
+    instance: Instance,
+    frontier: AnyFrontier,
+    baselines: Sequence[Result] = (),
+    checked: Verification | None = None,
+) -> str:
+    """Return the page of a frontier.
+
+    Parameters
+    ----------
+    baselines
+        Results of solvers on the same instance, to be seen beside the frontier.
+    checked
+        What the check of a stored frontier found; the page shows what is only claimed.
+
+    Raises
+    ------
+    OptionError
+        If the frontier or a baseline is of another instance, or the kind shows no baselines.
+    """
+    check_same(instance, frontier.instance_sha256, "the frontier")
+    traded = KINDS[frontier.kind].frontier
+    if traded is None or frontier.kind != instance.kind:
+        raise OptionError(f"the frontier is of kind {frontier.kind}; the instance is of kind {instance.kind}")
+    if baselines and not traded.baselines:
+        raise OptionError(f"a frontier of {instance.kind} shows no baselines")
+    for result in baselines:
+        check_same(instance, result.instance_sha256, f"the result of {result.solver}")
+    return traded.page(instance, frontier, baselines, checked)
 
 
 def write(
@@ -41,9 +77,6 @@ def write(
     OptionError
         If they cannot be written.
     """
-    from ..staging.frontier_page import frontier_page
-    from .frontier_markdown import frontier_markdown
-
     texts = {
         "frontier.html": frontier_page(instance, frontier, baselines),
         "frontier.md": frontier_markdown(frontier),

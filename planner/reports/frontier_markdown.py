@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from ..frontier.pareto import AnyFrontier, shown
+from ...solvers.common.frontier import AnyFrontier
 from ..output.text import figure
+from ..pareto import shown
 from .comparison.markdown import escaped
 
 

@@ -2,26 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from ...instances.allocation.instance import AllocationInstance
 from ...instances.common.base import Instance
-from ...instances.consolidation.instance import ConsolidationInstance
-from ...instances.staging.instance import StagingInstance
 from ...solvers.common.result import Result
-from ..allocation.page import allocation_parts
-from ..consolidation.page import consolidation_parts
-from ..staging.page import staging_parts
+from ..registry import KINDS
 from ..verification.findings import Verification
 from .page import render
 from .provenance import Facts, check_same, claims, headline, instance_facts, objectives_table, provenance
 from .text import duration
-
-KICKER = {
-    "allocation": "Allocation: parameter servers and workers of each job",
-    "staging": "Staging: which layers run on which hardware",
-    "consolidation": "Consolidation: which servers each job runs on",
-}
 
 
 def plan_page(instance: Instance, result: Result, checked: Verification | None = None) -> str:
@@ -38,14 +25,15 @@ def plan_page(instance: Instance, result: Result, checked: Verification | None =
         If the result is of another instance.
     """
     check_same(instance, result.instance_sha256, "the result")
-    parts = _parts(instance, result)
+    kind = KINDS[instance.kind]
+    parts = kind.page(instance, result)
     sections = [("objectives", "How good it is"), *parts.pop("sections"), ("about", "The instance")]
     if result.diagnosis is not None:
         sections.insert(1, ("why", "Why there is no plan"))
     return render(
-        f"plan_{instance.kind}.html.j2",
+        kind.template,
         title=instance.name,
-        kicker=KICKER[instance.kind],
+        kicker=kind.title,
         verdict=headline(result.status, result.limit, checked),
         claimed=claims(checked),
         lead=f"By {result.solver} in {duration(result.runtime_s)}.",
@@ -60,16 +48,6 @@ def plan_page(instance: Instance, result: Result, checked: Verification | None =
         footer=[*provenance(result, result.solver, result.backend), *_seed(result)],
         **parts,
     )
-
-
-def _parts(instance: Instance, result: Result) -> dict[str, Any]:
-    """Return what the template of the kind shows."""
-    if isinstance(instance, AllocationInstance):
-        return allocation_parts(instance, result)
-    if isinstance(instance, StagingInstance):
-        return staging_parts(instance, result)
-    assert isinstance(instance, ConsolidationInstance)
-    return consolidation_parts(instance, result)
 
 
 def _notes(result: Result) -> list[str]:

@@ -14,8 +14,7 @@ from .tables import Cell, Column, Table, number, share, text
 from .text import MARK, duration, short, status_words
 
 if TYPE_CHECKING:
-    from ...solvers.allocation.frontier_result import AllocationFrontier
-    from ...solvers.staging.frontier import Frontier
+    from ...solvers.common.frontier import AnyFrontier
     from ..verification.findings import Verification
 
 Facts = list[tuple[str, str]]
@@ -39,9 +38,7 @@ def status_cell(status: str, limit: str) -> Cell:
     return Cell(status if limit == "none" else f"{status} ({limit} limit)", mark=MARK.get(status, "fair"))
 
 
-def provenance(
-    made: Result | Frontier | AllocationFrontier, solver: str | None = None, backend: str | None = None
-) -> Facts:
+def provenance(made: Result | AnyFrontier, solver: str | None = None, backend: str | None = None) -> Facts:
     """Return the lines of a footer."""
     facts = [("solver", solver)] if solver else []
     facts += [("library", backend)] if backend else []

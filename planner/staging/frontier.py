@@ -13,9 +13,10 @@ from ...formulations.staging.formulation import StagingFormulation
 from ...formulations.staging.frontier_error import Corner, certified_error, proves_none
 from ...formulations.staging.plan import Stage
 from ...instances.staging.instance import StagingInstance
-from ...solvers.staging.frontier import Frontier, FrontierPoint, describe
-from ..frontier.thinning import thinned
+from ...solvers.staging.frontier import describe
+from ...solvers.staging.frontier_result import Frontier, FrontierPoint
 from ..output.text import figure, percent, table
+from ..output.thinning import thinned
 from ..verification.findings import HOLDS, Findings, Verification
 from ..verification.frontier_check import frontier_faults, note_extent, stated
 from ..verification.infeasibility import check_infeasible

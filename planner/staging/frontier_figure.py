@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ...instances.staging.instance import StagingInstance
-from ...solvers.staging.frontier import FrontierPoint
+from ...solvers.staging.frontier_result import FrontierPoint
 from ..output.text import percent
 from ..reports.plot_style import Figure, layout, line_at, marker, note, place_on, ring, shown, spread_axis
 from ..reports.provenance import usd

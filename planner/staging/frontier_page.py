@@ -6,17 +6,13 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ...formulations.staging.formulation import StagingFormulation
-from ...instances.allocation.instance import AllocationInstance
-from ...instances.common.base import Instance
-from ...instances.common.errors import OptionError
 from ...instances.staging.instance import StagingInstance
-from ...solvers.allocation.frontier_result import AllocationFrontier
 from ...solvers.common.result import Result
-from ...solvers.staging.frontier import Frontier, FrontierPoint, describe
-from ..allocation.frontier_page import allocation_frontier_page
+from ...solvers.staging.frontier import describe
+from ...solvers.staging.frontier_result import Frontier, FrontierPoint
 from ..output.text import percent
 from ..reports.page import render
-from ..reports.provenance import Facts, check_same, claims, headline, instance_facts, provenance, usd
+from ..reports.provenance import Facts, claims, headline, instance_facts, provenance, usd
 from ..reports.tables import Cell, Column, Table, number, seconds
 from ..reports.text import counted, duration, short
 from ..verification.findings import Verification
@@ -27,46 +23,13 @@ MOST_POINTS = 1500
 """Of a frontier with more, so many are shown."""
 
 
-def frontier_page(
-    instance: Instance,
-    frontier: Frontier | AllocationFrontier,
-    baselines: Sequence[Result] = (),
-    checked: Verification | None = None,
-) -> str:
-    """Return the page of a frontier.
-
-    Parameters
-    ----------
-    baselines
-        Results of solvers on the same staging instance, to be seen beside the frontier.
-    checked
-        What the check of a stored frontier found; the page shows what is only claimed.
-
-    Raises
-    ------
-    OptionError
-        If the frontier or a baseline is of another instance.
-    """
-    check_same(instance, frontier.instance_sha256, "the frontier")
-    if isinstance(frontier, AllocationFrontier):
-        if not isinstance(instance, AllocationInstance):
-            raise OptionError("the frontier is of an allocation instance")
-        if baselines:
-            raise OptionError("a frontier of an allocation shows no baselines")
-        return allocation_frontier_page(instance, frontier, checked)
-    if not isinstance(instance, StagingInstance):
-        raise OptionError("the frontier is of a staging instance")
-    for result in baselines:
-        check_same(instance, result.instance_sha256, f"the result of {result.solver}")
-    return _staging_page(instance, frontier, baselines, checked)
-
-
-def _staging_page(
+def staging_frontier_page(
     instance: StagingInstance,
     frontier: Frontier,
     results: Sequence[Result],
     checked: Verification | None,
 ) -> str:
+    """Return the page of a frontier of cost against throughput."""
     points = thinned(frontier.points)
     chains, baselines = Chains(instance), list(_baselines(instance, frontier, results))
     sections = [("plot", "Frontier"), ("plan", "Plan of a point"), ("table", "All points")] if points else []

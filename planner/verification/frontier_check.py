@@ -1,19 +1,18 @@
-"""What the checks of both kinds of frontier share."""
+"""What the checks of all frontiers share."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from ...instances.common.base import Instance
-from ...solvers.allocation.frontier_result import AllocationFrontier
-from ...solvers.staging.frontier import Frontier
+from ...solvers.common.frontier import AnyFrontier
 from .findings import Findings
 
 FACTS = ("options", "versions", "runtime_s", "assumptions")
 """What a frontier says of the run, or in free text."""
 
 
-def frontier_faults(instance: Instance, frontier: Frontier | AllocationFrontier) -> Iterator[str]:
+def frontier_faults(instance: Instance, frontier: AnyFrontier) -> Iterator[str]:
     """Check that a frontier is of this very instance, and that its status goes with its points."""
     if frontier.instance_sha256 != instance.sha256():
         yield "instance_sha256 does not agree: the frontier is of another instance, or it was changed since"
@@ -29,7 +28,7 @@ def frontier_faults(instance: Instance, frontier: Frontier | AllocationFrontier)
         yield f"diagnosis says why there is no plan; the status is {frontier.status}"
 
 
-def note_extent(found: Findings, frontier: Frontier | AllocationFrontier, most: str, default: float) -> None:
+def note_extent(found: Findings, frontier: AnyFrontier, most: str, default: float) -> None:
     """Note what of a complete frontier's error is only claimed, and what `complete` or `infeasible` means.
 
     Parameters
@@ -52,7 +51,7 @@ def note_extent(found: Findings, frontier: Frontier | AllocationFrontier, most: 
         found.within = f"complete means {' for '.join(told)} here"
 
 
-def stated(frontier: Frontier | AllocationFrontier) -> Iterator[str]:
+def stated(frontier: AnyFrontier) -> Iterator[str]:
     """Name what a frontier holds that is no claim about the instance."""
     yield ", ".join(name for name in FACTS if getattr(frontier, name, None) not in (None, 0.0, {}, ()))
     if frontier.limit != "none":

@@ -7,27 +7,17 @@ claimed; what is no claim about the instance, as stated.
 
 from __future__ import annotations
 
-import json
 import math
-import re
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from ...formulations.common.formulation import Formulation
 from ...formulations.common.tolerance import agree
-from ...formulations.registry import KINDS, formulate
+from ...formulations.registry import formulate
 from ...instances.common.base import Instance
-from ...instances.common.errors import Faults, InstanceError
-from ...instances.common.faults import validated
-from ...instances.files.json_reading import TooMuchError, check_size
-from ...instances.files.reading import fail, read_bytes, text_of
-from ...solvers.allocation.frontier_result import AllocationFrontier
 from ...solvers.common.conclude import contradiction, objective_records
 from ...solvers.common.options import DEFAULT_GAP
 from ...solvers.common.result import ObjectiveRecord, Result, plan_hash
-from ...solvers.staging.frontier import Frontier
-from ..batch.journal_lines import STARTS, stored_results
 from .findings import HOLDS, Findings, Verification, refused
 from .infeasibility import check_infeasible
 
@@ -35,8 +25,6 @@ MOST_NAMED = 20
 """Entries of a plan that are named one by one where their words are wrong."""
 FACTS = ("solver", "backend", "options", "seed", "versions", "runtime_s", "build_s", "trace", "message")
 """What a result says of the run and not of the instance."""
-
-_INK = re.compile(r"\S")
 
 
 def verify(instance: Instance, result: Result) -> Verification:
@@ -273,146 +261,3 @@ def _stated(result: Result) -> Iterator[str]:
         yield f"that a {result.limit} limit ended the solve"
     if result.status == "unknown":
         yield "that no plan was found; a plan may exist or not"
-
-
-def read_results(path: Path) -> list[dict[str, Any]]:
-    """Return the results of a file as plain data: one JSON object, one a line, or a batch's journal.
-
-    Raises
-    ------
-    InstanceError
-        If the file does not hold results.
-    """
-    source = str(path)
-    raw = read_bytes(path, source)
-    found = stored_results(raw, source) if raw.startswith(STARTS) else _results(text_of(raw, source), source)
-    for data in found:
-        if not _is_result(data):
-            raise fail(source, "is not a result; give what 'clusterplan solve --format json' printed")
-    return found
-
-
-def _is_result(data: Any) -> bool:
-    return isinstance(data, dict) and data.get("kind") in [*KINDS] and "instance_sha256" in data
-
-
-def _results(text: str, source: str) -> list[Any]:
-    """Return the JSON documents in a text; of a line of a journal, in whatever layout, its result."""
-    try:
-        check_size(text)
-    except TooMuchError as error:
-        raise fail(source, str(error)) from None
-    decoder, found = json.JSONDecoder(), []
-    at = _INK.search(text)
-    while at is not None:
-        try:
-            data, position = decoder.raw_decode(text, at.start())
-        except (ValueError, RecursionError) as error:
-            raise fail(source, f"is not JSON: {error}") from None
-        at = _INK.search(text, position)
-        if isinstance(data, dict) and ("journal" in data or "source" in data):
-            if "result" not in data:
-                continue  # the head of a batch's journal, or a file that could not be read
-            data = data["result"]
-        found.append(data)
-    return found
-
-
-def parse_result(data: Any, source: str, most: int | None = None) -> Result:
-    """Return a stored result.
-
-    Parameters
-    ----------
-    most
-        Entries that a plan of its instance may have; None: any number.
-
-    Raises
-    ------
-    InstanceError
-        Naming each field, of the plan too, that has a value which is not allowed.
-    """
-    formulation = KINDS[kind_of(data, source)].formulation
-    plan = data.get("plan")
-    faults = Faults()
-    if plan is not None and not isinstance(plan, list):
-        raise fail(source, "is not a list of entries", "plan")
-    if most is not None and plan is not None and len(plan) > most:
-        raise fail(source, f"has {len(plan):,} entries; a plan of the instance has at most {most:,}", "plan")
-    for index, entry in enumerate(plan or ()):
-        try:
-            validated(formulation.entry, entry, source)
-        except InstanceError as error:
-            faults.add_all(error, f"plan[{index}]")
-            if faults.stop():
-                break
-    faults.refuse()
-    return validated(Result, data, source)
-
-
-def kind_of(data: Any, source: str) -> str:
-    """Return of what kind a stored result is.
-
-    Raises
-    ------
-    InstanceError
-        If the data are no mapping, or do not name a kind.
-    """
-    if not isinstance(data, dict):
-        raise fail(source, "is not a mapping of fields")
-    if "kind" not in data:
-        raise fail(source, f"is missing; allowed: {', '.join(KINDS)}", "kind")
-    kind = data["kind"]
-    if not isinstance(kind, str) or kind not in KINDS:
-        raise fail(source, f"is {repr(kind)[:60]}; allowed: {', '.join(KINDS)}", "kind")
-    return kind
-
-
-def verify_stored(instance: Instance, data: Any, source: str) -> Verification:
-    """Check a result as it was read from a file; a field that is not allowed is a fault like any other."""
-    try:
-        kind = kind_of(data, source)
-        if kind != instance.kind:
-            return refused(
-                instance.name, f"the result is of kind {kind}; the instance is of kind {instance.kind}"
-            )
-        if is_frontier(data):
-            from ..frontier.pareto import verify_frontier
-
-            return verify_frontier(instance, parse_frontier(data, source))
-        return verify(instance, parse_result(data, source, most_entries(instance)))
-    except InstanceError as error:
-        faults = (f"{fault.path}: {fault.what}".removeprefix(": ") for fault in error.faults)
-        return refused(instance.name, *faults)
-
-
-def most_entries(instance: Instance) -> int:
-    """Return how many entries a plan of an instance has at most: one for each job or layer."""
-    sizes = instance.sizes()
-    return sizes["layers" if instance.kind == "staging" else "jobs"]
-
-
-def parse_frontier(data: Any, source: str) -> Frontier | AllocationFrontier:
-    """Return a stored frontier.
-
-    Raises
-    ------
-    InstanceError
-        Naming each field that has a value which is not allowed.
-    """
-    models: dict[str, type[Frontier | AllocationFrontier]]
-    models = {"staging": Frontier, "allocation": AllocationFrontier}
-    kind = kind_of(data, source)
-    if kind not in models:
-        raise fail(source, f"is {kind!r}; frontiers are of {' or '.join(models)}", "kind")
-    return validated(models[kind], data, source)
-
-
-def is_frontier(data: Mapping[str, Any]) -> bool:
-    """Return whether stored data are a frontier and not a single result."""
-    return "points" in data
-
-
-def of_instance(instance: Instance, results: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the results of this instance; all of them if none is, so that each says why."""
-    digest = instance.sha256()
-    return [data for data in results if data["instance_sha256"] == digest] or results

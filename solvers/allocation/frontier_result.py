@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal
-
-from pydantic import Field
+from typing import TYPE_CHECKING, Any, Literal
 
 from ...formulations.allocation.plan import JobAllocation
-from ...formulations.common.objective import Diagnosis
 from ...instances.common.fields import Amounts, Many, ManyNamed, Model, Positive
 from ...instances.common.html_summary import card, figure, percent
-from ..common.options import SolveOptions
-from ..common.result import Limit
+from ..common.frontier import AnyFrontier
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -65,7 +61,7 @@ class ClusterBound(Model):
     certificate: dict[str, Any] | None = None
 
 
-class AllocationFrontier(Model):
+class AllocationFrontier(AnyFrontier):
     """What a search over clusters found; JSON and back without loss.
 
     Attributes
@@ -92,14 +88,8 @@ class AllocationFrontier(Model):
         The instance's own cluster, where it has a plan.
     """
 
-    instance: str
     kind: Literal["allocation"] = "allocation"
-    instance_sha256: str
     mix: Literal["fixed", "any"] = "fixed"
-    status: Literal["complete", "partial", "infeasible"]
-    limit: Limit = "none"
-    error: Annotated[float, Field(ge=0, lt=1)]
-    certified_error: float | None = None
     most_usd_per_hour: Positive | None = None
     prices_usd_per_hour: Amounts = {}
     weight: float = 1.0
@@ -107,14 +97,6 @@ class AllocationFrontier(Model):
     others: Many[ClusterBound] = ()
     current: AllocationPoint | None = None
     assumptions: Many[str] = ()
-    runtime_s: Annotated[float, Field(ge=0)] = 0.0
-    options: SolveOptions = SolveOptions()
-    versions: ManyNamed[str, str] = {}
-    diagnosis: Diagnosis | None = None
-
-    def to_json(self) -> str:
-        """Return the frontier as one line of JSON."""
-        return self.model_dump_json()
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows."""

@@ -3,32 +3,26 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import Field
-
-from ...formulations.common.objective import Diagnosis
-from ...formulations.staging.certificate import MOST_INTERVALS
 from ...formulations.staging.formulation import StagingFormulation
 from ...formulations.staging.frontier_error import MOST_WORK, Corner, certified_error
 from ...formulations.staging.plan import Stage
 from ...instances.common.errors import OutOfTimeError
-from ...instances.common.fields import Many, Model, in_slices
-from ...instances.common.html_summary import card, figure, percent
 from ...instances.staging.instance import StagingInstance
 from ..common.base import Clock
 from ..common.conclude import library_versions, time_to_check
 from ..common.diagnosis import diagnose_with
 from ..common.options import SolveOptions
-from ..common.result import Limit
 from .diagnose import diagnose
 from .exact import intervals_of
+from .frontier_result import Frontier, FrontierPoint
 from .goals import Candidate, Cheapest
 from .goals import Frontier as FrontierGoal
 from .search import Search, plan_of
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
 
 SPAN = 10.0
 """Where units are unlimited, plans that cost more than so many times the cheapest are left out."""
@@ -36,91 +30,6 @@ SPAN = 10.0
 
 WORK_PER_S = 12_000_000
 """Bounds that the check evaluates in a second, roughly."""
-
-
-class FrontierPoint(Model):
-    """One plan of the frontier, with its figures.
-
-    Attributes
-    ----------
-    time_s
-        Seconds of the whole training.
-    stage_time_s
-        τ: seconds of the slowest stage for a probe batch.
-    """
-
-    throughput_samples_per_s: float
-    cost_usd: float
-    time_s: float
-    rate_usd_per_hour: float
-    stage_time_s: float
-    plan: Many[Stage]
-
-
-class Frontier(Model):
-    """What a frontier search found; JSON and back without loss.
-
-    Attributes
-    ----------
-    status
-        `complete`: the error is proven; `partial`: a limit stopped the search; `infeasible`: no plan at all.
-    error
-        ε that was asked for: for every feasible plan there is a point at least as fast whose cost, less the
-        part ε, is no higher.
-    certified_error
-        ε that our own checker derives from the certificate without trusting a solver; None if it derives
-        none, because faster plans than the fastest point are not ruled out.
-    most_usd
-        Dearer plans were not looked for; None: all were.
-    points
-        From the fastest to the cheapest.
-    """
-
-    instance: str
-    kind: Literal["staging"] = "staging"
-    instance_sha256: str
-    status: Literal["complete", "partial", "infeasible"]
-    limit: Limit = "none"
-    error: Annotated[float, Field(ge=0, lt=1)]
-    certified_error: float | None = None
-    most_usd: Annotated[float, Field(ge=0)] | None = None
-    points: Many[FrontierPoint] = ()
-    certificate: Annotated[list[dict[str, Any]], in_slices(MOST_INTERVALS)] = []
-    runtime_s: Annotated[float, Field(ge=0)] = 0.0
-    options: SolveOptions = SolveOptions()
-    versions: Annotated[dict[str, str], in_slices(1_000)] = {}
-    diagnosis: Diagnosis | None = None
-
-    def to_json(self) -> str:
-        """Return the frontier as one line of JSON."""
-        return self.model_dump_json()
-
-    def _repr_html_(self) -> str:
-        """Return what a notebook shows."""
-        rows = [
-            (_in_short_plan(point), figure(point.throughput_samples_per_s), figure(point.cost_usd))
-            for point in self.points
-        ]
-        proven = percent(self.certified_error)
-        lines = [f"frontier of {len(self.points)} points, {self.status}; certified error {proven}"]
-        return card(self.instance, lines, ("plan", "samples/s", "USD"), rows)
-
-    def to_frame(self) -> pd.DataFrame:
-        """Return one row for each point; the plan as text, `first-last:type*units` for each stage."""
-        import pandas as pd
-
-        rows = [
-            {**point.model_dump(exclude={"plan"}), "plan": _in_short_plan(point)} for point in self.points
-        ]
-        return pd.DataFrame(rows, columns=[*FrontierPoint.model_fields])
-
-
-def _in_short_plan(point: FrontierPoint) -> str:
-    return " ".join(map(_in_short, point.plan))
-
-
-def _in_short(stage: Stage) -> str:
-    return f"{stage.first_layer}-{stage.last_layer}:{stage.type}*{stage.units}"
 
 
 def find_frontier(

@@ -29,8 +29,8 @@ from clusterplan.instances.importers import (
 )
 from clusterplan.planner.api import solve
 from clusterplan.planner.batch.journal import Journal, read_journal
-from clusterplan.planner.frontier.pareto import pareto
-from clusterplan.planner.verification.result import read_results, verify_stored
+from clusterplan.planner.pareto import pareto
+from clusterplan.planner.verification.stored import read_results, verify_stored
 from clusterplan.solvers.common.options import SolveOptions
 
 from .kinds import KINDS

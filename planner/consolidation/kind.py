@@ -1,0 +1,26 @@
+"""What consolidation consists of on this floor."""
+
+from ..kind import PlanFormat, PlannerKind
+from .actions import actions, to_carry_out
+from .kubernetes import kubernetes_lines
+from .page import consolidation_parts
+from .plan import as_data, columns, left_out, notes, rows
+from .slurm import slurm_lines, slurm_notes
+
+CONSOLIDATION = PlannerKind(
+    title="Consolidation: which servers each job runs on",
+    columns=columns,
+    rows=rows,
+    as_data=as_data,
+    page=consolidation_parts,
+    template="plan_consolidation.html.j2",
+    rows_of_plan="jobs",
+    notes=notes,
+    left_out=left_out,
+    formats={
+        "slurm": PlanFormat(slurm_lines, slurm_notes),
+        "kubernetes": PlanFormat(kubernetes_lines, comment="# "),
+    },
+    to_carry_out=to_carry_out,
+    actions=actions,
+)

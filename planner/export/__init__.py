@@ -1,1 +1,0 @@
-"""Plans in the forms that cluster managers read."""

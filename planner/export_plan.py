@@ -1,0 +1,116 @@
+"""Plans in the words of those who carry them out: JSON, Slurm options, Kubernetes node affinity.
+
+Only a plan that passes `verify` is written. Names come from untrusted documents: they are quoted where the
+format can quote them, and refused where it cannot hold them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from ..instances.common.base import Instance
+from ..instances.common.errors import OptionError
+from ..instances.files.reading import fail
+from ..solvers.common.result import Result
+from .output.text import some
+from .registry import KINDS
+from .verification.findings import Verification
+from .verification.stored import is_frontier, of_instance, parse_result, read_results, verify_stored
+
+
+def verified_result(instance: Instance, path: Path) -> tuple[Result | None, Verification]:
+    """Return the stored result of an instance, unless something in it is false, and what its check found.
+
+    Raises
+    ------
+    InstanceError
+        If the file does not hold exactly one result of the instance.
+    """
+    source = str(path)
+    found = of_instance(instance, read_results(path))
+    if len(found) != 1:
+        raise fail(source, f"has {len(found)} results of the instance; give a file with one")
+    if is_frontier(found[0]):
+        raise fail(source, "is a frontier, which has many plans; give the result of one solve")
+    verification = verify_stored(instance, found[0], source)
+    if not verification.ok:
+        return None, verification
+    return parse_result(found[0], source), verification
+
+
+def export_plan(
+    instance: Instance,
+    result: Result,
+    format: str,
+    every: bool = False,
+    checked: Verification | None = None,
+) -> str:
+    """Return a verified plan as text.
+
+    Parameters
+    ----------
+    instance, result
+        What was solved, and its result with a plan.
+    format
+        `json`, or one of the forms that the kind has.
+    every
+        Where jobs run already, other forms than `json` hold those to start and to move; with this every job
+        that is placed.
+    checked
+        What the check of the result found; what is only claimed is said where the form has a place for it.
+
+    Raises
+    ------
+    InstanceError
+        If the format cannot hold a name.
+    OptionError
+        If the result has no plan, or the format is not for its kind.
+    """
+    if result.plan is None:
+        raise OptionError(f"{result.instance}: the result has no plan to export; it is {result.status}")
+    if format == "json":
+        data = {**_head(result), **KINDS[instance.kind].as_data(instance, result.plan), **_claims(checked)}
+        return json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    kind = KINDS[instance.kind]
+    if format not in kind.formats:
+        able = " and ".join(name for name, other in KINDS.items() if format in other.formats)
+        raise OptionError(
+            f"--format {format} is for plans of {able}; a plan of {result.kind} is exported as json"
+        )
+    written = kind.formats[format]
+    lines = list(written.lines(instance, kind.to_carry_out(result.plan, every)))
+    if checked is not None and written.comment is not None:
+        lines = [*(f"{written.comment}ONLY CLAIMED: {_plain(line)}" for line in checked.claimed), *lines]
+    return "".join(line + "\n" for line in lines)
+
+
+def _plain(text: str) -> str:
+    """Return text that stays within its line, whoever wrote it."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def _claims(checked: Verification | None) -> dict[str, Any]:
+    return {} if checked is None else {"complete": checked.complete, "claimed": list(checked.claimed)}
+
+
+def notes(instance: Instance, result: Result, format: str, every: bool = False) -> Iterator[str]:
+    """Say what the text of a plan does not: what runs on, stops or moves, is left out, or cannot be said."""
+    kind, plan = KINDS[instance.kind], result.plan or ()
+    yield from kind.actions(instance, plan)
+    if format in kind.formats:
+        yield from kind.formats[format].notes(instance, kind.to_carry_out(plan, every))
+    out = [f"not placed: {job}: {reason}" for job, reason in kind.left_out(plan)]
+    yield from some(out, "not placed: {} more; the result says why")
+
+
+def _head(result: Result) -> dict[str, Any]:
+    return {
+        "instance": result.instance,
+        "kind": result.kind,
+        "instance_sha256": result.instance_sha256,
+        "plan_sha256": result.plan_sha256,
+        "status": result.status,
+    }

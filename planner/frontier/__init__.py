@@ -1,1 +1,0 @@
-"""The whole trade-off between two objectives."""

@@ -1,0 +1,109 @@
+"""What a kind of problem brings to this floor: how its plans are told, and its trade-off if it has one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ..solvers.common.frontier import AnyFrontier
+from .verification.findings import Verification
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+Columns = Sequence[tuple[str, bool]]
+"""Title of each column, and whether it holds numbers."""
+
+
+def _nothing(*given: Any) -> Iterator[Any]:
+    del given
+    return iter(())
+
+
+@dataclass(frozen=True)
+class PlanFormat:
+    """A form that a cluster manager reads.
+
+    Attributes
+    ----------
+    lines
+        Of an instance and the entries that are to be carried out.
+    notes
+        What the lines cannot say.
+    comment
+        How a line begins that is none; None where the form has no place for one.
+    """
+
+    lines: Callable[[Any, Sequence[Any]], Iterator[str]]
+    notes: Callable[[Any, Sequence[Any]], Iterator[str]] = _nothing
+    comment: str | None = None
+
+
+@dataclass(frozen=True)
+class FrontierKind:
+    """The trade-off of one kind.
+
+    Attributes
+    ----------
+    model
+        What is stored of it.
+    find
+        Of an instance, options, the error (None for the default), the dearest cost, and settings.
+    settings
+        Names of the settings, and what to call one.
+    verify, shown, page
+        Check a frontier; its table and lines for people; its page, with results of other solvers.
+    baselines
+        Names of quick solvers that the page shows beside it; none if it shows none.
+    """
+
+    model: type[AnyFrontier]
+    find: Callable[..., AnyFrontier]
+    settings: Mapping[str, str]
+    verify: Callable[[Any, Any], Verification]
+    shown: Callable[[Any], tuple[Table, list[str]]]
+    page: Callable[..., str]
+    baselines: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class PlannerKind:
+    """How one kind is told to people and programs.
+
+    Attributes
+    ----------
+    title
+        What is decided, over every page.
+    columns, rows
+        The table of a plan, and the cells of entries.
+    as_data
+        The plan as plain data, as `export-plan` writes it.
+    page, template
+        Returns the context of the template that makes the page.
+    notes
+        What else a plan says, a line each; of a result, and how many rows its table shows.
+    left_out
+        Jobs that a plan leaves out, with the reason.
+    formats, to_carry_out, actions
+        Forms of cluster managers by name; which entries they hold, all or those that change something; and
+        what has to be done beside them.
+    rows_of_plan
+        Which list of the document has an entry of the plan for each of its rows, at most.
+    frontier
+        Its trade-off, if it has one.
+    """
+
+    title: str
+    columns: Callable[[Sequence[Any]], Columns]
+    rows: Callable[[Sequence[Any]], list[list[str]]]
+    as_data: Callable[[Any, Sequence[Any]], dict[str, Any]]
+    page: Callable[[Any, Any], dict[str, Any]]
+    template: str
+    rows_of_plan: str
+    notes: Callable[[Any, int], Iterator[str]] = _nothing
+    left_out: Callable[[Sequence[Any]], Iterator[tuple[str, str]]] = _nothing
+    formats: Mapping[str, PlanFormat] = field(default_factory=dict)
+    to_carry_out: Callable[[Sequence[Any], bool], list[Any]] = lambda entries, every: list(entries)  # noqa: ARG005
+    actions: Callable[[Any, Sequence[Any]], Iterator[str]] = _nothing
+    frontier: FrontierKind | None = None

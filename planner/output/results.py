@@ -1,0 +1,126 @@
+"""How results are shown: tables for people, lines of CSV for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rich.table import Table
+
+from ...formulations.common.tolerance import agree
+from ...solvers.common.result import ObjectiveRecord, Result
+from ..registry import KINDS
+from .text import MOST_ROWS, figure, percent, safe_cell, table
+
+COLUMNS = (
+    "instance",
+    "kind",
+    "solver",
+    "status",
+    "limit",
+    "objective_name",
+    "objective",
+    "bound",
+    "gap",
+    "certified_bound",
+    "certified_gap",
+    "runtime_s",
+    "objectives",
+)
+
+
+def status_text(result: Result) -> str:
+    """Return the status, and the limit that was hit if any."""
+    return result.status if result.limit == "none" else f"{result.status} ({result.limit} limit)"
+
+
+FIGURES = (("objective", False), ("value", True), ("bound", True), ("gap", True), ("certified bound", True))
+NARROW = 130
+"""Below this width a result gets a line of its own above its figures."""
+
+
+def _figures(record: ObjectiveRecord | None) -> list[str]:
+    """Return the cells of `FIGURES` for one objective."""
+    if record is None:
+        return ["–"] * len(FIGURES)
+    name = f"{record.name} [{record.unit}]" if record.unit != record.name else record.name
+    return [
+        name,
+        figure(record.value),
+        figure(record.bound),
+        percent(record.gap),
+        figure(record.certified_bound),
+    ]
+
+
+def summary(results: Sequence[Result], width: int) -> list[Table | str]:
+    """Return what to print of the results: one wide table, or a line and a small table for each."""
+    if width < NARROW:
+        return [part for result in results for part in _summary_in_parts(result)]
+    columns = [
+        ("instance", False),
+        ("solver", False),
+        ("status", False),
+        *FIGURES,
+        ("check", False),
+        ("seconds", True),
+    ]
+    rows = []
+    for result in results:
+        head = [result.instance, result.solver, status_text(result)]
+        tail = [_check(result), f"{result.runtime_s:.2f}"]
+        for index, record in enumerate(result.objectives or [None]):
+            first = index == 0
+            rows.append([*(head if first else [""] * 3), *_figures(record), *(tail if first else [""] * 2)])
+    return [table(columns, rows)]
+
+
+def _check(result: Result) -> str:
+    """Return what was checked before the result was returned: all of it, or the plan but not every bound."""
+    if result.plan is None:
+        return "–"
+    for record in result.objectives:
+        bound, certified = record.bound, record.certified_bound
+        if bound != certified and (bound is None or certified is None or not agree(bound, certified)):
+            return "plan verified"
+    return "verified"
+
+
+def _summary_in_parts(result: Result) -> list[Table | str]:
+    check = f", {_check(result)}" if result.plan is not None else ""
+    line = f"{result.instance}: {status_text(result)}, by {result.solver} in {result.runtime_s:.2f} s{check}"
+    if not result.objectives:
+        return [line]
+    return [line, table(FIGURES, map(_figures, result.objectives))]
+
+
+def plan_table(result: Result) -> Table | None:
+    """Return the plan of a result, at most 60 rows of it."""
+    if result.plan is None:
+        return None
+    kind, entries = KINDS[result.kind], result.plan[:MOST_ROWS]
+    made = table(kind.columns(entries), kind.rows(entries))
+    if len(result.plan) > MOST_ROWS:
+        made.caption = f"{len(result.plan) - MOST_ROWS} more; see --format json"
+    return made
+
+
+def notes(result: Result) -> list[str]:
+    """Return what else there is to say about a result, a line each."""
+    lines = [result.message] if result.message else []
+    if result.diagnosis:
+        lines += [f"why: {reason}" for reason in result.diagnosis.reasons]
+        lines += [f"what would help: {remedy}" for remedy in result.diagnosis.remedies]
+    if result.plan is not None:
+        lines += KINDS[result.kind].notes(result, MOST_ROWS)
+    return lines
+
+
+def csv_row(result: Result) -> list[Any]:
+    """Return the figures of `COLUMNS`."""
+    data = result.model_dump()
+    data["objective_name"] = result.deciding.name if result.deciding else None
+    data["objectives"] = "; ".join(
+        f"{r.name}={r.value:.10g}" for r in result.objectives if r.value is not None
+    )
+    return [safe_cell(data[column]) for column in COLUMNS]

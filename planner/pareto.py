@@ -1,0 +1,134 @@
+"""The frontier of an instance: of cost against throughput, or of completion time against hourly cost."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, overload
+
+from ..formulations.allocation.cluster_grid import Mix
+from ..instances.allocation.instance import AllocationInstance
+from ..instances.common.base import Instance
+from ..instances.common.errors import OptionError
+from ..instances.staging.instance import StagingInstance
+from ..solvers.allocation.frontier_result import AllocationFrontier
+from ..solvers.common.conclude import patience_of
+from ..solvers.common.frontier import AnyFrontier
+from ..solvers.common.options import SolveOptions
+from ..solvers.staging.frontier_result import Frontier
+from .registry import KINDS
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+SUPPORTED = frozenset({"time_limit_s", "gap", "threads", "seed"})
+
+
+@overload
+def pareto(
+    instance: StagingInstance,
+    options: SolveOptions | None = ...,
+    *,
+    error: float | None = ...,
+    most_usd: float | None = ...,
+) -> Frontier: ...
+
+
+@overload
+def pareto(
+    instance: AllocationInstance,
+    options: SolveOptions | None = ...,
+    *,
+    error: float | None = ...,
+    most_usd: float | None = ...,
+    mix: Mix | None = ...,
+    prices: Mapping[str, float] | None = ...,
+) -> AllocationFrontier: ...
+
+
+@overload
+def pareto(
+    instance: Instance,
+    options: SolveOptions | None = ...,
+    *,
+    error: float | None = ...,
+    most_usd: float | None = ...,
+    mix: Mix | None = ...,
+    prices: Mapping[str, float] | None = ...,
+) -> AnyFrontier: ...
+
+
+def pareto(
+    instance: Instance,
+    options: SolveOptions | None = None,
+    *,
+    error: float | None = None,
+    most_usd: float | None = None,
+    mix: Mix | None = None,
+    prices: Mapping[str, float] | None = None,
+) -> AnyFrontier:
+    """Return every plan that no other beats in two aims at once, and prove that none is missing.
+
+    Staging: cost against throughput. The instance's floor, limits, memory and budgets hold for every point;
+    its objective plays no part. Allocation: mean completion time of the jobs against the hourly cost of the
+    cluster; the instance's objective and budget play no part.
+
+    Parameters
+    ----------
+    options
+        Time limit, threads and seed.
+    error
+        ε. Staging (1e-4 unless given): for every feasible plan there is a point at least as fast that costs
+        at most 1/(1 − ε) times as much. Allocation (0.01): for every cluster there is a point that costs no
+        more, and no plan for the cluster has a mean completion time below 1 − ε times the point's. 0 asks
+        for every breakpoint.
+    most_usd
+        Look for nothing dearer, in USD, or for allocation in USD per hour. By default staging stops at the
+        instance's cost limit; where units are unlimited and there is no budget, at ten times the cost of the
+        cheapest plan. Allocation stops where every job is as fast as it can be.
+    mix
+        Allocation: `fixed` (the default) scales the instance's cluster, `any` takes any amounts of the
+        resources that have a price.
+    prices
+        Allocation: USD per hour of one unit, by resource; they go before those of the instance.
+
+    Raises
+    ------
+    OptionError
+        If the instance has no such trade-off, or an option has no meaning here.
+    TooLargeError
+        If an allocation has too many configurations where nothing limits the cluster.
+    """
+    if error is not None and not 0 <= error < 1:
+        raise OptionError(f"error is {error:g}; it must be at least 0 and below 1")
+    if most_usd is not None and not 0 < most_usd < math.inf:
+        raise OptionError(f"most_usd is {most_usd:g}; it must be above 0")
+    options = options or SolveOptions()
+    unused = sorted(options.model_fields_set - SUPPORTED)
+    for name in unused:
+        if getattr(options, name):
+            raise OptionError(f"a frontier does not support {name}; leave it out")
+    given = {name: value for name, value in (("mix", mix), ("prices", prices)) if value}
+    traded = KINDS[instance.kind].frontier
+    if traded is None:
+        able = " and ".join(name for name, kind in KINDS.items() if kind.frontier is not None)
+        raise OptionError(f"a frontier is for {able} instances, not for {instance.kind}")
+    for name in given:
+        if name not in traded.settings:
+            raise OptionError(f"{_setting(name)}; leave it out")
+    with patience_of(options).enforced():
+        return traded.find(instance, options, error, most_usd, **given)
+
+
+def _setting(name: str) -> str:
+    """Say which kinds a setting is for."""
+    able = {k: kind.frontier.settings for k, kind in KINDS.items() if kind.frontier is not None}
+    (what,) = {settings[name] for settings in able.values() if name in settings}
+    return f"{what} is for {' and '.join(k for k, settings in able.items() if name in settings)} instances"
+
+
+def shown(frontier: AnyFrontier) -> tuple[Table, list[str]]:
+    """Return the points as a table for people, thinned where they are many, and lines about the whole."""
+    traded = KINDS[frontier.kind].frontier
+    assert traded is not None
+    return traded.shown(frontier)

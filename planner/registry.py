@@ -1,0 +1,19 @@
+"""How each kind of problem is told; a new kind is a folder and one line here."""
+
+from __future__ import annotations
+
+from .allocation.kind import ALLOCATION
+from .consolidation.kind import CONSOLIDATION
+from .kind import PlannerKind
+from .staging.kind import STAGING
+
+KINDS: dict[str, PlannerKind] = {
+    "allocation": ALLOCATION,
+    "staging": STAGING,
+    "consolidation": CONSOLIDATION,
+}
+
+
+def formats() -> list[str]:
+    """Return the forms of all kinds in which plans are exported."""
+    return ["json", *dict.fromkeys(name for kind in KINDS.values() for name in kind.formats)]
