@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from ..formulations.base import Formulation
+from ..formulations.clock import check_time
 from ..formulations.textbook import ModelObjective, TextbookModel, whole_row
 from ..instances.errors import OutOfTimeError
 from .backends import Answer, Backend, Request
@@ -20,6 +21,8 @@ SMALL = 1e3
 LARGE = 1e9
 """Objectives whose largest coefficient is not between these are scaled: away from absolute tolerances,
 and from what backends take for infinite."""
+REACH = 1e9
+"""Backends keep rows within 1e-9 or so: of figures less alike in a row, they may not see the smaller ones."""
 UNSEEN = 1e-7
 """Backends stop at reduced costs of this size, so a smaller coefficient of the objective may be ignored."""
 
@@ -84,6 +87,10 @@ class Milp(Solver):
                 break
             _fix(model, target, value)
         outcome.bounds = bounds
+        if (bounds or outcome.infeasible) and not _within_reach(model):
+            outcome.doubtful = True
+            unlike = f"the figures are too unlike for the tolerances of {self.backend.title}"
+            outcome.message = f"{unlike}, so that only what is certified counts"
         return outcome
 
     def _one(
@@ -126,6 +133,17 @@ def _scale(coefficients: Iterable[float]) -> float:
     if not largest or SMALL <= largest <= LARGE:
         return 1.0
     return 2.0 ** math.ceil(math.log2((SMALL if largest < SMALL else LARGE) / largest))
+
+
+def _within_reach(model: TextbookModel[Any]) -> bool:
+    """Return whether the coefficients of each row and objective are alike enough for tolerances."""
+    rows = (*model.problem.constraints(), *(target.expression for target in model.objectives))
+    for row in rows:
+        check_time()
+        sizes = [abs(c) for c in row.values() if c]
+        if sizes and max(sizes) > REACH * min(sizes):
+            return False
+    return True
 
 
 def _unseen(expression: pulp.LpAffineExpression, scale: float) -> float:
