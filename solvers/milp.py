@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from ..formulations.common.clock import check_time
 from ..formulations.common.formulation import Formulation
 from ..formulations.common.milp_model import ModelObjective, TextbookModel, whole_row
 from ..formulations.registry import KINDS, milp_model
@@ -21,6 +22,8 @@ SMALL = 1e3
 LARGE = 1e9
 """Objectives whose largest coefficient is not between these are scaled: away from absolute tolerances,
 and from what backends take for infinite."""
+REACH = 1e9
+"""Backends keep rows within 1e-9 or so: of figures less alike in a row, they may not see the smaller ones."""
 UNSEEN = 1e-7
 """Backends stop at reduced costs of this size, so a smaller coefficient of the objective may be ignored."""
 
@@ -85,6 +88,10 @@ class Milp(Solver[Any]):
                 break
             _fix(model, target, value)
         outcome.bounds = bounds
+        if (bounds or outcome.infeasible) and not _within_reach(model):
+            outcome.doubtful = True
+            unlike = f"the figures are too unlike for the tolerances of {self.backend.title}"
+            outcome.message = f"{unlike}, so that only what is certified counts"
         return outcome
 
     def _one(
@@ -127,6 +134,17 @@ def _scale(coefficients: Iterable[float]) -> float:
     if not largest or SMALL <= largest <= LARGE:
         return 1.0
     return 2.0 ** math.ceil(math.log2((SMALL if largest < SMALL else LARGE) / largest))
+
+
+def _within_reach(model: TextbookModel[Any]) -> bool:
+    """Return whether the coefficients of each row and objective are alike enough for tolerances."""
+    rows = (*model.problem.constraints(), *(target.expression for target in model.objectives))
+    for row in rows:
+        check_time()
+        sizes = [abs(c) for c in row.values() if c]
+        if sizes and max(sizes) > REACH * min(sizes):
+            return False
+    return True
 
 
 def _unseen(expression: pulp.LpAffineExpression, scale: float) -> float:

@@ -70,6 +70,8 @@ def _answer(
         outcome.bounds = tuple(b if b is not None and math.isfinite(b) else None for b in outcome.bounds)
         if solver.proves and diagnosis is None and not outcome.failed:
             _certify(formulation, outcome, patience)
+        if outcome.doubtful:
+            outcome.bounds, outcome.infeasible = (), False
         if outcome.infeasible:
             diagnosis = diagnose(formulation, diagnosis, patience.remaining_s)
     return outcome, diagnosis

@@ -36,6 +36,8 @@ class Outcome:
         may be shorter than the list of objectives.
     infeasible
         Whether it was proven that no plan exists.
+    doubtful
+        Whether what was proven may be wrong by a library's tolerances, so that only what is certified counts.
     failed
         Whether a backend gave up; `message` says how.
     """
@@ -44,6 +46,7 @@ class Outcome:
     bounds: Sequence[float | None] = ()
     limit: Limit = "none"
     infeasible: bool = False
+    doubtful: bool = False
     failed: bool = False
     backend: str | None = None
     build_s: float = 0.0
