@@ -14,10 +14,11 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import Field, ValidationError
 
+from ...instances.common.arrays import Floats
 from ...instances.common.fields import Model, in_slices
 from ..common.clock import check_time
 from ..common.enumeration import Choices, none_below
-from .configurations import Floats, Menu
+from .configurations import Menu
 from .dual_bound import (
     MARGIN,
     least_priced,

@@ -21,9 +21,10 @@ from numpy.typing import NDArray
 
 from ...instances.allocation.instance import AllocationInstance
 from ...instances.allocation.job_table import JobTable
+from ...instances.common.arrays import Floats
 from ...instances.common.errors import OutOfTimeError, TooLargeError
 from ..common.tolerance import loosened
-from .configurations import BUDGET, Floats, Menu, build_menu, capacity_rows
+from .configurations import BUDGET, Menu, build_menu, capacity_rows
 from .formulation import AllocationFormulation
 from .plan import JobAllocation
 

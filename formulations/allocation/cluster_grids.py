@@ -22,10 +22,11 @@ import numpy as np
 
 from ...instances.allocation.instance import AllocationInstance
 from ...instances.allocation.job_table import JobTable
+from ...instances.common.arrays import Floats, Ints
 from ...instances.common.errors import OptionError
 from ..common.tolerance import agree, loosened, within
 from .cluster_grid import ZERO, Ladder, Mix
-from .configurations import Floats, Ints, Menu
+from .configurations import Menu
 
 PARTS = 10_000
 """An amount that is not whole is scaled in so many parts of what the instance has."""

@@ -17,12 +17,11 @@ from numpy.typing import NDArray
 from ...instances.allocation.instance import AllocationInstance
 from ...instances.allocation.job_table import MODELS, TABLE, JobTable
 from ...instances.allocation.speed import FORMULAS
+from ...instances.common.arrays import Floats, Ints
 from ...instances.common.errors import TooLargeError
 from ..common.clock import check_time
 from ..common.tolerance import TOLERANCE, loosened
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 Shorts = NDArray[np.int32]
 
 MOST_CONFIGURATIONS = 250_000_000

@@ -20,9 +20,10 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from ...instances.allocation.instance import AllocationInstance
+from ...instances.common.arrays import Floats, Ints
 from ..common.clock import time_is_up
 from ..common.tolerance import loosened
-from .configurations import BUDGET, Floats, Ints, Menu
+from .configurations import BUDGET, Menu
 
 MARGIN = 1e-13
 """Relative; some hundred roundings of 2⁻⁵³ lie within, and sums over jobs are made by `math.fsum`."""

@@ -6,15 +6,9 @@ import numpy as np
 
 from ...instances.allocation.instance import AllocationInstance
 from ...instances.allocation.job_table import TABLE, JobTable
+from ...instances.common.arrays import Ints
 from ..common.tolerance import within
-from .configurations import (
-    BUDGET,
-    Ints,
-    capacity_rows,
-    completion_time_s,
-    formula_step_s,
-    task_demands,
-)
+from .configurations import BUDGET, capacity_rows, completion_time_s, formula_step_s, task_demands
 
 MOST_PAIRS = 1_000_000
 """Configurations looked at for a reason; beyond, the largest numbers of tasks are left out."""

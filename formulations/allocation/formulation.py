@@ -26,12 +26,13 @@ import numpy as np
 
 from ...instances.allocation.instance import AllocationInstance
 from ...instances.allocation.job_table import JobTable
-from ...instances.common.base import Kind
+from ...instances.common.arrays import Floats, Ints
+from ...instances.common.base import ProblemKind
 from ..common.formulation import Formulation
 from ..common.objective import Diagnosis, Objective, Violation
 from ..common.tolerance import within
 from .certificate import certificate_fault, certified_bound, read_prices
-from .configurations import UNPLACED, Floats, Ints, Menu, build_menu
+from .configurations import UNPLACED, Menu, build_menu
 from .dual_bound import buy_next, price_bound
 from .explain import why_never
 from .plan import (
@@ -46,7 +47,7 @@ from .plan import (
 class AllocationFormulation(Formulation[AllocationInstance, JobAllocation]):
     """The mathematics of an allocation instance."""
 
-    kind: ClassVar[Kind] = "allocation"
+    kind: ClassVar[ProblemKind] = "allocation"
     entry = JobAllocation
 
     @cached_property

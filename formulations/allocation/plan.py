@@ -13,13 +13,12 @@ from pydantic import Field
 
 from ...instances.allocation.instance import AllocationInstance
 from ...instances.allocation.job_table import TABLE, JobTable
+from ...instances.common.arrays import Floats, Ints
 from ...instances.common.fields import Count, Flag, Model, Name
 from ..common.objective import Violation
 from ..common.tolerance import within
 from .configurations import (
     BUDGET,
-    Floats,
-    Ints,
     capacity_rows,
     completion_time_s,
     formula_step_s,

@@ -13,12 +13,9 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ...instances.common.arrays import Floats, Ints
 from .clock import check_time
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 MOST_STATES = 2_000_000
 """States after one job, before any is ruled out; the search gives up beyond."""

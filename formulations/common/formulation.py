@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from pydantic import TypeAdapter
 
-from ...instances.common.base import Instance, Kind
+from ...instances.common.base import Instance, ProblemKind
 from ...instances.common.fields import Model
 from .objective import Diagnosis, Objective, Violation
 from .tolerance import TIE
@@ -34,7 +34,7 @@ class Formulation(ABC, Generic[InstanceT, EntryT]):
         The validated instance; what is derived from it is computed once and kept here.
     """
 
-    kind: ClassVar[Kind]
+    kind: ClassVar[ProblemKind]
     entry: ClassVar[type[Model]]
 
     def __init__(self, instance: InstanceT) -> None:

@@ -10,22 +10,12 @@ from fractions import Fraction
 
 import numpy as np
 
+from ...instances.common.arrays import Ints
 from ...instances.common.errors import TooLargeError
 from ...instances.consolidation.instance import PlacementJob
 from ..common.clock import check_time
 from ..common.tolerance import loosened
-from .classes import (
-    Classes,
-    Home,
-    Ints,
-    JobClass,
-    Kind,
-    Part,
-    ServerClass,
-    common_step,
-    exact,
-    worth_of,
-)
+from .classes import Classes, Home, JobClass, Kind, Part, ServerClass, common_step, exact, worth_of
 from .cluster_data import ClusterData
 
 MOST_LOADS = 400_000

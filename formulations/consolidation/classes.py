@@ -21,11 +21,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ...instances.common.arrays import Ints
 from ...instances.consolidation.instance import PlacementJob
-
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)

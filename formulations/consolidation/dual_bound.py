@@ -13,9 +13,10 @@ from fractions import Fraction
 
 import numpy as np
 
+from ...instances.common.arrays import Ints
 from ...instances.common.errors import TooLargeError
 from ..common.clock import check_time
-from .classes import Classes, Ints, JobClass, ServerClass
+from .classes import Classes, JobClass, ServerClass
 
 MOST_MERGED = 30_000_000
 """Loads looked at while pricing one pool."""

@@ -8,15 +8,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ...instances.common.arrays import Floats, Ints
 from ...instances.common.errors import TooLargeError
 from ...instances.consolidation.instance import Group, Server
 from ..common.clock import check_time
 from ..common.tolerance import TOLERANCE
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 MOST_STATES = 5_000_000
 STATES_AT_ONCE, LOADS_AT_ONCE = 2_000, 10

@@ -28,7 +28,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
-from ...instances.common.base import Kind
+from ...instances.common.base import ProblemKind
 from ...instances.common.errors import TooLargeError
 from ...instances.consolidation.instance import ConsolidationInstance, PlacementJob
 from ..common.formulation import Formulation
@@ -45,7 +45,7 @@ from .plan import JobPlacement
 class ConsolidationFormulation(ClassifiedCluster, Formulation[ConsolidationInstance, JobPlacement]):
     """The mathematics of a consolidation instance."""
 
-    kind: ClassVar[Kind] = "consolidation"
+    kind: ClassVar[ProblemKind] = "consolidation"
     entry = JobPlacement
 
     def violations(self, plan: Sequence[JobPlacement]) -> list[Violation]:

@@ -15,7 +15,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from .classes import Classes, Ints, JobClass
+from ...instances.common.arrays import Ints
+from .classes import Classes, JobClass
 from .dual_bound import PriceBound
 
 MOST_STEPS = 25_000

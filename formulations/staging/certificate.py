@@ -17,11 +17,12 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import Field, ValidationError
 
+from ...instances.common.arrays import Floats
 from ...instances.common.fields import Model, Name, in_slices
 from ...instances.staging.instance import StagingInstance
 from ..common.tolerance import loosened
 from .interval_bounds import MOST_WORK, Cover, Interval, Limits
-from .stage_times import Floats, StageTable
+from .stage_times import StageTable
 
 CLOSE = 5e-10
 """A cutoff lies this much below the value, relatively, so that the plan itself does not count as better."""

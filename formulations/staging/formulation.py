@@ -30,7 +30,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ...instances.common.base import Kind
+from ...instances.common.base import ProblemKind
 from ...instances.common.errors import TooLargeError
 from ...instances.staging.instance import StagingInstance
 from ..common.clock import check_time
@@ -60,7 +60,7 @@ OBJECTIVES = {
 class StagingFormulation(Formulation[StagingInstance, Stage]):
     """The mathematics of a staging instance."""
 
-    kind: ClassVar[Kind] = "staging"
+    kind: ClassVar[ProblemKind] = "staging"
     entry = Stage
 
     @cached_property

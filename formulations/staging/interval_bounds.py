@@ -17,9 +17,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from ...instances.common.arrays import Floats, Ints
 from ..common.clock import check_time
 from .path_enumeration import Chains, Options, none_below
-from .stage_times import MOST_UNITS, Floats, Ints, StageTable
+from .stage_times import MOST_UNITS, StageTable
 
 MARGIN = 1e-12
 """Relative to everything that is added up: the rounding of a sum."""

@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from ...instances.common.arrays import Floats, Ints
 from ..common.clock import check_time
 from ..common.enumeration import cheapest_states, multipliers
-from .stage_times import Floats, Ints
 
 MOST_OPTIONS = 4000
 """Ways to use runs that the search is tried on."""

@@ -13,15 +13,12 @@ from functools import cached_property, reduce
 from operator import add
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ...instances.common.arrays import Floats, Ints
 from ...instances.common.errors import TooLargeError
 from ...instances.staging.instance import Layer, StagingInstance
 from ..common.clock import check_time
 from ..common.tolerance import TOLERANCE, within
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 MOST_UNITS = 10**9
 """Of one stage; plans with more are refused as malformed."""

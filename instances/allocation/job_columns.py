@@ -16,11 +16,12 @@ import numpy as np
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from ..common.arrays import Flags, Floats, Ints
 from ..common.fields import LARGEST
 from ..files.columns import Columns
 from ..files.limits import MOST_CELLS
 from .job import Configuration, Job, Range
-from .job_table import MODELS, MOST_THETA, TABLE, Flags, Floats, Ints, JobTable
+from .job_table import MODELS, MOST_THETA, TABLE, JobTable
 from .speed import FORMULAS, PsSync, SpeedRow
 
 LONGEST_NAME = 200

@@ -15,17 +15,14 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..common.arrays import Flags, Floats, Ints
 from .job import Configuration, Job, Range, Variant
 from .speed import FORMULAS, PsAsync, PsSync, RingAllreduce, SpeedRow, SpeedTable
 
 if TYPE_CHECKING:
     import pandas as pd
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Flags = NDArray[np.bool_]
 
 TABLE = -1
 """Model code of measured speeds; the other codes count through `FORMULAS`."""

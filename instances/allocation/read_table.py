@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ..common.arrays import Ints
 from ..common.errors import MOST_FAULTS, Fault, InstanceError
 from ..common.faults import validated
 from ..common.fields import unknown_names
@@ -20,7 +21,6 @@ from ..files.columns import Columns
 from .instance import AllocationInstance
 from .job import Job
 from .job_columns import JobColumns
-from .job_table import Ints
 
 HEAD = 1_000
 """Rows that are checked before the others are looked at."""

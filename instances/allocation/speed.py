@@ -18,10 +18,10 @@ from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field, GetJsonSchemaHandler, model_validator
 from pydantic_core import CoreSchema
 
+from ..common.arrays import Floats
 from ..common.fields import (
     Complaint,
     Flag,
@@ -34,8 +34,6 @@ from ..common.fields import (
     in_slices,
     refuse,
 )
-
-Floats = NDArray[np.float64]
 
 
 def ps_sync_step_s(theta: Any, batch: Any, ps: Any, workers: Any) -> Any:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..common.arrays import Flags, Ints
 from ..files.writing import write_table
-from .job_table import MODELS, TABLE, Flags, Ints, JobTable
+from .job_table import MODELS, TABLE, JobTable
 from .speed import FORMULAS
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from pydantic import ConfigDict
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 TOLD_APART = 1e15
 """Doubles have 53 bits, about 16 decimal digits."""
 
-Kind = Literal["allocation", "staging", "consolidation"]
-"""The three decisions; the same words name the same thing on every floor."""
+ProblemKind = str
+"""Which decision is to be made: the name of a kind in the registry of each floor."""
 
 
 class Instance(Model):
@@ -43,7 +43,7 @@ class Instance(Model):
     model_config = ConfigDict(json_schema_extra=require("schema_version", "kind"))
 
     schema_version: SchemaVersion = 1
-    kind: Kind
+    kind: ProblemKind
     name: Name
     source: Text | None = None
     assumptions: Many[Text] = ()

@@ -14,11 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..common.arrays import Floats, Ints
 from ..common.errors import OptionError
 from .instance import ConsolidationInstance, PlacementJob, Server
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 RESOURCES = ("gpu", "cpu", "memory_gib")
 SIZES = np.array([1, 2, 4, 8, 16, 32])

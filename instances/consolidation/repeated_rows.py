@@ -12,15 +12,14 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import TypeAdapter, ValidationError
 
+from ..common.arrays import Ints
 from ..common.fields import Model
 from ..files.columns import Columns
 from ..files.limits import MOST_ALIKE_CELLS
 
 ModelT = TypeVar("ModelT", bound=Model)
-Ints = NDArray[np.int64]
 
 ALIKE = 2
 """Rows of a sort on average from which on it is worth while to look for sorts."""

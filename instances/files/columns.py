@@ -10,8 +10,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..common.arrays import Flags, Floats, Ints
 from ..common.fields import NUMBER, WHOLE_NUMBER, Cell, unescaped
 from .limits import MOST_SMALL_CELLS, MOST_SMALL_ROWS
 from .reading import fail
@@ -19,10 +19,6 @@ from .table_rows import nested_row
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Flags = NDArray[np.bool_]
 
 
 class Columns:

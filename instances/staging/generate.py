@@ -8,9 +8,10 @@ from typing import Any, Literal
 
 import numpy as np
 
+from ..common.arrays import Floats, Ints
 from ..common.errors import OptionError
 from .instance import StagingInstance
-from .reference_plan import Floats, Ints, Parts, Stage, cheapest_path, reachable_time, spread_path, used
+from .reference_plan import Parts, Stage, cheapest_path, reachable_time, spread_path, used
 
 Limits = Literal["none", "loose", "tight"]
 PROBE = 32

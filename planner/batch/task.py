@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from ...instances.common.base import Instance, Kind
+from ...instances.common.base import Instance, ProblemKind
 from ...instances.common.errors import ClusterplanError
 from ...instances.documents import load
 from ...instances.registry import KINDS
@@ -32,7 +32,7 @@ class Head(NamedTuple):
     """What is known of an instance once it is read."""
 
     instance: str
-    kind: Kind
+    kind: ProblemKind
     sha256: str
 
 
@@ -200,7 +200,7 @@ def one_line(error: BaseException) -> str:
         return "an error that cannot say what it is"
 
 
-def warm_up(solver: str, kind: Kind) -> None:
+def warm_up(solver: str, kind: ProblemKind) -> None:
     """Solve something tiny with a solver, so that its libraries are loaded."""
     try:
         solve(KINDS[kind].tiny(), solver, SolveOptions(time_limit_s=WARM_UP_S, threads=1))

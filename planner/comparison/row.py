@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...instances.common.base import Kind
+from ...instances.common.base import ProblemKind
 from ...instances.common.fields import Model
 from ...solvers.common.result import Limit, Status
 
@@ -28,7 +28,7 @@ class ComparisonRow(Model):
 
     instance: str
     file: str | None = None
-    kind: Kind
+    kind: ProblemKind
     solver: str
     status: Status
     limit: Limit = "none"

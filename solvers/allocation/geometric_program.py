@@ -25,12 +25,12 @@ from typing import Any
 
 import numpy as np
 
-from ...formulations.allocation.configurations import Floats, Ints
 from ...formulations.allocation.monomials import monomials
 from ...formulations.common.tolerance import loosened
 from ...instances.allocation.instance import AllocationInstance
 from ...instances.allocation.job import Job
 from ...instances.allocation.speed import SpeedTable
+from ...instances.common.arrays import Floats, Ints
 from ..backends.threads import no_warnings
 from ..common.base import Clock
 from ..common.options import SolveOptions

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ...formulations.allocation.configurations import Floats, Ints, Menu
+from ...formulations.allocation.configurations import Menu
+from ...instances.common.arrays import Floats, Ints
 
 JOBS_AT_ONCE = 4096
 """Some hundred thousand rows, which fit in a processor's cache."""

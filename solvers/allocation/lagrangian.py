@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ...formulations.allocation.configurations import Floats, Ints
+from ...instances.common.arrays import Floats, Ints
 from ..backends.cutting_planes import Envelope
 from ..common.base import Clock
 from .knapsack import MultipleChoice

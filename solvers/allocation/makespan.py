@@ -19,9 +19,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...formulations.allocation.certificate import certificate
-from ...formulations.allocation.configurations import Floats, Ints
 from ...formulations.allocation.dual_bound import makespan_price_bound
 from ...formulations.allocation.formulation import AllocationFormulation
+from ...instances.common.arrays import Floats, Ints
 from ..backends import BackendError
 from ..backends.cutting_planes import highest_point
 from ..common.base import Clock, Outcome

@@ -13,10 +13,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ...formulations.allocation.configurations import BUDGET, UNPLACED, Floats, Ints, Menu, task_demands
+from ...formulations.allocation.configurations import BUDGET, UNPLACED, Menu, task_demands
 from ...formulations.allocation.formulation import AllocationFormulation
 from ...formulations.common.clock import check_time
 from ...instances.allocation.job_table import TABLE, JobTable
+from ...instances.common.arrays import Floats, Ints
 from ...instances.common.errors import OutOfTimeError
 from ..common.base import Clock, MethodOption, Outcome, Solver
 from ..common.options import SolveOptions

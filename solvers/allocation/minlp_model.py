@@ -29,7 +29,6 @@ from typing import Any
 
 import numpy as np
 
-from ...formulations.allocation.configurations import Floats
 from ...formulations.allocation.formulation import AllocationFormulation
 from ...formulations.allocation.monomials import Monomial, monomials
 from ...formulations.allocation.plan import JobAllocation
@@ -39,6 +38,7 @@ from ...formulations.common.tolerance import loosened
 from ...instances.allocation.instance import AllocationInstance
 from ...instances.allocation.job import Job, Variant
 from ...instances.allocation.speed import SpeedTable
+from ...instances.common.arrays import Floats
 
 WHOLE = 10**8
 """A row of whole numbers up to this is immune to SCIP's relative tolerance of 1e-9."""

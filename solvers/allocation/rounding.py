@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...formulations.allocation.configurations import Floats, Ints
+from ...instances.common.arrays import Floats, Ints
 from ..common.base import Clock
 from .knapsack import MultipleChoice
 

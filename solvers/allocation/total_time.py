@@ -15,9 +15,9 @@ import math
 import numpy as np
 
 from ...formulations.allocation.certificate import certificate
-from ...formulations.allocation.configurations import Floats, Ints
 from ...formulations.allocation.dual_bound import price_bound
 from ...formulations.allocation.formulation import AllocationFormulation
+from ...instances.common.arrays import Floats, Ints
 from ..backends import BackendError
 from ..common.base import Clock, Outcome
 from ..common.options import SolveOptions

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...formulations.common.clock import check_time
+from ...instances.common.arrays import Flags, Floats, Ints
 from ...instances.common.errors import ClusterplanError, OptionError
 from ..common.base import Clock, Feature
 from ..common.result import Limit
@@ -35,11 +36,6 @@ HIGHS_TOLERANCE = 1e-9
 """Its default of 1e-6 moves small objectives by more than the gap that is asked for."""
 LOG_ROUNDING = 0.0005
 """CBC's log shows bounds with three decimals."""
-
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Flags = NDArray[np.bool_]
 
 
 class BackendError(ClusterplanError):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...formulations.allocation.configurations import Floats
+from ...instances.common.arrays import Floats
 
 
 def highest_point(

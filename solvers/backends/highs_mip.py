@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...formulations.allocation.configurations import Floats
+from ...instances.common.arrays import Floats
 from ..common.base import Clock
 from ..common.options import SolveOptions
 from ..common.result import Limit

@@ -12,7 +12,7 @@ from pydantic_core import CoreSchema
 
 from ...formulations.common.objective import Diagnosis, Sense
 from ...formulations.registry import KINDS
-from ...instances.common.base import Kind
+from ...instances.common.base import ProblemKind
 from ...instances.common.errors import ClusterplanError
 from ...instances.common.fields import Many, Model, in_slices
 from ...instances.common.html_summary import card, figure, percent
@@ -108,7 +108,7 @@ class Result(Model):
     """
 
     instance: str
-    kind: Kind
+    kind: ProblemKind
     instance_sha256: str
     solver: str
     backend: str | None = None

@@ -12,13 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...formulations.consolidation.certificate import LARGEST, MUST_PLACE, CertifiedGoal, goal_bound
+from ...instances.common.arrays import Floats
 from ...instances.common.errors import OutOfTimeError, TooLargeError
 from ..backends.highs_mip import branch_and_bound
 from ..common.base import Clock
 from ..common.options import SolveOptions
 from ..common.result import Limit
 from .master import Column, Master, Prices
-from .price_servers import Floats
 
 log = logging.getLogger("clusterplan")
 

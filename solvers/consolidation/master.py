@@ -31,9 +31,10 @@ from ...formulations.common.clock import check_time
 from ...formulations.consolidation.certificate import MUST_PLACE, PRICED, largest_count, quantum
 from ...formulations.consolidation.classes import Classes, JobClass
 from ...formulations.consolidation.dual_bound import BY_SERVERS
+from ...instances.common.arrays import Floats
 from ...instances.common.errors import TooLargeError
 from .price_jobs import MOST_AT_ONCE, Cut, CutPricing, Stay, first_cuts
-from .price_servers import Floats, Load, LoadPricing
+from .price_servers import Load, LoadPricing
 
 GOALS = (MUST_PLACE, *PRICED)
 MOST_SPLITS = 60_000

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...formulations.common.clock import check_time
-from ...formulations.consolidation.classes import Classes, Ints, JobClass
+from ...formulations.consolidation.classes import Classes, JobClass
+from ...instances.common.arrays import Floats, Ints
 from ...instances.common.errors import TooLargeError
-from .price_servers import Floats
 
 MOST_CUTS = 400
 """Cuts of a job class that are listed from the start; more come as prices ask for them."""

@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...formulations.common.clock import check_time
-from ...formulations.consolidation.classes import Classes, Ints
+from ...formulations.consolidation.classes import Classes
+from ...instances.common.arrays import Floats, Ints
 from ...instances.common.errors import TooLargeError
 
-Floats = NDArray[np.float64]
 MOST_CELLS = 150_000_000
 """Cells of all tables together."""
 

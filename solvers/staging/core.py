@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ...formulations.staging.stage_times import Floats, Ints
+from ...instances.common.arrays import Floats, Ints
 from ..backends.highs_mip import branch_and_bound
 from ..common.base import Clock
 from ..common.options import SolveOptions

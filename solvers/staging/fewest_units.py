@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...formulations.common.clock import check_time
-from ...formulations.staging.stage_times import MOST_UNITS, Floats, StageTable
+from ...formulations.staging.stage_times import MOST_UNITS, StageTable
+from ...instances.common.arrays import Floats
 
 NEAR = 1e-9
 """Relative distance of A/(τ − S) to an integer below which rounding may decide."""

@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 from ...formulations.common.tolerance import loosened
-from ...formulations.staging.stage_times import Floats, Ints
+from ...instances.common.arrays import Floats, Ints
 
 SLACK = 2e-10
 """Plans that are better by no more than this, relatively, are taken as equally good: floats are added in

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from ...formulations.common.clock import check_time
 from ...formulations.staging.certificate import scarce
 from ...formulations.staging.formulation import StagingFormulation
-from ...formulations.staging.stage_times import Floats, Ints
+from ...instances.common.arrays import Floats, Ints
 from .fewest_units import CHUNK, RunTimes
 from .shortest_path import Chain
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ...formulations.staging.stage_times import Floats, Ints
+from ...instances.common.arrays import Floats, Ints
 from ..common.base import Clock
 from .core import Core, CoreAnswer
 from .intervals import Cell, Runs

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...formulations.staging.stage_times import Floats, Ints
+from ...instances.common.arrays import Floats, Ints
 from ..backends.cutting_planes import Envelope
 from ..common.base import Clock
 from .intervals import Cell, Runs

@@ -11,7 +11,7 @@ import numpy as np
 
 from ...formulations.staging.formulation import StagingFormulation
 from ...formulations.staging.plan import Stage
-from ...formulations.staging.stage_times import Floats, Ints
+from ...instances.common.arrays import Floats, Ints
 from ...instances.common.errors import OutOfTimeError
 from ..backends import BackendError
 from ..common.base import Clock

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...formulations.common.clock import check_time
-from ...formulations.staging.stage_times import Floats, Ints
+from ...instances.common.arrays import Floats, Ints
 
 
 @dataclass(frozen=True)

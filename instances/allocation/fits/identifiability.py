@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..speed import FORMULAS, Floats
+from ...common.arrays import Floats
+from ..speed import FORMULAS
 
 TOLERANCE = 1e-9
 """Singular values below this share of the largest count as 0; the columns are scaled to length 1."""

@@ -28,10 +28,10 @@ import numpy as np
 from scipy import stats
 from scipy.optimize import least_squares, nnls
 
+from ...common.arrays import Floats
 from ...common.errors import OptionError
 from ...common.fields import Model
 from ...files.reading import fail
-from ..speed import Floats
 from .measurements import LossPoint, Measurements, measurements
 
 CONFIDENCE = 0.9

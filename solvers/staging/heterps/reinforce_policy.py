@@ -21,13 +21,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ....formulations.common.clock import check_time
+from ....instances.common.arrays import Floats
 from ....instances.staging.instance import StagingInstance
 from ...backends.threads import GLOBAL_STATE
 from .type_search import Types
 
 torch: Any = import_module("torch")
 
-Floats = NDArray[np.float64]
 
 FIRST_RUN = 4.0
 """Layers of a run on average, before anything is learned."""
