@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING, Literal
 
-from ..formulations.allocation.cluster_grid import Mix
-from ..instances.allocation.instance import AllocationInstance
 from ..instances.common.base import Instance
 from ..instances.common.errors import OptionError
-from ..instances.staging.instance import StagingInstance
-from ..solvers.allocation.frontier_result import AllocationFrontier
 from ..solvers.common.conclude import patience_of
 from ..solvers.common.frontier import AnyFrontier
 from ..solvers.common.options import SolveOptions
-from ..solvers.staging.frontier_result import Frontier
 from .registry import KINDS
 
 if TYPE_CHECKING:
@@ -24,47 +19,13 @@ if TYPE_CHECKING:
 SUPPORTED = frozenset({"time_limit_s", "gap", "threads", "seed"})
 
 
-@overload
-def pareto(
-    instance: StagingInstance,
-    options: SolveOptions | None = ...,
-    *,
-    error: float | None = ...,
-    most_usd: float | None = ...,
-) -> Frontier: ...
-
-
-@overload
-def pareto(
-    instance: AllocationInstance,
-    options: SolveOptions | None = ...,
-    *,
-    error: float | None = ...,
-    most_usd: float | None = ...,
-    mix: Mix | None = ...,
-    prices: Mapping[str, float] | None = ...,
-) -> AllocationFrontier: ...
-
-
-@overload
-def pareto(
-    instance: Instance,
-    options: SolveOptions | None = ...,
-    *,
-    error: float | None = ...,
-    most_usd: float | None = ...,
-    mix: Mix | None = ...,
-    prices: Mapping[str, float] | None = ...,
-) -> AnyFrontier: ...
-
-
 def pareto(
     instance: Instance,
     options: SolveOptions | None = None,
     *,
     error: float | None = None,
     most_usd: float | None = None,
-    mix: Mix | None = None,
+    mix: Literal["fixed", "any"] | None = None,
     prices: Mapping[str, float] | None = None,
 ) -> AnyFrontier:
     """Return every plan that no other beats in two aims at once, and prove that none is missing.

@@ -32,17 +32,6 @@ from .report import report
 from .solve import solve
 
 
-class Kind(StrEnum):
-    """Kinds of document."""
-
-    allocation = "allocation"
-    staging = "staging"
-    consolidation = "consolidation"
-    catalogue = "catalogue"
-    result = "result"
-    frontier = "frontier"
-
-
 class ModelFormat(StrEnum):
     """Formats of an exported model."""
 
@@ -153,21 +142,17 @@ def validate(
 
 
 @app.command()
-def schema(kind: Annotated[Kind, typer.Argument(help="Which document.")]) -> None:
+def schema(
+    document: Annotated[
+        str, typer.Argument(help="A kind of problem, or catalogue, result or frontier.", metavar="DOCUMENT")
+    ],
+) -> None:
     """Print the JSON Schema of a document."""
     import json
 
-    from pydantic import BaseModel, TypeAdapter
+    from ..schemas import schema_of
 
-    from ...instances.documents import DOCUMENTS
-    from ...solvers.allocation.frontier_result import AllocationFrontier
-    from ...solvers.common.result import Result
-    from ...solvers.staging.frontier_result import Frontier
-
-    frontier: TypeAdapter[Frontier | AllocationFrontier] = TypeAdapter(Frontier | AllocationFrontier)
-    models: dict[str, type[BaseModel]] = {**DOCUMENTS, "result": Result}
-    text = frontier.json_schema() if kind is Kind.frontier else models[kind.value].model_json_schema()
-    typer.echo(json.dumps(text, indent=2))
+    typer.echo(json.dumps(schema_of(document), indent=2))
 
 
 @app.command()

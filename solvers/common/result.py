@@ -7,7 +7,14 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import Field, GetJsonSchemaHandler, SerializeAsAny, ValidationInfo, field_validator
+from pydantic import (
+    AfterValidator,
+    Field,
+    GetJsonSchemaHandler,
+    SerializeAsAny,
+    ValidationInfo,
+    field_validator,
+)
 from pydantic_core import CoreSchema
 
 from ...formulations.common.objective import Diagnosis, Sense
@@ -42,6 +49,22 @@ class _PlanSchema:
         entries = [kind.formulation.entry.model_json_schema() for kind in KINDS.values()]
         plans = [{"type": "array", "items": entry} for entry in entries]
         return {"anyOf": [*plans, {"type": "null"}]}
+
+
+def _known(kind: str) -> str:
+    if kind not in KINDS:
+        raise ValueError(f"allowed: {', '.join(KINDS)}")
+    return kind
+
+
+class _KindSchema:
+    """Lets the JSON Schema say which kinds there are."""
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        del schema, handler
+        return {"type": "string", "enum": [*KINDS]}
 
 
 class SolveError(ClusterplanError):
@@ -108,7 +131,7 @@ class Result(Model):
     """
 
     instance: str
-    kind: ProblemKind
+    kind: Annotated[ProblemKind, AfterValidator(_known), _KindSchema()]
     instance_sha256: str
     solver: str
     backend: str | None = None

@@ -1,0 +1,31 @@
+"""The JSON Schema of every document."""
+
+from __future__ import annotations
+
+from functools import reduce
+from operator import or_
+from typing import Any
+
+from pydantic import BaseModel, TypeAdapter
+
+from ..instances.common.errors import OptionError
+from ..instances.documents import DOCUMENTS
+from ..solvers.common.result import Result
+from .registry import KINDS
+
+
+def schema_of(document: str) -> dict[str, Any]:
+    """Return the JSON Schema of a document: of a kind of problem, a catalogue, a result or a frontier.
+
+    Raises
+    ------
+    OptionError
+        If there is no such document.
+    """
+    models: dict[str, type[BaseModel]] = {**DOCUMENTS, "result": Result}
+    if document == "frontier":
+        traded = [kind.frontier.model for kind in KINDS.values() if kind.frontier is not None]
+        return TypeAdapter[Any](reduce(or_, traded)).json_schema()
+    if document not in models:
+        raise OptionError(f"no document {document!r}; there are: {', '.join([*models, 'frontier'])}")
+    return models[document].model_json_schema()
