@@ -18,8 +18,9 @@ from ..batch.solve_many import BatchOptions, check_solvers, labelled, run
 from ..exit_codes import INTERRUPTED, worst
 from ..output.files import write_all
 from ..output.results import COLUMNS, csv_row, notes, status_text
+from ..output.terminal import say
 from ..output.text import MOST_ROWS, console, csv_line, figure, percent, safe_cell, table
-from .common import Format, say
+from .common import Format
 from .progress import Progress
 
 if TYPE_CHECKING:

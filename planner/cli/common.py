@@ -6,14 +6,11 @@ import logging
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
 from ...instances.common.errors import OptionError
-
-if TYPE_CHECKING:
-    from ..batch.solve_many import BatchOptions
 
 
 class Format(StrEnum):
@@ -62,11 +59,6 @@ AllowOutside = Annotated[
 ]
 
 
-def say(text: str) -> None:
-    """Print a line for people on stderr."""
-    typer.echo(text, err=True)
-
-
 def write_text(path: Path, text: str, append: bool = False) -> None:
     """Write text to a file.
 
@@ -86,20 +78,3 @@ def start_logging(verbose: int, quiet: bool) -> None:
     """Send the log to stderr, as much of it as was asked for."""
     level = logging.ERROR if quiet else (logging.WARNING, logging.INFO, logging.DEBUG)[min(verbose, 2)]
     logging.basicConfig(level=level, stream=sys.stderr, format="%(levelname)s %(message)s")
-
-
-def batch_options(
-    engine: Engine, scheduler: str | None, memory_limit: float | None, **given: Any
-) -> BatchOptions:
-    """Return how to run a batch.
-
-    Raises
-    ------
-    OptionError
-        If options do not belong together.
-    """
-    from ..batch.solve_many import BatchOptions
-
-    if (engine is Engine.dask) != (scheduler is not None):
-        raise OptionError("--engine dask and --scheduler ADDRESS belong together; give both or neither")
-    return BatchOptions(scheduler=scheduler, memory_limit_gib=memory_limit, **given)

@@ -9,7 +9,12 @@ from typing import Annotated, Literal
 import typer
 
 from ...instances.common.errors import OptionError
-from .common import AllowOutside, say
+from ...instances.documents import load
+from ..exit_codes import NOT_VERIFIED, code_of_result
+from ..export_plan import export_plan as export
+from ..export_plan import notes, verified_result
+from ..output.terminal import say
+from .common import AllowOutside
 
 
 def export_plan(
@@ -33,11 +38,6 @@ def export_plan(
 
     Where a bound is only claimed the plan is written all the same, and it is said on stderr and in the file.
     """
-    from ...instances.documents import load
-    from ..exit_codes import NOT_VERIFIED, code_of_result
-    from ..export_plan import export_plan as export
-    from ..export_plan import notes, verified_result
-
     instance = load(instance_file, allow_outside)
     result, checked = verified_result(instance, result_file)
     if result is None:

@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from ...instances.allocation.fits import fit_loss, fit_speed
+from ..output.text import MOST_ROWS, console, figure, percent, table
+
 if TYPE_CHECKING:
     from ...instances.allocation.fits import LossFit, SpeedFit
 
@@ -39,8 +42,6 @@ def speed(
     format: Format = "table",
 ) -> None:
     """Speed coefficients from the columns workers, steps_per_s and, where they matter, ps and batch."""
-    from ...instances.allocation.fits import fit_speed
-
     fit = fit_speed(file, model, batch, allow_rank_deficient)
     if format == "json":
         typer.echo(fit.model_dump_json())
@@ -60,8 +61,6 @@ def loss(
     format: Format = "table",
 ) -> None:
     """Remaining steps until convergence from the columns step and loss."""
-    from ...instances.allocation.fits import fit_loss
-
     fit = fit_loss(file, steps_per_epoch, delta, patience, seed=seed)
     if format == "json":
         typer.echo(fit.model_dump_json())
@@ -75,8 +74,6 @@ def _signed_percent(value: float | None) -> str:
 
 def _print_rows(columns: Sequence[tuple[str, bool]], rows: Sequence[Sequence[str]]) -> None:
     """Print a table of at most 60 rows."""
-    from ..output.text import MOST_ROWS, console, table
-
     made = table(columns, rows[:MOST_ROWS])
     if len(rows) > MOST_ROWS:
         made.caption = f"{len(rows) - MOST_ROWS} more; see --format json"
@@ -94,7 +91,6 @@ def _flow(value: dict[str, Any]) -> str:
 
 
 def _show_speed(fit: SpeedFit) -> None:
-    from ..output.text import figure, percent
 
     rows = [
         [
@@ -133,7 +129,6 @@ def _show_speed(fit: SpeedFit) -> None:
 
 
 def _show_loss(fit: LossFit) -> None:
-    from ..output.text import figure, percent
 
     rows = [
         [

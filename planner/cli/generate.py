@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from ...instances.common.errors import OptionError
+from ...instances.allocation.generate import generate_allocation
+from ...instances.consolidation.generate import generate_consolidation
+from ...instances.staging.generate import generate_staging
+from ...instances.staging.generate_ctr import generate_ctr
+from .output import Output, emit
 
 if TYPE_CHECKING:
-    from ...instances.common.base import Instance
+    pass
 
 generators = typer.Typer(
     help="Make a reproducible synthetic instance.", no_args_is_help=True, rich_markup_mode=None
 )
 
-Output = Annotated[Path | None, typer.Option(help="YAML or JSON file to write; YAML on stdout if not given.")]
 JobsTable = Annotated[
     Literal["parquet", "csv"] | None,
     typer.Option(
@@ -27,31 +29,6 @@ JobsTable = Annotated[
 ]
 Limits = Literal["none", "loose", "tight"]
 Seed = Annotated[int, typer.Option(help="The same seed gives the same instance.", min=0)]
-
-
-def emit(instance: Instance, output: Path | None, table: Literal["parquet", "csv"] | None = None) -> None:
-    """Write an instance to a file, or to stdout if there is none.
-
-    Raises
-    ------
-    OptionError
-        If it has more jobs than belong on stdout.
-    """
-    from ...instances.documents import save, to_text, wants_tables
-
-    if output is None:
-        if table is not None:
-            raise OptionError("--table needs --output FILE; the table is written beside that file")
-        if wants_tables(instance):
-            raise OptionError(
-                "so many jobs go into a table beside the document, not to stdout; give --output FILE"
-            )
-        typer.echo(to_text(instance), nl=False)
-        return
-    save(instance, output, table)
-    typer.echo(f"{output}: {instance.kind} instance {instance.name!r}", err=True)
-    for assumption in instance.assumptions:
-        typer.echo(f"  assumed: {assumption}", err=True)
 
 
 @generators.command()
@@ -71,8 +48,6 @@ def allocation(
     table: JobsTable = None,
 ) -> None:
     """Jobs with published speed coefficients and heavy-tailed remaining work."""
-    from ...instances.allocation.generate import generate_allocation
-
     emit(generate_allocation(jobs, resources, tightness, optional_share, seed, spare), output, table)
 
 
@@ -89,8 +64,6 @@ def staging(
     output: Output = None,
 ) -> None:
     """Chains of embedding and dense layers on random hardware."""
-    from ...instances.staging.generate import generate_staging
-
     emit(generate_staging(layers, types, limits, memory, transfers, seed), output)
 
 
@@ -105,8 +78,6 @@ def ctr(
     output: Output = None,
 ) -> None:
     """Synthetic click-through-rate models on HeterPS's CPU cores and V100: a staging instance."""
-    from ...instances.staging.generate_ctr import generate_ctr
-
     emit(generate_ctr(layers, seed, floor), output)
 
 
@@ -142,8 +113,6 @@ def consolidation(
     ] = None,
 ) -> None:
     """Jobs of 1 to 32 GPUs on servers that are partly filled with running tasks."""
-    from ...instances.consolidation.generate import generate_consolidation
-
     made = generate_consolidation(
         servers,
         jobs,

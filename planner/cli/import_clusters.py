@@ -7,8 +7,10 @@ from typing import Annotated, Literal
 
 import typer
 
-from .generate import Output, emit
+from ...instances.importers.kubernetes.importer import import_kubernetes
+from ...instances.importers.slurm.importer import import_slurm
 from .imports import importers
+from .output import Output, emit
 
 __all__ = ["importers"]
 
@@ -48,8 +50,6 @@ def kubernetes(
     output: Output = None,
 ) -> None:
     """Nodes and pods of a Kubernetes cluster: a consolidation instance."""
-    from ...instances.importers.kubernetes.importer import import_kubernetes
-
     instance = import_kubernetes(
         nodes,
         pods,
@@ -81,6 +81,4 @@ def slurm(
     output: Output = None,
 ) -> None:
     """Nodes and queue of a Slurm cluster: a consolidation instance."""
-    from ...instances.importers.slurm.importer import import_slurm
-
     emit(import_slurm(nodes, queue, choice, running, partition or (), spread), output)

@@ -8,7 +8,14 @@ from typing import Annotated, Any, Literal
 import typer
 
 from ...instances.common.errors import OptionError
-from .generate import Output, emit
+from ...instances.importers import import_gavel, import_gavel_consolidation
+from ...instances.importers.layer_graphs.dnn_partitioning import import_dnn_partitioning
+from ...instances.importers.layer_graphs.pipedream import import_pipedream
+from ...instances.importers.philly import import_philly
+from ...instances.importers.pollux import import_pollux
+from ...instances.importers.sailor import import_sailor
+from ...instances.importers.tiresias import import_tiresias
+from .output import Output, emit
 
 importers = typer.Typer(
     help="Turn somebody else's data into an instance.", no_args_is_help=True, rich_markup_mode=None
@@ -59,8 +66,6 @@ def gavel(
     output: Output = None,
 ) -> None:
     """Jobs with measured speeds on three GPU types (Gavel, OSDI'20): allocation or consolidation."""
-    from ...instances.importers import import_gavel, import_gavel_consolidation
-
     cluster = {"--gpu-type": gpu_type, "--servers": servers, "--gpus-per-server": gpus_per_server}
     _check_options("allocation", kind, {"--capacity": capacity})
     _check_options("consolidation", kind, cluster)
@@ -91,8 +96,6 @@ def tiresias(
     output: Output = None,
 ) -> None:
     """Jobs and clusters of the Tiresias simulator (NSDI'19): a consolidation instance."""
-    from ...instances.importers.tiresias import import_tiresias
-
     emit(import_tiresias(jobs, cluster, tensor_sizes), output)
 
 
@@ -119,8 +122,6 @@ def pollux(
     output: Output = None,
 ) -> None:
     """Measured step times of ring all-reduce training (Pollux, OSDI'21): an allocation instance."""
-    from ...instances.importers.pollux import import_pollux
-
     instance = import_pollux(
         app,
         gpus,
@@ -164,8 +165,6 @@ def sailor(
     output: Output = None,
 ) -> None:
     """Measured layer times of a language model on several GPU types (Sailor): a staging instance."""
-    from ...instances.importers.sailor import import_sailor
-
     instance = import_sailor(
         model_dir,
         "all" if types.strip() == "all" else [name.strip() for name in types.split(",")],
@@ -213,8 +212,6 @@ def pipedream(
     output: Output = None,
 ) -> None:
     """Profiled graphs of layers (PipeDream, SOSP'19), cut into a chain: a staging instance."""
-    from ...instances.importers.layer_graphs.pipedream import import_pipedream
-
     instance = import_pipedream(
         graph,
         pairs(types, "--types", float),
@@ -255,8 +252,6 @@ def dnn_partitioning(
     output: Output = None,
 ) -> None:
     """Graphs of layers with latencies on two devices (dnn-partitioning): a staging instance."""
-    from ...instances.importers.layer_graphs.dnn_partitioning import import_dnn_partitioning
-
     instance = import_dnn_partitioning(
         file,
         pairs(types, "--types", float),
@@ -287,6 +282,4 @@ def philly(
     output: Output = None,
 ) -> None:
     """Jobs that ran at one instant in production (Philly, ATC'19): a consolidation instance."""
-    from ...instances.importers.philly import import_philly
-
     emit(import_philly(jobs, at, servers, gpus_per_server, spread, virtual_cluster), output)

@@ -8,6 +8,8 @@ from typing import Any
 from ...instances.common.errors import InstanceError, OptionError
 from ...instances.files.reading import parse_document, read_text
 from ...solvers.common.options import SolveOptions, parse_options
+from ..batch.solve_many import BatchOptions
+from .common import Engine
 
 DEFAULT_TIME_LIMIT_S = 60.0
 
@@ -45,3 +47,18 @@ def merged_options(
     options = parse_options(merged)
     method_options = {**options.method_options, **dict(map(_setting, settings))}
     return solver, options.model_copy(update={"method_options": method_options})
+
+
+def batch_options(
+    engine: Engine, scheduler: str | None, memory_limit: float | None, **given: Any
+) -> BatchOptions:
+    """Return how to run a batch.
+
+    Raises
+    ------
+    OptionError
+        If options do not belong together.
+    """
+    if (engine is Engine.dask) != (scheduler is not None):
+        raise OptionError("--engine dask and --scheduler ADDRESS belong together; give both or neither")
+    return BatchOptions(scheduler=scheduler, memory_limit_gib=memory_limit, **given)

@@ -10,9 +10,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.text import Text
 
 from ...instances.common.errors import OptionError
+from ...instances.documents import load
+from ...solvers.registry import find_solver
+from ..api import solve
+from ..exit_codes import code_of_frontier
+from ..output.text import console
+from ..pareto import pareto as find
+from ..pareto import shown
+from ..registry import KINDS
+from ..reports.frontier_files import to_csv, write
 from .common import AllowOutside
+from .options import merged_options
 
 if TYPE_CHECKING:
     from ...instances.common.base import Instance
@@ -88,13 +99,6 @@ def pareto(
 
     Staging: cost against throughput. Allocation: mean completion time against the hourly cost of the cluster.
     """
-    from ...instances.documents import load
-    from ..exit_codes import code_of_frontier
-    from ..output.text import console
-    from ..pareto import shown
-    from ..reports.frontier_files import to_csv, write
-    from .options import merged_options
-
     given = {"time_limit_s": time_limit, "threads": threads, "seed": seed}
     _, options = merged_options(None, given, [])
     wanted: dict[str, Any] = {"error": error, "most_usd": most_usd, "prices": read_prices(price or ())}
@@ -127,9 +131,6 @@ def _baseline_names(instance: Instance, given: str | None, output: Path | None) 
     OptionError
         If there is no page, or no such solver of the kind, or its page shows none.
     """
-    from ...solvers.registry import find_solver
-    from ..registry import KINDS
-
     able = [name for name, kind in KINDS.items() if kind.frontier is not None and kind.frontier.baselines]
     if given is not None and (output is None or instance.kind not in able):
         raise OptionError(
@@ -145,8 +146,6 @@ def _baseline_names(instance: Instance, given: str | None, output: Path | None) 
 
 def _baselines(instance: Instance, names: Sequence[str], options: SolveOptions) -> list[Result]:
     """Solve an instance with solvers that are fast, for comparison; those that find no plan are left out."""
-    from ..api import solve
-
     asked = options.model_copy(update={"time_limit_s": BASELINE_S})
     results = [solve(instance, name, asked) for name in names]
     return [result for result in results if result.plan is not None]
@@ -170,10 +169,6 @@ def read_prices(given: Sequence[str]) -> dict[str, float]:
 
 
 def _find(instance: Instance, options: SolveOptions, wanted: dict[str, Any], quiet: bool) -> AnyFrontier:
-    from rich.text import Text
-
-    from ..output.text import console
-    from ..pareto import pareto as find
 
     if quiet or not sys.stderr.isatty():
         return find(instance, options, **wanted)

@@ -10,8 +10,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsed
 from rich.progress import Progress as Bar
 
 from ..batch.record import Record
+from ..output.terminal import say
 from ..output.text import console, figure, percent
-from .common import say
 
 
 class Progress:

@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ...instances.common.errors import OptionError
-from .common import AllowOutside, say
+from ...instances.documents import load
+from ..output.terminal import say
+from ..reports.frontier_files import frontier_page
+from ..reports.page import write_page
+from ..reports.plan_page import plan_page
+from ..verification.stored import is_frontier, parse_frontier, parse_result, read_results, verify_stored
+from .common import AllowOutside
 
 if TYPE_CHECKING:
     from ...instances.common.base import Instance
@@ -31,9 +37,6 @@ def report(
 
     Of a file with several results it takes the last one of the instance.
     """
-    from ...instances.documents import load
-    from ..reports.page import write_page
-
     page, checked = page_of(load(instance_file, allow_outside), result_file)
     write_page(output, page)
     say(f"written: {output}")
@@ -49,10 +52,6 @@ def page_of(instance: Instance, path: Path) -> tuple[str, Verification]:
     OptionError
         If the file has none of this instance.
     """
-    from ..reports.frontier_files import frontier_page
-    from ..reports.plan_page import plan_page
-    from ..verification.stored import is_frontier, parse_frontier, parse_result, read_results, verify_stored
-
     own = [data for data in read_results(path) if data["instance_sha256"] == instance.sha256()]
     if not own:
         raise OptionError(f"{path}: has no result of {instance.name}, or the instance was changed since")

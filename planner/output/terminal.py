@@ -64,3 +64,8 @@ def below(stream: Any) -> TextIO:
     """Return the stream below one that shows what is not printable; any other stream as it is."""
     found: TextIO = stream.styled if isinstance(stream, VisibleStream) else stream
     return found
+
+
+def say(text: str) -> None:
+    """Print a line for people on stderr."""
+    print(text, file=sys.stderr)

@@ -1,0 +1,115 @@
+"""What `compare` does, apart from its options, so that these are read before anything heavy is loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import typer
+from rich.table import Table
+
+from ...solvers.common.options import SolveOptions
+from ..batch.solve_many import BatchOptions
+from ..comparison.compare import compare
+from ..comparison.comparison import Comparison
+from ..exit_codes import BAD_INSTANCE, INTERRUPTED, SOLVED
+from ..output.terminal import say
+from ..output.text import MOST_ROWS, console, figure, percent, table
+from ..reports.comparison.files import to_csv, write
+from .common import Format
+from .options import batch_options, merged_options
+from .progress import Progress
+
+__all__ = ["batch_options", "compare_and_show", "merged_options"]
+
+
+def compare_and_show(
+    files: list[str],
+    solvers: Sequence[str] | None,
+    options: SolveOptions,
+    batch: BatchOptions,
+    format: Format,
+    quiet: bool,
+) -> int:
+    """Compare solvers, print and write what was found, and return the exit code."""
+    with Progress(quiet) as progress:
+        found = compare(files, solvers, options, batch, on_start=progress.begin, on_record=progress.advance)
+    _print(found, format)
+    for fault in found.faults:
+        say(fault)
+    if batch.output is not None and (found.rows or not found.interrupted):
+        for path in write(found, batch.output):
+            if not quiet:
+                say(f"written: {path}")
+    if found.interrupted:
+        say("interrupted; what is shown is complete" + ("; --resume continues it" if batch.output else ""))
+        return INTERRUPTED
+    return BAD_INSTANCE if found.unread else SOLVED
+
+
+def _print(comparison: Comparison, format: Format) -> None:
+
+    if format is Format.json:
+        typer.echo(comparison.to_json())
+        return
+    if format is Format.csv:
+        typer.echo(to_csv(comparison), nl=False)
+        return
+    out = console()
+    if 0 < len(comparison.rows) <= MOST_ROWS:
+        out.print(rows_table(comparison))
+    elif comparison.rows:
+        out.print(
+            f"{len(comparison.rows):,} rows are too many to show; --output DIR writes them", markup=False
+        )
+    for line in failures(comparison):
+        out.print(line, markup=False)
+    if comparison.rows:
+        out.print()
+        out.print(summary_table(comparison))
+
+
+def rows_table(comparison: Comparison) -> Table:
+    """Return the table of all rows; the name of an instance stands only in its first."""
+    titles = [
+        ("instance", False),
+        ("solver", False),
+        ("status", False),
+        ("objective", False),
+        ("value", True),
+    ]
+    titles += [("bound", True), ("to best bound", True), ("to best plan", True), ("seconds", True)]
+    cells, before = [], None
+    for row in comparison.rows:
+        status = row.status if row.limit == "none" else f"{row.status} ({row.limit})"
+        name = f"{row.objective_name} [{row.unit}]" if row.unit != row.objective_name else row.objective_name
+        figures = [figure(row.objective), figure(row.bound)]
+        gaps = [percent(row.gap_to_best_bound), "best" if row.best else percent(row.gap_to_best_plan)]
+        head = row.instance if row.instance != before else ""
+        cells.append([head, row.solver, status, name or "–", *figures, *gaps, f"{row.runtime_s:.2f}"])
+        before = row.instance
+    return table(titles, cells)
+
+
+def failures(comparison: Comparison) -> Iterator[str]:
+    """Yield a line for each row without a plan that was not proven to have none."""
+    for row in comparison.rows:
+        if row.status in ("error", "unknown"):
+            yield f"{row.instance}: {row.solver}: {row.message or 'no plan was found'}"
+
+
+def summary_table(comparison: Comparison) -> Table:
+    """Return how each solver did over all instances."""
+    counts = ("instances", "optimal", "plans", "best plan", "failed")
+    means = ("mean to best bound", "mean to best plan", "mean seconds")
+    titles = [("solver", False), *((title, True) for title in (*counts, *means))]
+    cells = [
+        [
+            summary.solver,
+            *map(str, (summary.instances, summary.optimal, summary.plans, summary.wins, summary.failed)),
+            percent(summary.mean_gap_to_best_bound),
+            percent(summary.mean_gap_to_best_plan),
+            f"{summary.mean_runtime_s:.3g}",
+        ]
+        for summary in comparison.summary()
+    ]
+    return table(titles, cells)
