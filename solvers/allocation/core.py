@@ -22,6 +22,8 @@ from .knapsack import MultipleChoice
 
 BOUND_ERROR = 1e-6
 """How far the bound of HiGHS may be off, where the largest cost is some thousands."""
+FINE = 2.0**13
+"""The largest coefficient of limits for which the tolerance of 1e-9 is far below the slack that they have."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,7 @@ def solve_core(
     target: float = -math.inf,
     gap: float = 0.0,
     nodes: int | None = None,
-    again: bool = False,
+    attempt: int = 0,
 ) -> CoreAnswer:
     """Solve a core.
 
@@ -66,8 +68,9 @@ def solve_core(
         Distance between choice and bound that is good enough.
     nodes
         Most nodes of the search; None for no limit.
-    again
-        Whether this is the second try, with tighter limits.
+    attempt
+        The second one, 1, has limits in so fine a unit that HiGHS tolerates next to nothing; the third, tighter
+        limits.
     """
     counts = np.diff(problem.start)
     base = problem.start[:-1]
@@ -83,7 +86,7 @@ def solve_core(
     cost = problem.cost[rows] - cheapest[free][owner]
     demand = problem.demand[rows] - least[free][owner]
     unit = _unit(cost)
-    model = _model(cost / unit, demand, slack, owner, len(free))
+    model = _model(cost / unit, demand, slack, owner, len(free), FINE if attempt else 1.0)
     settings: dict[str, Any] = {"mip_abs_gap": max(gap / unit, 1e-9)}
     if math.isfinite(target):
         settings["objective_target"] = (target - constant) / unit
@@ -101,12 +104,14 @@ def solve_core(
     chosen[free] = rows[order[np.unique(owner[order], return_index=True)[1]]]
     if problem.fits(chosen):
         return CoreAnswer(chosen, lowest, limit)
-    if again:
-        return CoreAnswer(None, lowest, limit)
-    # The choice breaks a limit by the tolerance of HiGHS: ask for one that does not; the bound stands.
-    tighter = replace(problem, limit=problem.limit - 1e-8 * problem.demand.max(axis=0))
-    other = solve_core(tighter, clock, options, target=target, gap=gap, nodes=nodes, again=True)
-    return CoreAnswer(other.rows, lowest, limit)
+    # The choice breaks a limit by what HiGHS tolerates.
+    if attempt == 0:
+        return solve_core(problem, clock, options, target=target, gap=gap, nodes=nodes, attempt=1)
+    if attempt == 1:  # ask for a choice that keeps the limits by far; the bound stands
+        tighter = replace(problem, limit=problem.limit - 1e-8 * problem.demand.max(axis=0))
+        other = solve_core(tighter, clock, options, target=target, gap=gap, nodes=nodes, attempt=2)
+        return CoreAnswer(other.rows, lowest, limit)
+    return CoreAnswer(None, lowest, limit)
 
 
 def _unit(cost: Floats) -> float:
@@ -115,13 +120,13 @@ def _unit(cost: Floats) -> float:
     return 2.0 ** math.ceil(math.log2(largest / 4096)) if largest > 0 else 1.0
 
 
-def _model(cost: Floats, demand: Floats, slack: Floats, owner: Ints, jobs: int) -> Any:
-    """Return the model: one row of each job, R limits."""
+def _model(cost: Floats, demand: Floats, slack: Floats, owner: Ints, jobs: int, size: float) -> Any:
+    """Return the model: one row of each job, R limits whose largest coefficient is `size`."""
     import highspy
 
     columns, limits = demand.shape
     largest = np.abs(demand).max(axis=0)
-    scale = np.where(largest > 0, largest, 1.0)
+    scale = np.where(largest > 0, largest, 1.0) / size
     lp = highspy.HighsLp()
     lp.num_col_, lp.num_row_ = columns, jobs + limits
     lp.col_cost_, lp.col_lower_, lp.col_upper_ = cost, np.zeros(columns), np.ones(columns)
