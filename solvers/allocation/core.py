@@ -69,8 +69,8 @@ def solve_core(
     nodes
         Most nodes of the search; None for no limit.
     attempt
-        The second one, 1, has limits in so fine a unit that HiGHS tolerates next to nothing; the third, tighter
-        limits.
+        In the second one, 1, limits are in so fine a unit that HiGHS tolerates next to nothing; in the third
+        they are tighter.
     """
     counts = np.diff(problem.start)
     base = problem.start[:-1]
