@@ -11,7 +11,7 @@ from ..formulations.common.formulation import Formulation
 from ..formulations.common.milp_model import ModelObjective, TextbookModel, whole_row
 from ..formulations.registry import KINDS, milp_model
 from ..instances.common.errors import OutOfTimeError
-from .backends import Answer, Backend, Request
+from .backends.base import Answer, Backend, Request
 from .common.base import Clock, Outcome, Solver
 from .common.options import SolveOptions
 

@@ -14,7 +14,7 @@ from ..formulations.common.objective import Diagnosis
 from ..formulations.registry import formulate
 from ..instances.common.base import Instance
 from ..instances.common.errors import OptionError, OutOfTimeError, TooLargeError
-from .backends import BackendError
+from .backends.base import BackendError
 from .common.base import Clock, Outcome, Solver
 from .common.conclude import conclude, patience_of
 from .common.diagnosis import diagnose_with

@@ -16,11 +16,13 @@ from clusterplan.formulations.allocation.monomials import monomials
 from clusterplan.instances.allocation.generate import generate_allocation
 from clusterplan.instances.allocation.instance import AllocationInstance
 from clusterplan.instances.common.errors import OptionError
-from clusterplan.solvers.allocation.geometric_program import GeometricProgram, Relaxed
-from clusterplan.solvers.allocation.geometric_rounding import Rounding
+from clusterplan.solvers.allocation.nonlinear.geometric_program import GeometricProgram, Relaxed
+from clusterplan.solvers.allocation.nonlinear.geometric_rounding import Rounding
 from clusterplan.solvers.common.base import Clock
 from clusterplan.solvers.common.options import SolveOptions
 from clusterplan.solvers.registry import find_solver
+
+NONLINEAR = "clusterplan.solvers.allocation.nonlinear"
 
 MODELS = ("ps_sync", "ps_async", "ring_allreduce")
 
@@ -247,7 +249,9 @@ def test_what_is_zero_or_fixed_is_no_trouble() -> None:
 def test_a_relaxation_that_fails_still_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without prices the bound is the elementary one, the plan grows from the smallest, and that is said."""
     instance = generate_allocation(20, 3, tightness=0.9, seed=3)
-    monkeypatch.setattr("clusterplan.solvers.allocation.geometric_program._run", lambda *_: "failed")
+    monkeypatch.setattr(
+        "clusterplan.solvers.allocation.nonlinear.geometric_program._run", lambda *_: "failed"
+    )
     result = clusterplan.solve(instance, "geometric")
     assert result.status == "feasible"
     assert result.bound == result.certified_bound
@@ -266,7 +270,9 @@ def test_time_that_is_up_is_said() -> None:
 def test_makespan_prices_that_prove_infeasibility(monkeypatch: pytest.MonkeyPatch) -> None:
     """An infinite price bound is a proof that no plan exists."""
     instance = generate_allocation(3, 2, tightness=0.9, seed=3).model_copy(update={"objective": "makespan"})
-    monkeypatch.setattr("clusterplan.solvers.allocation.geometric.makespan_price_bound", lambda *_: math.inf)
+    monkeypatch.setattr(
+        "clusterplan.solvers.allocation.nonlinear.geometric.makespan_price_bound", lambda *_: math.inf
+    )
     assert clusterplan.solve(instance, "geometric").status == "infeasible"
 
 

@@ -64,7 +64,7 @@ def test_agrees_with_brute_force(first: int) -> None:
 
 def test_every_plan_is_a_solution_of_equal_value() -> None:
     """Feasible plans, put into the model, satisfy it and have the value that the plan has."""
-    from clusterplan.solvers.allocation.minlp_model import AlgebraicModel
+    from clusterplan.solvers.allocation.nonlinear.minlp_model import AlgebraicModel
 
     checked = 0
     for seed in range(60):

@@ -18,8 +18,9 @@ from sample_documents import ALLOCATION, CONSOLIDATION, STAGING
 import clusterplan
 from clusterplan.instances.common.errors import InstanceError
 from clusterplan.instances.documents import load, load_catalogue, parse_instance
+from clusterplan.planner.batch.answer import Answer
 from clusterplan.planner.batch.solve_many import BatchOptions
-from clusterplan.planner.batch.task import Answer, Task, execute, read
+from clusterplan.planner.batch.task import Task, execute, read
 from clusterplan.planner.cli import main as cli
 from clusterplan.planner.comparison.compare import compare
 from clusterplan.solvers.common.options import SolveOptions

@@ -36,7 +36,8 @@ from clusterplan.planner.verification.stored import verify_frontier
 from clusterplan.solvers import run
 from clusterplan.solvers.allocation import cp_sat as allocation_cp_sat
 from clusterplan.solvers.allocation.marginal_gain import rows_by_gain
-from clusterplan.solvers.backends import BACKENDS, Request
+from clusterplan.solvers.backends import BACKENDS
+from clusterplan.solvers.backends.base import Request
 from clusterplan.solvers.common.base import Outcome, Solver
 from clusterplan.solvers.common.conclude import conclude
 from clusterplan.solvers.common.options import SolveOptions
@@ -410,7 +411,7 @@ def test_cbc_that_does_not_stop_is_ended(tmp_path: Path, monkeypatch: pytest.Mon
     program.write_text("#!/bin/sh\nexec sleep 60\n")
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
     monkeypatch.setattr(pulp.PULP_CBC_CMD, "pulp_cbc_path", str(program))
-    monkeypatch.setattr("clusterplan.solvers.backends.GRACE_S", 0.1)
+    monkeypatch.setattr("clusterplan.solvers.backends.cbc.GRACE_S", 0.1)
     model = milp_model(staging())
     model.minimise(0, 1.0)
     began = time.perf_counter()

@@ -14,7 +14,7 @@ from ..output.text import percent
 from ..reports.page import render
 from ..reports.provenance import claims, headline, instance_facts, provenance
 from ..reports.tables import Cell, Column, Table, number, seconds, share
-from ..reports.text import counted, duration, short
+from ..reports.text import counted, duration, short, unit_of_time
 from ..verification.findings import Verification
 from .frontier_figure import allocation_frontier_figure, cluster_words
 from .usage import Usage
@@ -135,8 +135,6 @@ def _data(
 
 
 def _unit(points: Sequence[AllocationPoint]) -> float:
-    from ..reports.text import unit_of_time
-
     return unit_of_time(points[-1].mean_completion_s)[0]
 
 

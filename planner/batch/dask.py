@@ -16,8 +16,9 @@ from typing import Any
 
 from ...instances.common.errors import ClusterplanError, OptionError, UnavailableError
 from ..exit_codes import FAILED, code_of_error
+from .answer import Answer, Head
 from .local import LocalEngine
-from .task import Answer, Head, Task, one_line, read
+from .task import Task, one_line, read
 
 CONNECT_S = 15
 AHEAD = 2

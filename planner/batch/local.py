@@ -21,9 +21,10 @@ from typing import TYPE_CHECKING
 
 from ...instances.common.errors import UnavailableError
 from ..exit_codes import FAILED
+from .answer import Answer
 
 if TYPE_CHECKING:
-    from .task import Answer, Task
+    from .task import Task
 
 log = logging.getLogger("clusterplan")
 
@@ -94,8 +95,6 @@ class LocalEngine:
 
     def _lost(self, sent: dict[int, Task]) -> Iterator[tuple[Task, Answer, float]]:
         """Give up the tasks of a keeper that has ended, which nothing that they do can bring about."""
-        from .task import Answer
-
         code = self._running_keeper().end()
         self._keeper = None
         ended = f"the process that watched it was ended from outside, with exit code {code}"

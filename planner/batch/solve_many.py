@@ -16,10 +16,11 @@ from ...instances.common.base import Instance
 from ...instances.common.errors import OptionError
 from ...solvers.common.options import SolveOptions
 from ...solvers.registry import all_solvers, own_solvers
+from .answer import Answer
 from .journal import Journal
 from .limits import available_cores, default_memory_gib
 from .record import Record
-from .task import Answer, Engine, Task, record_of
+from .task import Engine, Task, record_of
 
 log = logging.getLogger("clusterplan")
 

@@ -19,12 +19,13 @@ from multiprocessing.connection import Connection, wait
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ..exit_codes import FAILED, LIMIT_NO_PLAN
+from .answer import Answer, Head
 from .limits import prepare
 from .workers import Child, Children, cause_of_death
 
 if TYPE_CHECKING:
     from ...solvers.common.result import Limit
-    from .task import Answer, Head, Task
+    from .task import Task
 
 PRELOADED = ("numpy.ma", "numpy.random", "highspy", "importlib.resources.readers")
 """What most tasks would load. Libraries that start threads when they are loaded do not belong here, nor large
@@ -49,12 +50,9 @@ def main(link_fd: int, level: int) -> None:
     link = Connection(link_fd)
     for name in PRELOADED:
         importlib.import_module(name)
-    from ...solvers.common.conclude import library_versions
-    from ...solvers.plugins import installed
-    from ...solvers.registry import own_solvers
-    from . import task as _task  # noqa: F401 - all this is loaded here, so that children need not
+    from . import preload  # here, so that children need not load it
 
-    own_solvers(), installed(), library_versions()
+    preload.own_solvers(), preload.installed(), preload.library_versions()
     gc.freeze()  # or the collector would write into pages that all children share
     children = Children(link_fd)
     try:
@@ -175,8 +173,6 @@ class Attempt:
 
 
 def _answer(ended: str, limit: Limit, code: int) -> Answer:
-    from .task import Answer
-
     return Answer(ended=ended, limit=limit, code=code)
 
 

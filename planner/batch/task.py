@@ -6,7 +6,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from ...instances.common.base import Instance, ProblemKind
 from ...instances.common.errors import ClusterplanError
@@ -14,10 +14,11 @@ from ...instances.documents import load
 from ...instances.registry import KINDS
 from ...solvers.common.conclude import library_versions
 from ...solvers.common.options import SolveOptions
-from ...solvers.common.result import Limit, Result, Status
+from ...solvers.common.result import Result, Status
 from ..api import solve
 from ..exit_codes import FAILED, LIMIT_NO_PLAN, code_of_error
 from ..verification.result import verify
+from .answer import Answer, Head
 from .limits import limited_memory
 from .record import Record
 
@@ -26,43 +27,6 @@ log = logging.getLogger("clusterplan")
 WARM_UP_S = 2.0
 MOST_TEXT = 2000
 """Characters of a message or an error."""
-
-
-class Head(NamedTuple):
-    """What is known of an instance once it is read."""
-
-    instance: str
-    kind: ProblemKind
-    sha256: str
-
-
-@dataclass(frozen=True)
-class Answer:
-    """What comes back of a task, whether or not its worker survived it.
-
-    Attributes
-    ----------
-    head
-        Of the instance, if it was read.
-    result
-        The result as JSON; a string, because a journal takes it as it is.
-    fault, code
-        Why there is no result, in words and as an exit code.
-    unchanged
-        The instance is the one that is solved already.
-    ended
-        How the worker ended that was killed or died, in words; None if it lives.
-    limit
-        The hard limit that it was killed for.
-    """
-
-    head: Head | None = None
-    result: str | None = None
-    fault: str | None = None
-    code: int = 0
-    unchanged: bool = False
-    ended: str | None = None
-    limit: Limit = "none"
 
 
 @dataclass(frozen=True)

@@ -134,7 +134,7 @@ def _do(link: Connection, inherited_fd: int) -> None:
     if sys.platform == "linux":
         os.close(inherited_fd)
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    from .task import execute
+    from .preload import execute  # it is loaded already
 
     alone = False
     while not alone:

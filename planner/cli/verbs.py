@@ -57,9 +57,9 @@ VERBS = {
         "export_model",
         "Write the textbook model for any other solver; earlier objectives are not fixed in it.",
     ),
-    "import": ("import_clusters", "importers", "Turn somebody else's data into an instance."),
-    "generate": ("generate", "generators", "Make a reproducible synthetic instance."),
-    "fit": ("fit", "fits", "Fit a job's speed or loss to measurements."),
+    "import": ("instances.import_clusters", "importers", "Turn somebody else's data into an instance."),
+    "generate": ("instances.generate", "generators", "Make a reproducible synthetic instance."),
+    "fit": ("instances.fit", "fits", "Fit a job's speed or loss to measurements."),
 }
 """Module and name of each command, and its first line, which `--help` shows without loading it."""
 

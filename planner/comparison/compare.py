@@ -12,10 +12,11 @@ from ...instances.common.errors import OptionError
 from ...solvers.common.conclude import library_versions
 from ...solvers.common.options import SolveOptions
 from ...solvers.registry import solvers_for
+from ..batch.answer import Head
 from ..batch.journal import read_journal
 from ..batch.record import Record
 from ..batch.solve_many import BatchOptions, Source, check_solvers, labelled, make_engine, run
-from ..batch.task import Engine, Head, Task
+from ..batch.task import Engine, Task
 from .comparison import Comparison, compared
 
 log = logging.getLogger("clusterplan")

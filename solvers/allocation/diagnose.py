@@ -8,7 +8,8 @@ from ...formulations.allocation.formulation import AllocationFormulation
 from ...formulations.common.clock import check_time, refuse_beyond
 from ...formulations.common.milp_model import new_problem
 from ...formulations.common.objective import Diagnosis
-from ..backends import BACKENDS, Request
+from ..backends import BACKENDS
+from ..backends.base import Request
 from ..common.base import Clock
 
 

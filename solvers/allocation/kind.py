@@ -6,9 +6,9 @@ from .certify import certify
 from .cp_sat import AllocationCpSat
 from .diagnose import diagnose
 from .exact import AllocationExact
-from .geometric import AllocationGeometric
 from .marginal_gain import MarginalGain
-from .minlp import AllocationMinlp
+from .nonlinear.geometric import AllocationGeometric
+from .nonlinear.minlp import AllocationMinlp
 
 ALLOCATION = SolverKind(
     exact=AllocationExact(),

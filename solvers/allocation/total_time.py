@@ -18,7 +18,7 @@ from ...formulations.allocation.certificate import certificate
 from ...formulations.allocation.dual_bound import price_bound
 from ...formulations.allocation.formulation import AllocationFormulation
 from ...instances.common.arrays import Floats, Ints
-from ..backends import BackendError
+from ..backends.base import BackendError
 from ..common.base import Clock, Outcome
 from ..common.options import SolveOptions
 from ..common.result import Limit

@@ -16,7 +16,7 @@ from ...instances.common.errors import OptionError
 from ..common.base import Clock, Feature, Outcome
 from ..common.options import SolveOptions
 from ..common.result import Limit
-from . import BackendError
+from .base import BackendError
 
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model

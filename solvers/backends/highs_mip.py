@@ -11,7 +11,7 @@ from ...instances.common.arrays import Floats
 from ..common.base import Clock
 from ..common.options import SolveOptions
 from ..common.result import Limit
-from . import BackendError
+from .base import BackendError
 from .threads import run_highs
 
 FIXED: dict[str, Any] = {

@@ -27,7 +27,7 @@ from ...formulations.consolidation.certificate import (
 from ...formulations.consolidation.formulation import ConsolidationFormulation
 from ...formulations.consolidation.plan import JobPlacement
 from ...instances.common.errors import TooLargeError
-from ..backends import BackendError
+from ..backends.base import BackendError
 from ..common.base import Clock, Outcome, Solver
 from ..common.options import SolveOptions
 from ..common.result import Limit

@@ -11,7 +11,7 @@ from ...formulations.consolidation.classes import exact
 from ...formulations.consolidation.formulation import ConsolidationFormulation
 from ...formulations.consolidation.traffic import limited, traffic_step
 from ...instances.common.errors import TooLargeError
-from ..backends import BackendError
+from ..backends.base import BackendError
 from ..common.base import Clock
 from ..common.options import SolveOptions
 from .column_generation import Program, Relaxed, Whole

@@ -13,7 +13,7 @@ from ...formulations.staging.formulation import StagingFormulation
 from ...formulations.staging.plan import Stage
 from ...instances.common.arrays import Floats, Ints
 from ...instances.common.errors import OutOfTimeError
-from ..backends import BackendError
+from ..backends.base import BackendError
 from ..common.base import Clock
 from ..common.options import SolveOptions
 from ..common.result import Limit

@@ -8,6 +8,8 @@ from ...comparison.comparison import Comparison
 from ...comparison.row import ComparisonRow
 from ...output.files import write_all
 from ...output.text import csv_line, safe_cell
+from .markdown import comparison_markdown
+from .page import comparison_page
 
 
 def to_csv(comparison: Comparison) -> str:
@@ -28,9 +30,6 @@ def write(comparison: Comparison, folder: Path) -> list[Path]:
     OptionError
         If they cannot be written.
     """
-    from .markdown import comparison_markdown
-    from .page import comparison_page
-
     texts = {
         "comparison.html": comparison_page(comparison),
         "comparison.md": comparison_markdown(comparison),

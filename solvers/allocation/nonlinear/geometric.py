@@ -11,15 +11,15 @@ from importlib import metadata, util
 
 import numpy as np
 
-from ...formulations.allocation.certificate import certificate
-from ...formulations.allocation.dual_bound import makespan_price_bound, price_bound
-from ...formulations.allocation.formulation import AllocationFormulation
-from ...formulations.allocation.monomials import monomials
-from ...instances.allocation.job import Job
-from ...instances.allocation.speed import SpeedTable
-from ...instances.common.errors import OptionError
-from ..common.base import Clock, Outcome, Solver
-from ..common.options import SolveOptions
+from ....formulations.allocation.certificate import certificate
+from ....formulations.allocation.dual_bound import makespan_price_bound, price_bound
+from ....formulations.allocation.formulation import AllocationFormulation
+from ....formulations.allocation.monomials import monomials
+from ....instances.allocation.job import Job
+from ....instances.allocation.speed import SpeedTable
+from ....instances.common.errors import OptionError
+from ...common.base import Clock, Outcome, Solver
+from ...common.options import SolveOptions
 from .geometric_program import GeometricProgram
 from .geometric_rounding import Rounding
 

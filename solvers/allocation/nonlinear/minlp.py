@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from importlib import metadata, util
 
-from ...formulations.allocation.formulation import AllocationFormulation
-from ...instances.allocation.speed import SpeedTable
-from ...instances.common.errors import OptionError
-from ..backends import SCIP_LIMITS, BackendError, configure_scip, scip_failures
-from ..common.base import Clock, Outcome, Solver
-from ..common.options import SolveOptions
+from ....formulations.allocation.formulation import AllocationFormulation
+from ....instances.allocation.speed import SpeedTable
+from ....instances.common.errors import OptionError
+from ...backends.base import BackendError
+from ...backends.scip import SCIP_LIMITS, configure_scip, scip_failures
+from ...common.base import Clock, Outcome, Solver
+from ...common.options import SolveOptions
 
 
 class AllocationMinlp(Solver[AllocationFormulation]):

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from ...instances.allocation.generate import generate_allocation
-from ...instances.consolidation.generate import generate_consolidation
-from ...instances.staging.generate import generate_staging
-from ...instances.staging.generate_ctr import generate_ctr
+from ....instances.allocation.generate import generate_allocation
+from ....instances.consolidation.generate import generate_consolidation
+from ....instances.staging.generate import generate_staging
+from ....instances.staging.generate_ctr import generate_ctr
 from .output import Output, emit
 
 if TYPE_CHECKING:

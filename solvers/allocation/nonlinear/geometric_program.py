@@ -25,15 +25,15 @@ from typing import Any
 
 import numpy as np
 
-from ...formulations.allocation.monomials import monomials
-from ...formulations.common.tolerance import loosened
-from ...instances.allocation.instance import AllocationInstance
-from ...instances.allocation.job import Job
-from ...instances.allocation.speed import SpeedTable
-from ...instances.common.arrays import Floats, Ints
-from ..backends.threads import no_warnings
-from ..common.base import Clock
-from ..common.options import SolveOptions
+from ....formulations.allocation.monomials import monomials
+from ....formulations.common.tolerance import loosened
+from ....instances.allocation.instance import AllocationInstance
+from ....instances.allocation.job import Job
+from ....instances.allocation.speed import SpeedTable
+from ....instances.common.arrays import Floats, Ints
+from ...backends.threads import no_warnings
+from ...common.base import Clock
+from ...common.options import SolveOptions
 
 ACCURACY = 1e-7
 """Prices need no more: the bound that they prove holds whatever they are."""

@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from ...instances.importers.kubernetes.importer import import_kubernetes
-from ...instances.importers.slurm.importer import import_slurm
+from ....instances.importers.kubernetes.importer import import_kubernetes
+from ....instances.importers.slurm.importer import import_slurm
 from .imports import importers
 from .output import Output, emit
 

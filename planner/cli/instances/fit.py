@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from ...instances.allocation.fits import fit_loss, fit_speed
-from ..output.text import MOST_ROWS, console, figure, percent, table
+from ....instances.allocation.fits import fit_loss, fit_speed
+from ...output.text import MOST_ROWS, console, figure, percent, table
 
 if TYPE_CHECKING:
-    from ...instances.allocation.fits import LossFit, SpeedFit
+    from ....instances.allocation.fits import LossFit, SpeedFit
 
 fits = typer.Typer(
     help="Fit a job's speed or loss to measurements.", no_args_is_help=True, rich_markup_mode=None

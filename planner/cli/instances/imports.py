@@ -7,14 +7,14 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from ...instances.common.errors import OptionError
-from ...instances.importers import import_gavel, import_gavel_consolidation
-from ...instances.importers.layer_graphs.dnn_partitioning import import_dnn_partitioning
-from ...instances.importers.layer_graphs.pipedream import import_pipedream
-from ...instances.importers.philly import import_philly
-from ...instances.importers.pollux import import_pollux
-from ...instances.importers.sailor import import_sailor
-from ...instances.importers.tiresias import import_tiresias
+from ....instances.common.errors import OptionError
+from ....instances.importers import import_gavel, import_gavel_consolidation
+from ....instances.importers.layer_graphs.dnn_partitioning import import_dnn_partitioning
+from ....instances.importers.layer_graphs.pipedream import import_pipedream
+from ....instances.importers.philly import import_philly
+from ....instances.importers.pollux import import_pollux
+from ....instances.importers.sailor import import_sailor
+from ....instances.importers.tiresias import import_tiresias
 from .output import Output, emit
 
 importers = typer.Typer(

@@ -29,16 +29,16 @@ from typing import Any
 
 import numpy as np
 
-from ...formulations.allocation.formulation import AllocationFormulation
-from ...formulations.allocation.monomials import Monomial, monomials
-from ...formulations.allocation.plan import JobAllocation
-from ...formulations.common.clock import check_time
-from ...formulations.common.milp_model import whole_row
-from ...formulations.common.tolerance import loosened
-from ...instances.allocation.instance import AllocationInstance
-from ...instances.allocation.job import Job, Variant
-from ...instances.allocation.speed import SpeedTable
-from ...instances.common.arrays import Floats
+from ....formulations.allocation.formulation import AllocationFormulation
+from ....formulations.allocation.monomials import Monomial, monomials
+from ....formulations.allocation.plan import JobAllocation
+from ....formulations.common.clock import check_time
+from ....formulations.common.milp_model import whole_row
+from ....formulations.common.tolerance import loosened
+from ....instances.allocation.instance import AllocationInstance
+from ....instances.allocation.job import Job, Variant
+from ....instances.allocation.speed import SpeedTable
+from ....instances.common.arrays import Floats
 
 WHOLE = 10**8
 """A row of whole numbers up to this is immune to SCIP's relative tolerance of 1e-9."""

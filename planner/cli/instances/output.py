@@ -7,9 +7,9 @@ from typing import Annotated, Literal
 
 import typer
 
-from ...instances.common.base import Instance
-from ...instances.common.errors import OptionError
-from ...instances.documents import save, to_text, wants_tables
+from ....instances.common.base import Instance
+from ....instances.common.errors import OptionError
+from ....instances.documents import save, to_text, wants_tables
 
 Output = Annotated[Path | None, typer.Option(help="YAML or JSON file to write; YAML on stdout if not given.")]
 

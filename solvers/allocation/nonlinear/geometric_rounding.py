@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...formulations.allocation.formulation import AllocationFormulation
-from ...formulations.allocation.plan import JobAllocation
-from ...formulations.common.tolerance import loosened
-from ...instances.allocation.speed import SpeedTable
-from ...instances.common.arrays import Floats, Ints
-from ..common.base import Clock
+from ....formulations.allocation.formulation import AllocationFormulation
+from ....formulations.allocation.plan import JobAllocation
+from ....formulations.common.tolerance import loosened
+from ....instances.allocation.speed import SpeedTable
+from ....instances.common.arrays import Floats, Ints
+from ...common.base import Clock
 from .geometric_program import GeometricProgram, Relaxed
 
 STEPS = np.array([(1, 0), (0, 1), (1, 1), (-1, 1), (1, -1), (-1, 0), (0, -1), (-1, -1)])

@@ -1,0 +1,1 @@
+"""The commands that make instances, or parts of them."""

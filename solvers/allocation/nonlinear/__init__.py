@@ -1,0 +1,1 @@
+"""Nonlinear formulations of allocation: geometric programmes, and mixed-integer nonlinear models."""

@@ -1,0 +1,82 @@
+"""What every mixed-integer solver behind PuLP is asked, and answers."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import util
+from typing import Any
+
+from ...instances.common.errors import ClusterplanError
+from ..common.base import Clock, Feature
+from ..common.result import Limit
+
+
+class BackendError(ClusterplanError):
+    """A backend failed in a way that is neither a limit nor an answer."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a backend is asked: limits and settings, None for its own default; start values if any."""
+
+    clock: Clock = field(default_factory=Clock)
+    gap: float = 0.0
+    threads: int | None = None
+    seed: int | None = None
+    memory_limit_gib: float | None = None
+    start: Mapping[Any, float] | None = None
+    settings: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a backend answers to a minimisation.
+
+    Attributes
+    ----------
+    values
+        Value of each variable by name; None if no solution was found.
+    bound
+        Proven lower bound on the objective, None if unknown.
+    """
+
+    values: Mapping[str, float] | None
+    bound: float | None
+    limit: Limit = "none"
+    infeasible: bool = False
+
+
+class Backend(ABC):
+    """A mixed-integer solver; `minimise` solves a PuLP problem whose sense is to minimise.
+
+    Attributes
+    ----------
+    handover
+        How long PuLP takes to give it a model, beside building it; it does not look at a clock meanwhile.
+    """
+
+    name: str
+    title: str
+    handover: float = 0.0
+    features: frozenset[Feature] = frozenset({"warm_start", "backend_options"})
+
+    @abstractmethod
+    def unavailable(self) -> str | None:
+        """Return why it cannot be used here and how to mend it; None if it can."""
+
+    @abstractmethod
+    def version(self) -> str:
+        """Return the version of the library."""
+
+    @abstractmethod
+    def minimise(self, problem: Any, request: Request) -> Answer:
+        """Solve the problem."""
+
+
+def installed(module: str, package: str, extra: str = "") -> str | None:
+    """Return why a library cannot be used, and how to install it; None if it is there."""
+    if util.find_spec(module) is not None:
+        return None
+    return f"{package} is not installed; pip install {f'clusterplan[{extra}]' if extra else package}"

@@ -1,0 +1,107 @@
+"""SCIP through PySCIPOpt: its own object knows the bound."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from importlib import metadata
+from typing import Any
+
+from ...instances.common.errors import OptionError
+from ..common.result import Limit
+from .base import Answer, Backend, BackendError, Request, installed
+
+SCIP_LIMITS: dict[str, Limit] = {
+    "timelimit": "time",
+    "memlimit": "memory",
+    "userinterrupt": "interrupt",
+    "nodelimit": "node",
+    "totalnodelimit": "node",
+    "stallnodelimit": "node",
+    "restartlimit": "node",
+    "sollimit": "node",
+    "bestsollimit": "node",
+}
+"""What stopped SCIP, by its status."""
+
+
+def configure_scip(
+    model: Any, seed: int | None, memory_limit_gib: float | None, settings: Mapping[str, Any]
+) -> None:
+    """Set the parameters of a SCIP model; named settings win.
+
+    Raises
+    ------
+    OptionError
+        If SCIP does not accept one.
+    """
+    # Its default tolerances move small figures by more than the gap that is asked for.
+    chosen: dict[str, Any] = {"numerics/feastol": 1e-9, "numerics/dualfeastol": 1e-9}
+    if seed is not None:
+        chosen["randomization/randomseedshift"] = seed % 2**31
+    if memory_limit_gib is not None:
+        chosen["limits/memory"] = 1024 * memory_limit_gib
+    for key, value in {**chosen, **settings}.items():
+        try:
+            model.setParam(key, value)
+        except (KeyError, LookupError, ValueError, TypeError) as error:
+            raise OptionError(f"SCIP does not accept the option {key!r} = {value!r}: {error}") from None
+
+
+@contextmanager
+def scip_failures() -> Iterator[None]:
+    """Turn PySCIPOpt's bare exceptions, such as that of a figure of 1e20 or more, into a BackendError."""
+    try:
+        yield
+    except Exception as error:
+        if type(error) is not Exception:
+            raise
+        raise BackendError(f"SCIP failed: {error}") from None
+
+
+class Scip(Backend):
+    """SCIP through PySCIPOpt."""
+
+    name, title, handover = "scip", "SCIP", 1.0
+    features = frozenset({"warm_start", "backend_options", "memory_limit"})
+
+    def unavailable(self) -> str | None:
+        """Return why PySCIPOpt cannot be used."""
+        return installed("pyscipopt", "PySCIPOpt", "scip")
+
+    def version(self) -> str:
+        """Return the version of PySCIPOpt."""
+        return metadata.version("pyscipopt")
+
+    @scip_failures()
+    def minimise(self, problem: Any, request: Request) -> Answer:
+        """Solve with SCIP; bound and status come from its model object."""
+        import pulp
+
+        solver = pulp.SCIP_PY(msg=False, gapRel=request.gap)
+        solver.buildSolverModel(problem)
+        model, settings = problem.solverModel, dict(request.settings or {})
+        if request.clock.remaining_s is not None:
+            settings.setdefault("limits/time", request.clock.remaining_s)
+        configure_scip(model, request.seed, request.memory_limit_gib, settings)
+        if request.start:
+            start = model.createPartialSol()
+            for variable, value in request.start.items():
+                model.setSolVal(start, variable.solverVar, value)
+            model.addSol(start)
+        model.optimize()
+        status = model.getStatus()
+        found = model.getNSols() > 0
+        if status in ("infeasible", "inforunbd") and not found:
+            return Answer(None, None, infeasible=True)
+        if status not in SCIP_LIMITS and status not in ("optimal", "gaplimit"):
+            raise BackendError(f"SCIP stopped with status {status!r}")
+        solution = model.getBestSol() if found else None
+        values = (
+            {v.name: float(solution[v.solverVar]) for v in problem.variables()}
+            if solution is not None
+            else None
+        )
+        bound = float(model.getDualbound())
+        limit = SCIP_LIMITS.get(status, "none")
+        return Answer(values, bound if abs(bound) < model.infinity() else None, limit)
