@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import itertools
 import subprocess
 import sys
@@ -11,12 +10,12 @@ from importlib import util
 from pathlib import Path
 
 import pytest
+from imports import FLOORS
 
 import clusterplan
 from clusterplan.planner import doctor
 
 ROOT = Path(__file__).parent.parent
-FLOORS = {"instances": 0, "formulations": 1, "solvers": 2, "planner": 3}
 
 
 def run_python(code: str) -> str:
@@ -57,20 +56,6 @@ def test_doctor_finds_a_library_outside_the_versions_that_the_package_asks_for(
     assert wrong.keys() == {"numpy", "highspy"}
     assert "1.26.4 is installed; pip install 'numpy>=2.0.2'" in wrong["numpy"]
     assert "HiGHS 1.14.0 returns wrong optima" in wrong["highspy"]
-
-
-def test_arrows_between_floors_point_downwards() -> None:
-    """No module imports from a floor above its own, at any place in it."""
-    upwards = []
-    for floor, level in FLOORS.items():
-        for file in (ROOT / floor).rglob("*.py"):
-            depth = len(file.relative_to(ROOT).parts) - 1
-            for node in ast.walk(ast.parse(file.read_text())):
-                if isinstance(node, ast.ImportFrom) and node.level == depth + 1 and node.module:
-                    target = node.module.split(".")[0]
-                    if FLOORS.get(target, 0) > level:
-                        upwards.append(f"{file.relative_to(ROOT)}:{node.lineno} imports {target}")
-    assert not upwards
 
 
 def test_every_public_name_exists_and_is_documented() -> None:

@@ -45,8 +45,7 @@ from clusterplan.solvers.consolidation import cp_sat as consolidation_cp_sat
 from clusterplan.solvers.consolidation import master as consolidation_master
 from clusterplan.solvers.consolidation.column_generation import Program
 from clusterplan.solvers.consolidation.price_jobs import _Cuts
-from clusterplan.solvers.diagnosis import diagnose
-from clusterplan.solvers.run import solve_with
+from clusterplan.solvers.run import diagnose, solve_with
 from clusterplan.solvers.staging import cp_sat as staging_cp_sat
 from clusterplan.solvers.staging.heterps.type_search import NEVER, Search
 from clusterplan.solvers.staging.intervals import Runs

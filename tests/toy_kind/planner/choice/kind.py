@@ -1,0 +1,39 @@
+"""What choice consists of on this floor."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ...formulations.choice.formulation import Chosen
+from ..kind import Columns, PlannerKind
+
+
+def _columns(entries: Sequence[Chosen]) -> Columns:
+    del entries
+    return [("item", False)]
+
+
+def _rows(entries: Sequence[Chosen]) -> list[list[str]]:
+    return [[entry.item] for entry in entries]
+
+
+def _as_data(instance: Any, plan: Sequence[Chosen]) -> dict[str, Any]:
+    del instance
+    return {"items": [entry.item for entry in plan]}
+
+
+def _page(instance: Any, result: Any) -> dict[str, Any]:
+    del instance, result
+    return {"scripts": (), "data": {"figures": {}}, "sections": [], "about": []}
+
+
+CHOICE = PlannerKind(
+    title="Choice: which item is the cheapest",
+    columns=_columns,
+    rows=_rows,
+    as_data=_as_data,
+    page=_page,
+    template="plan.html.j2",
+    rows_of_plan="items",
+)
