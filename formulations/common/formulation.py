@@ -1,7 +1,8 @@
 """What the mathematics of each kind provides: objectives, evaluation, constraints, elementary bounds.
 
-Every method and the independent check stand on these few functions, and nothing else is shared between
-them: a plan's value is computed from the plan alone, whoever made it.
+Every method and the check stand on these few functions and on the tables of what is possible that a kind
+derives from its instance. A plan's value is computed from the plan alone, whoever made it; no search and no
+library is shared with the check.
 """
 
 from __future__ import annotations
