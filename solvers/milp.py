@@ -104,7 +104,9 @@ class Milp(Solver):
         """Minimise one objective (negated if it is to be maximised); return its bound in the plan's terms."""
         target = model.objectives[index]
         sign = 1.0 if target.sense == "min" else -1.0
-        scale = 1.0 if target.integral else _scale(target.expression.values())
+        # Beyond 1e9 a backend cannot tell whole numbers apart, nor work with them as they are.
+        whole = target.integral and max(map(abs, target.expression.values()), default=0.0) <= LARGE
+        scale = 1.0 if whole else _scale(target.expression.values())
         model.minimise(index, sign * scale)
         request = Request(
             clock=clock,
@@ -121,7 +123,7 @@ class Milp(Solver):
         bound = sign * answer.bound / scale + target.expression.constant
         unseen = _unseen(target.expression, scale)
         bound += -unseen if target.sense == "min" else unseen
-        if target.integral:
+        if whole:
             bound = math.ceil(bound - 1e-6) if target.sense == "min" else math.floor(bound + 1e-6)
         in_plan = target.to_plan(bound)
         return answer, in_plan if math.isfinite(in_plan) else None
