@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pulp
 
 SMALL = 1e3
-LARGE = 1e9
+LARGE = 1e6
 """Objectives whose largest coefficient is not between these are scaled: away from absolute tolerances,
 and from what backends take for infinite."""
 REACH = 1e9
@@ -104,7 +104,7 @@ class Milp(Solver):
         """Minimise one objective (negated if it is to be maximised); return its bound in the plan's terms."""
         target = model.objectives[index]
         sign = 1.0 if target.sense == "min" else -1.0
-        # Beyond 1e9 a backend cannot tell whole numbers apart, nor work with them as they are.
+        # Beyond 1e6 a backend cannot always tell whole numbers apart, nor work with them as they are.
         whole = target.integral and max(map(abs, target.expression.values()), default=0.0) <= LARGE
         scale = 1.0 if whole else _scale(target.expression.values())
         model.minimise(index, sign * scale)
