@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pulp
 
 SMALL = 1e3
-LARGE = 1e9
+LARGE = 1e6
 """Objectives whose largest coefficient is not between these are scaled: away from absolute tolerances,
 and from what backends take for infinite."""
 REACH = 1e9
@@ -105,7 +105,9 @@ class Milp(Solver[Any]):
         """Minimise one objective (negated if it is to be maximised); return its bound in the plan's terms."""
         target = model.objectives[index]
         sign = 1.0 if target.sense == "min" else -1.0
-        scale = 1.0 if target.integral else _scale(target.expression.values())
+        # Beyond 1e6 a backend cannot always tell whole numbers apart, nor work with them as they are.
+        whole = target.integral and max(map(abs, target.expression.values()), default=0.0) <= LARGE
+        scale = 1.0 if whole else _scale(target.expression.values())
         model.minimise(index, sign * scale)
         request = Request(
             clock=clock,
@@ -122,7 +124,7 @@ class Milp(Solver[Any]):
         bound = sign * answer.bound / scale + target.expression.constant
         unseen = _unseen(target.expression, scale)
         bound += -unseen if target.sense == "min" else unseen
-        if target.integral:
+        if whole:
             bound = math.ceil(bound - 1e-6) if target.sense == "min" else math.floor(bound + 1e-6)
         in_plan = target.to_plan(bound)
         return answer, in_plan if math.isfinite(in_plan) else None

@@ -27,7 +27,7 @@ LONGEST_ROW = 2**22
 """Characters of one row of a CSV file."""
 MOST_ROWS, MOST_CELLS = 2_000_000, 100_000_000
 """Of a table."""
-MOST_SMALL_ROWS, MOST_SMALL_CELLS = 500_000, 2_000_000
+MOST_SMALL_ROWS, MOST_SMALL_CELLS = 500_000, 1_000_000
 """Of a table that is read row by row; empty cells do not count."""
 MOST_ALIKE_CELLS = 20_000_000
 """Filled cells of a table whose rows become one object each."""

@@ -21,13 +21,11 @@ from .reading import fail
 def _place(row: dict[Any, Any], path: list[str], cell: Cell) -> None:
     """Put a cell where its column name, a path such as ``variants.0.speed.theta.2``, says."""
     here: Any = row
-    for step, following in zip(path, [*path[1:], None], strict=True):
-        if following is None:
-            here[step] = cell
-        else:
-            here = here.setdefault(step, {})
-            if not isinstance(here, dict):
-                raise KeyError(step)
+    for step in path[:-1]:
+        here = here.setdefault(step, {})
+        if not isinstance(here, dict):
+            raise KeyError(step)
+    here[path[-1]] = cell
 
 
 def _lists(value: Any) -> Any:
@@ -56,9 +54,14 @@ def check_header(header: list[str], source: str, where: str = "line 1") -> None:
 
 
 def nested_row(
-    cells: Iterable[tuple[int, list[str], Any]], source: str, where: str = "line 1"
+    cells: Iterable[tuple[int, list[str], Any]], source: str, where: str = "line 1", lists: bool = True
 ) -> dict[str, Any]:
     """Return the filled cells of a row, each with its column's number and path, as a mapping of fields.
+
+    Parameters
+    ----------
+    lists
+        Whether a path may have a number in it, which is a place in a list.
 
     Raises
     ------
@@ -71,7 +74,7 @@ def nested_row(
             _place(row, path, cell)
         except (KeyError, TypeError):
             raise fail(source, f"column {number} clashes with another column", where) from None
-    nested: dict[str, Any] = _lists(row)
+    nested: dict[str, Any] = _lists(row) if lists else row
     return nested
 
 
@@ -181,4 +184,8 @@ def parse_table(text: str, source: str) -> list[dict[str, Any]]:
     """
     header, rows = numbered_rows(text, source)
     columns = {name: (number, name.split(".")) for number, name in enumerate(header, 1)}
-    return [nested_row(((*columns[n], cell) for n, cell in cells.items()), source) for _, cells in rows]
+    lists = any(step.isdigit() for _, path in columns.values() for step in path)
+    return [
+        nested_row(((*columns[name], cell) for name, cell in cells.items()), source, lists=lists)
+        for _, cells in rows
+    ]
