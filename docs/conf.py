@@ -51,10 +51,14 @@ nitpicky = True
 nitpick_ignore_regex = [
     ("py:class", r"(collections\.abc|pathlib|typing|enum)\..*"),
     ("py:class", r"(Any|Path|pd\.DataFrame|ABC)"),
-    ("py:class", r"(clusterplan\.formulations\.base\.)?(InstanceT|EntryT)"),
-    ("py:class", r"(clusterplan\.formulations\.textbook\.)?TextbookModel"),
-    ("py:class", r"clusterplan\.instances\.(fields\.Model|job_table\.JobTable|speed\..*|fits\.points\..*)"),
-    ("py:class", r"clusterplan\.instances\.consolidation\.(Server|PlacementJob)"),
+    ("py:class", r"(clusterplan\..*\.)?(InstanceT|EntryT|FormulationT_contra)"),
+    ("py:class", r"(clusterplan\.formulations\.common\.milp_model\.)?TextbookModel"),
+    ("py:class", r"clusterplan\.instances\.common\.fields\.Model"),
+    ("py:class", r"clusterplan\.instances\.consolidation\.instance\.(Server|PlacementJob)"),
+    (
+        "py:class",
+        r"clusterplan\.instances\.allocation\.(job_table\.JobTable|speed\..*|fits\.measurements\..*)",
+    ),
     # Pieces of types with brackets in them, as `Attributes` of data classes have them.
     ("py:(class|obj)", r"(dict|list|tuple|typing\.Literal)\[.*"),
 ]

@@ -14,6 +14,11 @@ from ..solvers.common.result import Result
 from .registry import KINDS
 
 
+def names() -> list[str]:
+    """Return the names of the documents that have a schema."""
+    return [*DOCUMENTS, "result", "frontier"]
+
+
 def schema_of(document: str) -> dict[str, Any]:
     """Return the JSON Schema of a document: of a kind of problem, a catalogue, a result or a frontier.
 
@@ -27,5 +32,5 @@ def schema_of(document: str) -> dict[str, Any]:
         traded = [kind.frontier.model for kind in KINDS.values() if kind.frontier is not None]
         return TypeAdapter[Any](reduce(or_, traded)).json_schema()
     if document not in models:
-        raise OptionError(f"no document {document!r}; there are: {', '.join([*models, 'frontier'])}")
+        raise OptionError(f"no document {document!r}; there are: {', '.join(names())}")
     return models[document].model_json_schema()

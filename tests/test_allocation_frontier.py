@@ -314,10 +314,10 @@ def test_frontiers_of_another_kind_are_told_apart() -> None:
     instance = clusterplan.load("example:gavel-three-gpu-types")
     frontier = clusterplan.pareto(instance, error=0.3)
     other = verify_frontier(clusterplan.load("example:heterps-ctr"), frontier)
-    assert other.faults == ("the frontier is of an allocation instance; heterps-ctr is of kind staging",)
+    assert other.faults == ("the frontier is of kind allocation; heterps-ctr is of kind staging",)
     placed = clusterplan.load("example:tiresias-testbed")
     data = {"kind": "consolidation", "instance_sha256": "", "points": []}
-    assert "frontiers are of staging or allocation" in verify_stored(placed, data, "f").faults[0]
+    assert "frontiers are of allocation or staging" in verify_stored(placed, data, "f").faults[0]
 
 
 def test_a_time_limit_leaves_a_partial_frontier_with_its_error() -> None:
@@ -408,7 +408,7 @@ def test_the_command_takes_mixes_and_refuses_what_has_no_meaning() -> None:
         ((name, "--price", "tpu=1"), "unknown resource 'tpu'"),
         (("example:heterps-ctr", "--price", "v100=1"), "for allocation instances"),
         (("example:heterps-ctr", "--mix", "any"), "for allocation instances"),
-        (("example:tiresias-testbed",), "for staging and allocation"),
+        (("example:tiresias-testbed",), "for allocation and staging"),
     ):
         done = clusterplan_command("pareto", *arguments)
         assert done.returncode == 2, arguments

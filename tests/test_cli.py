@@ -17,8 +17,8 @@ import yaml
 from sample_documents import ALLOCATION, CONSOLIDATION, DOCUMENT, STAGING
 
 import clusterplan
-from clusterplan.planner import api
 from clusterplan.planner.cli import main as cli
+from clusterplan.planner.cli import solving
 from clusterplan.solvers.common.result import Result
 
 
@@ -230,7 +230,7 @@ def test_an_interrupt_exits_130(run: Command, monkeypatch: pytest.MonkeyPatch) -
     def interrupted(*_: object) -> Result:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(api, "solve", interrupted)
+    monkeypatch.setattr(solving, "solve", interrupted)
     assert run("solve", put("d.yaml", ALLOCATION)).code == 130
 
 
@@ -242,7 +242,7 @@ def test_an_internal_error_is_one_line_and_exits_1(
     def broken(*_: object) -> Result:
         raise ZeroDivisionError("oops")
 
-    monkeypatch.setattr(api, "solve", broken)
+    monkeypatch.setattr(solving, "solve", broken)
     monkeypatch.setattr(sys, "argv", ["clusterplan", "solve", put("d.yaml", ALLOCATION)])
     with pytest.raises(SystemExit) as stop:
         cli.main()

@@ -1186,8 +1186,8 @@ def test_json_schema_accepts_results(kind: str) -> None:
 
 def test_every_kind_has_a_schema_with_its_lists() -> None:
     """Each list that may be a table says so: an array, or the path of a file."""
-    for kind, model in KINDS.items():
-        schema = model.model_json_schema()
+    for kind, spec in KINDS.items():
+        schema = spec.model.model_json_schema()
         assert schema["additionalProperties"] is False
         options = schema["properties"][TABLES[kind][0]]["anyOf"]
         assert {option["type"] for option in options} == {"array", "string"}

@@ -9,7 +9,8 @@ import pytest
 
 from clusterplan.instances import catalogues
 from clusterplan.instances.common.errors import InstanceError
-from clusterplan.instances.documents import KINDS, bundled_examples, load, load_catalogue
+from clusterplan.instances.documents import bundled_examples, load, load_catalogue
+from clusterplan.instances.registry import KINDS
 from clusterplan.instances.staging.instance import StagingInstance
 
 CATALOGUES = sorted(path.stem for path in Path(catalogues.__path__[0]).glob("*.yaml"))

@@ -234,7 +234,7 @@ def test_what_a_table_cannot_hold_is_refused_or_stays_inline(tmp_path: Path) -> 
         save(dotted, tmp_path / "x.yaml", "csv")
     save(dotted, tmp_path / "x.yaml")
     assert load(tmp_path / "x.yaml").sha256() == dotted.sha256()
-    with pytest.raises(OptionError, match="only the jobs of an allocation"):
+    with pytest.raises(OptionError, match="only instances of allocation and of consolidation"):
         save(parse_instance(STAGING), tmp_path / "x.yaml", "csv")
     with pytest.raises(InstanceError, match="cannot be written"):
         save(blank, tmp_path / "nowhere" / "x.yaml", "parquet")
@@ -685,7 +685,7 @@ def test_files_that_are_too_large_are_one_line(tmp_path: Path, monkeypatch: pyte
     """The limits on rows, cells and memory hold before anything else is done with a table."""
     path = save_columns(tmp_path, pa.table(columns_of(one_of_each())))
     for limit in ("MOST_ROWS", "MOST_COLUMNS", "MOST_CELLS", "MOST_TABLE_BYTES", "MOST_SMALL_CELLS"):
-        module = "columns" if limit == "MOST_SMALL_CELLS" else "parquet_reading"
+        module = "files.columns" if limit == "MOST_SMALL_CELLS" else "files.parquet_reading"
         with monkeypatch.context() as patch:
             patch.setattr(f"clusterplan.instances.{module}.{limit}", 5)
             (line,) = outcome(path, ENDLESS)[0]

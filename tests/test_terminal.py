@@ -23,6 +23,7 @@ from clusterplan.instances.importers.slurm.jobs import SHARES
 from clusterplan.planner import api
 from clusterplan.planner.batch import limits as guard
 from clusterplan.planner.cli import main as cli
+from clusterplan.planner.cli import solving
 from clusterplan.planner.export_plan import export_plan
 from clusterplan.planner.output.files import write_all
 from clusterplan.planner.output.terminal import VisibleStream, visible_output
@@ -230,7 +231,7 @@ def test_control_characters_in_the_message_of_a_solver_are_shown(
         logging.getLogger("clusterplan").error(EVIL)
         return solved(*arguments, **options).model_copy(update={"message": EVIL, "solver": EVIL})
 
-    monkeypatch.setattr(api, "solve", chatty)
+    monkeypatch.setattr(solving, "solve", chatty)
     good = put("d.json", ALLOCATION)
     for format in ("table", "json", "csv"):
         text = run("solve", good, "--format", format, "--verbose")
@@ -241,7 +242,7 @@ def test_control_characters_in_the_message_of_a_solver_are_shown(
     def failing(*_: Any) -> Any:
         raise ValueError(EVIL)
 
-    monkeypatch.setattr(api, "solve", failing)
+    monkeypatch.setattr(solving, "solve", failing)
     assert "internal error: ValueError" in run("solve", good)
 
 

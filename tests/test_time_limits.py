@@ -33,11 +33,11 @@ from clusterplan.instances.staging.generate_ctr import generate_ctr
 from clusterplan.planner.exit_codes import LIMIT_NO_PLAN, code_of_frontier
 from clusterplan.planner.verification.result import verify
 from clusterplan.planner.verification.stored import verify_frontier
-from clusterplan.solvers import run
 from clusterplan.solvers.allocation import cp_sat as allocation_cp_sat
 from clusterplan.solvers.allocation.marginal_gain import rows_by_gain
 from clusterplan.solvers.backends import BACKENDS
 from clusterplan.solvers.backends.base import Request
+from clusterplan.solvers.common import conclude as conclude_module
 from clusterplan.solvers.common.base import Outcome, Solver
 from clusterplan.solvers.common.conclude import conclude
 from clusterplan.solvers.common.options import SolveOptions
@@ -275,7 +275,7 @@ def test_a_search_that_never_begins_is_the_time_limit_and_not_an_error(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """There is no plan, or the one to start from."""
-    monkeypatch.setattr(run, "GRACE_S", 0.0)
+    monkeypatch.setattr(conclude_module, "GRACE_S", 0.0)
     result = solve_with(STAGING, Endless(), SolveOptions(time_limit_s=0.01))
     assert (result.status, result.limit, result.plan) == ("unknown", "time", None)
     assert "could not begin to search" in (result.message or "")
@@ -314,10 +314,10 @@ def test_a_certificate_that_takes_too_long_to_check_is_said(monkeypatch: pytest.
         with Clock(0.0).enforced():
             return original(self, intervals)
 
-    monkeypatch.setattr(run, "GRACE_S", 0.0)
+    monkeypatch.setattr(conclude_module, "GRACE_S", 0.0)
     with monkeypatch.context() as patch:
         patch.setattr(Cover, "unproven", slow)
-        patch.setattr(run, "time_to_check", lambda *_: Clock(0.0))
+        patch.setattr(conclude_module, "time_to_check", lambda *_: Clock(0.0))
         cut = clusterplan.solve(STAGING, "exact", SolveOptions(time_limit_s=60))
     assert (cut.status, cut.limit, cut.objective) == ("optimal", "none", full.objective)
     assert cut.certified_bound == formulate(STAGING).elementary_bounds()[0]
@@ -524,7 +524,7 @@ def test_marginal_gain_that_has_no_time_is_no_plan() -> None:
 
 def test_a_frontier_that_cannot_begin_in_time_is_partial(monkeypatch: pytest.MonkeyPatch) -> None:
     """It has no points, says that the time was up, and passes its check."""
-    monkeypatch.setattr(run, "GRACE_S", 0.0)
+    monkeypatch.setattr(conclude_module, "GRACE_S", 0.0)
     chain = generate_staging(200, 8, "loose", seed=1)
     jobs = generate_allocation(2000, 3, 0.5, seed=1)
     options = SolveOptions(time_limit_s=1e-3)

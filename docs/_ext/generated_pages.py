@@ -254,17 +254,13 @@ def _default(schema: Mapping[str, Any]) -> str:
 
 def documents() -> Iterator[tuple[str, Iterator[str]]]:
     """Return the name and lines of a page for each kind of document, from what `schema` prints."""
-    from typer.testing import CliRunner
-
     from clusterplan.instances.common.base import Instance
-    from clusterplan.instances.documents import KINDS
-    from clusterplan.planner.cli.main import Kind, app
+    from clusterplan.instances.registry import KINDS
+    from clusterplan.planner.schemas import names, schema_of
 
     shared = _sections(inspect.cleandoc(Instance.__doc__ or ""))[1]
-    for kind in Kind:
-        printed = CliRunner().invoke(app, ["schema", kind.value])
-        schema = json.loads(printed.stdout)
-        yield kind.value, Documents(kind.value, schema, shared if kind.value in KINDS else {}).page()
+    for name in names():
+        yield name, Documents(name, schema_of(name), shared if name in KINDS else {}).page()
 
 
 # Solvers
@@ -323,7 +319,10 @@ API = {
         *("solve", "verify", "SolveOptions", "Result", "Verification", "Diagnosis"),
         "clusterplan.solvers.common.result.ObjectiveRecord",
     ),
-    "Frontiers": ("pareto", "Frontier", "AllocationFrontier"),
+    "Frontiers": (
+        *("pareto", "Frontier", "AllocationFrontier"),
+        "clusterplan.solvers.common.frontier.AnyFrontier",
+    ),
     "Batches and comparisons": (
         *("solve_many", "compare", "BatchOptions", "Record", "Comparison"),
         *(
@@ -344,7 +343,8 @@ API = {
 """The order of the public names; those that are not listed come after these."""
 FOR_SOLVERS = {
     "clusterplan.solvers.common.base": ("Solver", "Outcome", "MethodOption", "Clock"),
-    "clusterplan.formulations.common.formulation": ("Formulation", "Objective", "Violation"),
+    "clusterplan.formulations.common.formulation": ("Formulation",),
+    "clusterplan.formulations.common.objective": ("Objective", "Violation"),
 }
 
 

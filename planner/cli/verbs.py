@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from collections import UserDict
 from importlib import import_module
 from typing import Any
 
@@ -64,28 +65,32 @@ VERBS = {
 """Module and name of each command, and its first line, which `--help` shows without loading it."""
 
 
+class _Loading(UserDict[str, Any]):
+    """The commands by name, each loaded from its module when it is looked up."""
+
+    def __getitem__(self, name: str) -> Any:
+        module, attribute, _ = self.data[name]
+        found = getattr(import_module(f".{module}", __package__), attribute)
+        if isinstance(found, typer.Typer):
+            group = typer.main.get_group(found)
+            group.name = name
+            return group
+        alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+        alone.command(name)(found)
+        return typer.main.get_command(alone)
+
+
 class Verbs(TyperGroup):
     """A group that knows the names and the first lines of its commands before they are loaded."""
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
-        names: Any = dict.fromkeys(VERBS)
-        self.commands = names  # `get_command` loads what goes with them
+        self.commands = _Loading(VERBS)
 
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Return a command, loaded from the module of its name."""
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names."""
         del ctx
-        if cmd_name not in VERBS:
-            return None
-        module, attribute, _ = VERBS[cmd_name]
-        found = getattr(import_module(f".{module}", __package__), attribute)
-        if not isinstance(found, typer.Typer):
-            alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
-            alone.command(cmd_name)(found)
-            return typer.main.get_command(alone)
-        group = typer.main.get_group(found)
-        group.name = cmd_name
-        return group
+        return list(VERBS)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the names and first lines."""
