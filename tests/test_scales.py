@@ -14,9 +14,12 @@ import clusterplan
 from clusterplan.formulations.common.formulation import Formulation
 from clusterplan.formulations.registry import formulate
 from clusterplan.instances.common.base import Instance
+from clusterplan.instances.consolidation.instance import ConsolidationInstance
 from clusterplan.instances.documents import parse_instance
 from clusterplan.planner.cli.main import app
 from clusterplan.planner.verification.result import verify
+from clusterplan.solvers.common.base import Outcome
+from clusterplan.solvers.common.conclude import conclude
 from clusterplan.solvers.common.options import SolveOptions
 from clusterplan.solvers.common.result import Result
 
@@ -174,3 +177,27 @@ def test_validate_says_where_scales_are_beyond_doubles(tmp_path: Path) -> None:
 def test_a_demand_that_fits_infinitely_often_is_placed() -> None:
     """The room for tasks of 5e-324 GPUs is beyond doubles; there are only four of them."""
     assert solved(placement([{"task_demand": {"gpu": 5e-324}}], 1, ["value"])).status == "optimal"
+
+
+def test_what_a_library_cannot_see_is_no_error() -> None:
+    """A plan that breaks a limit by a library's tolerance is none, and what it proved does not count."""
+    instance = placement([{"value": 1.0}], 1, ["value"], free=3)
+    assert isinstance(instance, ConsolidationInstance)
+    formulation = formulate(instance)
+    plan = formulation.parse_plan([{"job": "j0", "servers": {instance.expanded_servers[0].name: 4}}])
+    outcome = Outcome(plan, bounds=(1.0,), doubtful=True, message="the figures are too unlike")
+    result = conclude(formulation, "milp:scip", SolveOptions(), outcome, 0.1)
+    assert (result.status, result.plan) == ("unknown", None)
+    assert str(result.message).startswith("the figures are too unlike; its plan does not hold: free gpu")
+    outcome = Outcome(plan, bounds=(1.0,))
+    assert conclude(formulation, "milp:scip", SolveOptions(), outcome, 0.1).status == "error"
+
+
+@pytest.mark.parametrize("backend", ["highs", "scip", "cbc"])
+def test_only_what_is_certified_counts_beyond_the_reach_of_tolerances(backend: str) -> None:
+    """Values of 1e12 and 1 in one objective: no claim of a library, but the bound of our own check."""
+    instance = placement([{"value": 1e12}, {"value": 1.0}], 2, ["value"])
+    result = clusterplan.solve(instance, f"milp:{backend}", SolveOptions(threads=1))
+    assert "only what is certified counts" in str(result.message)
+    assert result.bound == result.certified_bound
+    assert verify(instance, result).complete

@@ -57,6 +57,9 @@ def conclude(
     broken = _misfits(formulation, plan) or (formulation.violations(plan) if plan is not None else [])
     values = formulation.evaluate(plan) if plan is not None and not broken else None
     message, status = outcome.message, None
+    if broken and outcome.doubtful:  # no fault of anybody: the library sees what it is given only so far
+        message = "; ".join(part for part in (message, f"its plan does not hold: {broken[0]}") if part)
+        plan, broken = None, []
     if broken:
         plan, status = None, "error"
         message = f"{solver} returned a plan that fails verification: " + "; ".join(map(str, broken[:5]))
