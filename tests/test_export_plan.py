@@ -23,7 +23,8 @@ from clusterplan.instances.documents import parse_instance
 from clusterplan.instances.importers.slurm.hostlist import expand_hostlist
 from clusterplan.planner.api import solve
 from clusterplan.planner.cli import main as cli
-from clusterplan.planner.export_plan import export_plan, notes, unplaced
+from clusterplan.planner.export_plan import export_plan, notes
+from clusterplan.planner.registry import KINDS
 from clusterplan.solvers.common.result import Result
 
 Command = Callable[..., tuple[int, str, str]]
@@ -409,4 +410,6 @@ def test_frontiers_are_not_exported(run: Command) -> None:
 
 def test_unplaced_jobs_have_a_reason() -> None:
     """A placement without a reason says that there is none."""
-    assert unplaced(planned(JobPlacement(job="j", placed=False))) == [("j", "no reason is given")]
+    assert list(KINDS["consolidation"].left_out([JobPlacement(job="j", placed=False)])) == [
+        ("j", "no reason is given")
+    ]

@@ -303,10 +303,10 @@ def test_an_exported_plan_quotes_what_a_shell_would_obey() -> None:
 
 def test_a_broken_plug_in_is_listed_visibly(run: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Its name and what it raised come from another package."""
-    from clusterplan.solvers import registry
+    from clusterplan.planner.cli import solvers
     from clusterplan.solvers.plugins import BrokenPlugin
 
     found = [*all_solvers(), BrokenPlugin(EVIL, EVIL)]
-    monkeypatch.setattr(registry, "all_solvers", lambda: found)
+    monkeypatch.setattr(solvers, "all_solvers", lambda: found)
     for format in ("table", "json", "csv"):
         assert "end" in run("solvers", "--format", format)

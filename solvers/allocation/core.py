@@ -106,8 +106,10 @@ def solve_core(
         return CoreAnswer(chosen, lowest, limit)
     # The choice breaks a limit by what HiGHS tolerates.
     if attempt == 0:
-        return solve_core(problem, clock, options, target=target, gap=gap, nodes=nodes, attempt=1)
-    if attempt == 1:  # ask for a choice that keeps the limits by far; the bound stands
+        finer = solve_core(problem, clock, options, target=target, gap=gap, nodes=nodes, attempt=1)
+        if finer.rows is not None:
+            return finer
+    if attempt <= 1:  # ask for a choice that keeps the limits by far; the bound stands
         tighter = replace(problem, limit=problem.limit - 1e-8 * problem.demand.max(axis=0))
         other = solve_core(tighter, clock, options, target=target, gap=gap, nodes=nodes, attempt=2)
         return CoreAnswer(other.rows, lowest, limit)
