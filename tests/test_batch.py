@@ -285,7 +285,7 @@ def test_an_interrupted_batch_reports_its_own_solver_only(tmp_path: Path) -> Non
         str(folder),
     ]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
-        time.sleep(3)
+        time.sleep(8)
         process.send_signal(signal.SIGINT)
         assert process.stderr is not None
         said = process.stderr.read()
