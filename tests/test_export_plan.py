@@ -19,8 +19,8 @@ from sample_documents import ALLOCATION, CONSOLIDATION, DOCUMENT, STAGING
 
 from clusterplan.formulations.consolidation.plan import JobPlacement
 from clusterplan.instances.common.errors import InstanceError
+from clusterplan.instances.common.hostlist import expand_hostlist
 from clusterplan.instances.documents import parse_instance
-from clusterplan.instances.importers.slurm.hostlist import expand_hostlist
 from clusterplan.planner.api import solve
 from clusterplan.planner.cli import main as cli
 from clusterplan.planner.export_plan import export_plan, notes

@@ -15,10 +15,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from clusterplan.instances.common.errors import InstanceError
+from clusterplan.instances.common.hostlist import compress_hostlist, expand_hostlist
 from clusterplan.instances.consolidation.instance import ConsolidationInstance, PlacementJob, Server
 from clusterplan.instances.documents import parse_instance, to_text
 from clusterplan.instances.importers import import_slurm
-from clusterplan.instances.importers.slurm.hostlist import compress_hostlist, expand_hostlist
 from clusterplan.instances.importers.slurm.objects import parse_gres, parse_tres
 from clusterplan.planner.api import solve
 

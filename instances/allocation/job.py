@@ -20,8 +20,8 @@ from ..common.fields import (
     refuse,
     repeated,
 )
-from .fits.in_documents import or_measured_loss
 from .speed import RingAllreduce, SpeedModel, SpeedTable
+from .with_fits import or_measured_loss
 
 
 class Range(Model):

@@ -12,10 +12,10 @@ from ..files.columns import Columns
 from ..files.references import Folder
 from ..files.tables import MANY_ROWS
 from ..files.writing import can_be_columns
-from .fits.in_documents import with_fits
 from .generate import generate_allocation
 from .instance import AllocationInstance
 from .read_table import read_allocation
+from .with_fits import with_fits
 from .write_table import write_jobs
 
 

@@ -7,10 +7,9 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 
 from ...formulations.consolidation.plan import JobPlacement
+from ...instances.common.hostlist import compress_hostlist
 from ...instances.consolidation.instance import ConsolidationInstance, Group, PlacementJob
 from ...instances.files.reading import fail
-from ...instances.importers.slurm.hostlist import compress_hostlist
-from ...instances.importers.slurm.jobs import SHARES
 
 GPU = "gpu"
 """The resource that is a GPU in every instance."""
@@ -72,6 +71,8 @@ def slurm_notes(instance: ConsolidationInstance, placed: Sequence[JobPlacement])
 
 def are_shares(instance: ConsolidationInstance) -> bool:
     """Return whether the tasks of jobs with GPUs are shares that the importer from Slurm has made."""
+    from ...instances.importers.slurm.jobs import SHARES  # this loads all importers
+
     return any(sentence.startswith(SHARES) for sentence in instance.assumptions)
 
 

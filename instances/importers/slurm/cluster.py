@@ -9,9 +9,9 @@ from functools import cached_property
 from typing import Any, Literal
 
 from ...common.fields import Model, Name
+from ...common.hostlist import compress_hostlist
 from ..node_restrictions import Choice as NodeChoice
 from ..node_restrictions import Restrictions
-from .hostlist import compress_hostlist
 from .jobs import SlurmJob, is_running, jobs_of, needed_nodes, waits, waits_for_resources
 from .nodes import SlurmNode
 from .objects import JobRecord

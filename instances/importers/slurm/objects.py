@@ -16,7 +16,7 @@ from pydantic import BeforeValidator, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
 from ...common.fields import Many, Model
-from .hostlist import expand_hostlist
+from ...common.hostlist import expand_hostlist
 
 LARGEST = 1e15
 _UNITS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5}

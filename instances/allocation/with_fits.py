@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ...common.errors import ClusterplanError, Fault, Faults, InstanceError
-from ...common.faults import validated
-from ...common.fields import Model, Name, Positive, PositiveShare, PositiveTaskCount, require
-from ...files.references import Folder
-from ..speed import MeasuredSpeed
+from ..common.errors import ClusterplanError, Fault, Faults, InstanceError
+from ..common.faults import validated
+from ..common.fields import Model, Name, Positive, PositiveShare, PositiveTaskCount, require
+from ..files.references import Folder
+from .speed import MeasuredSpeed
 
 if TYPE_CHECKING:
-    from . import LossFit, SpeedFit
+    from .fits import LossFit, SpeedFit
 
 
 class MeasuredLoss(Model):
@@ -155,7 +155,7 @@ class _Fitting:
 
     def _fit(self, model: type[SpecT], given: Any, where: str) -> Any:
         """Return the fit that a part of the document asks for, None if there is a fault."""
-        from . import fit_loss, fit_speed
+        from .fits import fit_loss, fit_speed
 
         try:
             spec = validated(model, given, self.source)
