@@ -16,7 +16,7 @@ from ..instances.common.errors import OptionError
 from ..instances.files.reading import fail
 from ..solvers.common.result import Result
 from .output.text import some
-from .registry import KINDS
+from .registry import KINDS, formats
 from .verification.findings import Verification
 from .verification.stored import is_frontier, of_instance, parse_result, read_results, verify_stored
 
@@ -77,6 +77,8 @@ def export_plan(
     kind = KINDS[instance.kind]
     if format not in kind.formats:
         able = " and ".join(name for name, other in KINDS.items() if format in other.formats)
+        if not able:
+            raise OptionError(f"no format {format!r}; there are: {', '.join(formats())}")
         raise OptionError(
             f"--format {format} is for plans of {able}; a plan of {result.kind} is exported as json"
         )

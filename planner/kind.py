@@ -21,6 +21,11 @@ def _nothing(*given: Any) -> Iterator[Any]:
     return iter(())
 
 
+def _all(entries: Sequence[Any], every: bool) -> list[Any]:
+    del every
+    return list(entries)
+
+
 @dataclass(frozen=True)
 class PlanFormat:
     """A form that a cluster manager reads.
@@ -104,6 +109,6 @@ class PlannerKind:
     notes: Callable[[Any, int], Iterator[str]] = _nothing
     left_out: Callable[[Sequence[Any]], Iterator[tuple[str, str]]] = _nothing
     formats: Mapping[str, PlanFormat] = field(default_factory=dict)
-    to_carry_out: Callable[[Sequence[Any], bool], list[Any]] = lambda entries, every: list(entries)  # noqa: ARG005
+    to_carry_out: Callable[[Sequence[Any], bool], list[Any]] = _all
     actions: Callable[[Any, Sequence[Any]], Iterator[str]] = _nothing
     frontier: FrontierKind | None = None

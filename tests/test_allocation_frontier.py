@@ -195,7 +195,7 @@ def test_what_an_allocation_frontier_needs() -> None:
     with pytest.raises(OptionError, match="price of gpu is -1"):
         clusterplan.pareto(instance, prices={"gpu": -1.0})
     with pytest.raises(OptionError, match="allowed: fixed, any"):
-        clusterplan.pareto(instance, prices={"gpu": 1.0}, mix="some")  # type: ignore[call-overload]
+        clusterplan.pareto(instance, prices={"gpu": 1.0}, mix="some")
     with pytest.raises(OptionError, match="memory_limit_gib"):
         clusterplan.pareto(instance, SolveOptions(memory_limit_gib=1.0), prices={"gpu": 1.0})
     none_there = instance.model_copy(update={"resources": {**instance.resources, "tpu": 0.0}})

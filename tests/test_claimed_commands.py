@@ -114,7 +114,7 @@ def test_a_page_of_a_frontier_says_it_too(run: Command) -> None:
     """Both kinds of frontier."""
     for kind, name in (("staging", "d.yaml"), ("allocation", "example:gavel-three-gpu-types")):
         Path("d.yaml").write_text(yaml.safe_dump(DOCUMENT["staging"], allow_unicode=True))
-        frontier = clusterplan.pareto(clusterplan.load(name), error=0.3)  # type: ignore[call-overload]
+        frontier = clusterplan.pareto(clusterplan.load(name), error=0.3)
         Path("f.json").write_text(json.dumps({**json.loads(frontier.to_json()), "certified_error": None}))
         assert run("verify", name, "f.json")[0] == 8, kind
         code, _, err = run("report", name, "f.json", "--output", "page.html")

@@ -5,4 +5,11 @@ from ...solvers.plugins import installed
 from ...solvers.registry import own_solvers
 from .task import execute
 
-__all__ = ["execute", "installed", "library_versions", "own_solvers"]
+__all__ = ["execute", "fill_caches"]
+
+
+def fill_caches() -> None:
+    """Find out once what each task would find out again."""
+    own_solvers()
+    installed()
+    library_versions()

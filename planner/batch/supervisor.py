@@ -52,7 +52,7 @@ def main(link_fd: int, level: int) -> None:
         importlib.import_module(name)
     from . import preload  # here, so that children need not load it
 
-    preload.own_solvers(), preload.installed(), preload.library_versions()
+    preload.fill_caches()
     gc.freeze()  # or the collector would write into pages that all children share
     children = Children(link_fd)
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
@@ -23,7 +23,7 @@ def export_plan(
         Path, typer.Argument(metavar="RESULT", help="What 'solve --format json' printed.")
     ],
     format: Annotated[
-        Literal["json", "slurm", "kubernetes"],
+        str,
         typer.Option(
             help="json: of every kind; slurm: a line of sbatch options a job; kubernetes: node affinity."
         ),

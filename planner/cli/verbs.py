@@ -58,7 +58,7 @@ VERBS = {
         "export_model",
         "Write the textbook model for any other solver; earlier objectives are not fixed in it.",
     ),
-    "import": ("instances.import_clusters", "importers", "Turn somebody else's data into an instance."),
+    "import": ("instances.imports", "importers", "Turn somebody else's data into an instance."),
     "generate": ("instances.generate", "generators", "Make a reproducible synthetic instance."),
     "fit": ("instances.fit", "fits", "Fit a job's speed or loss to measurements."),
 }

@@ -15,7 +15,6 @@ from typing import Any
 COLOURS = 8
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "x", "cross", "triangle-down")
 DASHES = ("solid", "dash", "dot", "dashdot")
-HATCHES = ("", "/", ".", "x")
 LONGEST = 60
 MANY = 1000
 WIDE = 12.0

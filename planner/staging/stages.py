@@ -13,8 +13,6 @@ from ..reports.provenance import Facts, usd
 from ..reports.tables import Cell, Column, Table, number
 from ..reports.text import short
 
-DIGITS = 6
-
 
 class Chains:
     """Draws plans of one instance; stages that several plans share are timed once."""

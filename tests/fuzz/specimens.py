@@ -277,7 +277,7 @@ def _solved(kind: str, number: int) -> Specimen:
     lines = [solve(instance, name, options).to_json() for name in ("exact", "brute-force")]
     if kind != "consolidation" and rng.random() < 0.3:
         try:
-            lines = [pareto(instance, options).to_json()]  # type: ignore[call-overload]
+            lines = [pareto(instance, options).to_json()]
         except Exception:  # noqa: BLE001  not every instance has a frontier
             lines = lines[:1]
     if rng.random() < 0.3:
