@@ -17,7 +17,9 @@ from test_reports import HOSTILE, all_pages, sample_comparison
 import clusterplan
 from clusterplan.instances.consolidation.generate import generate_consolidation
 from clusterplan.instances.staging.generate import generate_staging
+from clusterplan.planner.reports.comparison.files import write as write_comparison
 from clusterplan.planner.reports.comparison.page import comparison_page
+from clusterplan.planner.reports.frontier_files import write as write_frontier
 from clusterplan.planner.reports.page import write_page
 from clusterplan.planner.reports.plan_page import plan_page
 
@@ -354,3 +356,15 @@ def test_chains_of_many_layers_stay_inside(opened: Opener, folder: Path) -> None
             assert page.locator("#chain .layers > span").count() == len(result.plan)
             last = page.locator("#chain .ticks span").last.inner_text()
             assert re.fullmatch("299", last)
+
+
+def test_pages_are_drawn_as_commands_write_them(opened: Opener, folder: Path) -> None:
+    """The content policy counts every character, so what writes a page must not change any."""
+    instance = clusterplan.load("example:heterps-ctr")
+    write_frontier(instance, clusterplan.pareto(instance, error=0.3), folder / "written")
+    write_comparison(sample_comparison(6), folder / "written")
+    for name in ("written/frontier", "written/comparison"):
+        with opened(name) as page:
+            plots = page.locator(".plot").count()
+            assert plots
+            assert page.evaluate(PAPER) == [WHITE] * plots

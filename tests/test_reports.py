@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import html
 import json
 import re
 import subprocess
@@ -27,6 +28,7 @@ from clusterplan.planner.comparison.row import ComparisonRow
 from clusterplan.planner.reports.comparison.markdown import comparison_markdown
 from clusterplan.planner.reports.comparison.page import comparison_page
 from clusterplan.planner.reports.frontier_files import frontier_page
+from clusterplan.planner.reports.frontier_files import write as write_frontier
 from clusterplan.planner.reports.page import to_json, write_page
 from clusterplan.planner.reports.plan_page import plan_page
 
@@ -535,3 +537,14 @@ print(sorted({"plotly", "jinja2", "markupsafe"} & set(sys.modules)))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_the_policy_of_a_written_page_allows_its_scripts(tmp_path: Path) -> None:
+    """Plotly holds control characters, which are escaped in every other file; a browser counts them all."""
+    instance = clusterplan.load("example:heterps-ctr")
+    write_frontier(instance, clusterplan.pareto(instance, error=0.3), tmp_path)
+    text = (tmp_path / "frontier.html").read_text(encoding="utf-8")
+    scripts = re.findall(r"<script>(.*?)</script>", text, flags=re.DOTALL)
+    assert len(scripts) >= 3
+    for script in scripts:
+        assert base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() in html.unescape(text)
