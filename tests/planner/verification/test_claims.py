@@ -7,6 +7,7 @@ from functools import cache
 from typing import Any
 
 import pytest
+from forgeries import BUSY, altered, rehashed, stored
 from random_instances import RANDOM
 from sample_documents import CONSOLIDATION, DOCUMENT
 
@@ -21,29 +22,9 @@ from clusterplan.planner.verification.stored import parse_result, verify_stored
 from clusterplan.solvers.common.base import Outcome
 from clusterplan.solvers.common.conclude import conclude
 from clusterplan.solvers.common.options import SolveOptions, parse_options
-from clusterplan.solvers.common.result import plan_hash
 from clusterplan.solvers.registry import solvers_for
 
 TIRESIAS = "example:tiresias-testbed"
-BUSY = {
-    **CONSOLIDATION,
-    "objectives": ["value"],
-    "servers": [{"name": "n", "count": 2, "capacity": {"gpu": 4, "cpu": 8}}],
-    "jobs": [
-        {"name": "runs", "tasks": 4, "task_demand": {"cpu": 1, "gpu": 1}, "current": {"n-0": 4}},
-        {"name": "comes", "tasks": 4, "task_demand": {"gpu": 1}, "value": 8},
-        {"name": "waits", "tasks": 4, "task_demand": {"gpu": 1}, "value": 1},
-        {"name": "never", "tasks": 1, "task_demand": {"gpu": 5, "cpu": 9}},
-    ],
-}
-"""A job of each action but move and stop, and one that never fits."""
-
-
-def stored(instance: Instance, solver: str = "exact", **settings: Any) -> dict[str, Any]:
-    """Return a result as plain data."""
-    options = SolveOptions(method_options=settings) if settings else None
-    data: dict[str, Any] = json.loads(clusterplan.solve(instance, solver, options).to_json())
-    return data
 
 
 def forged(instance: Instance, outcome: Outcome) -> dict[str, Any]:
@@ -56,12 +37,6 @@ def forged(instance: Instance, outcome: Outcome) -> dict[str, Any]:
 def checked(instance: Instance, data: Any) -> Verification:
     """Return what the check finds in stored data."""
     return verify_stored(instance, data, "r.json")
-
-
-def rehashed(data: dict[str, Any]) -> dict[str, Any]:
-    """Return data whose plan has the right hash."""
-    plan = parse_result(data, "r.json").plan
-    return {**data, "plan_sha256": plan_hash(plan or ())}
 
 
 @cache
@@ -234,12 +209,6 @@ def test_jobs_that_only_fit_where_they_run_refute_it_too() -> None:
 
 
 # What follows from the plan in words
-
-
-def altered(data: dict[str, Any], index: int, **changes: Any) -> dict[str, Any]:
-    """Return data with another plan entry, and the hash that goes with it."""
-    plan = [{**entry, **changes} if i == index else entry for i, entry in enumerate(data["plan"])]
-    return rehashed({**data, "plan": plan})
 
 
 @pytest.mark.parametrize(

@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from imports import ROOT
 from processes import all_end, descendants
 
 import clusterplan
 
-PACKAGE = Path(__file__).parent / "plugin_package"
+PACKAGE = ROOT / "tests" / "plugin_package"
 
 
 @pytest.fixture(scope="session")

@@ -6,11 +6,11 @@ import itertools
 import math
 import random
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from imports import ROOT
 from random_instances import random_staging
 
 import clusterplan
@@ -27,7 +27,7 @@ from clusterplan.solvers.staging.heterps import bayesian, reinforce
 from clusterplan.solvers.staging.heterps.provisioning import Run, balance_load, provision_exactly, runs_of
 from clusterplan.solvers.staging.heterps.type_search import MOST_TRACE, Loss, Search, random_types, thinned
 
-EXAMPLE = Path(__file__).parents[1] / "instances" / "examples" / "heterps-ctr.yaml"
+EXAMPLE = ROOT / "instances" / "examples" / "heterps-ctr.yaml"
 OPTIMUM = 12.78130425347222
 """Of the example, over all 65,536 choices of types, and proven by the mixed-integer models too."""
 SMALL: dict[str, dict[str, Any]] = {

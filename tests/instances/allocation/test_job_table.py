@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import copy
 import random
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,6 +18,7 @@ from pyarrow import csv as arrow_csv
 from pyarrow import parquet
 from random_instances import variant_data
 from sample_documents import ALLOCATION, CONSOLIDATION, STAGING
+from table_files import ENDLESS, FORMATS, clusterplan_command, flat, write_table
 
 import clusterplan
 from clusterplan.instances.allocation.generate import generate_allocation
@@ -29,8 +28,6 @@ from clusterplan.instances.common.errors import MOST_FAULTS, InstanceError, Opti
 from clusterplan.instances.documents import load, load_catalogue, parse_instance, save
 from clusterplan.instances.files import tables
 
-FORMATS = ("csv", "parquet")
-ENDLESS = 10**9
 RESOURCES = ("cpu", "gpu", "memory_gib")
 NAMES = ["=1+1", "'=x", "''=x", "+1", "-5", "@a", "'a", "a, b", 'say "a"', "nan", "null", "true", "ü λ", "7"]
 
@@ -69,32 +66,6 @@ def document(jobs: Any) -> dict[str, Any]:
         "resources": {"gpu": 40, "cpu": 300, "memory_gib": 500},
         "jobs": jobs,
     }
-
-
-def flat(value: Any, path: str = "") -> dict[str, Any]:
-    """Return nested data as the cells of a row."""
-    if isinstance(value, dict | list):
-        items = value.items() if isinstance(value, dict) else enumerate(value)
-        return {
-            k: c for key, item in items for k, c in flat(item, f"{path}.{key}" if path else str(key)).items()
-        }
-    return {path: value}
-
-
-def write_table(path: Path, cells: list[dict[str, Any]]) -> None:
-    """Write rows of cells as the ending says; CSV cells that are text stand as they are."""
-    names = list(dict.fromkeys(name for row in cells for name in row))
-    if path.suffix == ".parquet":
-        columns = [[row.get(name) for row in cells] for name in names]
-        parquet.write_table(pa.table([pa.array(column) for column in columns], names=names), path)
-        return
-    lines = [",".join(names)]
-    for row in cells:
-        texts = ["" if row.get(name) is None else str(row[name]) for name in names]
-        quoted = ['"' + text.replace('"', '""') + '"' for text in texts]
-        pairs = zip(texts, quoted, strict=True)
-        lines.append(",".join(q if set(text) & set(',"\n\r') else text for text, q in pairs))
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8", newline="")
 
 
 def put(folder: Path, ending: str, cells: list[dict[str, Any]], base: dict[str, Any] | None = None) -> Path:
@@ -241,12 +212,6 @@ def test_what_a_table_cannot_hold_is_refused_or_stays_inline(tmp_path: Path) -> 
 
 
 # Commands
-
-
-def clusterplan_command(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """Run the command in a folder."""
-    command = [sys.executable, "-m", "clusterplan", *words]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from random_instances import random_consolidation
-from test_job_tables import ENDLESS, FORMATS, clusterplan_command, flat, write_table
+from table_files import ENDLESS, FORMATS, clusterplan_command, flat, write_table
 
 from clusterplan.instances.common.errors import InstanceError, OptionError
 from clusterplan.instances.consolidation import repeated_rows

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 import yaml
+from forgeries import BUSY, altered, stored
 from sample_documents import CONSOLIDATION, DOCUMENT
-from test_claims import BUSY, altered, stored
 
 import clusterplan
 from clusterplan.formulations.registry import formulate

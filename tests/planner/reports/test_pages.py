@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_reports import HOSTILE, all_pages, sample_comparison
+from sample_pages import HOSTILE, all_pages, sample_comparison
 
 import clusterplan
 from clusterplan.instances.consolidation.generate import generate_consolidation

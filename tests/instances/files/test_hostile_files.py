@@ -14,6 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from imports import ROOT
 from pyarrow import parquet
 from sample_documents import ALLOCATION, CONSOLIDATION, STAGING
 
@@ -534,7 +535,7 @@ def test_a_verification_names_the_first_hundred_faults() -> None:
 
 def test_the_reference_lists_the_limits() -> None:
     """The table in the documentation says what the code does."""
-    text = (Path(__file__).parents[1] / "docs" / "reference" / "schema.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "reference" / "schema.md").read_text(encoding="utf-8")
     section = text.partition("## Limits")[2].partition("\n## ")[0]
     for name in (
         "MOST_YAML_BYTES",

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from imports import ROOT
 from typer.testing import CliRunner
 
 import clusterplan
@@ -155,7 +156,7 @@ def test_what_is_lost_in_rounding_is_not_called_optimal() -> None:
 @pytest.mark.parametrize("solver", ["cp-sat", "exact"])
 def test_traffic_of_unlike_size_has_a_true_bound(name: str, traffic: float, solver: str) -> None:
     """The least traffic is known by trying everything; no bound is above it."""
-    path = Path(__file__).parent / "regressions" / f"{name}.json"
+    path = ROOT / "tests" / "regressions" / f"{name}.json"
     result = solved(parse_instance(json.loads(path.read_text())["instance"]), solver)
     record = next(record for record in result.objectives if record.name == "traffic")
     assert record.value == pytest.approx(traffic, rel=1e-6)
