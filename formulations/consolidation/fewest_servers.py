@@ -13,7 +13,7 @@ from ...instances.common.arrays import Floats, Ints
 from ...instances.common.errors import TooLargeError
 from ...instances.consolidation.instance import Group, Server
 from ..common.clock import check_time
-from ..common.tolerance import TOLERANCE
+from ..common.tolerance import TOLERANCE, loosened
 
 MOST_STATES = 5_000_000
 STATES_AT_ONCE, LOADS_AT_ONCE = 2_000, 10
@@ -106,10 +106,9 @@ def _loads(capacity: Mapping[str, float], groups: Sequence[Group]) -> list[tuple
     for name in {name for group in groups for name in group.demand}:
         amount, need = capacity.get(name, 0.0), last.demand.get(name, 0.0)
         taken = sum(n * group.demand.get(name, 0.0) for n, group in zip(counts, others, strict=True))
-        left = amount - taken
-        possible &= left >= -TOLERANCE * max(amount, 1e-9)
+        possible &= taken <= loosened(amount)
         if need > 0:
-            np.minimum(most, np.floor((left + TOLERANCE * amount) * (1 + TOLERANCE) / need), out=most)
+            np.minimum(most, np.floor((loosened(amount) - taken) / need), out=most)
     most = np.where(possible, np.maximum(most, 0.0), -1.0)
     full = possible
     for g in range(len(others)):

@@ -30,7 +30,7 @@ def expanded(servers: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 def groups_of(job: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the groups of tasks of a job."""
     if job.get("groups") is not None:
-        return list(job["groups"])
+        return [{"name": "tasks"} | group for group in job["groups"]]
     group = {"name": "tasks", "tasks": job["tasks"], "demand": job["task_demand"]}
     return [
         group | {key: job.get(key) for key in ("traffic_gbit_per_s", "current") if job.get(key) is not None}
