@@ -52,7 +52,7 @@ nitpick_ignore_regex = [
     ("py:class", r"(collections\.abc|pathlib|typing|enum)\..*"),
     ("py:class", r"(Any|Path|pd\.DataFrame|ABC)"),
     ("py:class", r"(clusterplan\..*\.)?(InstanceT|EntryT|FormulationT_contra)"),
-    ("py:class", r"(clusterplan\.formulations\.common\.milp_model\.)?TextbookModel"),
+    ("py:class", r"(clusterplan\.formulations\.common\.milp_model\.)?MilpModel"),
     ("py:class", r"clusterplan\.instances\.common\.fields\.Model"),
     ("py:class", r"clusterplan\.instances\.consolidation\.instance\.(Server|PlacementJob)"),
     (

@@ -8,7 +8,7 @@ from ..instances.common.base import Instance
 from .allocation.kind import ALLOCATION
 from .common.formulation import Formulation
 from .common.kind import FormulationKind
-from .common.milp_model import TextbookModel
+from .common.milp_model import MilpModel
 from .consolidation.kind import CONSOLIDATION
 from .staging.kind import STAGING
 
@@ -24,7 +24,7 @@ def formulate(instance: Instance) -> Formulation[Any, Any]:
     return KINDS[instance.kind].formulation(instance)
 
 
-def milp_model(formulation: Formulation[Any, Any]) -> TextbookModel[Any]:
+def milp_model(formulation: Formulation[Any, Any]) -> MilpModel[Any]:
     """Return the textbook mixed-integer model of an instance in PuLP.
 
     Raises

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..formulations.common.clock import check_time
 from ..formulations.common.formulation import Formulation
-from ..formulations.common.milp_model import ModelObjective, TextbookModel, whole_row
+from ..formulations.common.milp_model import MilpModel, ModelObjective, whole_row
 from ..formulations.registry import KINDS, milp_model
 from ..instances.common.errors import OutOfTimeError
 from .backends.base import Answer, Backend, Request
@@ -96,7 +96,7 @@ class Milp(Solver[Any]):
 
     def _one(
         self,
-        model: TextbookModel[Any],
+        model: MilpModel[Any],
         index: int,
         options: SolveOptions,
         clock: Clock,
@@ -138,7 +138,7 @@ def _scale(coefficients: Iterable[float]) -> float:
     return 2.0 ** math.ceil(math.log2((SMALL if largest < SMALL else LARGE) / largest))
 
 
-def _within_reach(model: TextbookModel[Any]) -> bool:
+def _within_reach(model: MilpModel[Any]) -> bool:
     """Return whether the coefficients of each row and objective are alike enough for tolerances."""
     rows = (*model.problem.constraints(), *(target.expression for target in model.objectives))
     for row in rows:
@@ -158,7 +158,7 @@ def _unseen(expression: pulp.LpAffineExpression, scale: float) -> float:
     )
 
 
-def _fix(model: TextbookModel[Any], target: ModelObjective, value: float) -> None:
+def _fix(model: MilpModel[Any], target: ModelObjective, value: float) -> None:
     """Keep an objective at its optimum; whole values and rows that can be scaled are kept exactly."""
     import pulp
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ..common.clock import check_time, refuse_beyond
-from ..common.milp_model import ModelObjective, TextbookModel, at_most, new_problem
+from ..common.milp_model import MilpModel, ModelObjective, at_most, new_problem
 from .formulation import AllocationFormulation
 from .plan import JobAllocation
 
@@ -14,7 +14,7 @@ MOST_UNITS = 1e9
 """The largest completion time of the model; its unit is the shortest makespan, if that is enough."""
 
 
-def milp_model(formulation: AllocationFormulation) -> TextbookModel[JobAllocation]:
+def milp_model(formulation: AllocationFormulation) -> MilpModel[JobAllocation]:
     """Return the multiple-choice model of the formulation."""
     import pulp
 
@@ -55,4 +55,4 @@ def milp_model(formulation: AllocationFormulation) -> TextbookModel[JobAllocatio
         return start
 
     objective = ModelObjective(formulation.objectives[0], expression, "min")
-    return TextbookModel(problem, (objective,), decode, encode)
+    return MilpModel(problem, (objective,), decode, encode)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .formulation import Formulation
-from .milp_model import TextbookModel
+from .milp_model import MilpModel
 
 
 @dataclass(frozen=True)
@@ -23,4 +23,4 @@ class FormulationKind:
     """
 
     formulation: type[Formulation[Any, Any]]
-    milp_model: Callable[[Any], TextbookModel[Any]] | None = None
+    milp_model: Callable[[Any], MilpModel[Any]] | None = None

@@ -47,7 +47,7 @@ class ModelObjective:
 
 
 @dataclass
-class TextbookModel(Generic[EntryT]):
+class MilpModel(Generic[EntryT]):
     """A mixed-integer model of an instance.
 
     Attributes

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ...instances.consolidation.instance import PlacementJob
 from ..common.clock import check_time, refuse_beyond
-from ..common.milp_model import ModelObjective, TextbookModel, at_most, new_problem
+from ..common.milp_model import MilpModel, ModelObjective, at_most, new_problem
 from ..common.tolerance import TOLERANCE
 from .cluster_data import ClusterData
 from .fewest_servers import tasks_that_fit
@@ -194,7 +194,7 @@ def model_terms(data: ClusterData) -> int:
     return total
 
 
-def milp_model(data: ClusterData) -> TextbookModel[JobPlacement]:
+def milp_model(data: ClusterData) -> MilpModel[JobPlacement]:
     """Return the textbook model with one objective for each that the instance lists.
 
     Raises
@@ -226,4 +226,4 @@ def milp_model(data: ClusterData) -> TextbookModel[JobPlacement]:
             start[y] = float(server in entries[job].used_servers)
         return start
 
-    return TextbookModel(builder.problem, tuple(objectives), decode, encode)
+    return MilpModel(builder.problem, tuple(objectives), decode, encode)

@@ -9,12 +9,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ..common.clock import check_time, refuse_beyond
-from ..common.milp_model import ModelObjective, TextbookModel, at_most, new_problem
+from ..common.milp_model import MilpModel, ModelObjective, at_most, new_problem
 from .formulation import StagingFormulation
 from .plan import Column, Stage
 
 
-def milp_model(formulation: StagingFormulation) -> TextbookModel[Stage]:
+def milp_model(formulation: StagingFormulation) -> MilpModel[Stage]:
     """Return the model.
 
     Raises
@@ -68,7 +68,7 @@ def milp_model(formulation: StagingFormulation) -> TextbookModel[Stage]:
             "min",
             lambda share: formulation.of_stage_time(share * slowest),
         )
-    return TextbookModel(problem, (objective,), decode, encode)
+    return MilpModel(problem, (objective,), decode, encode)
 
 
 def _add_paths(

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ..common.milp_model import ModelObjective, TextbookModel, new_problem
+from ..common.milp_model import MilpModel, ModelObjective, new_problem
 from .formulation import ChoiceFormulation, Chosen
 
 
-def milp_model(formulation: ChoiceFormulation) -> TextbookModel[Chosen]:
+def milp_model(formulation: ChoiceFormulation) -> MilpModel[Chosen]:
     """Return the model."""
     import pulp
 
@@ -27,4 +27,4 @@ def milp_model(formulation: ChoiceFormulation) -> TextbookModel[Chosen]:
     def encode(plan: Sequence[Chosen]) -> Mapping[Any, float]:
         return {variable: float(name == plan[0].item) for name, variable in zip(names, x, strict=True)}
 
-    return TextbookModel(problem, (ModelObjective(formulation.objectives[0], price, "min"),), decode, encode)
+    return MilpModel(problem, (ModelObjective(formulation.objectives[0], price, "min"),), decode, encode)
