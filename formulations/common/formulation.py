@@ -92,6 +92,13 @@ class Formulation(ABC, Generic[InstanceT, EntryT]):
         del certificate, values
         return self.elementary_bounds()
 
+    def shared_tables(self) -> str | None:
+        """Return which table the check took from the methods, and how far it compared it.
+
+        None where the check derived everything by itself.
+        """
+        return None
+
     def certificate_fault(self, certificate: Any) -> str | None:
         """Return what is wrong with the form of a certificate; None if it can be read."""
         del certificate

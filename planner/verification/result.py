@@ -153,6 +153,8 @@ def _check_records(
 ) -> None:
     """Derive what is known about each objective again, and compare; bounds better than ours are claims."""
     certified = formulation.certified_bounds(result.certificate, values)
+    if note := formulation.shared_tables():
+        found.confirmed.append(note)
     if refuted := contradiction(formulation, certified, values):
         found.faults.append(f"certificate: it would prove {refuted}")
         certified = formulation.elementary_bounds()
