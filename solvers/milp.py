@@ -23,7 +23,9 @@ LARGE = 1e6
 """Objectives whose largest coefficient is not between these are scaled: away from absolute tolerances,
 and from what backends take for infinite."""
 REACH = 1e9
-"""Backends keep rows within 1e-9 or so: of figures less alike in a row, they may not see the smaller ones."""
+"""Backends keep objectives within 1e-9 or so: of figures less alike, they may not see the smaller ones."""
+ROW_REACH = 1e7
+"""The same of rows: HiGHS 1.13 cuts off plans that just fill a row of figures 5e7 times apart."""
 UNSEEN = 1e-7
 """Backends stop at reduced costs of this size, so a smaller coefficient of the objective may be ignored."""
 
@@ -140,11 +142,12 @@ def _scale(coefficients: Iterable[float]) -> float:
 
 def _within_reach(model: MilpModel[Any]) -> bool:
     """Return whether the coefficients of each row and objective are alike enough for tolerances."""
-    rows = (*model.problem.constraints(), *(target.expression for target in model.objectives))
-    for row in rows:
+    rows = ((row, ROW_REACH) for row in model.problem.constraints())
+    objectives = ((target.expression, REACH) for target in model.objectives)
+    for expression, reach in (*rows, *objectives):
         check_time()
-        sizes = [abs(c) for c in row.values() if c]
-        if sizes and max(sizes) > REACH * min(sizes):
+        sizes = [abs(c) for c in expression.values() if c]
+        if sizes and max(sizes) > reach * min(sizes):
             return False
     return True
 
