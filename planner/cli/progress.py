@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Self
 
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
+from rich.text import Text
 
+from ...solvers.common.options import SolveOptions
 from ..batch.record import Record
 from ..output.terminal import say
 from ..output.text import console, figure, percent
@@ -61,6 +65,17 @@ class Progress:
                 self._bar.console.print(_line(record), markup=False)
         elif wrong or not self._quiet:
             say(f"[{self._done:>{len(str(self._total))}}/{self._total}] {_line(record)}")
+
+
+@contextmanager
+def working(what: str, options: SolveOptions, quiet: bool) -> Iterator[None]:
+    """Say on a terminal what one solve is about while it lasts."""
+    if quiet or not sys.stderr.isatty():
+        yield
+        return
+    limit = f", at most {options.time_limit_s:g} s" if options.time_limit_s else ""
+    with console(stderr=True).status(Text(f"{what}{limit} …")):
+        yield
 
 
 def _line(record: Record) -> str:
