@@ -9,9 +9,9 @@ import typer
 
 from ...instances.common.errors import OptionError
 from ...instances.documents import load
+from ..output.files import write_file
 from ..output.terminal import say
 from ..reports.frontier_files import frontier_page
-from ..reports.page import write_page
 from ..reports.plan_page import plan_page
 from ..verification.stored import is_frontier, parse_frontier, parse_result, read_results, verify_stored
 from .common import AllowOutside
@@ -38,7 +38,7 @@ def report(
     Of a file with several results it takes the last one of the instance.
     """
     page, checked = page_of(load(instance_file, allow_outside), result_file)
-    write_page(output, page)
+    write_file(output, page)
     say(f"written: {output}")
     if not checked.complete:
         say(f"{result_file}: {checked.verdict}; the page says so")

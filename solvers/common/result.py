@@ -99,6 +99,11 @@ class ObjectiveRecord(Model):
     proven: bool = False
 
 
+def deciding_record(records: Sequence[ObjectiveRecord]) -> ObjectiveRecord | None:
+    """Return the first objective that is not proven, else the last; None if there are no records."""
+    return next((record for record in records if not record.proven), records[-1] if records else None)
+
+
 class Result(Model):
     """What a solver found; JSON and back without loss.
 
@@ -165,9 +170,7 @@ class Result(Model):
     @property
     def deciding(self) -> ObjectiveRecord | None:
         """The first objective that is not proven, else the last."""
-        if not self.objectives:
-            return None
-        return next((record for record in self.objectives if not record.proven), self.objectives[-1])
+        return deciding_record(self.objectives)
 
     def to_json(self) -> str:
         """Return the result as one line of JSON."""
