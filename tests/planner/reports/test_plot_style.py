@@ -22,10 +22,10 @@ def test_colours_and_symbols_repeat_together_only_after_all_pairs() -> None:
     assert style.dash(style.COLOURS) != style.dash(0)
 
 
-@pytest.mark.parametrize("values", [(1.0, 2.0), (0.003, 4e5), (5.0, 5.0), (1e-100, 1e100), (0.0,), ()])
+@pytest.mark.parametrize("values", [(1.0, 2.0), (0.003, 4e5), (5.0, 5.0), (1e-12, 1e15), (0.0,), ()])
 def test_a_logarithmic_axis_holds_its_values_and_has_a_few_ticks(values: tuple[float, ...]) -> None:
     axis = style.log_axis("x", values)
-    low, high = (10 ** (at / 2) for at in axis["range"])  # squares would overflow
+    low, high = (10 ** (at / 2) for at in axis["range"])
     assert all(low <= math.sqrt(value) <= high for value in values if value > 0)
     assert all(low <= math.sqrt(tick) <= high for tick in axis["tickvals"])
     assert 0 < len(axis["tickvals"]) <= 12
