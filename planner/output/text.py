@@ -80,8 +80,8 @@ def safe_cell(value: Any) -> Any:
 def csv_line(cells: Sequence[Any]) -> str:
     """Return one line of CSV without its end."""
     text = io.StringIO()
-    csv.writer(text, lineterminator="").writerow(cells)
-    return text.getvalue()
+    csv.writer(text, lineterminator="\r\n").writerow(cells)  # cells with either character are quoted
+    return text.getvalue().removesuffix("\r\n")
 
 
 MOST_NAMED = 20

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -81,7 +82,7 @@ def test_an_unknown_solver_is_refused() -> None:
 
 def test_the_summary_has_a_line_for_each_record(tmp_path: Path) -> None:
     path = write_summary([SOLVED, UNREAD], tmp_path)
-    solved, unread = csv.DictReader(path.open(newline="", encoding="utf-8"))
+    solved, unread = csv.DictReader(io.StringIO(path.read_text()))
     assert tuple(solved) == TITLES
     assert (solved["source"], solved["status"], solved["exit_code"]) == ("'=s.yaml", "optimal", "0")
     assert float(solved["objective"]) == pytest.approx(SOLVED.result and SOLVED.result.objective)
