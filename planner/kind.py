@@ -1,4 +1,4 @@
-"""What a kind of problem brings to this floor: how its plans are told, and its trade-off if it has one."""
+"""The record by which a kind of problem registers how its plans are shown, and its trade-off if any."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class FrontierKind:
 
 @dataclass(frozen=True)
 class PlannerKind:
-    """How one kind is told to people and programs.
+    """How plans of one kind are shown to people and written for programs.
 
     Attributes
     ----------

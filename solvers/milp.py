@@ -1,4 +1,4 @@
-"""`milp:BACKEND`: the textbook model, objective after objective, on a mixed-integer solver."""
+"""`milp:BACKEND`: the compact MILP formulation (textbook model), solved lexicographically by a backend."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ UNSEEN = 1e-7
 
 
 class Milp(Solver[Any]):
-    """The textbook model on one backend.
+    """The compact MILP formulation (textbook model) on one backend.
 
     Parameters
     ----------
@@ -111,7 +111,8 @@ class Milp(Solver[Any]):
         model.minimise(index, sign * scale)
         request = Request(
             clock=clock,
-            gap=options.gap / 2,
+            gap=options.gap
+            / 2,  # leaves room for the plan's figures, which may be the inverse of the model's
             threads=options.threads,
             seed=options.seed,
             memory_limit_gib=options.memory_limit_gib,
@@ -150,7 +151,7 @@ def _within_reach(model: MilpModel[Any]) -> bool:
 
 
 def _unseen(expression: pulp.LpAffineExpression, scale: float) -> float:
-    """Return what the terms may add up to that are so small that a backend takes them for nothing."""
+    """Return the largest sum of the terms whose coefficients a backend may take for zero."""
     return math.fsum(
         abs(c) * (math.inf if None in (x.lowBound, x.upBound) else x.upBound - x.lowBound)
         for x, c in expression.items()
@@ -159,7 +160,7 @@ def _unseen(expression: pulp.LpAffineExpression, scale: float) -> float:
 
 
 def _fix(model: MilpModel[Any], target: ModelObjective, value: float) -> None:
-    """Keep an objective at its optimum; whole values and rows that can be scaled are kept exactly."""
+    """Fix an objective at its optimum (ε-constraint); exactly where it is integral or scales to integers."""
     import pulp
 
     expression, constant = target.expression, target.expression.constant
@@ -170,7 +171,7 @@ def _fix(model: MilpModel[Any], target: ModelObjective, value: float) -> None:
         return
     items = [(variable, sign * c) for variable, c in expression.items()]
     limit = sign * (value - constant)
-    limit += 1e-9 * abs(limit) + 1e-15
+    limit += 1e-9 * abs(limit) + 1e-15  # the plan at hand has to stay feasible under rounding
     scaled = None
     if all(variable.cat == pulp.LpInteger for variable, _ in items):
         scaled = whole_row([c for _, c in items], limit)

@@ -1,4 +1,4 @@
-"""Running a solver: check what was asked, solve, verify, and say no more than is proven."""
+"""Running a solver: check the options, solve, certify, and conclude."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def solve_with(instance: Instance, solver: Solver[Any], options: SolveOptions) -
 def _answer(
     formulation: Formulation[Any, Any], solver: Solver[Any], options: SolveOptions, clock: Clock
 ) -> tuple[Outcome, Diagnosis | None]:
-    """Return what the solver answers, and why there is no plan if there is proven to be none."""
+    """Return the solver's outcome, and the diagnosis if infeasibility is proven."""
     diagnosis: Diagnosis | None = None
     patience = patience_of(options)
     with patience.enforced():

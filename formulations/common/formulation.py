@@ -1,4 +1,4 @@
-"""What the mathematics of each kind provides: objectives, evaluation, constraints, elementary bounds.
+"""The contract of a formulation: objectives, evaluation, constraints, elementary and certified bounds.
 
 Every method and the check stand on these few functions and on the tables of what is possible that a kind
 derives from its instance. A plan's value is computed from the plan alone, whoever made it; no search and no
@@ -100,7 +100,7 @@ class Formulation(ABC, Generic[InstanceT, EntryT]):
         return None
 
     def certificate_fault(self, certificate: Any) -> str | None:
-        """Return what is wrong with the form of a certificate; None if it can be read."""
+        """Return the first fault in the form of a certificate; None if it can be read."""
         del certificate
         return f"there are no certificates for {self.kind} yet"
 

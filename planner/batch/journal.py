@@ -168,7 +168,7 @@ class Journal:
 
 
 def read_journal(folder: Path) -> Iterator[Record]:
-    """Yield what the intact lines of a folder's journal tell, oldest first; a later one replaces an earlier.
+    """Yield the records of a folder's journal from its intact lines, oldest first; the last of a pair counts.
 
     Raises
     ------

@@ -74,7 +74,7 @@ _SEAL = len(_sealed(b""))
 
 
 def lines(file: Iterable[bytes]) -> Iterator[Line]:
-    """Yield the complete lines; what a stop cut off at the end is none."""
+    """Yield the complete lines; a last line that a stop cut off is not one."""
     offset = 0
     for number, text in enumerate(file, 1):
         if not text.endswith(b"\n"):
@@ -97,7 +97,7 @@ def not_of_a_journal(place: str, why: str = "") -> InstanceError:
 
 
 def stored_results(raw: bytes, source: str) -> list[Any]:
-    """Return what a journal has as results, oldest first, and warn of what was altered.
+    """Return the results in a journal, oldest first, and warn of lines that were altered.
 
     An altered line is left out where a later intact one is of the same source and solver, which were
     solved again.

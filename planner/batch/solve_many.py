@@ -112,7 +112,7 @@ def solve_many(
     options: SolveOptions | None = None,
     batch: BatchOptions | None = None,
 ) -> Iterator[Record]:
-    """Solve many instances, and yield what became of each as it ends.
+    """Solve many instances, and yield the record of each as it ends.
 
     Solves run in processes with hard limits: one that crashes, eats memory or does not stop is a record
     that says so, and the others go on. A process is used again only for this package's own solvers, and
@@ -136,7 +136,7 @@ def solve_many(
 
 
 def labelled(sources: Sequence[Source]) -> dict[str, str | Instance]:
-    """Return the sources by what to call them: the file, or the instance's name; with a number if needed."""
+    """Return the sources by label: the file, or the instance's name; with a number where two are alike."""
     named: dict[str, str | Instance] = {}
     for source in sources:
         given: str | Instance = source if isinstance(source, Instance) else str(source)
@@ -212,7 +212,7 @@ def run(
 
 
 def _with_checks(engine: Engine, tasks: deque[Task]) -> Iterator[tuple[Task, Answer, float]]:
-    """Do tasks, and verify what solvers of other packages answer in a process that has not run them."""
+    """Do tasks, and verify results of plug-ins in another process than the one that ran the plug-in."""
     solving_s: dict[tuple[str, str | None], float] = {}
     for task, answer, seconds in engine.run(tasks):
         pair = task.label, task.solver
@@ -239,7 +239,7 @@ def make_engine(batch: BatchOptions) -> Engine:
 
 
 def _asked(options: SolveOptions) -> dict[str, Any]:
-    """Return what must be the same for a journal to be continued; more threads or memory do no harm."""
+    """Return the options that have to agree for a journal to be continued; threads and memory may differ."""
     return options.model_dump(mode="json", exclude={"threads", "memory_limit_gib"})
 
 

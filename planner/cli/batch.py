@@ -1,4 +1,4 @@
-"""How a batch is shown while it runs, and what is written and printed of it in the end."""
+"""Batches on the command line: progress while they run, tables and `summary.csv` at the end."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _solve_all(
     options: SolveOptions,
     batch: BatchOptions,
 ) -> tuple[list[Record], bool]:
-    """Return what is finished, in the order of the files, and whether the batch was interrupted."""
+    """Return the finished records in the order of the files, and whether the batch was interrupted."""
     records: dict[str, Record] = {}
     interrupted = False
     with Progress(run.quiet) as progress:

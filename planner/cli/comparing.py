@@ -1,4 +1,4 @@
-"""What `compare` does, apart from its options, so that these are read before anything heavy is loaded."""
+"""The work of `compare`, apart from its options, which are read before anything heavy is loaded."""
 
 from __future__ import annotations
 

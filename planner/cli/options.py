@@ -53,7 +53,7 @@ def merged_options(
 def search_options(
     run: RunOptions, settings: Sequence[str] = (), **more: Any
 ) -> tuple[str | None, SolveOptions]:
-    """Return the solver that is named, if any, and what is asked of every solve."""
+    """Return the solver that is named, if any, and the options of every solve."""
     given = {"time_limit_s": run.time_limit, "gap": run.gap, "threads": run.threads, "seed": run.seed}
     configured, options = merged_options(run.config, {**given, **more}, [*(run.settings or ()), *settings])
     return run.solver or configured, options

@@ -19,7 +19,7 @@ from ..output.text import console, figure, percent
 
 
 class Progress:
-    """Shows how many are done, and what became of each.
+    """Shows how many solves are done, and the outcome of each.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ class Progress:
             self._bar.stop()
 
     def begin(self, finished: int, total: int) -> None:
-        """Say how many there are, and how many an earlier run has finished."""
+        """Set the number of solves, and say how many an earlier run has finished."""
         self._total = total
         if finished and not self._quiet:
             say(f"resuming: {finished:,} of {total:,} are finished")
@@ -56,7 +56,7 @@ class Progress:
             self._bar.add_task("solving", total=total)
 
     def advance(self, record: Record) -> None:
-        """Show what became of one."""
+        """Count one more solve, and show its outcome."""
         self._done += 1
         wrong = record.result is None or record.result.status in ("error", "unknown")
         if self._bar is not None:
@@ -69,7 +69,7 @@ class Progress:
 
 @contextmanager
 def working(what: str, options: SolveOptions, quiet: bool) -> Iterator[None]:
-    """Say on a terminal what one solve is about while it lasts."""
+    """Show a line with a time limit on a terminal while one solve runs."""
     if quiet or not sys.stderr.isatty():
         yield
         return

@@ -1,4 +1,4 @@
-"""The command `report`: a page for people of what was solved before."""
+"""The command `report`: the page of a stored result or frontier."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `solve` does, apart from its options, so that these are read before anything heavy is loaded."""
+"""The work of `solve`, apart from its options, which are read before anything heavy is loaded."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .progress import working
 
 
 def solve_files(run: RunOptions, as_batch: bool) -> int:
-    """Solve what was asked for, here or in processes, and return the exit code."""
+    """Solve the files, in this process or as a batch in others, and return the exit code."""
     settings = [f"provisioning={run.provisioning.value}"] if run.provisioning else []
     # In a batch the limit is on each worker process, which holds whatever the backend does.
     more = {} if as_batch else {"memory_limit_gib": run.memory_limit}

@@ -1,4 +1,4 @@
-"""Several solvers on the same instances: what each found, measured against the best that all of them know.
+"""A comparison of solvers on the same instances, each plan measured against the best bound and the best plan.
 
 For an instance, the *best plan* is the first in the lexicographic order of the objectives, and the *best
 bound* on an objective the tightest that any solver proved. A plan is judged at the first objective at which
@@ -114,7 +114,7 @@ def compared(
     interrupted: bool = False,
     versions: dict[str, str] | None = None,
 ) -> Comparison:
-    """Return the comparison of what was solved; records without a result count as faults."""
+    """Return the comparison of records; those without a result count as faults."""
     by_instance: dict[str, list[Record]] = defaultdict(list)
     missing = list(left_out)
     for record in records:
@@ -135,7 +135,7 @@ def compared(
 
 
 def _names(by_instance: dict[str, list[Record]]) -> dict[str, str]:
-    """Return what to call each instance, with its file where several have one name."""
+    """Return the label of each instance: its name, with its file where several share the name."""
     plain = {sha256: group[0].result.instance for sha256, group in by_instance.items() if group[0].result}
     often = [name for name in set(plain.values()) if list(plain.values()).count(name) > 1]
     return {
@@ -176,7 +176,7 @@ def _rows(group: Sequence[Record], name: str) -> list[ComparisonRow]:
 
 
 def _refuted(result: Result, best: Sequence[ObjectiveRecord]) -> str | None:
-    """Say that another solver's plan is better than what this one calls a bound, if it is."""
+    """Return the message that another solver's plan contradicts the bound of this one; None if none does."""
     if result.status == "infeasible" and best:
         return "says that no plan exists, but another solver found one"
     for own, other in zip(result.objectives, best, strict=False):

@@ -1,4 +1,4 @@
-"""How solvers do over many instances: geometric means, wins, and performance profiles."""
+"""Aggregates over instances: geometric means, wins, and performance profiles."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class SolverSummary(Model):
 
 
 class ProfileCurve(Model):
-    """The share of instances that a solver has done within so many times the fastest solver's seconds.
+    """The performance profile of a solver: share of instances done within τ times the fastest seconds.
 
     Attributes
     ----------

@@ -22,10 +22,10 @@ MOST_ROWS = 60
 
 
 class VisibleConsole(Console):
-    """A console that shows what is not printable in everything it prints."""
+    """A console that writes unprintable characters as escapes."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """Yield what is to be printed, its text made visible."""
+        """Yield the segments with their text escaped; control segments of rich itself stay."""
         for segment in super().render(renderable, options):
             text = segment.text if segment.control else visible(segment.text)
             yield segment if text == segment.text else Segment(text, segment.style)

@@ -9,7 +9,7 @@ from .markdown import escaped, table_lines
 
 
 def frontier_markdown(frontier: AnyFrontier) -> str:
-    """Return the points, thinned where they are many, and what is proven of them."""
+    """Return the points, thinned where they are many, and the proven error."""
     table, notes = shown(frontier)
     columns = [(str(column.header), column.justify == "right") for column in table.columns]
     rows = list(zip(*([str(cell) for cell in column.cells] for column in table.columns), strict=True))

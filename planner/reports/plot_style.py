@@ -39,7 +39,7 @@ def symbol(index: int) -> str:
 
 
 def size(index: int, points: int) -> int:
-    """Return how large the marker of this number is, where there are so many; triangles look smaller."""
+    """Return the size of marker `index` in a plot of `points` points; triangles look smaller."""
     larger = symbol(index).startswith("triangle")
     return (9 if points < MANY else 6) + (2 if larger else 0)
 

@@ -1,4 +1,4 @@
-"""What stands at the head and the foot of a report: how good, from what, by whom."""
+"""Head and foot of a report: status, objectives, claims, options and versions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Facts = list[tuple[str, str]]
 
 
 def check_same(instance: Instance, sha256: str, what: str) -> None:
-    """Refuse what was computed for another instance.
+    """Refuse a result or frontier of another instance.
 
     Raises
     ------
@@ -98,7 +98,7 @@ def objectives_table(result: Result) -> Table:
 
 
 def instance_facts(instance: Instance) -> Facts:
-    """Return what the instance says about itself."""
+    """Return kind and source of the instance."""
     return [("kind", instance.kind), ("source", instance.source or "not given")]
 
 
@@ -118,7 +118,7 @@ def headline(status: str, limit: str, checked: Verification | None = None) -> tu
 
 
 def claims(checked: Verification | None) -> Sequence[str]:
-    """Return what only the solver vouches for."""
+    """Return the claims that were not derived again."""
     return () if checked is None else checked.claimed
 
 

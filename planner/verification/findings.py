@@ -79,7 +79,7 @@ class Verification(Model):
         return f"{checked}ONLY CLAIMED: {'; '.join(self.claimed[:2])}{more}{within}"
 
     def lines(self) -> list[str]:
-        """Return what was found, a line each with its title."""
+        """Return the findings, a line each with its title."""
         return [f"{title}: {line}" for name, title in TITLES.items() for line in getattr(self, name)]
 
     def _repr_html_(self) -> str:

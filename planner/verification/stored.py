@@ -46,7 +46,7 @@ def _is_result(data: Any) -> bool:
 
 
 def _results(text: str, source: str) -> list[Any]:
-    """Return the JSON documents in a text; of a line of a journal, in whatever layout, its result."""
+    """Return the JSON documents in a text; of a journal's line, its result."""
     try:
         check_size(text)
     except TooMuchError as error:
@@ -99,7 +99,7 @@ def parse_result(data: Any, source: str, most: int | None = None) -> Result:
 
 
 def kind_of(data: Any, source: str) -> str:
-    """Return of what kind a stored result is.
+    """Return the kind of a stored result.
 
     Raises
     ------

@@ -49,7 +49,7 @@ class Highs(Backend):
             settings.setdefault("threads", request.threads)
         if request.seed is not None:
             settings.setdefault("random_seed", request.seed % 2**31)
-        if "threads" in settings:
+        if "threads" in settings:  # the scheduler of a process keeps the number it began with
             highspy.Highs.resetGlobalScheduler(True)
         for key, value in settings.items():
             if model.setOptionValue(key, value) != highspy.HighsStatus.kOk:
@@ -133,7 +133,7 @@ def _in_arrays(problem: Any, variables: Sequence[Any]) -> tuple[Any, float]:
 
 
 def _fair_factors(owner: Ints, entries: Floats, over_integers: Flags) -> Floats:
-    """Return by what to multiply rows, so that what HiGHS tolerates is neither much nor less than rounding.
+    """Return row scaling factors by which HiGHS's tolerance is neither large nor below rounding in any row.
 
     Entries beyond 1e4 are rounded by as much as it tolerates. Fractions over integers are brought up to 1e4:
     its presolve cuts off optima where they are small and the row is just filled. Factors are powers of two,

@@ -1,4 +1,4 @@
-"""HiGHS for our own small mixed-integer programs, called directly and with the tightest tolerances."""
+"""Branch and bound of HiGHS on a `HighsLp`, without PuLP and with the tightest tolerances."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FIXED: dict[str, Any] = {
 def branch_and_bound(
     model: Any, settings: dict[str, Any], clock: Clock, options: SolveOptions, start: Floats | None = None
 ) -> tuple[Floats | None, float, Limit]:
-    """Return the values of the columns, the bound, and what stopped HiGHS.
+    """Return the values of the columns, the bound, and the limit that stopped HiGHS.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""From what a solver answers to a result that says no more than is proven."""
+"""The conclusion: from a solver's outcome to a result that claims no more than is proven."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from .result import ObjectiveRecord, Result, Status, deciding_record, plan_hash
 log = logging.getLogger("clusterplan")
 
 SNAP = 1e-9
-"""A bound this close to the value, relatively, is the value: solvers add floats in another order."""
+"""A bound this close to the value, relatively, equals the value: solvers add floats in another order."""
 GRACE, GRACE_S = 0.1, 1.0
 """The search has to end this share of the time limit after it, or so many seconds if that is more; and a
 certificate is checked in what is left of the limit, or in as much."""
 CONTRADICTION = 1e-6
-"""A bound that is better than the value by more than this, relatively, is wrong: a solver's tolerance."""
+"""A bound that is better than the value by more than this, relatively, exceeds any solver's tolerance."""
 
 MOST_NAMED = 5
 """Broken constraints of a solver's plan that are named."""
@@ -41,7 +41,7 @@ def patience_of(options: SolveOptions) -> Clock:
 
 
 def time_to_check(options: SolveOptions, runtime_s: float) -> Clock:
-    """Return the clock for the check of a certificate: what the search has left, or a little."""
+    """Return the clock for the check of a certificate: the time that the search left, or a grace period."""
     limit_s = options.time_limit_s
     return Clock(None if limit_s is None else max(limit_s - runtime_s, _grace_s(limit_s)))
 
@@ -104,7 +104,7 @@ def _result(
     runtime_s: float,
     diagnosis: Diagnosis | None = None,
 ) -> Result:
-    """Return what was found as a result; nothing is judged here any more."""
+    """Return the result document; status and records are decided already."""
     deciding, plan, message = deciding_record(records), outcome.plan, outcome.message
     if outcome.prices is not None and records and records[0].value is not None:
         message = _joined(message, formulation.advice(outcome.prices, records[0].value))
@@ -140,7 +140,7 @@ def _joined(*parts: str | None) -> str | None:
 
 
 def _violations(formulation: Formulation[Any, Any], plan: Sequence[Any] | None) -> Sequence[Violation]:
-    """Return what is wrong with a plan; its entries first, which a plug-in may have made of anything."""
+    """Return the faults of a plan; first entries of another class, which a plug-in may have returned."""
     if plan is None:
         return ()
     wrong = {type(entry).__name__ for entry in plan if type(entry) is not formulation.entry}
@@ -159,7 +159,7 @@ def _refuted(solver: str, claim: str, message: str | None) -> str | None:
 def _certified(
     formulation: Formulation[Any, Any], outcome: Outcome, values: Any, patience: Clock
 ) -> tuple[Outcome, tuple[float | None, ...]]:
-    """Return the bounds that the check derives in time, and the outcome with what they say about it."""
+    """Return the certified bounds that the check derives in time, and the outcome updated by them."""
     if outcome.infeasible:
         return outcome, ()
     if values is None and outcome.certificate is None and patience.limit_s is not None:
@@ -246,7 +246,7 @@ def _snapped(objective: Objective, value: float | None, bound: float | None) -> 
 def objective_records(
     formulation: Formulation[Any, Any], values: Any, bounds: Any, certified_bounds: Any, requested_gap: float
 ) -> tuple[ObjectiveRecord, ...]:
-    """Return what is known about each objective.
+    """Return the record of each objective: value, bounds, gaps, and whether it is proven.
 
     A bound on a later objective holds only where the earlier ones are at their optimum, so it counts
     only if they are proven; certified bounds hold always.

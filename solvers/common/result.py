@@ -1,4 +1,4 @@
-"""The result of a solve: the plan, how good it is, and everything needed to check or repeat it."""
+"""The result of a solve: plan, bounds, certificate, and everything needed to verify or repeat it."""
 
 from __future__ import annotations
 

@@ -159,7 +159,7 @@ def profile_figure(comparison: Comparison, within: float) -> Figure:
 
 
 def sentence(rows: Sequence[ComparisonRow]) -> str:
-    """Say in words what the plot of gaps shows and what it leaves out."""
+    """Return a caption: how many plans the plot of gaps shows, and how many solves it leaves out."""
     plans = [row for row in rows if row.objective is not None]
     exact = sum(row.gap_to_best_bound is not None and row.gap_to_best_bound <= LEAST_GAP for row in plans)
     unknown = sum(row.gap_to_best_bound is None for row in plans)

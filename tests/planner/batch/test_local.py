@@ -29,18 +29,18 @@ def tasks(*labels: str) -> deque[Task]:
 def test_every_task_is_answered_and_nothing_is_left_running() -> None:
     with closing(LocalEngine(2)) as engine:
         done = list(engine.run(tasks("a", "b", "c")))
-        keeper = engine._running_keeper().process.pid
-        started = descendants(keeper)
+        supervisor = engine._running_supervisor().process.pid
+        started = descendants(supervisor)
         assert started
     assert sorted(task.label for task, _, _ in done) == ["a", "b", "c"]
     assert {answer.head and answer.head.sha256 for _, answer, _ in done} == {INSTANCE.sha256()}
     assert all(seconds > 0 for _, _, seconds in done)
-    assert all_end({keeper, *started})
+    assert all_end({supervisor, *started})
 
 
 def test_tasks_of_a_watcher_that_is_killed_are_failures_and_the_next_has_another() -> None:
     with closing(LocalEngine(1)) as engine:
-        first = engine._running_keeper()
+        first = engine._running_supervisor()
         os.kill(first.process.pid, signal.SIGKILL)
         first.process.wait()
         ((_, answer, _),) = engine.run(tasks("a"))
@@ -51,12 +51,12 @@ def test_tasks_of_a_watcher_that_is_killed_are_failures_and_the_next_has_another
 
 
 def test_a_watcher_that_was_started_early_is_the_one_that_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    ready: list[local.Keeper] = []
+    ready: list[local.Supervisor] = []
     monkeypatch.setattr(local, "_ready", ready)
     start_early()
     start_early()
-    (keeper,) = ready
+    (supervisor,) = ready
     with closing(LocalEngine(1)) as engine:
-        assert engine._running_keeper() is keeper
+        assert engine._running_supervisor() is supervisor
     assert not ready
-    assert not is_running(keeper.process.pid)
+    assert not is_running(supervisor.process.pid)

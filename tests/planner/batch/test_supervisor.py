@@ -1,4 +1,4 @@
-"""One task in one child: its answer, its death, the end of its time, and the growth of its memory."""
+"""One task in one worker: its answer, its death, the end of its time, and the growth of its memory."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ANSWER = Answer(HEAD, "{}")
 
 
 class Link:
-    """What a child says, one thing after the other."""
+    """What a worker says, one thing after the other."""
 
     def __init__(self, *told: Any) -> None:
         self.told = list(told)
@@ -32,22 +32,22 @@ class Link:
 
 
 def attempt(*told: Any, resident: float = 0.0, exitcode: int | None = None, **task: Any) -> Attempt:
-    """Return a task that is done by a child that says these things."""
+    """Return a task that is done by a worker that says these things."""
     process = SimpleNamespace(sentinel="end", exitcode=exitcode, join=lambda _: None)
-    child: Any = SimpleNamespace(link=Link(*told), process=process, resident_gib=lambda: resident)
-    return Attempt(Task("s", "s", "exact", **{"options": SolveOptions(), **task}), child)
+    worker: Any = SimpleNamespace(link=Link(*told), process=process, resident_gib=lambda: resident)
+    return Attempt(Task("s", "s", "exact", **{"options": SolveOptions(), **task}), worker)
 
 
 def heard(tried: Attempt, times: int) -> Answer | None:
     """Listen so many times, and return what came of the last."""
-    return [tried.look([tried.child.link]) for _ in range(times)][-1]
+    return [tried.look([tried.worker.link]) for _ in range(times)][-1]
 
 
 def test_the_answer_comes_after_what_is_told_on_the_way() -> None:
     tried = attempt(("head", HEAD), ("solving", None), ("answer", ANSWER))
     assert heard(tried, 2) is None
     assert heard(tried, 1) == ANSWER
-    assert tried.watched() == [tried.child.link, "end"]
+    assert tried.watched() == [tried.worker.link, "end"]
 
 
 def test_a_dead_child_has_a_cause_and_keeps_what_is_known() -> None:

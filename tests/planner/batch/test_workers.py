@@ -15,7 +15,7 @@ import clusterplan
 from clusterplan.planner.batch.answer import Answer
 from clusterplan.planner.batch.preload import execute, fill_caches
 from clusterplan.planner.batch.task import Task
-from clusterplan.planner.batch.workers import MOST_TASKS, Child, Children, cause_of_death
+from clusterplan.planner.batch.workers import MOST_TASKS, Worker, Workers, cause_of_death
 from clusterplan.solvers.common.options import SolveOptions
 from clusterplan.solvers.plugins import installed
 
@@ -25,65 +25,65 @@ ALONE = Task("s", INSTANCE, None, SolveOptions(), alone=True)
 
 
 @pytest.fixture
-def children() -> Iterator[Children]:
+def workers() -> Iterator[Workers]:
     """Return processes that hold nothing of this one."""
     fill_caches()
-    made = Children(os.open(os.devnull, os.O_RDONLY))
+    made = Workers(os.open(os.devnull, os.O_RDONLY))
     yield made
     made.kill()
 
 
-def answer_of(child: Child) -> Answer:
-    """Wait for the answer of a child."""
+def answer_of(worker: Worker) -> Answer:
+    """Wait for the answer of a worker."""
     while True:
-        assert child.link.poll(30)
-        what, told = child.link.recv()
+        assert worker.link.poll(30)
+        what, told = worker.link.recv()
         if what == "answer":
             found: Answer = told
             return found
 
 
-def test_a_child_answers_and_may_work_again(children: Children) -> None:
-    first = children.for_task(READ)
+def test_a_child_answers_and_may_work_again(workers: Workers) -> None:
+    first = workers.for_task(READ)
     head = answer_of(first).head
     assert head is not None
     assert head.sha256 == INSTANCE.sha256()
-    children.release(first, READ, again=True)
-    again = children.for_task(READ)
+    workers.release(first, READ, again=True)
+    again = workers.for_task(READ)
     assert again is first
     assert (answer_of(again).head, again.tasks) == (head, 2)
 
 
-def test_a_task_that_is_to_be_alone_has_a_child_of_its_own(children: Children) -> None:
-    first = children.for_task(READ)
+def test_a_task_that_is_to_be_alone_has_a_child_of_its_own(workers: Workers) -> None:
+    first = workers.for_task(READ)
     answer_of(first)
-    children.release(first, READ, again=True)
-    own = children.for_task(ALONE)
+    workers.release(first, READ, again=True)
+    own = workers.for_task(ALONE)
     assert own is not first
     answer_of(own)
-    children.release(own, ALONE, again=True)
-    assert children.for_task(READ) is first
+    workers.release(own, ALONE, again=True)
+    assert workers.for_task(READ) is first
 
 
 @pytest.mark.parametrize("worn", [True, False])
-def test_a_child_that_failed_or_is_worn_out_is_killed(children: Children, worn: bool) -> None:
-    child = children.for_task(READ)
-    answer_of(child)
-    assert child.resident_gib() > 0
-    child.tasks = MOST_TASKS if worn else 1
-    children.release(child, READ, again=worn)
-    child.bury()
-    assert not is_running(child.pid)
-    assert child.process.exitcode == -signal.SIGKILL
+def test_a_child_that_failed_or_is_worn_out_is_killed(workers: Workers, worn: bool) -> None:
+    worker = workers.for_task(READ)
+    answer_of(worker)
+    assert worker.resident_gib() > 0
+    worker.tasks = MOST_TASKS if worn else 1
+    workers.release(worker, READ, again=worn)
+    worker.join()
+    assert not is_running(worker.pid)
+    assert worker.process.exitcode == -signal.SIGKILL
 
 
-def test_the_end_of_a_child_shows_when_it_is_waited_for(children: Children) -> None:
-    child = children.for_task(READ)
-    answer_of(child)
-    child.kill()
-    child.process.join()
-    child.give(READ)  # no error
-    assert child.resident_gib() == 0.0
+def test_the_end_of_a_child_shows_when_it_is_waited_for(workers: Workers) -> None:
+    worker = workers.for_task(READ)
+    answer_of(worker)
+    worker.kill()
+    worker.process.join()
+    worker.give(READ)  # no error
+    assert worker.resident_gib() == 0.0
 
 
 @pytest.mark.parametrize(
