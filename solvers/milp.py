@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..formulations.common.clock import check_time
@@ -18,14 +19,29 @@ from .common.options import SolveOptions
 if TYPE_CHECKING:
     import pulp
 
-SMALL = 1e3
-LARGE = 1e6
-"""Objectives whose largest coefficient is not between these are scaled: away from absolute tolerances,
-and from what backends take for infinite."""
-REACH = 1e9
-"""Backends keep rows within 1e-9 or so: of figures less alike in a row, they may not see the smaller ones."""
-UNSEEN = 1e-7
-"""Backends stop at reduced costs of this size, so a smaller coefficient of the objective may be ignored."""
+
+@dataclass(frozen=True)
+class MilpSettings:
+    """Tuning of the compact formulation to the tolerances of backends.
+
+    Attributes
+    ----------
+    least_cost, most_cost
+        An objective is scaled until its largest coefficient lies between these, away from absolute tolerances
+        and from values that backends take for infinite.
+    most_unlike
+        Largest ratio of coefficients in a row: backends keep rows within some 1e-9 of the largest.
+    unseen_cost
+        Backends stop at reduced costs of this size, and may ignore smaller coefficients of the objective.
+    """
+
+    least_cost: float = 1e3
+    most_cost: float = 1e6
+    most_unlike: float = 1e9
+    unseen_cost: float = 1e-7
+
+
+SETTINGS = MilpSettings()
 
 
 class Milp(Solver[Any]):
@@ -88,7 +104,7 @@ class Milp(Solver[Any]):
                 break
             _fix(model, target, value)
         outcome.bounds = bounds
-        if (bounds or outcome.infeasible) and not _within_reach(model):
+        if (bounds or outcome.infeasible) and not _alike(model):
             outcome.doubtful = True
             unlike = f"the figures are too unlike for the tolerances of {self.backend.title}"
             outcome.message = f"{unlike}, so that only what is certified counts"
@@ -106,7 +122,9 @@ class Milp(Solver[Any]):
         target = model.objectives[index]
         sign = 1.0 if target.sense == "min" else -1.0
         # Beyond 1e6 a backend cannot always tell whole numbers apart, nor work with them as they are.
-        whole = target.integral and max(map(abs, target.expression.values()), default=0.0) <= LARGE
+        whole = (
+            target.integral and max(map(abs, target.expression.values()), default=0.0) <= SETTINGS.most_cost
+        )
         scale = 1.0 if whole else _scale(target.expression.values())
         model.minimise(index, sign * scale)
         request = Request(
@@ -134,18 +152,19 @@ class Milp(Solver[Any]):
 def _scale(coefficients: Iterable[float]) -> float:
     """Return the power of two that brings the largest coefficient to where every backend can take it."""
     largest = max(map(abs, coefficients), default=0.0)
-    if not largest or SMALL <= largest <= LARGE:
+    least, most = SETTINGS.least_cost, SETTINGS.most_cost
+    if not largest or least <= largest <= most:
         return 1.0
-    return 2.0 ** math.ceil(math.log2((SMALL if largest < SMALL else LARGE) / largest))
+    return 2.0 ** math.ceil(math.log2((least if largest < least else most) / largest))
 
 
-def _within_reach(model: MilpModel[Any]) -> bool:
+def _alike(model: MilpModel[Any]) -> bool:
     """Return whether the coefficients of each row and objective are alike enough for tolerances."""
     rows = (*model.problem.constraints(), *(target.expression for target in model.objectives))
     for row in rows:
         check_time()
         sizes = [abs(c) for c in row.values() if c]
-        if sizes and max(sizes) > REACH * min(sizes):
+        if sizes and max(sizes) > SETTINGS.most_unlike * min(sizes):
             return False
     return True
 
@@ -155,7 +174,7 @@ def _unseen(expression: pulp.LpAffineExpression, scale: float) -> float:
     return math.fsum(
         abs(c) * (math.inf if None in (x.lowBound, x.upBound) else x.upBound - x.lowBound)
         for x, c in expression.items()
-        if 0 < abs(c) * scale < UNSEEN
+        if 0 < abs(c) * scale < SETTINGS.unseen_cost
     )
 
 

@@ -2,7 +2,8 @@
 
     maximise  min_i (constant_i + slope_i·x)  subject to  low ≤ x ≤ high, and Σ x = total where one is given
 
-It maximises Lagrangian duals (Kelley, "The cutting-plane method for solving convex programs", J. SIAM 8, 1960).
+It maximises Lagrangian duals (Kelley, "The cutting-plane method for solving convex programs", Journal of the
+SIAM 8, 1960).
 
 A few variables and a few dozen rows, solved by HiGHS itself: `scipy.optimize` would wrap the same solver, and
 takes longer to import than most instances to solve.

@@ -13,15 +13,15 @@ from clusterplan.formulations.registry import formulate
 from clusterplan.solvers.backends.highs import Highs
 from clusterplan.solvers.common.base import Clock
 from clusterplan.solvers.common.options import SolveOptions
-from clusterplan.solvers.milp import LARGE, SMALL, Milp, _scale, _unseen
+from clusterplan.solvers.milp import SETTINGS, Milp, _scale, _unseen
 
 
-@pytest.mark.parametrize("largest", [1e-9, 0.3, 999.0, SMALL, 5e4, LARGE, 1e13])
+@pytest.mark.parametrize("largest", [1e-9, 0.3, 999.0, SETTINGS.least_cost, 5e4, SETTINGS.most_cost, 1e13])
 def test_objectives_are_scaled_by_powers_of_two_to_where_backends_can_take_them(largest: float) -> None:
     scale = _scale([0.0, -largest])
-    assert SMALL <= largest * scale <= 2 * LARGE
+    assert SETTINGS.least_cost <= largest * scale <= 2 * SETTINGS.most_cost
     assert math.frexp(scale)[0] == 0.5
-    assert scale == 1.0 or not SMALL <= largest <= LARGE
+    assert scale == 1.0 or not SETTINGS.least_cost <= largest <= SETTINGS.most_cost
 
 
 def test_an_objective_of_nothing_is_not_scaled() -> None:

@@ -18,16 +18,33 @@ import numpy as np
 from ....instances.common.arrays import Floats, Ints
 from ..clock import check_time
 
-MOST_STATES = 2_000_000
-"""States after one job, before pruning; the search gives up beyond."""
-MOST_WORK = 150_000_000
-"""Bounds evaluated in all, which takes a second or two."""
-ALL_VECTORS_EVERY = 4
-"""Jobs; in between, only the price vectors are tried that pruned a state the last time."""
-MARGIN = 1e-12
-"""Relative to the sum of the sizes of all summands: how much of a bound may be rounding."""
-FACTORS = (0.0, 0.5, 0.8, 0.9, 1.1, 1.25, 2.0)
-"""Each price by itself, and all prices together, are multiplied by these."""
+
+@dataclass(frozen=True)
+class EnumerationSettings:
+    """Tuning of the enumeration; all but the margin decide only how fast it is and when it gives up.
+
+    Attributes
+    ----------
+    most_states
+        States after one job, before pruning; the search gives up beyond.
+    most_bounds
+        Bounds evaluated in all, which takes a second or two; the search gives up beyond.
+    all_vectors_every
+        Jobs; in between, only the price vectors are tried that pruned a state the last time.
+    margin
+        Share of the sum of all summands that may be rounding.
+    factors
+        Each price by itself, and all prices together, are multiplied by these.
+    """
+
+    most_states: int = 2_000_000
+    most_bounds: int = 150_000_000
+    all_vectors_every: int = 4
+    margin: float = 1e-12
+    factors: tuple[float, ...] = (0.0, 0.5, 0.8, 0.9, 1.1, 1.25, 2.0)
+
+
+SETTINGS = EnumerationSettings()
 
 
 @dataclass(frozen=True)
@@ -77,26 +94,26 @@ def _search(choices: Choices, prices: Floats, cutoff: float) -> bool | None:
     size = float(np.maximum.reduceat(np.abs(choices.cost), choices.start[:-1]).sum()) + abs(cutoff)
     most = np.maximum.reduceat(choices.demand, choices.start[:-1], axis=0).sum(axis=0) + choices.limit
     weights, vectors = multipliers(prices)
-    margins = MARGIN * (weights * size + vectors @ most) + 1e-280
+    margins = SETTINGS.margin * (weights * size + vectors @ most) + 1e-280
     choices, cutoff = _without_fixed(choices, counts, cutoff)
     # Capacity of the aggregated row of each price vector: a state beyond it cannot end below the cutoff.
     room = weights * cutoff + vectors @ choices.limit + margins
     order = _order(choices, prices)
     left = _least_left(choices, weights, vectors, order)
-    taken, spent, work = np.zeros((1, len(choices.limit))), np.zeros(1), 0
+    taken, spent, bounds = np.zeros((1, len(choices.limit))), np.zeros(1), 0
     useful = np.ones(len(weights), dtype=bool)
     if not len(order):
         return bool((left[0] > room).any())
     for place, job in enumerate(order.tolist()):
         rows = slice(int(choices.start[job]), int(choices.start[job + 1]))
         check_time()
-        if len(spent) * (rows.stop - rows.start) > MOST_STATES:
+        if len(spent) * (rows.stop - rows.start) > SETTINGS.most_states:
             return None
         taken = (taken[:, None, :] + choices.demand[rows]).reshape(-1, taken.shape[1])
         spent = (spent[:, None] + choices.cost[rows]).ravel()
-        whole = place % ALL_VECTORS_EVERY == 0 or place == len(order) - 1
+        whole = place % SETTINGS.all_vectors_every == 0 or place == len(order) - 1
         for m in range(len(weights)) if whole else np.flatnonzero(useful).tolist():
-            work += len(spent)
+            bounds += len(spent)
             beyond = weights[m] * spent + taken @ vectors[m] > room[m] - left[place + 1, m]
             useful[m] = bool(beyond.any()) or not m  # the given prices are always tried
             if useful[m]:
@@ -104,7 +121,7 @@ def _search(choices: Choices, prices: Floats, cutoff: float) -> bool | None:
         taken, spent = cheapest_states(taken, spent)
         if not len(spent):
             return True
-        if work > MOST_WORK:
+        if bounds > SETTINGS.most_bounds:
             return None
     return False
 
@@ -123,7 +140,7 @@ def multipliers(prices: Floats) -> tuple[Floats, Floats]:
     """Return weights of the cost, shape (M,), and prices, shape (M, R), of the bounds that are tried."""
     limits = len(prices)
     found = [(1.0, prices)]
-    for factor in FACTORS:
+    for factor in SETTINGS.factors:
         found.append((1.0, prices * factor))
         for r in range(limits):
             changed = prices.copy()
