@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from rich.table import Table
 
 from ..solvers.common.frontier import AnyFrontier
 from .verification.findings import Verification
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 Columns = Sequence[tuple[str, bool]]
 """Title of each column, and whether it holds numbers."""

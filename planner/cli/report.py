@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from ...instances.common.base import Instance
 from ...instances.common.errors import OptionError
 from ...instances.documents import load
 from ..output.files import write_file
 from ..output.terminal import say
 from ..reports.frontier_files import frontier_page
 from ..reports.plan_page import plan_page
+from ..verification.findings import Verification
 from ..verification.stored import is_frontier, parse_frontier, parse_result, read_results, verify_stored
 from .common import AllowOutside
-
-if TYPE_CHECKING:
-    from ...instances.common.base import Instance
-    from ..verification.findings import Verification
 
 
 def report(

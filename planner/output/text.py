@@ -6,7 +6,7 @@ import csv
 import io
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Literal
+from typing import Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -17,7 +17,6 @@ from rich.text import Text
 from ...instances.common.printable import visible
 from .terminal import below
 
-Format = Literal["table", "json", "csv"]
 MOST_ROWS = 60
 
 

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from ...instances.common.base import Instance
 from ...instances.common.errors import OptionError
+from ...solvers.common.frontier import AnyFrontier
 from ...solvers.common.options import SolveOptions
 from ...solvers.common.result import Result
+from ..verification.findings import Verification
 from .tables import Cell, Column, Table, number, share, text
 from .text import MARK, duration, short, status_words
-
-if TYPE_CHECKING:
-    from ...solvers.common.frontier import AnyFrontier
-    from ..verification.findings import Verification
 
 Facts = list[tuple[str, str]]
 """Pairs of what it is and what it says."""

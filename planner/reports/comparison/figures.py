@@ -5,15 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from ...comparison.comparison import Comparison
+from ...comparison.row import ComparisonRow
 from ...output.text import percent
 from ..plot_style import MANY, Figure, axis, colour, dash, layout, line_at, log_axis, shown, size, symbol
 from ..text import duration, short
-
-if TYPE_CHECKING:
-    from ...comparison.comparison import Comparison
-    from ...comparison.row import ComparisonRow
 
 LEAST_GAP = 1e-9
 """Gaps below this are drawn as 0: they tell of rounding."""

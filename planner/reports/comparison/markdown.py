@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from ...comparison.comparison import Comparison
 from ..markdown import escaped, table_lines
 from ..tables import Table
 from .page import results_table, summary_table, title
-
-if TYPE_CHECKING:
-    from ...comparison.comparison import Comparison
 
 
 def comparison_markdown(comparison: Comparison) -> str:
