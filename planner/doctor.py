@@ -58,6 +58,7 @@ def _library(name: str, allowed: SpecifierSet) -> Finding:
         what = f"{version} is installed; pip install '{name}{allowed}'. {LIBRARIES[name]}"
         return Finding(name, False, what.strip(), needed)
     try:
+        # OR-Tools loads its shared library, which may clash, only with CP-SAT.
         import_module(name if name != "ortools" else "ortools.sat.python.cp_model")
     except (ImportError, OSError) as error:
         return Finding(name, False, f"{version} does not load: {error}", needed)

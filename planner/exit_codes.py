@@ -63,6 +63,7 @@ def code_of_result(result: Result) -> int:
         return INTERRUPTED
     if result.plan is None:
         return LIMIT_NO_PLAN
+    # An optimum that was proven just as the limit was hit is an optimum.
     return SOLVED if result.limit == "none" or result.status == "optimal" else LIMIT_WITH_PLAN
 
 

@@ -70,7 +70,7 @@ def _answer(
         outcome.bounds = tuple(b if b is not None and math.isfinite(b) else None for b in outcome.bounds)
         if solver.proves and diagnosis is None and not outcome.failed:
             _certify(formulation, outcome, patience)
-        if outcome.doubtful:
+        if outcome.doubtful:  # from here on only the certificate speaks
             outcome.bounds, outcome.infeasible = (), False
         if outcome.infeasible:
             diagnosis = diagnose(formulation, diagnosis, patience.remaining_s)

@@ -109,19 +109,20 @@ class Journal:
         if before is not None and not resume:
             what = f"there is a journal of {len(self.finished)} finished solves"
             raise OptionError(f"{self.path}: {what}; continue it with --resume, or give another --output")
-        self._file.truncate(end)
+        self._file.truncate(end)  # a line without its end was being written when the batch stopped
         if before is None:
             self._write(json.dumps({"journal": VERSION, "asked": asked}))
         elif before.get("asked") != asked:
             what = _difference(before.get("asked"), asked)
             raise OptionError(f"{self.path}: is of another batch: {what}")
+        # An altered line needs no word if a later intact one has the same pair.
         for line in altered:
             if line.data is None or line.pair not in self.finished:
                 what = "was altered since it was written: its checksum does not match. It does not count"
                 log.warning("%s: %s %s; what is missing is solved again", self.path, line.shown(), what)
 
     def _take(self, line: Line) -> None:
-        """Note where a finished solve stands; a later one, or an error, replaces an earlier one."""
+        """Note the place of a finished solve; a later one, or an error, replaces an earlier one."""
         if line.data is None or "journal" in line.data:
             raise not_of_a_journal(f"{self.path}: line {line.number}")
         result = line.data.get("result")
@@ -156,7 +157,7 @@ class Journal:
     def _write(self, line: str) -> None:
         left = memoryview(sealed(line))
         try:
-            while left:
+            while left:  # an unbuffered write may take only a part
                 left = left[self._file.write(left) :]
             os.fsync(self._file.fileno())
         except OSError as error:
@@ -168,7 +169,7 @@ class Journal:
 
 
 def read_journal(folder: Path) -> Iterator[Record]:
-    """Yield the records of a folder's journal from its intact lines, oldest first; the last of a pair counts.
+    """Yield the records of a folder's journal from its intact lines, oldest first; of a pair the last holds.
 
     Raises
     ------

@@ -54,7 +54,7 @@ class Line(NamedTuple):
         return source if isinstance(source, str) else "?", solver if isinstance(solver, str) else "?"
 
     def shown(self) -> str:
-        """Return its number, and what it is about as far as that can be read; the text may be anybody's."""
+        """Return its number, source and solver for a message; names, which are untrusted, are cut."""
         if self.data is None:
             return f"line {self.number} (which cannot be read)"
         source, solver = (name[:MOST_SHOWN] for name in self.pair)
@@ -112,6 +112,7 @@ def stored_results(raw: bytes, source: str) -> list[Any]:
     found: list[Any] = []
     altered: list[str] = []
     known: set[tuple[str, str]] = set()
+    # From the end, so that an altered line already knows whether a later one replaces it.
     for line in reversed(list(lines(io.BytesIO(raw)))):
         if line.intact:
             known.add(line.pair)

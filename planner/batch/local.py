@@ -76,7 +76,7 @@ class LocalEngine:
                 number += 1
                 sent[number] = tasks.popleft()
                 self._running_supervisor().give(number, sent[number])
-            told = self._running_supervisor().told.get()
+            told = self._running_supervisor().told.get()  # blocks until a task has ended
             if told is None:
                 yield from self._lost(sent)
                 continue

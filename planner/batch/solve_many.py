@@ -76,7 +76,7 @@ class BatchOptions:
     def kill_after(self, time_limit_s: float | None) -> float | None:
         """Return the hard time limit that goes with a time limit."""
         if self.kill_after_s is not None:
-            return self.kill_after_s or None
+            return self.kill_after_s or None  # 0 is for never
         return None if time_limit_s is None else PATIENCE * time_limit_s + GRACE_S
 
     def memory_of_each(self) -> float | None:
@@ -87,6 +87,7 @@ class BatchOptions:
 
     def with_threads(self, options: SolveOptions) -> SolveOptions:
         """Return options whose threads, where none are given, share the cores; warn if they cannot."""
+        # The cores of a cluster's workers are not known here.
         if self.scheduler is not None:
             return options if options.threads else options.model_copy(update={"threads": 1})
         cores, jobs = available_cores(), self.jobs or 1
@@ -218,6 +219,7 @@ def _with_checks(engine: Engine, tasks: deque[Task]) -> Iterator[tuple[Task, Ans
         pair = task.label, task.solver
         if answer.result is not None and pair not in solving_s and _is_foreign(pair[1]):
             solving_s[pair] = seconds
+            # The plug-in may have changed the very code that would check its plan.
             tasks.append(replace(task, check=answer.result, alone=False, warm_up=False))
         else:
             yield task, answer, seconds + solving_s.get(pair, 0.0)

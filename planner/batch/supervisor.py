@@ -74,6 +74,7 @@ def _supervise(link: Connection, workers: Workers) -> NoReturn:
     while True:
         pauses = [pause for attempt in attempts.values() if (pause := attempt.pause()) is not None]
         watched: list[Any] = [link, *(thing for attempt in attempts.values() for thing in attempt.watched())]
+        # Nothing is polled while all tasks are quiet, except for memory and deadlines.
         ready = wait(watched, min(pauses, default=None))
         if link in ready:
             number, task = link.recv()
@@ -129,7 +130,7 @@ class Attempt:
         return None if answer is None else replace(answer, head=answer.head or self._head)
 
     def _look(self, ready: list[Any]) -> Answer | None:
-        if self.worker.link in ready:
+        if self.worker.link in ready:  # before its end: it may have answered and died since
             return self._hear()
         if self.worker.process.sentinel in ready:
             return self._dead()

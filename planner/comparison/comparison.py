@@ -137,6 +137,7 @@ def compared(
 def _names(by_instance: dict[str, list[Record]]) -> dict[str, str]:
     """Return the label of each instance: its name, with its file where several share the name."""
     plain = {sha256: group[0].result.instance for sha256, group in by_instance.items() if group[0].result}
+    # By hash and not by name: two files may hold different instances of one name.
     often = [name for name in set(plain.values()) if list(plain.values()).count(name) > 1]
     return {
         sha256: f"{name} ({by_instance[sha256][0].source})" if name in often else name
@@ -167,6 +168,7 @@ def _rows(group: Sequence[Record], name: str) -> list[ComparisonRow]:
     for objectives in plans:
         if _precedes(objectives, best):
             best = objectives
+    # A wrong bound would make every other solver look bad, so it does not count as the best.
     refuted = {id(result): _refuted(result, best) for result in results}
     bounds = _best_bounds([result for result in results if refuted[id(result)] is None], best)
     return [
@@ -205,7 +207,7 @@ def _best_bounds(results: Sequence[Result], best: Sequence[ObjectiveRecord]) -> 
             bounds[index] = _objective(record).tighter(bounds[index], record.bound)
             known = best[index].value if index < len(best) else None
             if record.value is None or known is None or not agree(record.value, known):
-                break
+                break  # its bounds on later objectives hold for worse plans only
     return bounds
 
 
@@ -251,7 +253,7 @@ def _gap(own: Sequence[ObjectiveRecord], reference: Sequence[float | None], clos
         if record.value is None:
             return None
         if known is not None and not _objective(record).better(known, record.value):
-            gap = 0.0
+            gap = 0.0  # as good as the reference: the next objective decides
             continue
         gap = _objective(record).gap(record.value, known)
         if gap is None or math.isinf(gap) or gap > close:

@@ -161,6 +161,7 @@ def _check_records(
     elif values is None and any(bound is not None and math.isinf(bound) for bound in certified):
         found.faults.append(f"status is stored as {result.status}; the certificate proves infeasible")
         return
+    # A solve under a time limit may have certified less than this check, which has time, derives now.
     certified = _as_far_as_stored(formulation, certified, result)
     bounds = [record.bound for record in result.objectives]
     derived = objective_records(formulation, values, bounds, certified, result.options.gap)
@@ -199,6 +200,7 @@ def _check_entries(found: Findings, result: Result, plan: Sequence[Any], finishe
         for field in type(entry).model_fields
         if (old := getattr(entry, field)) != (new := getattr(right, field))
     ]
+    # Reasons are sentences, which another version of this package may have worded differently.
     words = [what for field, what in wrong if field == "reason"]
     others = [what for field, what in wrong if field != "reason"]
     found.faults += _some(others)
@@ -227,7 +229,7 @@ def _note_bounds(found: Findings, result: Result) -> None:
     if all(r.certified_gap is not None and r.certified_gap <= gap for r in result.objectives):
         found.confirmed.append("optimal, by the certified bounds alone")
     else:
-        found.claimed.insert(0, "that the plan is optimal")
+        found.claimed.insert(0, "that the plan is optimal")  # the verdict names the first two claims
     if gap > DEFAULT_GAP:
         worst = max(record.gap or 0.0 for record in result.objectives)
         found.within = f"optimal means a gap of at most {gap:g} here, and it is {worst:.3g}"

@@ -150,7 +150,7 @@ def solve_in_order(
             outcome.limit = "time"
             break
         if outcome.plan is not None:
-            model.clear_hints()
+            model.clear_hints()  # those of the objective before; CP-SAT adds hints up
             for variable, start in built.hint(outcome.plan):
                 model.add_hint(variable, start)
         if target.sense == "min":
@@ -185,6 +185,7 @@ def solve_in_order(
 
 def _keep(model: cp_model.CpModel, target: CpObjective, reached: float) -> None:
     """Keep an objective at a value, up to the rounding of its scaled figures."""
+    # The value read from the solver is a float of an integer expression.
     slack = 1e-6 + 1e-12 * abs(reached)
     if target.sense == "min":
         model.add(target.expression <= math.floor(reached + slack))

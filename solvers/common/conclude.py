@@ -163,7 +163,7 @@ def _certified(
     if outcome.infeasible:
         return outcome, ()
     if values is None and outcome.certificate is None and patience.limit_s is not None:
-        patience = Clock(0.0)  # only what is at hand
+        patience = Clock(0.0)  # nothing was found, so only a bound that costs no time is worth it
     message = outcome.message
     try:
         with patience.enforced():
@@ -218,7 +218,7 @@ def excess(objective: Objective, value: float, bound: float) -> float:
     beyond = bound - value if objective.sense == "min" else value - bound
     if math.isinf(beyond):
         return beyond
-    return beyond / (max(abs(value), abs(bound)) if value else 1.0)
+    return beyond / (max(abs(value), abs(bound)) if value else 1.0)  # of a value of 0 the excess is absolute
 
 
 def contradiction(formulation: Formulation[Any, Any], claimed: Any, values: Any) -> str | None:
@@ -232,7 +232,7 @@ def contradiction(formulation: Formulation[Any, Any], claimed: Any, values: Any)
                 f"a bound of {bound:.12g}, which its own plan contradicts: {objective.name} is {value:.12g}"
             )
         if bound is None:
-            return None
+            return None  # bounds on later objectives suppose that this one is optimal
     return None
 
 
