@@ -17,7 +17,7 @@ from sample_pages import HOSTILE, all_pages, sample_comparison
 import clusterplan
 from clusterplan.instances.consolidation.generate import generate_consolidation
 from clusterplan.instances.staging.generate import generate_staging
-from clusterplan.planner.output.files import write_file
+from clusterplan.planner.output.files import write_file as write_page
 from clusterplan.planner.reports.comparison.files import write as write_comparison
 from clusterplan.planner.reports.comparison.page import comparison_page
 from clusterplan.planner.reports.frontier_files import write as write_frontier
@@ -74,7 +74,7 @@ def browser() -> Iterator[Any]:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("pages")
     for name, html in all_pages().items():
-        write_file(made / f"{name}.html", html)
+        write_page(made / f"{name}.html", html)
     return made
 
 
@@ -332,9 +332,9 @@ def test_everything_is_reached_by_the_tab_key(opened: Opener) -> None:
 
 
 def test_large_pages_open_in_seconds(opened: Opener, folder: Path) -> None:
-    write_file(folder / "wide.html", comparison_page(sample_comparison(834)))
+    write_page(folder / "wide.html", comparison_page(sample_comparison(834)))
     instance = generate_consolidation(10_000, 9_000, seed=3)
-    write_file(folder / "cluster.html", plan_page(instance, clusterplan.solve(instance)))
+    write_page(folder / "cluster.html", plan_page(instance, clusterplan.solve(instance)))
     for name in ("wide", "cluster"):
         with opened(name) as page:
             took = page.evaluate("performance.timing.loadEventEnd - performance.timing.navigationStart")
@@ -349,7 +349,7 @@ def test_chains_of_many_layers_stay_inside(opened: Opener, folder: Path) -> None
     options = clusterplan.SolveOptions(time_limit_s=3)
     result = clusterplan.solve(instance, options=options)
     assert result.plan is not None
-    write_file(folder / "chain.html", plan_page(instance, result))
+    write_page(folder / "chain.html", plan_page(instance, result))
     for width in (360, 1200):
         with opened("chain", width=width) as page:
             assert page.evaluate("document.documentElement.scrollWidth") <= width
