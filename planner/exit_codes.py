@@ -68,7 +68,7 @@ def code_of_result(result: Result) -> int:
 
 
 def code_of_verification(verification: Verification, accept_claimed: bool = False) -> int:
-    """Return the exit code that goes with what a check found."""
+    """Return the exit code that goes with a verification."""
     if not verification.ok:
         return NOT_VERIFIED
     return SOLVED if verification.complete or accept_claimed else CLAIMED

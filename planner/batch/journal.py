@@ -94,7 +94,7 @@ class Journal:
             raise OptionError(f"{self.path}: {what}") from None
 
     def _continue(self, asked: dict[str, Any], resume: bool) -> None:
-        """Read what is there, drop a line that was cut off, and check that it is the same batch."""
+        """Read the journal of an earlier run, cut off an incomplete last line, and check that the batch is the same."""
         before, end = None, 0
         altered: list[Line] = []
         with self.path.open("rb") as file:
@@ -186,7 +186,7 @@ def read_journal(folder: Path) -> Iterator[Record]:
 
 
 def _head(line: Line, path: Path) -> dict[str, Any]:
-    """Return what the first line says.
+    """Return the head of a journal, its first line.
 
     Raises
     ------
@@ -216,7 +216,7 @@ def _record(line: Line, path: Path) -> Record:
 
 
 def _difference(before: Any, asked: dict[str, Any]) -> str:
-    """Say in what the batch of the journal differs from the one that is asked for."""
+    """Return how the options of the journal differ from those asked for."""
     if not isinstance(before, dict):
         return "it does not say what was asked"
     parts = [

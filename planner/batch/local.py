@@ -145,7 +145,7 @@ class Supervisor:
 
 
 def _listen(link: Connection, told: queue.SimpleQueue[tuple[int, Answer, float] | None]) -> None:
-    """Pass on what a supervisor says, until it says no more."""
+    """Put the answers of a supervisor into the queue, and None once its link is closed."""
     with suppress(EOFError, OSError):
         while True:
             told.put(link.recv())

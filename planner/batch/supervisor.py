@@ -94,7 +94,7 @@ def _supervise(link: Connection, workers: Workers) -> NoReturn:
 
 
 class Attempt:
-    """One task in one worker, and what the worker has said so far.
+    """One task in one worker, with the messages received so far.
 
     Attributes
     ----------
@@ -109,7 +109,7 @@ class Attempt:
         self._solving = False
 
     def watched(self) -> list[Any]:
-        """Return what to wait for: words of the worker, and its end."""
+        """Return the handles to wait for: messages of the worker, and its end."""
         return [self.worker.link, self.worker.process.sentinel]
 
     def died_warming_up(self, answer: Answer) -> bool:
@@ -148,7 +148,7 @@ class Attempt:
         return max(0.0, self._clock + self.task.kill_after_s - time.perf_counter())
 
     def _hear(self) -> Answer | None:
-        """Take what the worker says; return it if it is the answer."""
+        """Receive one message of the worker; return it if it is the answer."""
         try:
             what, told = self.worker.link.recv()
         except Exception:  # noqa: BLE001 - it died while it spoke, or what it said makes no sense

@@ -52,7 +52,7 @@ AllowOutside = Annotated[
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
-    """What `solve` is asked for, and with other words `compare`, in the order of `--help`."""
+    """The options of `solve`, in the order of `--help`; `compare` inherits them."""
 
     files: Files
     solver: Annotated[str | None, typer.Option(help="A name from 'clusterplan solvers'. [default: auto]")] = (

@@ -14,7 +14,7 @@ from .common import Engine, RunOptions, start_logging, taking
 
 @dataclass(frozen=True, kw_only=True)
 class CompareOptions(RunOptions):
-    """The options of `solve`, some of which have another meaning."""
+    """The options of `solve`, three of which have another meaning here."""
 
     solver: Annotated[
         str | None,

@@ -41,7 +41,7 @@ class ClusterMix(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class FrontierOptions:
-    """What `pareto` is asked for, in the order of `--help`."""
+    """The options of `pareto`, in the order of `--help`."""
 
     file: Annotated[
         str, typer.Argument(help="A staging or allocation instance, or example:NAME.", show_default=False)

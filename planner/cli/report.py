@@ -43,7 +43,7 @@ def report(
 
 
 def page_of(instance: Instance, path: Path) -> tuple[str, Verification]:
-    """Return the page of the last result or frontier of an instance in a file, and what its check found.
+    """Return the page of an instance's last result or frontier in a file, and its verification.
 
     Raises
     ------

@@ -70,7 +70,7 @@ class Comparison(Model):
         return self.model_dump_json()
 
     def _repr_html_(self) -> str:
-        """Return what a notebook shows."""
+        """Return the summary that a notebook shows."""
         rows = [
             (
                 summary.solver,

@@ -83,7 +83,7 @@ class Verification(Model):
         return [f"{title}: {line}" for name, title in TITLES.items() for line in getattr(self, name)]
 
     def _repr_html_(self) -> str:
-        """Return what a notebook shows."""
+        """Return the summary that a notebook shows."""
         return card(f"{self.instance}: {self.verdict}", (), (), [(line,) for line in self.lines()])
 
 

@@ -40,7 +40,7 @@ def plan_hash(plan: Sequence[Model]) -> str:
 
 
 class _PlanSchema:
-    """Lets the JSON Schema say what entries a plan has, which depends on the kind."""
+    """Lists the entries of the plans of all kinds in the JSON Schema."""
 
     def __get_pydantic_json_schema__(
         self, schema: CoreSchema, handler: GetJsonSchemaHandler
@@ -58,7 +58,7 @@ def _known(kind: str) -> str:
 
 
 class _KindSchema:
-    """Lets the JSON Schema say which kinds there are."""
+    """Lists the kinds in the JSON Schema."""
 
     def __get_pydantic_json_schema__(
         self, schema: CoreSchema, handler: GetJsonSchemaHandler
@@ -192,7 +192,7 @@ class Result(Model):
         return self
 
     def _repr_html_(self) -> str:
-        """Return what a notebook shows."""
+        """Return the summary that a notebook shows."""
         stopped = "" if self.limit == "none" else f", stopped by the {self.limit} limit"
         lines = [f"{self.status}{stopped}; {self.solver} in {self.runtime_s:.2f} s", self.message or ""]
         lines += self.diagnosis.reasons if self.diagnosis else ()
