@@ -137,6 +137,6 @@ class Formulation(ABC, Generic[InstanceT, EntryT]):
 
 @cache
 def _plan_adapter(entry: type[Model]) -> TypeAdapter[Any]:
-    """Return the pydantic reader of plans; cached, because building it takes longer than reading a small plan."""
+    """Return the pydantic reader of plans, cached: building it takes longer than reading a small plan."""
     # A type made while the program runs is beyond the type checker.
     return TypeAdapter(tuple[entry, ...])  # type: ignore[valid-type]

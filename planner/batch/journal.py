@@ -94,7 +94,7 @@ class Journal:
             raise OptionError(f"{self.path}: {what}") from None
 
     def _continue(self, asked: dict[str, Any], resume: bool) -> None:
-        """Read the journal of an earlier run, cut off an incomplete last line, and check that the batch is the same."""
+        """Read an earlier journal, cut off an incomplete last line, and check that the batch is the same."""
         before, end = None, 0
         altered: list[Line] = []
         with self.path.open("rb") as file:
