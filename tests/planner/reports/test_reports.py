@@ -25,11 +25,12 @@ from clusterplan.instances.staging.generate import generate_staging
 from clusterplan.planner.allocation.frontier_figure import lower_steps
 from clusterplan.planner.comparison.comparison import Comparison
 from clusterplan.planner.comparison.row import ComparisonRow
+from clusterplan.planner.output.files import write_file
 from clusterplan.planner.reports.comparison.markdown import comparison_markdown
 from clusterplan.planner.reports.comparison.page import comparison_page
 from clusterplan.planner.reports.frontier_files import frontier_page
 from clusterplan.planner.reports.frontier_files import write as write_frontier
-from clusterplan.planner.reports.page import to_json, write_page
+from clusterplan.planner.reports.page import to_json
 from clusterplan.planner.reports.plan_page import plan_page
 
 
@@ -325,10 +326,10 @@ def test_scripts_cannot_be_ended_by_data() -> None:
 
 
 def test_pages_that_cannot_be_written_are_an_option_error(tmp_path: Path) -> None:
-    write_page(tmp_path / "new" / "page.html", "<p>ä")
+    write_file(tmp_path / "new" / "page.html", "<p>ä")
     assert (tmp_path / "new" / "page.html").read_bytes() == "<p>ä".encode()
     with pytest.raises(OptionError, match="cannot be written"):
-        write_page(tmp_path / "new", "")
+        write_file(tmp_path / "new", "")
 
 
 def test_long_chain_is_small() -> None:

@@ -1,9 +1,10 @@
-"""An exhaustive search of the checker's own: is there a choice of rows below a cutoff that keeps the limits?
+"""Implicit enumeration of a multiple-choice knapsack: does any feasible choice cost less than a cutoff?
 
-Jobs are decided one after another; a state is what the jobs decided so far take and cost. A state goes
-where prices on what is left prove that it cannot end below the cutoff, and of states that take the same
-only the cheapest stays. Nothing here comes from a solver: several price vectors around the given one are
-tried on every state, and any of them may rule it out. All comparisons leave a margin for rounding, on the
+Dynamic programming over the jobs. A state is the resources used and the cost of the jobs decided so far. A
+state is pruned if a Lagrangian bound on the remaining jobs proves that it cannot end below the cutoff; among
+states of equal use only the cheapest stays (dominance; Kellerer, Pferschy, Pisinger, Knapsack Problems,
+2004, chapter 11). The checker alone uses it, and nothing in it comes from a solver: it tries several price
+vectors around the given one, and any of them may prune. All comparisons leave a margin for rounding, on the
 side that keeps states.
 """
 
@@ -14,24 +15,41 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...instances.common.arrays import Floats, Ints
-from .clock import check_time
+from ....instances.common.arrays import Floats, Ints
+from ..clock import check_time
 
-MOST_STATES = 2_000_000
-"""States after one job, before any is ruled out; the search gives up beyond."""
-MOST_WORK = 150_000_000
-"""Bounds evaluated in all, which takes a second or two."""
-ALL_VECTORS_EVERY = 4
-"""Jobs; in between, only the price vectors are tried that ruled something out the last time."""
-MARGIN = 1e-12
-"""Relative to the sum of everything that is added up."""
-FACTORS = (0.0, 0.5, 0.8, 0.9, 1.1, 1.25, 2.0)
-"""What single prices, and all prices together, are multiplied by."""
+
+@dataclass(frozen=True)
+class EnumerationSettings:
+    """Tuning of the enumeration; all but the margin decide only how fast it is and when it gives up.
+
+    Attributes
+    ----------
+    most_states
+        States after one job, before pruning; the search gives up beyond.
+    most_bounds
+        Bounds evaluated in all, which takes a second or two; the search gives up beyond.
+    all_vectors_every
+        Jobs; in between, only the price vectors are tried that pruned a state the last time.
+    margin
+        Share of the sum of all summands that may be rounding.
+    factors
+        Each price by itself, and all prices together, are multiplied by these.
+    """
+
+    most_states: int = 2_000_000
+    most_bounds: int = 150_000_000
+    all_vectors_every: int = 4
+    margin: float = 1e-12
+    factors: tuple[float, ...] = (0.0, 0.5, 0.8, 0.9, 1.1, 1.25, 2.0)
+
+
+SETTINGS = EnumerationSettings()
 
 
 @dataclass(frozen=True)
 class Choices:
-    """What is left of a multiple-choice problem: rows of job j are `start[j]` to `start[j + 1]`.
+    """A multiple-choice problem: the configurations of job j are `start[j]` to `start[j + 1]`.
 
     Attributes
     ----------
@@ -59,7 +77,7 @@ def none_below(choices: Choices, prices: Floats, cutoff: float) -> bool | None:
         True if it is proven, False if there is such a choice within rounding, None if the search gave up.
     """
     if (np.diff(choices.start) == 0).any():
-        return True
+        return True  # a job without a configuration: there is no choice at all
     priced = prices > 0
     if priced.any() and not priced.all():
         # Without the limits that have no price there are more choices: a proof for these is one for all.
@@ -70,44 +88,46 @@ def none_below(choices: Choices, prices: Floats, cutoff: float) -> bool | None:
 
 
 def _search(choices: Choices, prices: Floats, cutoff: float) -> bool | None:
-    """Look through the choices, job by job; the answer is that of `none_below`."""
+    """Enumerate job by job; the answer is that of `none_below`."""
     counts = np.diff(choices.start)
+    # The margin covers the largest sum that any state or bound can add up.
     size = float(np.maximum.reduceat(np.abs(choices.cost), choices.start[:-1]).sum()) + abs(cutoff)
     most = np.maximum.reduceat(choices.demand, choices.start[:-1], axis=0).sum(axis=0) + choices.limit
     weights, vectors = multipliers(prices)
-    margins = MARGIN * (weights * size + vectors @ most) + 1e-280
+    margins = SETTINGS.margin * (weights * size + vectors @ most) + 1e-280
     choices, cutoff = _without_fixed(choices, counts, cutoff)
+    # Capacity of the aggregated row of each price vector: a state beyond it cannot end below the cutoff.
     room = weights * cutoff + vectors @ choices.limit + margins
     order = _order(choices, prices)
     left = _least_left(choices, weights, vectors, order)
-    taken, spent, work = np.zeros((1, len(choices.limit))), np.zeros(1), 0
+    taken, spent, bounds = np.zeros((1, len(choices.limit))), np.zeros(1), 0
     useful = np.ones(len(weights), dtype=bool)
     if not len(order):
         return bool((left[0] > room).any())
     for place, job in enumerate(order.tolist()):
         rows = slice(int(choices.start[job]), int(choices.start[job + 1]))
         check_time()
-        if len(spent) * (rows.stop - rows.start) > MOST_STATES:
+        if len(spent) * (rows.stop - rows.start) > SETTINGS.most_states:
             return None
         taken = (taken[:, None, :] + choices.demand[rows]).reshape(-1, taken.shape[1])
         spent = (spent[:, None] + choices.cost[rows]).ravel()
-        whole = place % ALL_VECTORS_EVERY == 0 or place == len(order) - 1
+        whole = place % SETTINGS.all_vectors_every == 0 or place == len(order) - 1
         for m in range(len(weights)) if whole else np.flatnonzero(useful).tolist():
-            work += len(spent)
+            bounds += len(spent)
             beyond = weights[m] * spent + taken @ vectors[m] > room[m] - left[place + 1, m]
-            useful[m] = bool(beyond.any()) or not m
+            useful[m] = bool(beyond.any()) or not m  # the given prices are always tried
             if useful[m]:
                 taken, spent = taken[~beyond], spent[~beyond]
         taken, spent = cheapest_states(taken, spent)
         if not len(spent):
             return True
-        if work > MOST_WORK:
+        if bounds > SETTINGS.most_bounds:
             return None
     return False
 
 
 def _without_fixed(choices: Choices, counts: Ints, cutoff: float) -> tuple[Choices, float]:
-    """Return the problem of the jobs that have a choice, less what the others take and cost."""
+    """Return the problem of the jobs that have a choice; the others reduce the limits and the cutoff."""
     fixed = choices.start[:-1][counts == 1]
     free = np.repeat(counts > 1, counts)
     start = np.concatenate([[0], np.cumsum(counts[counts > 1])])
@@ -120,7 +140,7 @@ def multipliers(prices: Floats) -> tuple[Floats, Floats]:
     """Return weights of the cost, shape (M,), and prices, shape (M, R), of the bounds that are tried."""
     limits = len(prices)
     found = [(1.0, prices)]
-    for factor in FACTORS:
+    for factor in SETTINGS.factors:
         found.append((1.0, prices * factor))
         for r in range(limits):
             changed = prices.copy()
@@ -142,7 +162,7 @@ def _order(choices: Choices, prices: Floats) -> Ints:
 
 
 def _least_left(choices: Choices, weights: Floats, vectors: Floats, order: Ints) -> Floats:
-    """Return the least that the jobs from each place on add to every bound, shape (J + 1, M)."""
+    """Return for each place the least that the jobs from there on add to every bound, shape (J + 1, M)."""
     total = np.zeros((len(order) + 1, len(weights)))
     if not len(order):
         return total
@@ -153,7 +173,7 @@ def _least_left(choices: Choices, weights: Floats, vectors: Floats, order: Ints)
 
 
 def cheapest_states(taken: Floats, spent: Floats) -> tuple[Floats, Floats]:
-    """Return of the states that take the same the cheapest; under one limit, also none that takes more."""
+    """Return undominated states: the cheapest of equal use, and under one limit of at most this use."""
     if len(spent) < 2:
         return taken, spent
     order = np.lexsort((spent, *taken.T))
