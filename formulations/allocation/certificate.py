@@ -16,8 +16,8 @@ from pydantic import Field, ValidationError
 
 from ...instances.common.arrays import Floats
 from ...instances.common.fields import Model, in_slices
+from ..common.check.enumeration import Choices, none_below
 from ..common.clock import check_time
-from ..common.enumeration import Choices, none_below
 from .configurations import Menu
 from .dual_bound import (
     MARGIN,

@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ...instances.common.arrays import Floats, Ints
+from ..common.check.enumeration import cheapest_states, multipliers
 from ..common.clock import check_time
-from ..common.enumeration import cheapest_states, multipliers
 
 MOST_OPTIONS = 4000
 """Ways to use runs that the search is tried on."""

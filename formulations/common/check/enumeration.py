@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...instances.common.arrays import Floats, Ints
-from .clock import check_time
+from ....instances.common.arrays import Floats, Ints
+from ..clock import check_time
 
 MOST_STATES = 2_000_000
 """States after one job, before any is ruled out; the search gives up beyond."""
