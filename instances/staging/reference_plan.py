@@ -52,7 +52,8 @@ class Parts:
         compute = _least_units(run(self.parallel), slowest_s - run(self.serial))
         received = run(self.comm_parallel) + self.transfer[first : last + 1, None]
         units = np.maximum(compute, _least_units(received, slowest_s - run(self.comm_serial)))
-        return np.where(held[:, None] <= self.room, units, np.inf)
+        # Sums in another order must not make a unit too small that was drawn to hold just these layers.
+        return np.where(held[:, None] <= self.room * (1 + 1e-12), units, np.inf)
 
     def stage_s(self, first: int, last: int, kind: int, units: int) -> float:
         """Return the time of one stage."""

@@ -8,10 +8,8 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ...formulations.common.tolerance import agree, within
-from ...formulations.staging.certificate import read_certificate
 from ...formulations.staging.formulation import StagingFormulation
-from ...formulations.staging.frontier_error import Corner, certified_error, proves_none
-from ...formulations.staging.plan import Stage
+from ...formulations.staging.plan import Corner, Stage
 from ...instances.staging.instance import StagingInstance
 from ...solvers.staging.frontier import describe
 from ...solvers.staging.frontier_result import Frontier, FrontierPoint
@@ -58,15 +56,15 @@ def _check_infeasible(found: Findings, formulation: StagingFormulation, frontier
         most = math.inf if frontier.most_usd is None else frontier.most_usd
         return within(describe(formulation, tuple(plan)).cost_usd, most)
 
-    proven = proves_none(formulation, frontier.most_usd, frontier.certificate)
+    proven = formulation.proves_none(frontier.most_usd, frontier.certificate)
     words = "the prices of the certificate prove that there is no plan" if proven else None
     check_infeasible(found, formulation, words, frontier.diagnosis, frontier.versions, counts)
 
 
 def _faults(formulation: StagingFormulation, frontier: Frontier) -> Iterator[str]:
     yield from frontier_faults(formulation.instance, frontier)
-    malformed = read_certificate(formulation.facts, {"intervals": frontier.certificate})
-    if isinstance(malformed, str):
+    malformed = formulation.certificate_fault({"intervals": frontier.certificate})
+    if malformed is not None:
         yield f"certificate: {malformed}"
     broken = False
     for index, point in enumerate(frontier.points):
@@ -90,9 +88,7 @@ def _faults(formulation: StagingFormulation, frontier: Frontier) -> Iterator[str
             yield f"points[{index + 1}] is not slower and cheaper than the one before"
     proven = None
     if corners:
-        proven = certified_error(
-            formulation, corners, frontier.error, frontier.most_usd, frontier.certificate
-        )
+        proven = formulation.certified_error(corners, frontier.error, frontier.most_usd, frontier.certificate)
     stored = frontier.certified_error
     if stored is not None and (proven is None or proven > stored * (1 + 1e-9)):
         yield f"certified_error is stored as {stored}; what the certificate proves is {proven}"

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...formulations.staging.certificate import (
-    CLOSE,
+    CUTOFF_MARGIN,
     LARGEST,
     CertifiedInterval,
-    row_prices,
+    named_prices,
 )
 from ...formulations.staging.formulation import StagingFormulation
 from ...formulations.staging.plan import Stage
@@ -101,7 +101,7 @@ def certificate(
     if bound is not None and not abs(bound) < LARGEST:
         return None
     sign = 1 if formulation.objectives[0].sense == "min" else -1
-    cutoff = None if bound is None else bound - sign * CLOSE * abs(bound)
+    cutoff = None if bound is None else bound - sign * CUTOFF_MARGIN * abs(bound)
     return {"cutoff": cutoff, "intervals": intervals_of(formulation, cells, slowest_s)}
 
 
@@ -113,7 +113,7 @@ def intervals_of(
     if cells and cells[0].low > 0:
         intervals.append(CertifiedInterval(until_s=math.nextafter(cells[0].low, 0.0)))
     for cell in cells:
-        named, budget = row_prices(formulation.instance, cell.prices)
+        named, budget = named_prices(formulation.instance, cell.prices)
         # At the slowest stage time every run has one unit; from there on nothing changes.
         until = LARGEST if cell.high >= slowest_s else min(cell.high, LARGEST)
         intervals.append(

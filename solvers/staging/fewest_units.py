@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...formulations.common.clock import check_time
-from ...formulations.staging.stage_times import MOST_UNITS, StageTable
+from ...formulations.staging.stage_table import StageTable
+from ...formulations.staging.stage_times import MOST_UNITS
 from ...instances.common.arrays import Floats
 
 NEAR = 1e-9
@@ -42,7 +43,7 @@ class RunTimes:
             table.parallel[runs],
             table.comm_serial[runs],
             table.comm_parallel[runs],
-            np.minimum(table.limit, MOST_UNITS)[table.kind[runs]],
+            np.minimum(table.limit, MOST_UNITS)[table.type[runs]],
         )
 
     def only(self, keep: NDArray[np.bool_] | NDArray[np.int64] | slice) -> RunTimes:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from ...formulations.staging.formulation import StagingFormulation
-from ...formulations.staging.frontier_error import MOST_WORK, Corner, certified_error
-from ...formulations.staging.plan import Stage
+from ...formulations.staging.plan import Corner, Stage
 from ...instances.common.errors import OutOfTimeError
 from ...instances.staging.instance import StagingInstance
 from ..common.base import Clock
@@ -20,9 +19,6 @@ from .frontier_result import Frontier, FrontierPoint
 from .goals import Candidate, Cheapest
 from .goals import Frontier as FrontierGoal
 from .search import Search, plan_of
-
-if TYPE_CHECKING:
-    pass
 
 SPAN = 10.0
 """Where units are unlimited, plans that cost more than so many times the cheapest are left out."""
@@ -120,11 +116,11 @@ def _certified(
     if not points:
         return None
     # Half of the time is for what prices leave open, which may end with less than was hoped for.
-    work = MOST_WORK if clock.limit_s is None else min(MOST_WORK, int(WORK_PER_S * clock.limit_s / 2))
+    work = None if clock.limit_s is None else int(WORK_PER_S * clock.limit_s / 2)
     corners = [Corner(point.time_s, point.cost_usd) for point in points]
     try:
         with clock.enforced():
-            return certified_error(formulation, corners, error, most_usd, certificate, work)
+            return formulation.certified_error(corners, error, most_usd, certificate, work)
     except OutOfTimeError:
         return None
 

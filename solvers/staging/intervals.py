@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...formulations.common.clock import check_time
-from ...formulations.staging.certificate import scarce
+from ...formulations.common.tolerance import loosened
 from ...formulations.staging.formulation import StagingFormulation
 from ...instances.common.arrays import Floats, Ints
 from .fewest_units import CHUNK, RunTimes
@@ -43,8 +43,14 @@ class Rows:
     @staticmethod
     def of(formulation: StagingFormulation) -> Rows:
         """Return the rows of an instance."""
-        limits = scarce(formulation.instance)
-        return Rows(limits.weight, limits.most)
+        instance = formulation.instance
+        limits = [math.inf if one.limit is None else float(one.limit) for one in instance.types]
+        limited = np.isfinite(limits)
+        weight, limit = np.eye(len(limits))[limited], np.array(limits)[limited]
+        if instance.hourly_budget_usd is not None:
+            weight = np.vstack([weight, [one.price_usd_per_hour for one in instance.types]])
+            limit = np.append(limit, loosened(instance.hourly_budget_usd))
+        return Rows(weight, limit)
 
     def __len__(self) -> int:
         return len(self.limit)
@@ -126,12 +132,12 @@ class Runs:
         able = np.isfinite(times.fewest_units(np.array([slowest_s]))[0])
         place = place[able]
         apart = instance.stage_rule == "maximal_runs"
-        columns = table.first[place], table.last[place], table.kind[place]
+        columns = table.first[place], table.last[place], table.type[place]
         return Runs(
             Chain(table.layers, len(table.price), *columns, apart),
             times.only(able),
             place,
-            formulation.cost_factor * table.price[table.kind[place]],
+            formulation.cost_factor * table.price[table.type[place]],
             Rows.of(formulation),
         )
 

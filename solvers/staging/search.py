@@ -382,7 +382,7 @@ def plan_of(formulation: StagingFormulation, candidate: Candidate) -> tuple[Stag
         Stage(
             first_layer=int(table.first[run]),
             last_layer=int(table.last[run]),
-            type=types[table.kind[run]].name,
+            type=types[table.type[run]].name,
             units=int(units),
         )
         for run, units in zip(candidate.runs.tolist(), candidate.units.tolist(), strict=True)

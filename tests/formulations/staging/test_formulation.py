@@ -13,7 +13,8 @@ from random_instances import random_staging
 import clusterplan
 from clusterplan.formulations.staging.formulation import StagingFormulation
 from clusterplan.formulations.staging.plan import Stage
-from clusterplan.formulations.staging.stage_times import stage_table, stage_time_s
+from clusterplan.formulations.staging.stage_table import stage_table
+from clusterplan.formulations.staging.stage_times import stage_time_s
 from clusterplan.instances.staging.generate import generate_staging
 from clusterplan.instances.staging.instance import StagingInstance
 from clusterplan.solvers.staging.heterps.provisioning import balance_load, runs_of
@@ -92,7 +93,7 @@ def test_fewest_units_at_a_breakpoint(seed: int, units: int, data: st.DataObject
     first = data.draw(st.integers(0, len(made.layers) - 1))
     last = data.draw(st.integers(first, len(made.layers) - 1))
     kind = data.draw(st.integers(0, len(made.types) - 1))
-    time = table.run_time_s(first, last, kind, units)
+    time = table.segment_time_s(first, last, kind, units)
     if math.isinf(time) or units > table.limit[kind]:
         return
     if made.types[kind].memory_gib is None:
@@ -100,7 +101,7 @@ def test_fewest_units_at_a_breakpoint(seed: int, units: int, data: st.DataObject
     fewest = table.fewest_units(first, last, kind, time)
     assert fewest is not None
     assert fewest <= units
-    assert fewest == 1 or table.run_time_s(first, last, kind, fewest - 1) > time
+    assert fewest == 1 or table.segment_time_s(first, last, kind, fewest - 1) > time
 
 
 @settings(max_examples=60, deadline=None)
