@@ -14,14 +14,14 @@ from .exact import StagingExact
 
 GAP = 1e-4
 """Relative distance to the best that is good enough for a sentence."""
-BELOW = 1 - 1e-5
+ROUNDED_DOWN = 1 - 1e-5
 """Advice is rounded to the side on which it works."""
 MOST_NAMED = 5
 """Layers of a type that are listed by name."""
 
 
 def diagnose(formulation: StagingFormulation, known: Diagnosis | None, clock: Clock) -> Diagnosis | None:
-    """Return which of floor, cost limit and hourly budget is out of reach, and what can be reached.
+    """Return which of floor, cost limit and hourly budget is out of arrival, and what can be reached.
 
     What counting has found comes first among the reasons, and last among the remedies.
     """
@@ -71,25 +71,25 @@ def _floor(formulation: StagingFormulation, clock: Clock, reasons: list[str], re
         f"{layers} on {slowest.units} {slowest.type} would be the slowest stage"
     )
     reasons += too_slow(formulation)
-    remedies.append(f"lower the floor to {best * BELOW:g} samples/s, or raise limits or budgets")
+    remedies.append(f"lower the floor to {best * ROUNDED_DOWN:g} samples/s, or raise limits or budgets")
 
 
 def too_slow(formulation: StagingFormulation) -> list[str]:
     """Return for each type which layers cannot keep the floor, even alone on all its units."""
     instance, lines = formulation.instance, []
-    for kind in instance.types:
-        units = math.inf if kind.limit is None else kind.limit
+    for hardware in instance.types:
+        units = math.inf if hardware.limit is None else hardware.limit
         slow = []
         for layer in instance.layers:
-            serial, parallel, comm_serial, comm_parallel = layer_parts(layer, kind.name)
+            serial, parallel, comm_serial, comm_parallel = layer_parts(layer, hardware.name)
             time = max(serial + parallel / units, comm_serial + comm_parallel / units)
             if time > formulation.latest_s:
                 slow.append(repr(layer.name))
         if slow:
             more = f" and {len(slow) - MOST_NAMED} more" if len(slow) > MOST_NAMED else ""
-            units_text = "any number of" if kind.limit is None else f"all {kind.limit}"
+            units_text = "any number of" if hardware.limit is None else f"all {hardware.limit}"
             lines.append(
-                f"on {units_text} {kind.name}, too slow for the floor even alone: "
+                f"on {units_text} {hardware.name}, too slow for the floor even alone: "
                 + ", ".join(slow[:MOST_NAMED])
                 + more
             )
@@ -117,4 +117,4 @@ def _budget(
     need = changed.evaluate(plan)[0] if field == "cost_limit_usd" else rate
     if need > limit:
         reasons.append(f"without the {what} of {limit:g} {unit} the cheapest plan takes {need:g} {unit}")
-        remedies.append(f"raise the {what} to {need / BELOW:g} {unit}")
+        remedies.append(f"raise the {what} to {need / ROUNDED_DOWN:g} {unit}")

@@ -22,7 +22,7 @@ class FrontierPoint(Model):
     Attributes
     ----------
     time_s
-        Seconds of the whole training.
+        Seconds of the shortest training.
     stage_time_s
         τ: seconds of the slowest stage for a probe batch.
     """

@@ -49,7 +49,7 @@ from clusterplan.solvers.consolidation.price_jobs import _Cuts
 from clusterplan.solvers.run import diagnose, solve_with
 from clusterplan.solvers.staging import cp_sat as staging_cp_sat
 from clusterplan.solvers.staging.heterps.type_search import NEVER, Search
-from clusterplan.solvers.staging.intervals import Runs
+from clusterplan.solvers.staging.intervals import Segments
 
 
 class Ticks(Clock):
@@ -170,7 +170,7 @@ BUILDERS: dict[str, Callable[[], object]] = {
     "menu": lambda: formulate(ALLOCATION).elementary_bounds(),
     "table of stages": lambda: staging().table,
     "columns of stages": lambda: Columns(staging()).all,
-    "runs of layers": lambda: Runs.of(staging(), staging().latest_s),
+    "segments of layers": lambda: Segments.of(staging(), staging().latest_s),
     "classes": lambda: ConsolidationFormulation(diverse(6, 6)).classes,
     "class model": master,
     "fewest servers for groups": fewest,
