@@ -48,7 +48,7 @@ from clusterplan.solvers.consolidation.column_generation import Program
 from clusterplan.solvers.consolidation.price_jobs import _Cuts
 from clusterplan.solvers.run import diagnose, solve_with
 from clusterplan.solvers.staging import cp_sat as staging_cp_sat
-from clusterplan.solvers.staging.heterps.type_search import NEVER, Search
+from clusterplan.solvers.staging.heterps.type_search import NEVER, TypeSearch
 from clusterplan.solvers.staging.intervals import Segments
 
 
@@ -394,13 +394,13 @@ def test_a_choice_of_types_that_cannot_be_judged_in_time_is_the_worst() -> None:
         names.index(stage.type) for stage in plan for _ in range(stage.first_layer, stage.last_layer + 1)
     ]
     clock = Ticks()
-    search = Search(staging(), "exact", clock)
+    search = TypeSearch(staging(), "exact", clock)
     with clock.enforced():
         clock.asks = clock.asked + 1
-        assert search.merit(types) == NEVER
+        assert search.fitness(types) == NEVER
         assert search.over
         clock.asks = math.inf
-        assert search.merit(types).feasible
+        assert search.fitness(types).feasible
 
 
 def test_cbc_that_does_not_stop_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

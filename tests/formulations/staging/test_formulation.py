@@ -17,7 +17,7 @@ from clusterplan.formulations.staging.stage_table import stage_table
 from clusterplan.formulations.staging.stage_times import stage_time_s
 from clusterplan.instances.staging.generate import generate_staging
 from clusterplan.instances.staging.instance import StagingInstance
-from clusterplan.solvers.staging.heterps.provisioning import balance_load, runs_of
+from clusterplan.solvers.staging.heterps.provisioning import Provisioner, segments_of
 
 
 def instance(**fields: Any) -> StagingInstance:
@@ -124,16 +124,17 @@ def test_load_balance_keeps_every_limit_and_is_no_better_than_the_optimum(seed: 
     """The paper's provisioning returns feasible plans; the other stages are no slower than the first."""
     made = generate_staging(4, 2, "loose", seed=seed)
     formulation = StagingFormulation(made)
-    plan = balance_load(formulation, runs_of([0, 0, 1, 1]))
+    provisioner, segments = Provisioner(formulation), segments_of([0, 0, 1, 1])
+    plan = provisioner.plan(segments, provisioner.balanced(segments))
     if plan is not None:
         assert not formulation.violations(plan)
         times = [stage_time_s(made, s.first_layer, s.last_layer, s.type, s.units) for s in plan]
         assert times[1] <= times[0] * (1 + 1e-9)
 
 
-def test_runs_of_equal_types() -> None:
+def test_segments_of_equal_types() -> None:
     """A type for each layer means its maximal runs."""
-    assert runs_of([0, 0, 1, 0]) == [(0, 1, 0), (2, 2, 1), (3, 3, 0)]
+    assert segments_of([0, 0, 1, 0]) == [(0, 1, 0), (2, 2, 1), (3, 3, 0)]
 
 
 def test_a_type_without_any_bound_is_refused_with_what_to_do() -> None:
