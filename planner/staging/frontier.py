@@ -1,4 +1,4 @@
-"""The frontier of a staging instance, cost against throughput: checked, and shown to people."""
+"""The frontier of a staging instance, cost against throughput: its verification and its table."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _narrower(instance: StagingInstance, frontier: Frontier) -> bool:
 
 
 def _check_infeasible(found: Findings, formulation: StagingFormulation, frontier: Frontier) -> None:
-    """Check that no plan costs so little as was asked for, and why."""
+    """Check that no plan is within the cost that was asked for, and the reasons given."""
 
     def counts(plan: Sequence[Stage]) -> bool:
         most = math.inf if frontier.most_usd is None else frontier.most_usd
