@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_instances import random_staging
+from staging_instances import two_layers
 
 import clusterplan
 from clusterplan.formulations.staging.formulation import StagingFormulation
@@ -20,45 +20,9 @@ from clusterplan.instances.staging.instance import StagingInstance
 from clusterplan.solvers.staging.heterps.provisioning import Provisioner, segments_of
 
 
-def instance(**fields: Any) -> StagingInstance:
-    """Return two layers on two types, with a transfer of half a second between them."""
-    made = clusterplan.parse_instance(
-        {
-            "schema_version": 1,
-            "kind": "staging",
-            "name": "two",
-            "training": {"samples": 3600, "epochs": 2},
-            "probe_batch": 2,
-            "link_gbit_per_s": 8,
-            "types": [
-                {"name": "slow", "price_usd_per_hour": 1, "limit": 8},
-                {"name": "fast", "price_usd_per_hour": 5, "limit": 2},
-            ],
-            "layers": [
-                {
-                    "name": "a",
-                    "compute_s": {"slow": 4, "fast": 1},
-                    "compute_parallel": 0.5,
-                    "output_bytes": 5e8,
-                },
-                {
-                    "name": "b",
-                    "compute_s": {"slow": 8, "fast": 1},
-                    "communication_s": {"slow": 2, "fast": 2},
-                    "compute_parallel": {"slow": 1, "fast": 0.8},
-                    "communication_parallel": 0.25,
-                },
-            ],
-            **fields,
-        }
-    )
-    assert isinstance(made, StagingInstance)
-    return made
-
-
 def test_stage_times_by_hand() -> None:
     """Amdahl for compute and communication, and the receiver's transfer shared by its units."""
-    made = instance()
+    made = two_layers()
     assert stage_time_s(made, 0, 0, "slow", 2) == 2 + 2 / 2
     assert stage_time_s(made, 0, 1, "slow", 4) == 2 + 10 / 4
     assert stage_time_s(made, 1, 1, "fast", 2) == 1.5 + (0.5 + 0.5) / 2
@@ -72,15 +36,15 @@ def test_cost_and_throughput_by_hand() -> None:
         Stage(first_layer=1, last_layer=1, type="fast", units=2),
     )
     # τ = 3 s for 2 samples; 7,200 samples take 10,800 s = 3 h at 2·1 + 2·5 USD/h.
-    assert StagingFormulation(instance()).evaluate(plan) == pytest.approx((36.0,))
-    assert StagingFormulation(instance(objective="throughput")).evaluate(plan) == pytest.approx((2 / 3,))
+    assert StagingFormulation(two_layers()).evaluate(plan) == pytest.approx((36.0,))
+    assert StagingFormulation(two_layers(objective="throughput")).evaluate(plan) == pytest.approx((2 / 3,))
 
 
 def test_neighbours_of_one_type_are_one_stage_unless_cuts_are_free() -> None:
     """The paper's rule is enforced where it is asked for."""
     plan = [Stage(first_layer=i, last_layer=i, type="slow", units=1) for i in range(2)]
-    assert any(v.constraint == "maximal runs" for v in StagingFormulation(instance()).violations(plan))
-    assert not StagingFormulation(instance(stage_rule="free_cuts")).violations(plan)
+    assert any(v.constraint == "maximal runs" for v in StagingFormulation(two_layers()).violations(plan))
+    assert not StagingFormulation(two_layers(stage_rule="free_cuts")).violations(plan)
 
 
 @settings(max_examples=200, deadline=None)
@@ -139,7 +103,7 @@ def test_segments_of_equal_types() -> None:
 
 def test_a_type_without_any_bound_is_refused_with_what_to_do() -> None:
     """Explicit models need finitely many units; the exact search does not."""
-    made = instance(
+    made = two_layers(
         types=[
             {"name": "slow", "price_usd_per_hour": 0},
             {"name": "fast", "price_usd_per_hour": 5, "limit": 2},

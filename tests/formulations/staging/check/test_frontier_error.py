@@ -6,29 +6,10 @@ import math
 from typing import Any
 
 import pytest
+from staging_instances import half_serial
 
-import clusterplan
 from clusterplan.formulations.staging.check.frontier_error import certified_error, proves_none
 from clusterplan.formulations.staging.plan import Corner
-from clusterplan.instances.staging.instance import StagingInstance
-
-
-def instance(limit: int = 2) -> StagingInstance:
-    """Return a layer of half a second serial and half parallel: 1 s on one unit, 0.75 s on two."""
-    made = clusterplan.parse_instance(
-        {
-            "schema_version": 1,
-            "kind": "staging",
-            "name": "one",
-            "training": {"samples": 3600},
-            "probe_batch": 1,
-            "types": [{"name": "t", "price_usd_per_hour": 1.0, "limit": limit}],
-            "layers": [{"name": "a", "compute_s": {"t": 1.0}, "compute_parallel": 0.5}],
-        }
-    )
-    assert isinstance(made, StagingInstance)
-    return made
-
 
 BOTH = [Corner(0.75, 1.5), Corner(1.0, 1.0)]
 INTERVALS: list[dict[str, Any]] = [
@@ -40,29 +21,29 @@ INTERVALS: list[dict[str, Any]] = [
 
 def test_a_complete_frontier_has_the_error_that_is_claimed() -> None:
     """Below 0.75 s no units suffice, and from there on each corner is the cheapest."""
-    assert certified_error(instance(), BOTH, 0.0, None, INTERVALS) == 0.0
-    assert certified_error(instance(), BOTH, 0.01, None, INTERVALS) == 0.01
+    assert certified_error(half_serial(), BOTH, 0.0, None, INTERVALS) == 0.0
+    assert certified_error(half_serial(), BOTH, 0.01, None, INTERVALS) == 0.01
 
 
 def test_a_corner_left_out_is_an_error_of_its_saving() -> None:
     """Without the cheap corner plans may save a third of the cost of the fast one."""
-    found = certified_error(instance(), BOTH[:1], 0.0, None, INTERVALS)
+    found = certified_error(half_serial(), BOTH[:1], 0.0, None, INTERVALS)
     assert found == pytest.approx(1 / 3)
 
 
 def test_a_fast_corner_left_out_leaves_no_error() -> None:
     """Faster plans than the fastest corner are not ruled out: nothing is proven."""
-    assert certified_error(instance(), BOTH[1:], 0.0, None, INTERVALS) is None
-    assert certified_error(instance(), BOTH[1:], 0.0, 1.2, INTERVALS) == 0.0  # it costs more than counts
+    assert certified_error(half_serial(), BOTH[1:], 0.0, None, INTERVALS) is None
+    assert certified_error(half_serial(), BOTH[1:], 0.0, 1.2, INTERVALS) == 0.0  # it costs more than counts
 
 
 def test_malformed_intervals_prove_nothing() -> None:
     """Neither an error nor that there is no plan."""
-    assert certified_error(instance(), BOTH, 0.0, None, [{"until_s": -1}]) is None
-    assert not proves_none(instance(), 0.5, [{"until_s": -1}])
+    assert certified_error(half_serial(), BOTH, 0.0, None, [{"until_s": -1}]) is None
+    assert not proves_none(half_serial(), 0.5, [{"until_s": -1}])
 
 
 @pytest.mark.parametrize(("most", "none"), [(0.9, True), (1.1, False)])
 def test_no_plan_costs_less_than_one_dollar(most: float, none: bool) -> None:
     """The cheapest plan costs exactly one."""
-    assert proves_none(instance(), most, [{"until_s": 1e100}]) == none
+    assert proves_none(half_serial(), most, [{"until_s": 1e100}]) == none
