@@ -103,7 +103,8 @@ class Breeder:
 
     def next(self, population: list[Individual], size: int) -> list[Individual]:
         """Return the elite and its offspring."""
-        children = sorted(population)[: SETTINGS.elite]
+        # At least one child a generation, or the smallest population would never use up its evaluations.
+        children = sorted(population)[: min(SETTINGS.elite, size - 1)]
         while len(children) < size and not self.search.over:
             if self.rng.random() < SETTINGS.immigrant_rate:
                 children.append(self._evaluated(random_types(self.able, self.rng)))
