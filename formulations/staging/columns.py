@@ -72,6 +72,7 @@ def _columns(formulation: StagingFormulation) -> list[Column]:
             if before is not None:
                 # A unit more must speed the stage up, and matters only above the least possible stage time.
                 useful &= (time < before) & (before > formulation.fastest_s)
+            # The limit is checked before the columns are made, which take most of the memory.
             if len(found) + int(useful.sum()) > MOST_COLUMNS:
                 raise TooLargeError(
                     f"more than {MOST_COLUMNS:,} possible stages; lower the limits of the types"

@@ -123,7 +123,7 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
         return found or self.resource_violations(plan)
 
     def resource_violations(self, plan: Sequence[Stage]) -> list[Violation]:
-        """Return what the plan breaks of limits, memory, floor and budgets; it may be partial."""
+        """Return the limits, memory, floor and budgets that a plan breaks; it may be partial."""
         return [*self._resources(plan), *self._limits(plan)]
 
     def _structure(self, plan: Sequence[Stage]) -> Iterator[Violation]:
@@ -212,6 +212,7 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
         given = read_certificate(self.instance, certificate)
         if isinstance(given, str):
             return None
+        # A throughput or time of 0 or less is no cutoff on a stage time.
         cutoff = given.cutoff if given.cutoff is not None and given.cutoff > 0 else None
         claimed = None if cutoff is None else self.to_stage_time(cutoff)
         time = CertificateCheck(self.instance).stage_time_bound(claimed, certificate)
@@ -274,6 +275,7 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
             times = []
             for hardware in self.instance.types:
                 serial, parallel, comm_serial, comm_parallel = layer_parts(layer, hardware.name)
+                # With infinitely many units A/k vanishes, which bounds every real number of units.
                 units = hardware.limit or math.inf
                 if hardware.memory_gib is not None and not within(layer.memory_gib, hardware.memory_gib):
                     serial = math.inf

@@ -34,6 +34,7 @@ def milp_model(formulation: StagingFormulation) -> MilpModel[Stage]:
     tau = problem.add_variable("tau", lowBound=min(1.0, formulation.fastest_s / slowest), upBound=1)
     z = [problem.add_variable(f"z_{i}", cat=pulp.LpBinary) for i in range(len(columns))]
     y = [problem.add_variable(f"y_{i}", lowBound=0, upBound=1) for i in range(len(columns))]
+    # With binary z these two rows and the flow of τ make y_c = τ·z_c exactly.
     for i, column in enumerate(columns):
         check_time()
         problem += y[i] >= column.time_s / slowest * z[i], f"slowest_{i}"
@@ -47,6 +48,7 @@ def milp_model(formulation: StagingFormulation) -> MilpModel[Stage]:
     rates = [instance.types[c.type].price_usd_per_hour * c.units for c in columns]
     spent = pulp.LpAffineExpression([(y[i], formulation.cost_usd(slowest, r)) for i, r in enumerate(rates)])
     if instance.cost_limit_usd is not None:
+        # Scaled to 1: solvers have absolute tolerances.
         problem += spent * (1 / instance.cost_limit_usd) <= 1, "cost_limit"
     if instance.hourly_budget_usd is not None:
         problem += at_most(z, rates, instance.hourly_budget_usd), "hourly_budget"

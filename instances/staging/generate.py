@@ -121,6 +121,7 @@ def _random_model(layers: int, types: int, memory: bool, seed: int) -> _RandomMo
     rng = np.random.default_rng(seed)
     speed = rng.uniform(1, 10, types)
     price = speed * rng.uniform(0.7, 1.4, types)
+    # Data-heavy layers come first, as in click-through-rate models.
     embeddings = max(1, layers // 5)
     embedding = np.arange(layers) < embeddings
     work = rng.uniform(0.5, 2, layers) * np.where(embedding, 0.3, 1.0)

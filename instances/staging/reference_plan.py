@@ -156,5 +156,6 @@ def spread_path(parts: Parts, prices: Floats, slowest_s: float) -> list[Stage]:
         if score > best_score:
             best, best_score = stages, score
         wanted = 1.0 / types
+        # Steps shrink, so that the split of the money settles.
         raised *= np.exp(np.clip((share - wanted) / wanted, -1, 1) * 0.3 / (1 + turn / 10))
     return best

@@ -79,6 +79,7 @@ def _faults(formulation: StagingFormulation, frontier: Frontier) -> Iterator[str
             old, new = getattr(point, field), getattr(derived, field)
             if not agree(old, new):
                 yield f"points[{index}].{field} is stored as {old:.10g}; recomputed it is {new:.10g}"
+    # The stored figures were compared with the plans above.
     corners = [Corner(point.stage_time_s, point.cost_usd) for point in frontier.points]
     most = math.inf if frontier.most_usd is None else frontier.most_usd
     if not all(within(corner.cost_usd, most) for corner in corners):

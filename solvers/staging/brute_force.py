@@ -36,6 +36,7 @@ class StagingBruteForce(Solver[StagingFormulation]):
         best: tuple[float, tuple[Stage, ...]] | None = None
         out_of_time = False
 
+        # Units are counted while the plan grows; everything else is judged on whole plans.
         def extend(layer: int, before: int | None) -> None:
             nonlocal best, out_of_time
             if layer == len(instance.layers):

@@ -45,6 +45,7 @@ def certify(formulation: StagingFormulation, outcome: Outcome, clock: Clock) -> 
     incumbent = incumbent_of(formulation, options)
     if outcome.plan is not None and not formulation.violations(outcome.plan):
         incumbent.update(candidate_of(formulation, outcome.plan))
+    # The search has a clock of its own: what it does not settle in time keeps a weaker bound.
     patience = Clock(left)
     search = Search(formulation, incumbent, options, patience)
     with patience.enforced():

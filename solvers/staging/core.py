@@ -93,6 +93,7 @@ def core_of(
     weight = segments.weight(interval, prices)[None]
     _, arrival = segments.graph.forward(weight)
     value = (segments.graph.around(weight, arrival) + weight)[0] - float(prices @ segments.limits.capacity)
+    # `value`: the Lagrangian bound of all plans that use the segment.
     near = np.flatnonzero(value < cutoff)
     if most is not None and len(near) > most:
         return Core(near[np.argpartition(value[near], most)[:most]], complete=False)
@@ -126,6 +127,7 @@ def solve_core(
     model = _model(segments, core, cost / unit, units)
     settings = {"mip_abs_gap": 1e-9, "mip_rel_gap": gap}
     if math.isfinite(cutoff):
+        # HiGHS stops when its bound passes the cutoff, beyond its own error.
         settings["objective_bound"] = cutoff / unit + 2 * SETTINGS.bound_error
     values, bound, limit = branch_and_bound(model, settings, clock, options)
     if bound == math.inf:
@@ -167,6 +169,7 @@ def _model(segments: Segments, core: Core, cost: Floats, units: Floats) -> Any:
         blocks.append(together[useful])
         low.append(np.full(int(useful.sum()), -highspy.kHighsInf))
         high.append(np.zeros(int(useful.sum())))
+    # Rows are divided by their capacity: HiGHS has absolute tolerances for them too.
     scale = np.where(limits.capacity > 0, limits.capacity, 1.0)
     blocks.append(sparse.csr_matrix(segments.per_unit[:, core.segment] * units / scale[:, None]))
     low.append(np.full(len(limits), -highspy.kHighsInf))

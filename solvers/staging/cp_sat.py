@@ -114,6 +114,7 @@ class StageModel:
             self.model.add_exactly_one(z[i] for i in own)
             # One row a layer bounds `time` by the stage that covers it: tighter than a row a column.
             self.model.add(self.weighted_sum([z[i] for i in own], [steps[i] for i in own]) <= self.time)
+        # Exactly one column covers each layer already; these rows tighten the relaxation.
         for at in range(1, size):
             arriving = sum(z[i] for i in arrive[at])
             self.model.add(arriving == sum(z[i] for i in begin[at]))
@@ -135,6 +136,7 @@ class StageModel:
         columns = self.columns.all
         most_units = max((c.units for c in columns), default=1) * len(self.instance.layers)
         prices, scale = _integer_prices([one.price_usd_per_hour for one in self.instance.types], most_units)
+        # CP-SAT multiplies two variables, not two sums: the rate becomes a variable of its own.
         rate = self.model.new_int_var(0, SETTINGS.most_rate, "rate")
         self.model.add(self.weighted_sum(self.z, [prices[c.type] * c.units for c in columns]) == rate)
         product = self.model.new_int_var(0, SETTINGS.most_rate * SETTINGS.time_steps, "product")

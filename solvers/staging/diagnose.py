@@ -57,6 +57,7 @@ def _floor(formulation: StagingFormulation, clock: Clock, reasons: list[str], re
     found = _best(formulation, clock, objective="throughput", throughput_floor_samples_per_s=None)
     if found is None:
         return
+    # Without the floor itself: what the other demands allow at most.
     plan, changed = found
     best = changed.evaluate(plan)[0]
     if best >= floor:

@@ -71,7 +71,7 @@ class StagingExact(Solver[StagingFormulation]):
 
 
 def incumbent_of(formulation: StagingFormulation, options: SolveOptions) -> Cheapest | Fastest:
-    """Return what the instance's objective asks of a search."""
+    """Return an empty incumbent for the instance's objective."""
     limit = formulation.instance.cost_limit_usd
     incumbent = Cheapest if formulation.instance.objective == "cost" else Fastest
     return incumbent(math.inf if limit is None else limit, options.gap)
@@ -80,12 +80,13 @@ def incumbent_of(formulation: StagingFormulation, options: SolveOptions) -> Chea
 def _bound(
     formulation: StagingFormulation, incumbent: Cheapest | Fastest, found: SearchResult
 ) -> float | None:
-    """Return what no plan beats, given the bounds of all intervals; None for nothing, or no plan at all."""
+    """Return a bound on all plans, given those of all intervals; None if there is none, or no plan at all."""
     if isinstance(incumbent, Cheapest):
         least = min((interval.bound for interval in found.intervals), default=math.inf)
         if incumbent.best is not None:
             least = min(least, incumbent.best.cost_usd)
         return least if math.isfinite(least) else None
+    # An interval whose bound reaches the cost limit holds no plan, however fast.
     lows = [interval.low for interval in found.intervals if interval.bound < incumbent.most_usd]
     if incumbent.best is not None:
         lows.append(incumbent.best.time_s)
@@ -113,6 +114,7 @@ def intervals_of(
     """Return the intervals of a search, by rising stage time, as the intervals of a certificate."""
     certified = []
     if intervals and intervals[0].low > 0:
+        # Faster than any plan can be: without prices no path of segments is fast enough there.
         certified.append(CertifiedInterval(until_s=math.nextafter(intervals[0].low, 0.0)))
     for interval in intervals:
         named, budget = named_prices(formulation.instance, interval.prices)

@@ -92,6 +92,7 @@ class SegmentTimes:
         """Set the units of some of the segments."""
         serial, comm_serial, limit = self.serial[part], self.comm_serial[part], self.limit[part]
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            # What τ leaves for the parallel part; negative where even infinitely many units are too slow.
             left = tau - serial
             share = self.parallel[part] / left
             share[left < 0] = np.inf
@@ -100,9 +101,11 @@ class SegmentTimes:
             other[comm_left < 0] = np.inf
             np.fmax(share, other, out=share)  # 0/0 is no need for more
             found = np.fmax(np.ceil(share), 1.0)
+            # Only where rounding may decide is the exact, slow search asked.
             near = (np.abs(share - np.rint(share)) <= NEAR_INTEGER * share) & (share > 0.5)
             np.minimum(left, comm_left, out=left)
             near |= (left < SMALL_REMAINDER * tau) & (left >= 0)
+            # Further beyond the limit a correction by one unit does not matter.
             near &= found <= limit + 1
             # Where all of τ but its last digits is serial, A/k may vanish beside it, and one unit suffice.
             near |= (left <= NO_REMAINDER * tau) & (left >= 0)

@@ -63,6 +63,7 @@ def _find(
     instance = formulation.instance
     known = formulation.elementary_infeasibility()
     most = min((usd for usd in (most_usd, instance.cost_limit_usd) if usd is not None), default=None)
+    # Without any bound on units the frontier has no end: it stops at a multiple of the least cost.
     if most is None and known is None and _unbounded(instance):
         cheapest = Cheapest(math.inf, options.gap)
         Search(formulation, cheapest, options, clock).run()

@@ -58,7 +58,9 @@ class Incumbent(ABC):
 
     def __init__(self, cost_limit_usd: float, gap: float) -> None:
         self.cost_limit_usd = loosened(cost_limit_usd) if math.isfinite(cost_limit_usd) else math.inf
+        # A plan at exactly the limit counts, so the cutoff is the next float.
         self.most_usd = math.nextafter(self.cost_limit_usd, math.inf)
+        # Half of the gap is kept back for the rounding of bounds and plans.
         self.close_enough = 1 - max(gap / 2, SLACK)
 
     @abstractmethod
@@ -162,6 +164,7 @@ class NonDominated(Incumbent):
         at = bisect.bisect_right(self.points, candidate.time_s, key=lambda point: point.time_s)
         if at and self.points[at - 1].cost_usd <= candidate.cost_usd:
             return False
+        # Equally fast and, as the test before says, cheaper: it takes that point's place.
         if at and self.points[at - 1].time_s == candidate.time_s:
             at -= 1
         end = at

@@ -162,6 +162,7 @@ class Segments:
         for start in range(0, len(units), CHUNK):
             check_time()
             part = slice(start, start + CHUNK)
+            # One unit stands for none, so that no inf · 0 arises; the cost stays infinite.
             able = np.isfinite(units[part])
             units[part][~able] = 1.0
             spent = self.rate[part] * units[part]
@@ -181,6 +182,7 @@ class Segments:
 
     def weight(self, interval: Interval, prices: Floats) -> Floats:
         """Return the priced cost of every segment in an interval, shape (n,)."""
+        # No copy where there are no prices.
         if not prices.any():
             return interval.cost
         weight: Floats = interval.cost + (prices @ self.per_unit) * interval.units

@@ -137,6 +137,7 @@ class _Search:
         self.consumption = (segments.per_unit[:, core.segment] * interval.units[core.segment]).T
         self.first, self.after = graph.first[core.segment], graph.last[core.segment] + 1
         self.unit_type = graph.unit_type[core.segment]
+        # Columns in two orders: by first layer to extend labels, by last layer for the bounds on the rest.
         self.order = np.argsort(self.first, kind="stable")
         self.edges = np.searchsorted(self.first[self.order], np.arange(self.layers + 1))
         self.sorted = np.lexsort((self.first, self.unit_type, self.after))
@@ -156,6 +157,7 @@ class _Search:
         weights, vectors = self.weights, self.vectors
         values = weights[:, None] * self.cost[self.sorted] + vectors @ self.consumption[self.sorted].T
         remaining = self.graph.backward(values)
+        # Never 0, even where all that is added up is 0.
         slack = SETTINGS.rounding_margin * (np.abs(weights * cutoff) + vectors @ self.capacity) + 1e-280
         threshold = weights * cutoff + vectors @ self.capacity + slack
         self.remaining, self.threshold, self.work = remaining, threshold, 0
@@ -167,6 +169,7 @@ class _Search:
             waiting[layer] = []
             if labels is None:
                 continue
+            # The costly price vectors run once a layer, not once an extension.
             labels = _cheapest(self._unpruned(labels, layer))
             columns = self.order[self.edges[layer] : self.edges[layer + 1]]
             size = max(1, SETTINGS.pairs_at_once // max(1, len(labels.cost)))
@@ -178,6 +181,7 @@ class _Search:
         if best is None:
             return CoreAnswer(None, cutoff)
         winner = int(best.cost.argmin())
+        # A label may pass by its margin alone; then no path is below the cutoff.
         if best.cost[winner] >= cutoff:
             return CoreAnswer(None, cutoff)
         path = self.segment[records.trace(int(best.last[winner]))]
@@ -218,6 +222,7 @@ class _Search:
         open_ = cost + consumption @ self.vectors[0] + least <= self.threshold[0]
         open_ &= (consumption <= self.capacity * (1 + SETTINGS.rounding_margin)).all(axis=1)
         keep = np.flatnonzero(open_)
+        # Sorted by the layer where they arrive, so that each layer gets one slice.
         keep = keep[np.argsort(after[keep], kind="stable")]
         if not len(keep):
             return

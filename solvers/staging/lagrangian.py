@@ -73,9 +73,11 @@ def solve_dual(segments: Segments, interval: Interval, target: float, clock: Clo
     """
     oracle = _Oracle(segments, interval)
     best = oracle.at(interval.prices)
+    # The prices of the interval that was split are a good start, and may also be worse than none.
     if interval.prices.any():
         best = max(best, oracle.at(np.zeros_like(interval.prices)), key=lambda answer: answer[1])
     reference = target if interval.counts_cost and math.isfinite(target) else max(1.0, abs(best[1]))
+    # The box of prices: at its edge all units of a limit are worth four times the target.
     high = np.maximum(4 * reference / np.maximum(segments.limits.capacity, 1.0), 2 * best[0])
     for _ in range(SETTINGS.most_rounds):
         if best[1] >= target or clock.expired or math.isinf(best[1]):

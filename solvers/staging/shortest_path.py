@@ -1,8 +1,8 @@
-"""Cheapest paths of stages: shortest paths over (layer, type), for many weightings of the segments at once.
+"""Shortest paths of segments over (layer, type), for many weightings of the segments at once.
 
 A path is a sequence of segments, each beginning where the one before ends. Where neighbours have to differ in
-type, a segment may follow the cheapest way of any other type to its first layer, so that two numbers a layer,
-the cheapest and the second cheapest type, carry the recursion: O(L²T) for a weighting.
+type, a segment follows the cheapest path of any other type to its first layer, so that two numbers a layer,
+the cheapest and the second cheapest type, carry the dynamic program: O(L²T) for a weighting.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _groups(types: Ints) -> tuple[Ints, Ints]:
 
 
 class SegmentGraph:
-    """Segments of layers and how they can follow each other.
+    """The segments as arcs between layers, and which may follow which.
 
     Parameters
     ----------
@@ -67,12 +67,13 @@ class SegmentGraph:
     def __init__(
         self, layers: int, types: int, first: Ints, last: Ints, unit_type: Ints, alternating: bool
     ) -> None:
+        # Forward blocks are slices of the given order, which is why it has to be sorted.
         self.layers, self.types = layers, types
         self.first, self.last, self.unit_type = first, last, unit_type
         self.alternating = alternating
 
     def only(self, keep: NDArray[np.bool_]) -> SegmentGraph:
-        """Return the path of some of the segments."""
+        """Return the graph of some of the segments."""
         first, last, unit_type = self.first[keep], self.last[keep], self.unit_type[keep]
         return SegmentGraph(self.layers, self.types, first, last, unit_type, self.alternating)
 
@@ -96,7 +97,7 @@ class SegmentGraph:
         }
 
     def forward(self, weight: Floats) -> tuple[Floats, Floats]:
-        """Return the cheapest ways from the first layer on.
+        """Return the least weights of paths from the first layer on.
 
         Parameters
         ----------
@@ -117,6 +118,7 @@ class SegmentGraph:
             check_time()
             ways = weight[:, block.place] + flat.take(block.state, axis=1)
             arrive.fill(np.inf)
+            # One minimum for each type: its segments stand next to each other.
             arrive[:, block.types] = np.minimum.reduceat(ways, block.starts, axis=1)
             if layer == self.layers - 1:
                 shortest = arrive.min(axis=1)
@@ -144,6 +146,7 @@ class SegmentGraph:
         """Return for each type the least over the types that may be its neighbour; overwrites `least`."""
         if not self.alternating:
             return np.asarray(least.min(axis=1, keepdims=True))
+        # Every type but the cheapest may neighbour the cheapest; that one gets the second cheapest.
         rows, best = np.arange(len(least)), least.argmin(axis=1)
         result = np.empty_like(least)
         result[:] = least[rows, best, None]
@@ -152,7 +155,10 @@ class SegmentGraph:
         return result
 
     def around(self, weight: Floats, arrival: Floats) -> Floats:
-        """Return the least weight of what a path needs around each segment, shape (B, n)."""
+        """Return the least weight of the rest of a path through each segment, shape (B, n).
+
+        With the segment's own weight it is the least weight of a path through it, for reduced-cost fixing.
+        """
         rest = self.backward(weight)
         before = arrival.reshape(len(weight), -1).take(self.first * self.types + self.unit_type, axis=1)
         after = rest.reshape(len(weight), -1).take((self.last + 1) * self.types + self.unit_type, axis=1)
@@ -165,7 +171,7 @@ class SegmentGraph:
         Parameters
         ----------
         weight, arrival
-            Of one weighting, shapes (n,) and (L + 1, T); there has to be a graph.
+            Of one weighting, shapes (n,) and (L + 1, T); there has to be a path.
         """
         return np.array(list(self._trace(weight, arrival.ravel()))[::-1], dtype=np.int64)
 
@@ -175,6 +181,7 @@ class SegmentGraph:
             block = self._ending[layer - 1]
             assert isinstance(block.place, slice)
             ways = weight[block.place] + arrival.take(block.state)
+            # Backwards from the end, the type of the segment after must not come again.
             if self.alternating and after >= 0:
                 ways[self.unit_type[block.place] == after] = np.inf
             segment = block.place.start + int(ways.argmin())

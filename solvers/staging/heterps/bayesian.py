@@ -76,6 +76,7 @@ def _study(search: TypeSearch, seed: int) -> None:
         for unit_type in range(len(search.formulation.instance.types)):
             alike = [unit_type if unit_type in able else able[0] for able in search.able]
             study.enqueue_trial(dict(zip(space, alike, strict=True)))
+        # Random choices of few segments: independent ones would change type at nearly every layer.
         rng = np.random.default_rng(seed)
         for _ in range(SETTINGS.random_starts):
             study.enqueue_trial(dict(zip(space, random_types(search.able, rng), strict=True)))

@@ -48,6 +48,7 @@ class Greedy(Solver[StagingFormulation]):
                 return Outcome(limit="time", message="greedy: the time was up before all layers had a type")
             if trials > MOST_TRIALS:
                 return Outcome(message=f"greedy: found no plan among {MOST_TRIALS:,} partial ones")
+            # No type is left for this layer: the choice for the layer before is revised.
             if not open_choices[-1]:
                 open_choices.pop()
                 types = types[:-1]

@@ -159,6 +159,7 @@ class Provisioner:
         queue = [(-_time_s(part, k), i) for i, (part, k) in enumerate(zip(parts, counts, strict=True))]
         heapq.heapify(queue)
         best: Provision | None = None
+        # The heap has the slowest stage on top: the only one that more units can help.
         for step in range(MOST_STAGE_TIMES):
             check_time()
             time, slowest = -queue[0][0], queue[0][1]
@@ -238,6 +239,7 @@ class Provisioner:
         self, best: Provision | None, time: float, rate: float, work: float, serial_s: float
     ) -> bool:
         """Return whether more units cannot give a plan that is better beyond rounding."""
+        # Both grow with the units: what is paid for work, and for the largest serial part on all units.
         least = self.formulation.cost_factor * max(work, serial_s * rate)
         if least * (1 - TOLERANCE) > self._cost_limit:
             return True

@@ -129,6 +129,7 @@ class Trainer:
         first = min(int(episodes * pretraining), episodes)
         while self.search.judged < first and not self.search.over:
             self._imitate(min(batch, first - self.search.judged))
+        # The policy's own plans differ from random ones: the moving baseline starts again.
         self._baseline = None
         while self.search.judged < episodes and not self.search.over:
             left = 1 - (self.search.judged - first) / max(episodes - first, 1)

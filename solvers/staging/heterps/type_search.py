@@ -129,6 +129,7 @@ class TypeSearch:
             fitness = Fitness(1 + self.provisioner.violation(segments), math.inf)
         else:
             fitness = Fitness(0.0, provision.score)
+        # A choice that comes again costs a look-up, not a provisioning, but counts as an evaluation.
         if len(self._known) * len(key) < SETTINGS.most_remembered:
             self._known[key] = fitness
         if self.best is None or fitness < self.best[0]:
