@@ -250,7 +250,7 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
         return prices_at(self.instance, certificate, self.stage_time_s(plan))
 
     def advice(self, prices: Mapping[str, float], value: float) -> str | None:
-        """Return which type is scarcest. What more units of it save, prices say only as a first estimate."""
+        """Return which type is scarcest; its price is only a first estimate of the saving."""
         del value
         worth = {name: price for name, price in prices.items() if price > 0 and name != BUDGET}
         if not worth:
@@ -286,7 +286,7 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
         return found
 
     def elementary_infeasibility(self) -> Diagnosis | None:
-        """Find layers that no type can hold, or that none can run as fast as the floor asks."""
+        """Find layers that no type can hold, or that none can run at the floor."""
         reasons = []
         for layer, (time, fastest_type) in zip(self.instance.layers, self._fastest_by_layer, strict=True):
             if math.isinf(time):

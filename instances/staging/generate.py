@@ -43,7 +43,7 @@ class _RandomModel:
     embeddings: int
 
     def parts(self, link: bool) -> Parts:
-        """Return what decides the times of stages."""
+        """Return the figures that decide the times of stages."""
         alpha, beta = self.alpha[:, None], self.beta[:, None]
         communication = np.broadcast_to(self.communication[:, None], self.compute.shape)
         received = np.concatenate(([0.0], self.output_bytes[:-1])) * 8 / (LINK_GBIT_PER_S * 1e9)

@@ -1,4 +1,4 @@
-"""Why a staging instance has no plan: what each demand alone would allow, by the exact search."""
+"""Explanation of infeasibility: the exact search with one demand after another left out."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..common.options import SolveOptions
 from .exact import StagingExact
 
 GAP = 1e-4
-"""Relative distance to the best that is good enough for a sentence."""
+"""Relative optimality gap: a sentence needs no more digits."""
 ROUNDED_DOWN = 1 - 1e-5
 """Advice is rounded to the side on which it works."""
 MOST_NAMED = 5
@@ -21,7 +21,7 @@ MOST_NAMED = 5
 
 
 def diagnose(formulation: StagingFormulation, known: Diagnosis | None, clock: Clock) -> Diagnosis | None:
-    """Return which of floor, cost limit and hourly budget is out of arrival, and what can be reached.
+    """Return which of floor, cost limit and hourly budget is out of reach, and what can be reached.
 
     What counting has found comes first among the reasons, and last among the remedies.
     """
@@ -49,7 +49,7 @@ def _best(
 
 
 def _floor(formulation: StagingFormulation, clock: Clock, reasons: list[str], remedies: list[str]) -> None:
-    """Say how fast the fastest plan is and what slows it, and which layers are too slow alone."""
+    """Add the highest throughput within the limits, its slowest stage, and layers that are too slow alone."""
     instance = formulation.instance
     floor = instance.throughput_floor_samples_per_s
     if floor is None:
@@ -105,7 +105,7 @@ def _budget(
     reasons: list[str],
     remedies: list[str],
 ) -> None:
-    """Say what the cheapest plan takes if a limit on money is left out, and that is what is missing."""
+    """Add the amount that the cheapest plan takes without a limit on money, if that exceeds the limit."""
     limit = getattr(formulation.instance, field)
     if limit is None:
         return

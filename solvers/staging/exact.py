@@ -24,7 +24,7 @@ from .what_if import what_if
 
 
 class StagingExact(Solver[StagingFormulation]):
-    """Global search over the stage time with shortest paths inside; what it proves, `verify` certifies."""
+    """Branch and bound over the stage time with shortest paths inside; `verify` certifies its bounds."""
 
     name = "exact"
     kinds = ("staging",)

@@ -1,4 +1,4 @@
-"""What a frontier of staging holds."""
+"""The result of a search for a staging frontier."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class FrontierPoint(Model):
     Attributes
     ----------
     time_s
-        Seconds of the shortest training.
+        Seconds of the whole training.
     stage_time_s
         τ: seconds of the slowest stage for a probe batch.
     """
@@ -60,7 +60,7 @@ class Frontier(AnyFrontier):
     certificate: Annotated[list[dict[str, Any]], in_slices(MOST_INTERVALS)] = []
 
     def _repr_html_(self) -> str:
-        """Return what a notebook shows."""
+        """Return a card for notebooks."""
         rows = [
             (_in_short_plan(point), figure(point.throughput_samples_per_s), figure(point.cost_usd))
             for point in self.points

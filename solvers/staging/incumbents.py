@@ -114,7 +114,7 @@ class Cheapest(BestPlan):
         return improves
 
     def cutoff(self, low: float) -> float:
-        """Return the best cost, less what is close enough."""
+        """Return the best cost, less the tolerated gap."""
         del low
         if self.best is None:
             return self.most_usd

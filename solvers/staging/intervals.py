@@ -1,4 +1,4 @@
-"""Intervals of the stage time, and what a stage costs at least within one.
+"""Intervals of the stage time, and the least cost of a stage within one.
 
 For a stage time τ a segment of layers needs k(τ) units, a falling step function, and costs κ·π·τ·k(τ). In an
 interval [a, b] it has at least k(b) units, and because k·ET(k) does not fall with k it costs at least
@@ -92,7 +92,7 @@ class Interval:
     halve: bool = False
 
     def keep_only(self, keep: NDArray[np.bool_]) -> None:
-        """Forget the other segments."""
+        """Drop the other segments."""
         self.units, self.cost = self.units[keep], self.cost[keep]
 
     def without_costs(self) -> Interval:

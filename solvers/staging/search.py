@@ -63,7 +63,7 @@ class Group:
 
 
 class Search:
-    """Search for what an incumbent asks.
+    """Search for the plan or plans that an incumbent keeps.
 
     Parameters
     ----------

@@ -14,7 +14,7 @@ class SearchSettings:
     segments_at_once, most_at_once
         Segments times intervals, and intervals, that are worked on together.
     halved_above_ratio
-        Intervals whose ends have a greater ratio are halved before breakpoints are looked at.
+        Intervals whose ends have a greater ratio are halved before they are split at breakpoints.
     never_split_below_ratio
         Ratio of the ends below which an interval is not split: it is hardly wider than rounding.
     most_kept_share, few_segments

@@ -1,4 +1,4 @@
-"""What more units of each type would save: the optimum again, with one limit after another lifted."""
+"""Sensitivity to the limits: the optimum again, with one limit after another lifted."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ Solve = Callable[[StagingFormulation], Sequence[Stage] | None]
 
 
 def what_if(formulation: StagingFormulation, plan: Sequence[Stage], solve: Solve) -> str:
-    """Return in a sentence what the best plan would be without the limit of each type that is used up.
+    """Return a sentence on the optimum without the limit of each type that is used up.
 
     Parameters
     ----------
     plan
-        The best plan as things are.
+        The best plan within all limits.
     solve
         Returns the best plan of a changed instance, or None if there was no time for it.
     """

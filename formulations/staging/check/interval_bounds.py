@@ -36,7 +36,7 @@ AT_ONCE = 200_000
 
 @dataclass(frozen=True)
 class Interval:
-    """Stage times from `low` to `high`, both included, and what is to be shown there.
+    """Stage times from `low` to `high`, both included, and the claim about them.
 
     Attributes
     ----------
@@ -226,7 +226,7 @@ class IntervalBounds:
         return shortest, arrival
 
     def _around(self, own: Ints, weight: Floats, arrival: Floats) -> Floats:
-        """Return the least weight of what goes before and after each segment, shape (n,)."""
+        """Return the least weight of the rest of a path through each segment, shape (n,)."""
         segments = self.segments
         first, last, unit_type = segments.first[own], segments.last[own], segments.type[own]
         remaining = np.full((segments.layers + 1, self.types), np.inf)

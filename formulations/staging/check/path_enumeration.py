@@ -175,7 +175,7 @@ class _Pruning:
 
 
 def _remaining(network: Network, values: Floats) -> Floats:
-    """Return what the layers from each on add at least, shape (M, L + 1, T), for values of shape (M, K)."""
+    """Return the least value from each layer to the end, shape (M, L + 1, T), for values of shape (M, K)."""
     arcs, types = network.arcs, max(1, network.types)
     remaining = np.full((len(values), network.layers + 1, types), math.inf)
     remaining[:, network.layers] = 0.0

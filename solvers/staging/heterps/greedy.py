@@ -9,7 +9,7 @@ from .provisioning import Provision, Provisioner, segments_of
 from .type_search import PROVISIONING
 
 MOST_TRIALS = 20_000
-"""How many partial plans are looked at before greedy gives up."""
+"""Partial plans that greedy provisions before it gives up."""
 
 
 class Greedy(Solver[StagingFormulation]):

@@ -82,7 +82,7 @@ def features(instance: StagingInstance) -> Floats:
 
 
 class Policy:
-    """A network, its optimiser, and what is asked of both.
+    """A recurrent network over the layers, with its optimiser.
 
     Parameters
     ----------
