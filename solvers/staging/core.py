@@ -145,11 +145,8 @@ def _model(segments: Segments, core: Core, cost: Floats, units: Floats) -> Any:
     from scipy import sparse
 
     graph, limits = segments.graph, segments.limits
-    first, after, unit_type = (
-        graph.first[core.segment],
-        graph.last[core.segment] + 1,
-        graph.unit_type[core.segment],
-    )
+    first, after = graph.first[core.segment], graph.last[core.segment] + 1
+    unit_type = graph.unit_type[core.segment]
     columns = np.arange(len(core))
     ones = np.ones(len(core))
     shape = graph.layers + 1, len(core)

@@ -193,11 +193,8 @@ class _Search:
             if not len(labels.cost):
                 break
             self.work += len(labels.cost)
-            least = (
-                self.remaining[m, layer][labels.unit_type]
-                if self.alternating
-                else self.remaining[m, layer, 0]
-            )
+            remaining = self.remaining[m, layer]
+            least = remaining[labels.unit_type] if self.alternating else remaining[0]
             value = self.weights[m] * labels.cost + labels.consumption @ self.vectors[m] + least
             open_ = value <= self.threshold[m]
             if not open_.all():
@@ -213,10 +210,8 @@ class _Search:
         if self.alternating:
             keep = np.flatnonzero(labels.unit_type[label] != unit_type)
             label, column, unit_type = label[keep], column[keep], unit_type[keep]
-        consumption, cost = (
-            labels.consumption[label] + self.consumption[column],
-            labels.cost[label] + self.cost[column],
-        )
+        consumption = labels.consumption[label] + self.consumption[column]
+        cost = labels.cost[label] + self.cost[column]
         after = self.after[column]
         least = self.remaining[0, after, unit_type] if self.alternating else self.remaining[0, after, 0]
         open_ = cost + consumption @ self.vectors[0] + least <= self.threshold[0]
@@ -228,9 +223,8 @@ class _Search:
             return
         ends, starts = np.unique(after[keep], return_index=True)
         last = records.add(labels.last[label[keep]], column[keep])
-        moved = _Labels(
-            unit_type[keep] if self.alternating else 0 * keep, consumption[keep], cost[keep], last
-        )
+        types = unit_type[keep] if self.alternating else 0 * keep
+        moved = _Labels(types, consumption[keep], cost[keep], last)
         for end, part in zip(ends.tolist(), np.split(np.arange(len(keep)), starts[1:]), strict=True):
             waiting[end].append(moved.only(part))
 
@@ -257,9 +251,8 @@ def _cheapest(labels: _Labels) -> _Labels:
     order = np.lexsort((labels.cost, *labels.consumption.T, labels.unit_type))
     labels = labels.only(order)
     new = np.ones(len(order), dtype=bool)
-    new[1:] = (labels.consumption[1:] != labels.consumption[:-1]).any(axis=1) | (
-        labels.unit_type[1:] != labels.unit_type[:-1]
-    )
+    new[1:] = (labels.consumption[1:] != labels.consumption[:-1]).any(axis=1)
+    new[1:] |= labels.unit_type[1:] != labels.unit_type[:-1]
     return labels.only(np.flatnonzero(new))
 
 
