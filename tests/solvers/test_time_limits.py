@@ -20,8 +20,9 @@ from clusterplan.formulations.consolidation.explain import TOO_MUCH
 from clusterplan.formulations.consolidation.fewest_servers import fewest_servers, shapes_of
 from clusterplan.formulations.consolidation.formulation import ConsolidationFormulation
 from clusterplan.formulations.registry import formulate, milp_model
+from clusterplan.formulations.staging.check.interval_bounds import IntervalBounds
+from clusterplan.formulations.staging.columns import Columns
 from clusterplan.formulations.staging.formulation import StagingFormulation
-from clusterplan.formulations.staging.interval_bounds import Cover
 from clusterplan.instances.allocation.generate import generate_allocation
 from clusterplan.instances.allocation.instance import AllocationInstance
 from clusterplan.instances.common.base import Instance
@@ -47,8 +48,8 @@ from clusterplan.solvers.consolidation.column_generation import Program
 from clusterplan.solvers.consolidation.price_jobs import _Cuts
 from clusterplan.solvers.run import diagnose, solve_with
 from clusterplan.solvers.staging import cp_sat as staging_cp_sat
-from clusterplan.solvers.staging.heterps.type_search import NEVER, Search
-from clusterplan.solvers.staging.intervals import Runs
+from clusterplan.solvers.staging.heterps.type_search import NEVER, TypeSearch
+from clusterplan.solvers.staging.intervals import Segments
 
 
 class Ticks(Clock):
@@ -162,14 +163,14 @@ BUILDERS: dict[str, Callable[[], object]] = {
     "textbook model of staging": lambda: milp_model(staging()),
     "textbook model of consolidation": lambda: milp_model(formulate(diverse(4, 6))),
     "CP-SAT model of allocation": lambda: allocation_cp_sat.build(formulate(MAKESPAN)),  # type: ignore[arg-type]
-    "CP-SAT model of staging": lambda: staging_cp_sat.build(staging()),
+    "CP-SAT model of staging": lambda: staging_cp_sat.StageModel(staging()).build(),
     "CP-SAT model of consolidation": lambda: consolidation_cp_sat.build(
         ConsolidationFormulation(diverse(4, 6))
     ),
     "menu": lambda: formulate(ALLOCATION).elementary_bounds(),
     "table of stages": lambda: staging().table,
-    "columns of stages": lambda: staging().columns,
-    "runs of layers": lambda: Runs.of(staging(), staging().latest_s),
+    "columns of stages": lambda: Columns(staging()).all,
+    "segments of layers": lambda: Segments.of(staging(), staging().latest_s),
     "classes": lambda: ConsolidationFormulation(diverse(6, 6)).classes,
     "class model": master,
     "fewest servers for groups": fewest,
@@ -308,15 +309,15 @@ def test_the_check_of_a_plan_goes_on_when_the_time_is_up() -> None:
 def test_a_certificate_that_takes_too_long_to_check_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     """What counting proves is certified then; the certificate stays for `verify`, which takes its time."""
     full = clusterplan.solve(STAGING, "exact", SolveOptions(time_limit_s=60))
-    original = Cover.unproven
+    original = IntervalBounds.unproven
 
-    def slow(self: Cover, intervals: Any) -> Any:
+    def slow(self: IntervalBounds, intervals: Any) -> Any:
         with Clock(0.0).enforced():
             return original(self, intervals)
 
     monkeypatch.setattr(conclude_module, "GRACE_S", 0.0)
     with monkeypatch.context() as patch:
-        patch.setattr(Cover, "unproven", slow)
+        patch.setattr(IntervalBounds, "unproven", slow)
         patch.setattr(conclude_module, "time_to_check", lambda *_: Clock(0.0))
         cut = clusterplan.solve(STAGING, "exact", SolveOptions(time_limit_s=60))
     assert (cut.status, cut.limit, cut.objective) == ("optimal", "none", full.objective)
@@ -393,13 +394,13 @@ def test_a_choice_of_types_that_cannot_be_judged_in_time_is_the_worst() -> None:
         names.index(stage.type) for stage in plan for _ in range(stage.first_layer, stage.last_layer + 1)
     ]
     clock = Ticks()
-    search = Search(staging(), "exact", clock)
+    search = TypeSearch(staging(), "exact", clock)
     with clock.enforced():
         clock.asks = clock.asked + 1
-        assert search.merit(types) == NEVER
+        assert search.fitness(types) == NEVER
         assert search.over
         clock.asks = math.inf
-        assert search.merit(types).feasible
+        assert search.fitness(types).feasible
 
 
 def test_cbc_that_does_not_stop_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
