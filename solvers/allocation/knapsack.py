@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ...formulations.allocation.configurations import Menu
+from ...formulations.allocation.configurations import Configurations
 from ...instances.common.arrays import Floats, Ints
 
 JOBS_AT_ONCE = 4096
@@ -35,7 +35,7 @@ class MultipleChoice:
     limit
         Shape (R,).
     row
-        Shape (K,): the row of the menu.
+        Shape (K,): the row of the configs.
     """
 
     start: Ints
@@ -45,9 +45,9 @@ class MultipleChoice:
     row: Ints
 
     @classmethod
-    def of(cls, menu: Menu, cost: Floats) -> MultipleChoice:
-        """Return the problem of a whole menu."""
-        return cls(menu.start, cost, menu.demand, menu.limit, np.arange(len(cost)))
+    def of(cls, configs: Configurations, cost: Floats) -> MultipleChoice:
+        """Return the problem of a whole configs."""
+        return cls(configs.start, cost, configs.demand, configs.limit, np.arange(len(cost)))
 
     @property
     def jobs(self) -> int:
@@ -72,6 +72,15 @@ class MultipleChoice:
             least.append(low)
             rows.append(part.start + reached[np.searchsorted(reached, start[:-1])])
         return np.concatenate(least), np.concatenate(rows)
+
+    def least_costs(self, prices: Floats) -> Floats:
+        """Return min_k (c_k + λ·a_k) of each job, shape (J,)."""
+        least = []
+        for part, _, start in self.parts():
+            value = self.demand[part] @ prices
+            value += self.cost[part]
+            least.append(np.minimum.reduceat(value, start[:-1]))
+        return np.concatenate(least)
 
     def reduced_costs(self, prices: Floats) -> Floats:
         """Return c_k + λ·a_k less the least of the row's job, shape (K,)."""

@@ -19,7 +19,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...formulations.allocation.certificate import certificate
-from ...formulations.allocation.dual_bound import makespan_price_bound
 from ...formulations.allocation.formulation import AllocationFormulation
 from ...instances.common.arrays import Floats, Ints
 from ..backends.base import BackendError
@@ -30,7 +29,8 @@ from ..common.result import Limit
 from .core import solve_core
 from .knapsack import MultipleChoice
 from .lagrangian import best_prices
-from .marginal_gain import rows_by_gain
+from .lagrangian_bound import makespan_bound
+from .marginal_gain import choose_by_gain
 from .rounding import improve, round_prices
 
 FIRST_CORE = 400
@@ -84,10 +84,10 @@ class _Search:
     ) -> None:
         self.cores = cores
         self.formulation, self.options, self.clock = formulation, options, clock
-        self.menu = formulation.menu
-        self.problem = MultipleChoice.of(self.menu, np.zeros(len(self.menu.time_s)))
-        self.times = np.unique(self.menu.time_s)
-        self.share = even_share(self.menu.limit)
+        self.configs = formulation.configurations
+        self.problem = MultipleChoice.of(self.configs, np.zeros(len(self.configs.time_s)))
+        self.times = np.unique(self.configs.time_s)
+        self.share = even_share(self.configs.limit)
         self.low, self.proof = 0.0, np.zeros(len(self.share))
         self.high = math.inf
         self.rows: Ints | None = None
@@ -99,7 +99,7 @@ class _Search:
         """Raise the bound by prices, find a first plan, then halve what lies between."""
         self.learn(self.share)
         if self.options.warm_start is not None:
-            self.offer(self.formulation.rows_of(self.formulation.parse_plan(self.options.warm_start)))
+            self.offer(self.formulation.indices_of(self.formulation.parse_plan(self.options.warm_start)))
         step, first = FIRST_STEP, True
         while self.low < math.inf and not self.proven and self.limit == "none":
             if self.clock.expired:
@@ -117,7 +117,7 @@ class _Search:
             elif not test.impossible and self.limit == "none" and (self.rows is not None or last):
                 self.limit = "node"
         if self.rows is None and self.low < math.inf:
-            self.offer(rows_by_gain(self.formulation, self.clock))
+            self.offer(choose_by_gain(self.formulation, self.clock))
         if self.rows is not None and not self.clock.expired:
             self.rows = self.soonest(self.rows)
         return self.outcome()
@@ -134,8 +134,8 @@ class _Search:
 
     def learn(self, share: Floats) -> bool:
         """Raise the bound as far as prices of these shares prove; return whether it rose."""
-        prices = per_unit(share, self.menu.limit)
-        bound = makespan_price_bound(self.menu, prices)
+        prices = per_unit(share, self.configs.limit)
+        bound = makespan_bound(self.configs, prices)
         if bound <= self.low:
             return False
         self.low, self.proof = bound, prices
@@ -148,16 +148,16 @@ class _Search:
         self.trace.append((self.clock.elapsed_s, value, self.low if math.isfinite(self.low) else None))
 
     def offer(self, rows: Ints | None) -> None:
-        """Take rows of the menu, one of each job, if they keep the limits and end before the best."""
+        """Take rows of the configs, one of each job, if they keep the limits and end before the best."""
         if rows is not None and len(rows) == self.problem.jobs and self.problem.fits(rows):
-            value = float(self.menu.time_s[rows].max())
+            value = float(self.configs.time_s[rows].max())
             if value < self.high:
                 self.rows, self.high = rows, value
                 self.note()
 
     def test(self, time: float, thorough: bool) -> _Test:
         """Look for a plan that keeps a time, or for a proof that there is none."""
-        problem = self.problem.only(self.menu.time_s <= time)
+        problem = self.problem.only(self.configs.time_s <= time)
         share, value, found = least_share(problem, self.share, self.clock)
         self.share = share
         if found is not None:
@@ -213,8 +213,8 @@ class _Search:
 
     def soonest(self, rows: Ints) -> Ints:
         """Return rows that end no later with less total completion time; so far only the last job counts."""
-        whole = MultipleChoice.of(self.menu, self.menu.cost)
-        problem = whole.only(self.menu.time_s <= self.high)
+        whole = MultipleChoice.of(self.configs, self.configs.cost)
+        problem = whole.only(self.configs.time_s <= self.high)
         prices = best_prices(problem, self.clock, ROUGH).prices
         found = round_prices(problem, prices, self.clock)
         if found is None:
@@ -229,7 +229,7 @@ class _Search:
             () if impossible else (self.low,),
             limit="none" if impossible else self.limit,
             infeasible=impossible,
-            certificate=certificate(self.menu, self.proof, None if impossible else self.low),
+            certificate=certificate(self.configs.resources, self.proof, None if impossible else self.low),
             trace=self.trace,
             message=self.message,
         )

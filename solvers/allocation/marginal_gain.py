@@ -1,7 +1,7 @@
 """Marginal gain, the heuristic of Optimus (EuroSys'18, section 4.2), on a heap.
 
 What one more task brings is known for every configuration before the first one is given: the gains are
-columns beside the menu, and the heap only picks.
+columns beside the configs, and the heap only picks.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ...formulations.allocation.configurations import BUDGET, UNPLACED, Menu, task_demands
+from ...formulations.allocation.configurations import BUDGET, UNPLACED, Configurations, task_demands
 from ...formulations.allocation.formulation import AllocationFormulation
 from ...formulations.common.clock import check_time
 from ...instances.allocation.job_table import TABLE, JobTable
@@ -58,14 +58,14 @@ class MarginalGain(Solver[AllocationFormulation]):
 
     def solve(self, formulation: AllocationFormulation, options: SolveOptions, clock: Clock) -> Outcome:
         """Start every job, then give tasks until nothing fits or gains."""
-        menu, table = formulation.menu, formulation.table
+        configs, table = formulation.configurations, formulation.table
         build_s = clock.elapsed_s
-        chosen, used, stuck = _start(menu, table)
+        chosen, used, stuck = _start(configs, table)
         if stuck is not None:
             what = f"marginal gain: job {table.names[stuck]!r} does not fit beside the jobs before it"
             return Outcome(message=what, build_s=build_s)
         ended = _give(
-            menu,
+            configs,
             _steps(formulation, self.joint),
             chosen,
             used,
@@ -75,7 +75,7 @@ class MarginalGain(Solver[AllocationFormulation]):
         return Outcome(formulation.plan_of(chosen), limit="none" if ended else "time", build_s=build_s)
 
 
-def rows_by_gain(formulation: AllocationFormulation, clock: Clock) -> Ints | None:
+def choose_by_gain(formulation: AllocationFormulation, clock: Clock) -> Ints | None:
     """Return the rows of the menu that marginal gain picks in what is left, or in a second; None if none."""
     left = clock.remaining_s
     patience = Clock(None if left is None else max(left, GRACE_S))
@@ -84,45 +84,45 @@ def rows_by_gain(formulation: AllocationFormulation, clock: Clock) -> Ints | Non
             plan = MarginalGain().solve(formulation, SolveOptions(), patience).plan
     except OutOfTimeError:
         return None
-    return None if plan is None else formulation.rows_of(plan)
+    return None if plan is None else formulation.indices_of(plan)
 
 
-def _shares(menu: Menu, demand: Floats) -> Floats:
+def _shares(configs: Configurations, demand: Floats) -> Floats:
     """Return the share of each real resource that a demand takes; the hourly budget is none."""
-    capacity = np.where(menu.capacity > 0, menu.capacity, np.inf)
-    return np.where([name != BUDGET for name in menu.rows], demand / capacity, -1.0)
+    capacity = np.where(configs.capacity > 0, configs.capacity, np.inf)
+    return np.where([name != BUDGET for name in configs.resources], demand / capacity, -1.0)
 
 
-def _smallest(menu: Menu) -> tuple[Ints, Ints]:
+def _smallest(configs: Configurations) -> tuple[Ints, Ints]:
     """Return the smallest configuration of each variant of each job, and which job it is of.
 
     Smallest is the fewest tasks, then the least dominant share; unplaced is no configuration here.
     """
-    owner = menu.owner
+    owner = configs.owner
     first = np.ones(len(owner), dtype=bool)
-    first[1:] = (np.diff(owner) != 0) | (np.diff(menu.variant) != 0)
+    first[1:] = (np.diff(owner) != 0) | (np.diff(configs.variant) != 0)
     begin = np.flatnonzero(first)
-    tasks = menu.ps + menu.workers
+    tasks = configs.ps + configs.workers
     fewest = np.repeat(np.minimum.reduceat(tasks, begin), np.diff([*begin, len(tasks)]))
-    rows = np.flatnonzero((tasks == fewest) & (menu.variant != UNPLACED))
-    dominant = _shares(menu, menu.demand[rows]).max(axis=1)
-    rows = rows[np.lexsort((dominant, menu.variant[rows], owner[rows]))]
+    rows = np.flatnonzero((tasks == fewest) & (configs.variant != UNPLACED))
+    dominant = _shares(configs, configs.demand[rows]).max(axis=1)
+    rows = rows[np.lexsort((dominant, configs.variant[rows], owner[rows]))]
     once = np.ones(len(rows), dtype=bool)
-    once[1:] = (np.diff(owner[rows]) != 0) | (np.diff(menu.variant[rows]) != 0)
+    once[1:] = (np.diff(owner[rows]) != 0) | (np.diff(configs.variant[rows]) != 0)
     return rows[once], owner[rows[once]]
 
 
-def _start(menu: Menu, table: JobTable) -> tuple[list[int], list[float], int | None]:
+def _start(configs: Configurations, table: JobTable) -> tuple[list[int], list[float], int | None]:
     """Return each job's first configuration and what all take, or the first job that gets none."""
-    rows, owner = _smallest(menu)
-    order = np.lexsort((menu.time_s[rows], owner))
+    rows, owner = _smallest(configs)
+    order = np.lexsort((configs.time_s[rows], owner))
     rows, owner = rows[order], owner[order]
-    begin = np.searchsorted(owner, np.arange(menu.jobs + 1)).tolist()
-    candidates, demands = rows.tolist(), menu.demand[rows].tolist()
-    unplaced = np.where(table.optional, menu.start[1:] - 1, -1).tolist()
-    limit, used = menu.limit.tolist(), [0.0] * len(menu.rows)
+    begin = np.searchsorted(owner, np.arange(configs.jobs + 1)).tolist()
+    candidates, demands = rows.tolist(), configs.demand[rows].tolist()
+    unplaced = np.where(table.optional, configs.start[1:] - 1, -1).tolist()
+    limit, used = configs.limit.tolist(), [0.0] * len(configs.resources)
     chosen: list[int] = []
-    for j in range(menu.jobs):
+    for j in range(configs.jobs):
         pick = unplaced[j]
         for i in range(begin[j], begin[j + 1]):
             after = [u + d for u, d in zip(used, demands[i], strict=True)]
@@ -142,7 +142,7 @@ class _Steps:
     Attributes
     ----------
     to, gain
-        Shape (K,): row of the menu, and weighted seconds saved per unit of the dominant resource.
+        Shape (K,): row of the configs, and weighted seconds saved per unit of the dominant resource.
     """
 
     to: Ints
@@ -151,18 +151,18 @@ class _Steps:
 
 def _steps(formulation: AllocationFormulation, joint: bool) -> list[_Steps]:
     """Return the steps by one parameter server, by one worker and, if asked, by both."""
-    menu, table = formulation.menu, formulation.table
+    configs, table = formulation.configurations, formulation.table
     trust = np.where(table.beginning, EARLY, 1.0)
     if formulation.instance.objective != "makespan":
         trust = trust * table.weight
-    ps_rows, worker_rows = task_demands(formulation.instance, table)
-    kinds = [(1, 0, _dominant(menu, ps_rows)), (0, 1, _dominant(menu, worker_rows))]
+    ps_demand, worker_demand = task_demands(formulation.instance, table)
+    kinds = [(1, 0, _dominant(configs, ps_demand)), (0, 1, _dominant(configs, worker_demand))]
     if joint:
-        kinds.append((1, 1, _dominant(menu, ps_rows + worker_rows)))
+        kinds.append((1, 1, _dominant(configs, ps_demand + worker_demand)))
     found: list[list[_Steps]] = [[] for _ in kinds]
-    for first, part in menu.parts():
+    for first, part in configs.parts():
         check_time()
-        owner, begin = first + part.owner, int(menu.start[first])
+        owner, begin = first + part.owner, int(configs.start[first])
         variant = table.first_variant[owner] + part.variant
         is_table = (table.model[variant] == TABLE) & (part.variant != UNPLACED)
         steps = []
@@ -179,17 +179,17 @@ def _steps(formulation: AllocationFormulation, joint: bool) -> list[_Steps]:
     ]
 
 
-def _dominant(menu: Menu, per_task: Floats) -> Floats:
+def _dominant(configs: Configurations, per_task: Floats) -> Floats:
     """Return what one more task of each variant takes of its dominant resource, shape (V,)."""
-    amount: Floats = per_task[np.arange(len(per_task)), _shares(menu, per_task).argmax(axis=1)]
+    amount: Floats = per_task[np.arange(len(per_task)), _shares(configs, per_task).argmax(axis=1)]
     return amount
 
 
-def _neighbour(menu: Menu, variant: Ints, more_ps: int, more_workers: int) -> Ints:
+def _neighbour(configs: Configurations, variant: Ints, more_ps: int, more_workers: int) -> Ints:
     """Return the row of (p + more_ps, w + more_workers) of the same variant; -1 where it is not listed."""
-    placed = np.flatnonzero(menu.variant != UNPLACED)
-    widest, most = int(menu.workers.max()) + 2, int(menu.ps.max()) + 2
-    key = (variant[placed] * widest + menu.workers[placed]) * most + menu.ps[placed]
+    placed = np.flatnonzero(configs.variant != UNPLACED)
+    widest, most = int(configs.workers.max()) + 2, int(configs.ps.max()) + 2
+    key = (variant[placed] * widest + configs.workers[placed]) * most + configs.ps[placed]
     wanted = key + more_workers * most + more_ps
     place = np.minimum(np.searchsorted(key, wanted), len(key) - 1)
     to = np.full(len(variant), -1)
@@ -197,30 +197,35 @@ def _neighbour(menu: Menu, variant: Ints, more_ps: int, more_workers: int) -> In
     return to
 
 
-def _gains(menu: Menu, to: Ints, amount: Floats, trust: Floats) -> _Steps:
-    drop = np.where(to >= 0, trust * (menu.time_s - menu.time_s[to]), 0.0)
+def _gains(configs: Configurations, to: Ints, amount: Floats, trust: Floats) -> _Steps:
+    drop = np.where(to >= 0, trust * (configs.time_s - configs.time_s[to]), 0.0)
     with np.errstate(divide="ignore", invalid="ignore"):
         gain = np.where(amount > 0, drop / amount, np.inf)
     return _Steps(to, np.where(drop > 0, gain, 0.0))
 
 
-def _list_steps(menu: Menu, steps: _Steps, variant: Ints, is_table: Any, trust: Floats) -> None:
+def _list_steps(configs: Configurations, steps: _Steps, variant: Ints, is_table: Any, trust: Floats) -> None:
     """Let a measured configuration step to the next one that is listed."""
-    here = np.flatnonzero(is_table[:-1] & (variant[1:] == variant[:-1]) & (menu.variant[1:] != UNPLACED))
-    more = menu.demand[here + 1] - menu.demand[here]
-    dominant = _shares(menu, more).argmax(axis=1)
+    here = np.flatnonzero(is_table[:-1] & (variant[1:] == variant[:-1]) & (configs.variant[1:] != UNPLACED))
+    more = configs.demand[here + 1] - configs.demand[here]
+    dominant = _shares(configs, more).argmax(axis=1)
     amount = np.zeros(len(variant))
     amount[here] = more[np.arange(len(here)), dominant]
     steps.to[here] = here + 1
-    listed = _gains(menu, steps.to, amount, trust)
+    listed = _gains(configs, steps.to, amount, trust)
     steps.gain[here] = listed.gain[here]
 
 
 def _give(
-    menu: Menu, steps: list[_Steps], chosen: list[int], used: list[float], stop_early: bool, clock: Clock
+    configs: Configurations,
+    steps: list[_Steps],
+    chosen: list[int],
+    used: list[float],
+    stop_early: bool,
+    clock: Clock,
 ) -> bool:
     """Give tasks in the order of their gains, in place; return whether it ended before the time was up."""
-    limit, demand = menu.limit.tolist(), menu.demand
+    limit, demand = configs.limit.tolist(), configs.demand
     gains, targets = [kind.gain for kind in steps], [kind.to for kind in steps]
     heap: list[tuple[float, int, int, int]] = []
     rows = np.array(chosen)

@@ -15,7 +15,6 @@ import math
 import numpy as np
 
 from ...formulations.allocation.certificate import certificate
-from ...formulations.allocation.dual_bound import price_bound
 from ...formulations.allocation.formulation import AllocationFormulation
 from ...instances.common.arrays import Floats, Ints
 from ..backends.base import BackendError
@@ -25,7 +24,8 @@ from ..common.result import Limit
 from .core import CoreAnswer, solve_core
 from .knapsack import MultipleChoice
 from .lagrangian import Dual, best_prices
-from .marginal_gain import rows_by_gain
+from .lagrangian_bound import knapsack_bound
+from .marginal_gain import choose_by_gain
 from .rounding import round_prices
 
 FIRST_CORE = 300
@@ -56,7 +56,7 @@ def solve_total(
 
 
 class Search:
-    """The state of the search: the best plan so far, in rows of the menu, and the best bound.
+    """The state of the search: the best plan so far, in rows of the configs, and the best bound.
 
     Parameters
     ----------
@@ -71,15 +71,15 @@ class Search:
 
     def __init__(self, formulation: AllocationFormulation, options: SolveOptions, clock: Clock) -> None:
         self.formulation, self.options, self.clock = formulation, options, clock
-        menu = formulation.menu
-        self.problem = MultipleChoice.of(menu, menu.cost)
+        configs = formulation.configurations
+        self.problem = MultipleChoice.of(configs, configs.cost)
         dual: Dual = best_prices(self.problem, clock, max(1e-10, options.gap / 100))
-        self.prices, self.priced = dual.prices, price_bound(menu, dual.prices)
+        self.prices, self.priced = dual.prices, knapsack_bound(self.problem, dual.prices)
         # In plain floating point a dual may only seem unbounded; the price bound is rounded down.
         self.impossible = dual.unbounded and self.priced > 2 * _dearest(self.problem)
         if dual.unbounded and not self.impossible:
             self.prices = np.zeros_like(dual.prices)
-            self.priced = price_bound(menu, self.prices)
+            self.priced = knapsack_bound(self.problem, self.prices)
         self.bound = self.priced
         self.rows: Ints | None = None
         self.value = math.inf
@@ -96,7 +96,7 @@ class Search:
         self.trace.append((self.clock.elapsed_s, value, self.bound))
 
     def offer(self, rows: Ints | None) -> None:
-        """Take rows of the menu, one of each job, if they keep the limits and cost less than the best."""
+        """Take rows of the configs, one of each job, if they keep the limits and cost less than the best."""
         if rows is not None and len(rows) == self.problem.jobs and self.problem.fits(rows):
             value = self.problem.value(rows)
             if value < self.value:
@@ -140,17 +140,17 @@ class Search:
 
     def first_plan(self, reduced: Floats) -> None:
         """Start from a given plan, the rounded prices and, if all fails, marginal gain."""
-        menu_rows = self.problem.jobs + max(4 * FIRST_CORE, self.problem.jobs)
+        wanted = self.problem.jobs + max(4 * FIRST_CORE, self.problem.jobs)
         if self.options.warm_start is not None:
-            self.offer(self.formulation.rows_of(self.formulation.parse_plan(self.options.warm_start)))
-        near = self.problem.only(reduced <= _reach(reduced, menu_rows))
+            self.offer(self.formulation.indices_of(self.formulation.parse_plan(self.options.warm_start)))
+        near = self.problem.only(reduced <= _reach(reduced, wanted))
         for problem in (near, self.problem):
             rows = round_prices(problem, self.prices, self.clock)
             if rows is not None:
                 self.offer(problem.row[rows])
                 break
         if self.rows is None or self.clock.expired:
-            self.offer(rows_by_gain(self.formulation, self.clock))
+            self.offer(choose_by_gain(self.formulation, self.clock))
 
     def solve(self, core: MultipleChoice, complete: bool) -> CoreAnswer:
         """Solve a core as far as it helps."""
@@ -183,16 +183,18 @@ class Search:
 
     def outcome(self) -> Outcome:
         """Return what is known."""
-        menu, prices = self.formulation.menu, self.prices
-        priced = dict(zip(menu.rows, prices.tolist(), strict=True))
+        configs, prices = self.formulation.configurations, self.prices
+        priced = dict(zip(configs.resources, prices.tolist(), strict=True))
         if self.impossible:
-            return Outcome(infeasible=True, certificate=certificate(menu, prices, None), trace=self.trace)
+            return Outcome(
+                infeasible=True, certificate=certificate(configs.resources, prices, None), trace=self.trace
+            )
         return Outcome(
             None if self.rows is None else self.formulation.plan_of(self.rows),
             (self.bound,),
             limit=self.limit,
             prices=priced if self.found_prices else None,
-            certificate=certificate(menu, prices, self.bound),
+            certificate=certificate(configs.resources, prices, self.bound),
             trace=self.trace,
             message=self.message,
         )

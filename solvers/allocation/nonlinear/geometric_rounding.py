@@ -79,11 +79,11 @@ class Rounding:
 
     def _hasten(self, j: int) -> None:
         """Give a job that would be late the punctual configuration of least toll."""
-        menu = self.formulation.menu
-        rows = menu.of(j)
-        toll = (menu.demand[rows.start : rows.stop] * self.share) @ self.toll
+        configs = self.formulation.configurations
+        rows = configs.of(j)
+        toll = (configs.demand[rows.start : rows.stop] * self.share) @ self.toll
         k = rows[int(np.argmin(toll))]
-        self.tasks[j] = menu.ps[k], menu.workers[k]
+        self.tasks[j] = configs.ps[k], configs.workers[k]
         self.cost[j] = self._cost(j, self.tasks[j][None])[0]
 
     def _take(self, j: int, step: int) -> None:

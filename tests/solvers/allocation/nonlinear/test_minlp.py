@@ -71,9 +71,11 @@ def test_every_plan_is_a_solution_of_equal_value() -> None:
         formulation = AllocationFormulation(made(seed))
         if formulation.elementary_infeasibility() is not None:
             continue
-        menu = formulation.menu
+        configs = formulation.configurations
         for place in range(4):
-            plan = formulation.plan_of([menu.of(j)[place % len(menu.of(j))] for j in range(menu.jobs)])
+            plan = formulation.plan_of(
+                [configs.of(j)[place % len(configs.of(j))] for j in range(configs.jobs)]
+            )
             if formulation.violations(plan):
                 continue
             algebra, value = AlgebraicModel(formulation), formulation.evaluate(plan)[0]
