@@ -24,6 +24,7 @@ from ...instances.allocation.job_table import JobTable
 from ...instances.common.arrays import Floats
 from ...instances.common.errors import OutOfTimeError, TooLargeError
 from ..common.tolerance import loosened
+from .check.configurations import CheckedConfigurations, derive
 from .configurations import BUDGET, Configurations, build_configurations, resource_limits
 from .formulation import AllocationFormulation
 from .plan import JobAllocation
@@ -105,10 +106,25 @@ class ClusterGrid(ABC):
     def step_of(self, rate: float, capacities: Mapping[str, float]) -> Fraction | None:
         """Return the step of a cluster; None if the grid has no such cluster."""
 
-    @cached_property
+    @property
     @abstractmethod
+    def widest_cluster(self) -> AllocationInstance:
+        """An instance whose configurations are those that any step allows."""
+
+    @cached_property
     def wide(self) -> Configurations:
         """Every configuration that any step allows."""
+        try:
+            return build_configurations(self.widest_cluster, self.table)
+        except OutOfTimeError:
+            raise
+        except TooLargeError as error:
+            raise TooLargeError(f"{error}, or look for no clusters beyond --most-usd") from None
+
+    @cached_property
+    def _wide_checked(self) -> CheckedConfigurations:
+        """The same, as the check derives them."""
+        return derive(self.widest_cluster, self.table, self.wide)
 
     def assumptions(self) -> tuple[str, ...]:
         """Return the assumptions of the grid, a sentence each."""
@@ -186,15 +202,8 @@ class ClusterGrid(ABC):
         limit = np.array([loosened(amount) for amount in capacity.tolist()])
         keep: NDArray[np.bool_] = np.all(wide.demand <= limit, axis=1)
         formulation.configurations = configurations_within(wide, keep, capacity)
+        formulation.checked = self._wide_checked.within(capacity)
         return formulation
-
-    def _build(self, cluster: AllocationInstance) -> Configurations:
-        try:
-            return build_configurations(cluster, self.table)
-        except OutOfTimeError:
-            raise
-        except TooLargeError as error:
-            raise TooLargeError(f"{error}, or look for no clusters beyond --most-usd") from None
 
 
 def configurations_within(

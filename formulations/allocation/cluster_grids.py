@@ -140,14 +140,14 @@ class ScaledCluster(ClusterGrid):
         right = own.keys() == capacities.keys() and all(agree(own[name], capacities[name]) for name in own)
         return step if right and step >= 0 and agree(rate, self.rate(step)) else None
 
-    @cached_property
-    def wide(self) -> Configurations:
-        """Every configuration that fits alone in some cluster."""
+    @property
+    def widest_cluster(self) -> AllocationInstance:
+        """The dearest cluster; without a limit, one in which every configuration fits alone."""
         if self.most_usd is not None:
-            return self._build(self.cluster(self._dearest))
+            return self.cluster(self._dearest)
         most = zip(self.instance.resources.items(), widest(self.table).tolist(), strict=True)
         resources = {name: wide if amount else 0.0 for (name, amount), wide in most}
-        return self._build(self.instance.model_copy(update={"resources": resources}))
+        return self.instance.model_copy(update={"resources": resources})
 
     @cached_property
     def _dearest(self) -> Fraction:
@@ -279,13 +279,13 @@ class FreeCluster(ClusterGrid):
             return None
         return self._reaching(rate)
 
-    @cached_property
-    def wide(self) -> Configurations:
-        """Every configuration that fits alone under some budget."""
+    @property
+    def widest_cluster(self) -> AllocationInstance:
+        """The cluster of the highest budget; without a limit, one in which every configuration fits alone."""
         most = self.most_usd
         if most is None:
             most = self.cost_of(dict(zip(self._own, widest(self.table).tolist(), strict=True)))
-        return self._build(self._roomy(most))
+        return self._roomy(most)
 
     def _about(self) -> str:
         names = ", ".join(self.prices)

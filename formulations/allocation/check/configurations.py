@@ -9,7 +9,7 @@ has derived all configurations of some jobs, drawn at random, and found them equ
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -76,6 +76,13 @@ class CheckedConfigurations:
     def limit(self) -> Floats:
         """What the check of a plan lets it take of each resource, shape (R,)."""
         return np.array([loosened(amount) for amount in self.capacity.tolist()])
+
+    def within(self, capacity: Floats) -> CheckedConfigurations:
+        """Return the configurations that fit alone in a cluster of no larger capacities."""
+        smaller = replace(self, capacity=capacity)
+        keep = (self.demand <= smaller.limit).all(axis=1)
+        start = np.concatenate([[0], np.cumsum(keep)])[self.start]
+        return replace(smaller, start=start, time_s=self.time_s[keep], demand=self.demand[keep])
 
     @property
     def some_job_has_none(self) -> bool:
