@@ -1,4 +1,4 @@
-"""Allocation by trying every combination of configurations; the yardstick for tiny instances."""
+"""Implicit enumeration of all combinations of configurations: ground truth for tiny instances."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Certificates for allocation methods that make none: prices of our own, and the method's bound as cutoff.
+"""Certificates for allocation methods that write none: our dual prices, and the method's bound as cutoff.
 
 Whether they prove the bound is for the check to find out; a wrong bound only leaves it uncertified.
 """

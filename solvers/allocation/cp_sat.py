@@ -58,9 +58,9 @@ def build(formulation: AllocationFormulation) -> cp_sat.CpModel:
         expression: Any = model.new_int_var(0, max(terms.numbers), "makespan")
         for j in jobs:
             check_time()
-            rows = configs.of(j)
+            own = configs.of(j)
             model.add(
-                cp_model.LinearExpr.weighted_sum([x[k] for k in rows], [terms.numbers[k] for k in rows])
+                cp_model.LinearExpr.weighted_sum([x[k] for k in own], [terms.numbers[k] for k in own])
                 <= expression
             )
     else:

@@ -1,4 +1,4 @@
-"""Why an allocation instance has no plan: the least capacity that is missing, from an elastic model."""
+"""Why an allocation has no plan: the least capacity that is missing, by an elastic model (Chinneck 2008)."""
 
 from __future__ import annotations
 

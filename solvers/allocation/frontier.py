@@ -21,7 +21,7 @@ from .frontier_result import AllocationFrontier, AllocationPoint, ClusterBound
 from .frontier_search import ClusterSearch, Found, mean
 
 MOST_DIAGNOSED = 20_000
-"""Configurations of a cluster for which a relaxed model looks for what is missing."""
+"""Configurations of a cluster up to which an elastic model finds the capacity that is missing."""
 
 
 def find_allocation_frontier(
@@ -42,7 +42,7 @@ def find_allocation_frontier(
         ε: for every cluster there is to be a point that costs no more, and whose mean completion time, less
         the part ε, is no longer.
     assumptions
-        What else was assumed, beside what the grid takes for granted.
+        Assumptions beside those of the grid.
     """
     search = ClusterSearch(grid, options, error, clock)
     search.run()
@@ -72,7 +72,7 @@ def find_allocation_frontier(
 
 
 def _undominated(found: Mapping[Fraction, Found]) -> list[Fraction]:
-    """Return the steps whose plans are better than those of all steps below, from the cheapest."""
+    """Return the steps whose plans are better than those of all cheaper steps, from the cheapest."""
     steps: list[Fraction] = []
     for step in sorted(found):
         if not steps or found[step].value < found[steps[-1]].value * (1 - ROUNDING):
@@ -114,7 +114,7 @@ def _point(search: ClusterSearch, step: Fraction) -> AllocationPoint:
 
 
 def _others(search: ClusterSearch, points: list[Fraction]) -> list[ClusterBound]:
-    """Return what else the error rests on: bounds that no dearer step has, and where plans begin."""
+    """Return the bounds beside those of the points on which the error rests, from the dearest step."""
     grid, kept = search.grid, []
     claimed = certified = -math.inf
     for step in sorted(search.bounds, reverse=True):

@@ -1,15 +1,15 @@
-"""Marginal gain, the heuristic of Optimus (EuroSys'18, section 4.2), on a heap.
+"""Marginal allocation (Fox 1966): the heuristic of Optimus (EuroSys'18, section 4.2), with a priority queue.
 
-What one more task brings is known for every configuration before the first one is given: the gains are
-columns beside the configs, and the heap only picks.
+The gain of one more task is computed for every configuration before the first task is given: gains are
+columns beside the configuration table, and the queue only picks.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -22,19 +22,34 @@ from ...instances.common.errors import OutOfTimeError
 from ..common.base import Clock, MethodOption, Outcome, Solver
 from ..common.options import SolveOptions
 
-EARLY = 0.95
-"""Gains of jobs that have only just begun are trusted this much: their speed is a first fit."""
-GRACE_S = 1.0
-"""What a first plan may take even where the time is up."""
-CLOCK_EVERY = 4096
-"""Steps between two looks at the clock."""
+
+@dataclass(frozen=True)
+class MarginalGainSettings:
+    """Constants of the heuristic.
+
+    Attributes
+    ----------
+    beginning_trust
+        Factor on the gains of jobs that have only just begun, whose speed is a first fit.
+    last_resort_s
+        What a first plan of another method may take even where the time is up.
+    steps_between_clock_checks
+        The clock is read once in so many steps.
+    """
+
+    beginning_trust: float = 0.95
+    last_resort_s: float = 1.0
+    steps_between_clock_checks: int = 4096
+
+
+SETTINGS = MarginalGainSettings()
 
 
 class MarginalGain(Solver[AllocationFormulation]):
     """Give one task at a time to the job that gains most per unit of the task's dominant resource.
 
     Every job starts at its smallest configuration of its fastest fitting variant; optional jobs that do
-    not fit are left out. A parameter server wins ties; a table steps to its next listed configuration.
+    not fit are left out. A parameter server wins ties; a measured configuration steps to the next listed one.
 
     Parameters
     ----------
@@ -64,7 +79,7 @@ class MarginalGain(Solver[AllocationFormulation]):
         if stuck is not None:
             what = f"marginal gain: job {table.names[stuck]!r} does not fit beside the jobs before it"
             return Outcome(message=what, build_s=build_s)
-        ended = _give(
+        ended = _give_tasks(
             configs,
             _steps(formulation, self.joint),
             chosen,
@@ -76,9 +91,15 @@ class MarginalGain(Solver[AllocationFormulation]):
 
 
 def choose_by_gain(formulation: AllocationFormulation, clock: Clock) -> Ints | None:
-    """Return the rows of the menu that marginal gain picks in what is left, or in a second; None if none."""
+    """Return the configurations that marginal gain picks in the time that is left, or in a second.
+
+    Returns
+    -------
+    chosen
+        Index of the configuration of each job; None if there was no plan in time.
+    """
     left = clock.remaining_s
-    patience = Clock(None if left is None else max(left, GRACE_S))
+    patience = Clock(None if left is None else max(left, SETTINGS.last_resort_s))
     try:
         with patience.enforced():
             plan = MarginalGain().solve(formulation, SolveOptions(), patience).plan
@@ -88,37 +109,38 @@ def choose_by_gain(formulation: AllocationFormulation, clock: Clock) -> Ints | N
 
 
 def _shares(configs: Configurations, demand: Floats) -> Floats:
-    """Return the share of each real resource that a demand takes; the hourly budget is none."""
+    """Return the share of each resource that a demand takes; -1 for the hourly budget, which is none."""
     capacity = np.where(configs.capacity > 0, configs.capacity, np.inf)
     return np.where([name != BUDGET for name in configs.resources], demand / capacity, -1.0)
 
 
 def _smallest(configs: Configurations) -> tuple[Ints, Ints]:
-    """Return the smallest configuration of each variant of each job, and which job it is of.
+    """Return the smallest configuration of each variant of each job, and its job.
 
     Smallest is the fewest tasks, then the least dominant share; unplaced is no configuration here.
     """
     owner = configs.owner
+    # The first configuration of each block of equal job and variant.
     first = np.ones(len(owner), dtype=bool)
     first[1:] = (np.diff(owner) != 0) | (np.diff(configs.variant) != 0)
     begin = np.flatnonzero(first)
     tasks = configs.ps + configs.workers
     fewest = np.repeat(np.minimum.reduceat(tasks, begin), np.diff([*begin, len(tasks)]))
-    rows = np.flatnonzero((tasks == fewest) & (configs.variant != UNPLACED))
-    dominant = _shares(configs, configs.demand[rows]).max(axis=1)
-    rows = rows[np.lexsort((dominant, configs.variant[rows], owner[rows]))]
-    once = np.ones(len(rows), dtype=bool)
-    once[1:] = (np.diff(owner[rows]) != 0) | (np.diff(configs.variant[rows]) != 0)
-    return rows[once], owner[rows[once]]
+    small = np.flatnonzero((tasks == fewest) & (configs.variant != UNPLACED))
+    dominant = _shares(configs, configs.demand[small]).max(axis=1)
+    small = small[np.lexsort((dominant, configs.variant[small], owner[small]))]
+    once = np.ones(len(small), dtype=bool)
+    once[1:] = (np.diff(owner[small]) != 0) | (np.diff(configs.variant[small]) != 0)
+    return small[once], owner[small[once]]
 
 
 def _start(configs: Configurations, table: JobTable) -> tuple[list[int], list[float], int | None]:
-    """Return each job's first configuration and what all take, or the first job that gets none."""
-    rows, owner = _smallest(configs)
-    order = np.lexsort((configs.time_s[rows], owner))
-    rows, owner = rows[order], owner[order]
+    """Return the first configuration of each job, what all take, and the first job that has none."""
+    small, owner = _smallest(configs)
+    order = np.lexsort((configs.time_s[small], owner))
+    small, owner = small[order], owner[order]
     begin = np.searchsorted(owner, np.arange(configs.jobs + 1)).tolist()
-    candidates, demands = rows.tolist(), configs.demand[rows].tolist()
+    candidates, demands = small.tolist(), configs.demand[small].tolist()
     unplaced = np.where(table.optional, configs.start[1:] - 1, -1).tolist()
     limit, used = configs.limit.tolist(), [0.0] * len(configs.resources)
     chosen: list[int] = []
@@ -135,14 +157,23 @@ def _start(configs: Configurations, table: JobTable) -> tuple[list[int], list[fl
     return chosen, used, None
 
 
+class _Entry(NamedTuple):
+    """A step in the queue: `addition` says which tasks are added, `index` to which configuration."""
+
+    negative_gain: float
+    job: int
+    addition: int
+    index: int
+
+
 @dataclass(frozen=True)
 class _Steps:
-    """One kind of step from every configuration: to which row it leads, and its gain (0: none).
+    """The step that adds the same tasks to every configuration: where it leads, and its gain (0: none).
 
     Attributes
     ----------
     to, gain
-        Shape (K,): row of the configs, and weighted seconds saved per unit of the dominant resource.
+        Shape (K,): index of a configuration, and weighted seconds saved per unit of the dominant resource.
     """
 
     to: Ints
@@ -150,32 +181,32 @@ class _Steps:
 
 
 def _steps(formulation: AllocationFormulation, joint: bool) -> list[_Steps]:
-    """Return the steps by one parameter server, by one worker and, if asked, by both."""
+    """Return the steps by one parameter server, by one worker and, if `joint`, by both."""
     configs, table = formulation.configurations, formulation.table
-    trust = np.where(table.beginning, EARLY, 1.0)
+    trust = np.where(table.beginning, SETTINGS.beginning_trust, 1.0)
     if formulation.instance.objective != "makespan":
         trust = trust * table.weight
     ps_demand, worker_demand = task_demands(formulation.instance, table)
-    kinds = [(1, 0, _dominant(configs, ps_demand)), (0, 1, _dominant(configs, worker_demand))]
+    additions = [(1, 0, _dominant(configs, ps_demand)), (0, 1, _dominant(configs, worker_demand))]
     if joint:
-        kinds.append((1, 1, _dominant(configs, ps_demand + worker_demand)))
-    found: list[list[_Steps]] = [[] for _ in kinds]
+        additions.append((1, 1, _dominant(configs, ps_demand + worker_demand)))
+    found: list[list[_Steps]] = [[] for _ in additions]
     for first, part in configs.parts():
         check_time()
         owner, begin = first + part.owner, int(configs.start[first])
         variant = table.first_variant[owner] + part.variant
         is_table = (table.model[variant] == TABLE) & (part.variant != UNPLACED)
         steps = []
-        for more_ps, more_workers, amount in kinds:
+        for more_ps, more_workers, amount in additions:
             to = _neighbour(part, variant, more_ps, more_workers)
             to[is_table] = -1
             steps.append(_gains(part, to, amount[variant], trust[owner]))
         _list_steps(part, steps[0], variant, is_table, trust[owner])
-        for kind, own in zip(found, steps, strict=True):
-            kind.append(_Steps(np.where(own.to < 0, own.to, begin + own.to), own.gain))
+        for parts, own in zip(found, steps, strict=True):
+            parts.append(_Steps(np.where(own.to < 0, own.to, begin + own.to), own.gain))
     return [
-        _Steps(np.concatenate([own.to for own in kind]), np.concatenate([own.gain for own in kind]))
-        for kind in found
+        _Steps(np.concatenate([own.to for own in parts]), np.concatenate([own.gain for own in parts]))
+        for parts in found
     ]
 
 
@@ -186,8 +217,9 @@ def _dominant(configs: Configurations, per_task: Floats) -> Floats:
 
 
 def _neighbour(configs: Configurations, variant: Ints, more_ps: int, more_workers: int) -> Ints:
-    """Return the row of (p + more_ps, w + more_workers) of the same variant; -1 where it is not listed."""
+    """Return the index of (p + more_ps, w + more_workers) of the same variant; -1 where there is none."""
     placed = np.flatnonzero(configs.variant != UNPLACED)
+    # One integer for (variant, w, p), rising with the index, so that neighbours are found by bisection.
     widest, most = int(configs.workers.max()) + 2, int(configs.ps.max()) + 2
     key = (variant[placed] * widest + configs.workers[placed]) * most + configs.ps[placed]
     wanted = key + more_workers * most + more_ps
@@ -198,6 +230,7 @@ def _neighbour(configs: Configurations, variant: Ints, more_ps: int, more_worker
 
 
 def _gains(configs: Configurations, to: Ints, amount: Floats, trust: Floats) -> _Steps:
+    """Return steps with their gains: seconds saved, weighted, per unit of the dominant resource."""
     drop = np.where(to >= 0, trust * (configs.time_s - configs.time_s[to]), 0.0)
     with np.errstate(divide="ignore", invalid="ignore"):
         gain = np.where(amount > 0, drop / amount, np.inf)
@@ -216,7 +249,63 @@ def _list_steps(configs: Configurations, steps: _Steps, variant: Ints, is_table:
     steps.gain[here] = listed.gain[here]
 
 
-def _give(
+class GainQueue:
+    """Possible steps of all jobs, the largest gain first; ties go to the first job, then the first step.
+
+    Parameters
+    ----------
+    steps
+        Steps by each addition of tasks.
+    chosen
+        Index of the configuration of each job; the caller changes it before `push`.
+    """
+
+    def __init__(self, steps: Sequence[_Steps], chosen: Sequence[int]) -> None:
+        self._steps, self._chosen = steps, chosen
+        self._heap: list[_Entry] = []
+        self._misfits: list[_Entry] = []
+        current = np.array(chosen)
+        for addition, step in enumerate(steps):
+            jobs = np.flatnonzero(step.gain[current] > 0)
+            own = current[jobs]
+            columns = (-step.gain[own]).tolist(), jobs.tolist(), [addition] * len(jobs), own.tolist()
+            self._heap += map(_Entry, *columns)
+        heapq.heapify(self._heap)
+
+    def push(self, job: int) -> None:
+        """Add the steps from the configuration that a job has now."""
+        index = self._chosen[job]
+        for addition, step in enumerate(self._steps):
+            gain = float(step.gain[index])
+            if gain > 0:
+                heapq.heappush(self._heap, _Entry(-gain, job, addition, index))
+
+    def pop(self) -> _Entry | None:
+        """Return the step of the largest gain; None if there is none."""
+        while self._heap:
+            entry = heapq.heappop(self._heap)
+            if (
+                self._chosen[entry.job] == entry.index
+            ):  # else it starts from a former configuration of the job
+                return entry
+        return None
+
+    def set_aside(self, entry: _Entry) -> None:
+        """Keep a step that does not fit until `requeue`."""
+        self._misfits.append(entry)
+
+    def requeue(self) -> None:
+        """Add the steps that were set aside again."""
+        for entry in self._misfits:
+            heapq.heappush(self._heap, entry)
+        self._misfits.clear()
+
+    def target(self, entry: _Entry) -> int:
+        """Return the index of the configuration to which a step leads."""
+        return int(self._steps[entry.addition].to[entry.index])
+
+
+def _give_tasks(
     configs: Configurations,
     steps: list[_Steps],
     chosen: list[int],
@@ -226,42 +315,23 @@ def _give(
 ) -> bool:
     """Give tasks in the order of their gains, in place; return whether it ended before the time was up."""
     limit, demand = configs.limit.tolist(), configs.demand
-    gains, targets = [kind.gain for kind in steps], [kind.to for kind in steps]
-    heap: list[tuple[float, int, int, int]] = []
-    rows = np.array(chosen)
-    for order, gain in enumerate(gains):
-        jobs = np.flatnonzero(gain[rows] > 0)
-        heap += zip(
-            (-gain[rows[jobs]]).tolist(), jobs.tolist(), [order] * len(jobs), rows[jobs].tolist(), strict=True
-        )
-    heapq.heapify(heap)
-    waiting: list[tuple[float, int, int, int]] = []
-    count = 0
-    while heap:
-        if count % CLOCK_EVERY == 0 and clock.expired:
+    queue, count = GainQueue(steps, chosen), 0
+    while (entry := queue.pop()) is not None:
+        if count % SETTINGS.steps_between_clock_checks == 0 and clock.expired:
             return False
         count += 1
-        offer = heapq.heappop(heap)
-        _, job, order, row = offer
-        if chosen[job] != row:
-            continue  # the offer was made before the job's last step
-        to = int(targets[order][row])
-        before, after = demand[row].tolist(), demand[to].tolist()
+        to = queue.target(entry)
+        before, after = demand[entry.index].tolist(), demand[to].tolist()
         total = [u - b + a for u, b, a in zip(used, before, after, strict=True)]
         if all(t <= c for t, c in zip(total, limit, strict=True)):
             used[:] = total
-            chosen[job] = to
-            for kind, gain in enumerate(gains):
-                more = float(gain[to])
-                if more > 0:
-                    heapq.heappush(heap, (-more, job, kind, to))
+            chosen[entry.job] = to
+            queue.push(entry.job)
+            # A measured configuration may take less of a resource, so that a misfit may fit now.
             if any(a < b for a, b in zip(after, before, strict=True)):
-                # A measured configuration may take less of a resource than the one before it.
-                for held in waiting:
-                    heapq.heappush(heap, held)
-                waiting.clear()
+                queue.requeue()
         elif stop_early:
             return True
         else:
-            waiting.append(offer)
+            queue.set_aside(entry)
     return True

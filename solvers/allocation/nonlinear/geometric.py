@@ -1,8 +1,8 @@
-"""`geometric`: the continuous relaxation of allocation, prices from it, and a plan rounded from it.
+"""`geometric`: the continuous relaxation as a geometric program, its dual prices, and a rounded plan.
 
-`geometric_program.py` states the relaxation. The value of an interior-point method proves nothing, but the
-multipliers of the capacity rows are prices, and prices prove a bound, whoever found them
-(`allocation_prices.py`): that is the bound of this method.
+`geometric_program.py` states the relaxation (Boyd, Kim, Vandenberghe & Hassibi 2007). The value of an
+interior-point method proves nothing, but the multipliers of its capacity constraints are dual prices, whose
+Lagrangian bound (`lagrangian_bound.py`) holds whoever found them: that is the bound of this method.
 """
 
 from __future__ import annotations
