@@ -158,12 +158,12 @@ def _start(configs: Configurations, table: JobTable) -> tuple[list[int], list[fl
 
 
 class _Entry(NamedTuple):
-    """A step in the queue: `addition` says which tasks are added, `index` to which configuration."""
+    """A step in the queue: `addition` says which tasks are added, `start` to which configuration."""
 
     negative_gain: float
     job: int
     addition: int
-    index: int
+    start: int
 
 
 @dataclass(frozen=True)
@@ -285,7 +285,7 @@ class GainQueue:
         while self._heap:
             entry = heapq.heappop(self._heap)
             if (
-                self._chosen[entry.job] == entry.index
+                self._chosen[entry.job] == entry.start
             ):  # else it starts from a former configuration of the job
                 return entry
         return None
@@ -302,7 +302,7 @@ class GainQueue:
 
     def target(self, entry: _Entry) -> int:
         """Return the index of the configuration to which a step leads."""
-        return int(self._steps[entry.addition].to[entry.index])
+        return int(self._steps[entry.addition].to[entry.start])
 
 
 def _give_tasks(
@@ -321,7 +321,7 @@ def _give_tasks(
             return False
         count += 1
         to = queue.target(entry)
-        before, after = demand[entry.index].tolist(), demand[to].tolist()
+        before, after = demand[entry.start].tolist(), demand[to].tolist()
         total = [u - b + a for u, b, a in zip(used, before, after, strict=True)]
         if all(t <= c for t, c in zip(total, limit, strict=True)):
             used[:] = total

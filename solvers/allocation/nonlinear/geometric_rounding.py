@@ -99,7 +99,7 @@ class Rounding:
         return np.where(allowed & (time <= self.program.latest_s[j]), self.weight[j] * time, np.inf)
 
     def _hasten(self, j: int) -> None:
-        """Give a job that would be late the configuration of least toll among those that keep its deadline."""
+        """Give a job that would be late the configuration of least toll that keeps its deadline."""
         configs = self.formulation.configurations
         own = configs.of(j)
         toll = (configs.demand[own.start : own.stop] * self.share) @ self.toll
