@@ -46,6 +46,8 @@ def verify_allocation(instance: AllocationInstance, frontier: AllocationFrontier
         return found.verification(instance.name)
     if frontier.points:
         found.confirmed.append(f"{HOLDS} for each of {len(frontier.points)} plans")
+    if check.shared is not None:
+        found.confirmed.append(check.shared)
     if frontier.certified_error is not None:
         found.confirmed.append(f"no plan{most} beats the points by more than {frontier.certified_error:g}")
     note_extent(found, frontier, most, DEFAULT_ERROR)
@@ -76,6 +78,8 @@ class _Check:
         Σ ω t of the plan of each step that is a point, and the certified bound of each step that has one.
     unproven
         How many clusters are said to have no plan, and are not proven to have none.
+    shared
+        How far the check took configurations from the methods, in a sentence; None if not at all.
     """
 
     def __init__(self, instance: AllocationInstance, frontier: AllocationFrontier) -> None:
@@ -84,6 +88,7 @@ class _Check:
         self.values: dict[Fraction, float] = {}
         self.bounds: dict[Fraction, float] = {}
         self.unproven = 0
+        self.shared: str | None = None
 
     def faults(self) -> Iterator[str]:
         """Yield what is wrong."""
@@ -100,6 +105,7 @@ class _Check:
         except (OptionError, TooLargeError) as error:
             yield str(error)
             return
+        self.shared = grid.formulation(last).shared_tables()
         if not agree(frontier.weight, grid.weight):
             yield f"weight is stored as {frontier.weight:.10g}; recomputed it is {grid.weight:.10g}"
         found = [fault for i, point in enumerate(frontier.points) for fault in self._point(grid, i, point)]

@@ -11,8 +11,8 @@ from clusterplan.solvers.allocation.diagnose import diagnose
 from clusterplan.solvers.common.base import Clock
 
 
-def opposed(gpu: float, cpu: float) -> AllocationFormulation:
-    """Return two jobs that need two GPUs, or two CPUs, each."""
+def either(gpu: float, cpu: float) -> AllocationFormulation:
+    """Return four jobs that need two GPUs, or two CPUs, each."""
 
     def job(name: str) -> dict[str, Any]:
         speed = {"model": "ring_allreduce", "theta": [1, 0, 0, 0], "batch": 1}
@@ -24,9 +24,9 @@ def opposed(gpu: float, cpu: float) -> AllocationFormulation:
         {
             "schema_version": 1,
             "kind": "allocation",
-            "name": "opposed",
+            "name": "either",
             "resources": {"gpu": gpu, "cpu": cpu},
-            "jobs": [job("a"), job("b")],
+            "jobs": [job(name) for name in "abcd"],
         }
     )
     assert isinstance(made, AllocationInstance)
@@ -34,18 +34,18 @@ def opposed(gpu: float, cpu: float) -> AllocationFormulation:
 
 
 def test_the_least_missing_capacity_is_named() -> None:
-    """With two GPUs and one CPU one more CPU is enough."""
-    formulation = opposed(2, 1)
+    """Two units are missing; relative to what there is, two CPUs are fewer than two GPUs."""
+    formulation = either(2, 4)
     assert formulation.elementary_infeasibility() is None
     found = diagnose(formulation, None, Clock(None))
     assert found is not None
-    assert found.reasons == ("cpu: 1 more than the 1 there are would be needed",)
-    assert found.remedies == ("raise cpu to 2",)
+    assert found.reasons == ("cpu: 2 more than the 4 there are would be needed",)
+    assert found.remedies == ("raise cpu to 6",)
 
 
 def test_what_is_known_is_kept_and_a_feasible_instance_misses_nothing() -> None:
     """The elastic model is only solved where nothing is known."""
-    known = opposed(1, 1).elementary_infeasibility()
+    known = either(1, 1).elementary_infeasibility()
     assert known is not None
-    assert diagnose(opposed(1, 1), known, Clock(None)) is known
-    assert diagnose(opposed(2, 2), None, Clock(None)) is None
+    assert diagnose(either(1, 1), known, Clock(None)) is known
+    assert diagnose(either(4, 4), None, Clock(None)) is None

@@ -16,6 +16,7 @@ from clusterplan.formulations.allocation.monomials import monomials
 from clusterplan.instances.allocation.generate import generate_allocation
 from clusterplan.instances.allocation.instance import AllocationInstance
 from clusterplan.instances.common.errors import OptionError
+from clusterplan.solvers.allocation.nonlinear.geometric import AllocationGeometric
 from clusterplan.solvers.allocation.nonlinear.geometric_program import GeometricProgram, Relaxed
 from clusterplan.solvers.allocation.nonlinear.geometric_rounding import Rounding
 from clusterplan.solvers.common.base import Clock
@@ -322,3 +323,11 @@ def test_a_restart_that_nothing_avoids_is_covered() -> None:
     moved = new | {"current": {"variant": "v", "ps": 1, "workers": 9}}
     for job in (new, moved):
         assert clusterplan.solve(parse([job], gpu=4), "geometric").objective == pytest.approx(5.5)
+
+
+def test_the_method_refuses_what_it_does_not_cover() -> None:
+    """A job with several variants is named."""
+    instance = clusterplan.load("example:gavel-three-gpu-types")
+    assert isinstance(instance, AllocationInstance)
+    with pytest.raises(OptionError, match="variants, and only one is covered"):
+        AllocationGeometric().solve(AllocationFormulation(instance), SolveOptions(), Clock(None))
