@@ -119,6 +119,7 @@ def task_demands(instance: AllocationInstance, table: JobTable) -> tuple[Floats,
     """Return what one parameter server and one worker of each variant take, two arrays of shape (V, R)."""
     if instance.budget_usd_per_hour is None:
         return table.ps_demand, table.worker_demand
+    # The budget is one more resource, of which a task takes its hourly cost.
     prices = np.array([instance.prices_usd_per_hour.get(name, 0.0) for name in table.resources])
     ps, worker = table.ps_demand, table.worker_demand
     return (

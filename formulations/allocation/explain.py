@@ -34,6 +34,7 @@ def _reason(instance: AllocationInstance, table: JobTable, j: int, v: int) -> st
     if not early.any():
         return f"takes at least {time.min():g} s; its deadline of {deadline:g} s is earlier"
     ps_demand, worker_demand = task_demands(instance, table)
+    # The least of each resource over all configurations in time; two of these need not go together.
     least = (ps[early, None] * ps_demand[v] + workers[early, None] * worker_demand[v]).min(axis=0)
     names, limits = resource_limits(instance)
     short = [

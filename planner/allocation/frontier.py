@@ -70,7 +70,7 @@ def _at_most(frontier: AllocationFrontier) -> str:
 
 
 class _Check:
-    """What is derived from an instance and the plans and certificates of a frontier.
+    """The figures that the check derives from an instance and the plans and certificates of a frontier.
 
     Attributes
     ----------
@@ -188,7 +188,7 @@ class _Check:
         return any(math.isinf(bound) for step, bound in self.bounds.items() if step >= self.grid.last)
 
     def claimed(self) -> Iterator[str]:
-        """Yield what only the solver vouches for."""
+        """Yield the claims that only the solver makes."""
         if self.unproven:
             yield f"that {self.unproven} clusters have no plan"
         frontier = self.frontier
@@ -199,7 +199,7 @@ class _Check:
             yield f"the bounds bound_s of {beyond} clusters, which are higher than the certified ones"
 
     def given_prices(self) -> Iterator[str]:
-        """Yield which prices are not those of the instance: whoever asked gave them."""
+        """Yield the prices that were given beside those of the instance."""
         priced = self.instance.prices_usd_per_hour
         for name, price in self.frontier.prices_usd_per_hour.items():
             if price != priced.get(name, 0.0):
@@ -283,7 +283,7 @@ def shown_allocation(frontier: AllocationFrontier) -> tuple[Table, list[str]]:
 
 
 def _worth(point: AllocationPoint, frontier: AllocationFrontier) -> tuple[float | None, str]:
-    """Return by how much one more USD/h lowers the mean, by the prices, and what is scarcest.
+    """Return by how much one more USD/h lowers the mean by the dual prices, and the scarcest resource.
 
     The mix `fixed` spends it on the whole cluster; what it saves is Σ_r λ_r C_r for twice the cluster, and
     so much less for what one USD/h is of its cost.
@@ -333,7 +333,7 @@ def _lines(frontier: AllocationFrontier, shown_points: int, unit: str, scale: fl
 
 
 def _about_current(frontier: AllocationFrontier, unit: str, scale: float) -> Iterator[str]:
-    """Say where the instance's own cluster lies, and what is cheaper and as fast."""
+    """Return where the instance's own cluster lies, and a cheaper cluster that is as fast."""
     now = frontier.current
     if now is None:
         return

@@ -18,7 +18,7 @@ Corners = list[tuple[float, float]]
 
 
 def lower_steps(instance: AllocationInstance, frontier: AllocationFrontier) -> Corners:
-    """Return from which rate on which bound holds: for so much money no plan has a lower mean.
+    """Return the lower envelope of bounds: hourly costs from which on no plan has a lower mean.
 
     The bound of a cluster holds for all cheaper ones down to the next one with a bound. Left of the first
     corner it is proven that there is no plan, or nothing is known.
@@ -57,7 +57,7 @@ def _known_bounds(frontier: AllocationFrontier) -> list[tuple[float, Mapping[str
 
 
 def _next_rate(grid: ClusterGrid, rate: float, capacities: Mapping[str, float]) -> float:
-    """Return what the cheapest dearer cluster costs."""
+    """Return the hourly cost of the next dearer cluster."""
     step = grid.step_of(rate, capacities)
     return rate if step is None else max(rate, grid.rate(grid.next(step)))
 

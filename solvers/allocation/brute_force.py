@@ -32,6 +32,7 @@ class AllocationBruteForce(Solver[AllocationFormulation]):
 
         def extend(job: int, used: Any, value: float) -> None:
             nonlocal best_value, best, out_of_time
+            # Costs only add up, so that no completion of this branch is better.
             if value >= best_value:
                 return
             if job == jobs:

@@ -23,6 +23,7 @@ def certify(formulation: AllocationFormulation, outcome: Outcome, clock: Clock) 
         if claim is not None:
             outcome.prices = dict(zip(configs.resources, prices.tolist(), strict=True))
     else:
+        # A bound T on the makespan is proven by prices of the configurations that end before T.
         early = configs.time_s < (np.inf if claim is None else claim)
         if not np.logical_or.reduceat(early, configs.start[:-1]).all():
             return  # a job that is later alone is proof enough

@@ -51,6 +51,7 @@ def build(formulation: AllocationFormulation) -> cp_sat.CpModel:
     makespan = formulation.instance.objective == "makespan"
     figures = configs.time_s if makespan else configs.cost
     per_job = np.maximum.reduceat(figures, configs.start[:-1])
+    # The scale of the integer costs depends on the largest value that the objective can take.
     most = float(per_job.max() if makespan else per_job.sum())
     # Rounded down on a fixed scale: decimals of measured speeds have no small common denominator.
     terms = cp_sat.whole_terms(figures.tolist(), "min", most)

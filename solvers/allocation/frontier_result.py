@@ -62,7 +62,7 @@ class ClusterBound(Model):
 
 
 class AllocationFrontier(AnyFrontier):
-    """What a search over clusters found; JSON and back without loss.
+    """The result of a search over clusters; JSON and back without loss.
 
     Attributes
     ----------

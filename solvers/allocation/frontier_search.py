@@ -57,7 +57,7 @@ SETTINGS = FrontierSettings()
 
 @dataclass(frozen=True)
 class Bound:
-    """What a solve proved about a step; bounds of Σ ω t, infinite where there is no plan.
+    """The proven bounds of a step, on Σ ω t, infinite where there is no plan.
 
     Attributes
     ----------

@@ -87,7 +87,7 @@ def solve_makespan(
 
 @dataclass(frozen=True)
 class _Test:
-    """What is known about a time: a plan that keeps it, or that there is none."""
+    """The answer for a completion time: a plan that keeps it, or that there is none, or neither."""
 
     chosen: Ints | None = None
     impossible: bool = False
@@ -199,6 +199,7 @@ class _Search:
             return _Test(problem.configuration[repaired])
         if not self.cores:
             return _Test()
+        # A plan may waste λ·C less the least priced demand; beyond that a reduced cost excludes.
         waste = float(prices @ problem.limit) - value
         return self.settle(problem, reduced, waste + SETTINGS.share_margin, time, prices, thorough)
 
@@ -297,6 +298,7 @@ def least_share(problem: MultipleChoice, share: Floats, clock: Clock) -> tuple[F
             best, value = share, now
         if problem.fits(chosen):
             return best, value, chosen
+        # Every choice is a linear piece of the concave function of which s(T) is the maximum.
         uses.append(problem.take(chosen) / limit)
         if value > 1 + SETTINGS.share_margin or clock.expired:
             break

@@ -144,6 +144,7 @@ def _start(configs: Configurations, table: JobTable) -> tuple[list[int], list[fl
     unplaced = np.where(table.optional, configs.start[1:] - 1, -1).tolist()
     limit, used = configs.limit.tolist(), [0.0] * len(configs.resources)
     chosen: list[int] = []
+    # In the order of the jobs, as the paper does; later jobs may not fit beside earlier ones.
     for j in range(configs.jobs):
         pick = unplaced[j]
         for i in range(begin[j], begin[j + 1]):
@@ -238,7 +239,8 @@ def _gains(configs: Configurations, to: Ints, amount: Floats, trust: Floats) -> 
 
 
 def _list_steps(configs: Configurations, steps: _Steps, variant: Ints, is_table: Any, trust: Floats) -> None:
-    """Let a measured configuration step to the next one that is listed."""
+    """Replace the steps of measured configurations: each leads to the next one that is listed."""
+    # Listed configurations need not differ by one task, so that the gain is per unit of what they add.
     here = np.flatnonzero(is_table[:-1] & (variant[1:] == variant[:-1]) & (configs.variant[1:] != UNPLACED))
     more = configs.demand[here + 1] - configs.demand[here]
     dominant = _shares(configs, more).argmax(axis=1)

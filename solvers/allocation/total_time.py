@@ -147,7 +147,7 @@ class Search:
             if not cores:
                 break
             of_size = _threshold(reduced, self.problem.jobs + size)
-            # Reduced costs add up to the bound of the prices, not to a better one from a core.
+            # The pruning threshold: reduced costs add up to the bound of the prices, not of a core.
             margin = SETTINGS.fixing_margin
             pruning = (self.value - self.priced) * (1 + margin) + margin * abs(self.value)
             complete = of_size >= pruning

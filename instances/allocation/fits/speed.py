@@ -204,7 +204,7 @@ def _leave_one_out(design: Floats, step_s: Floats) -> float:
     rows, ones = design / lengths / step_s[:, None], np.ones(len(step_s))
     errors = np.empty(len(step_s))
     for index, row in enumerate(rows.copy()):
-        rows[index], ones[index] = 0.0, 0.0  # an equation 0 = 0 says nothing
+        rows[index], ones[index] = 0.0, 0.0  # leaves the point out: an equation 0 = 0 fits any θ
         errors[index] = row @ nnls(rows, ones, maxiter=1000)[0] - 1.0
         rows[index], ones[index] = row, 1.0
     return float(np.abs(errors).mean())
