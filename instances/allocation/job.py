@@ -80,7 +80,7 @@ class Variant(Model):
 
 
 class Configuration(Model):
-    """What a job runs with now."""
+    """The configuration with which a job runs now."""
 
     variant: Name
     ps: Count = 0

@@ -35,7 +35,7 @@ from clusterplan.planner.exit_codes import LIMIT_NO_PLAN, code_of_frontier
 from clusterplan.planner.verification.result import verify
 from clusterplan.planner.verification.stored import verify_frontier
 from clusterplan.solvers.allocation import cp_sat as allocation_cp_sat
-from clusterplan.solvers.allocation.marginal_gain import rows_by_gain
+from clusterplan.solvers.allocation.marginal_gain import choose_by_gain
 from clusterplan.solvers.backends import BACKENDS
 from clusterplan.solvers.backends.base import Request
 from clusterplan.solvers.common import conclude as conclude_module
@@ -518,9 +518,9 @@ def test_a_diagnosis_has_what_is_left_of_the_limit() -> None:
 def test_marginal_gain_that_has_no_time_is_no_plan() -> None:
     """It is the last resort of other methods, which go on without."""
     formulation = formulate(ALLOCATION)
-    assert rows_by_gain(formulation, Clock()) is not None  # type: ignore[arg-type]
+    assert choose_by_gain(formulation, Clock()) is not None  # type: ignore[arg-type]
     clock = Ticks(0)
-    assert rows_by_gain(formulation, clock) is not None  # type: ignore[arg-type]
+    assert choose_by_gain(formulation, clock) is not None  # type: ignore[arg-type]
 
 
 def test_a_frontier_that_cannot_begin_in_time_is_partial(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -572,5 +572,5 @@ def test_a_table_of_stages_of_an_allocation_menu_in_parts(monkeypatch: pytest.Mo
     instance = generate_allocation(40, 3, 0.7, seed=2)
     assert isinstance(instance, AllocationInstance)
     whole = clusterplan.solve(instance, "marginal-gain-joint").plan
-    monkeypatch.setattr("clusterplan.formulations.allocation.configurations.ROWS_AT_ONCE", 1)
+    monkeypatch.setattr("clusterplan.formulations.allocation.configurations.CONFIGURATIONS_AT_ONCE", 1)
     assert clusterplan.solve(instance, "marginal-gain-joint").plan == whole

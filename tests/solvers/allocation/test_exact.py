@@ -15,8 +15,8 @@ from random_instances import random_allocation
 
 import clusterplan
 from clusterplan import SolveOptions
-from clusterplan.formulations.allocation.certificate import certified_bound
-from clusterplan.formulations.allocation.dual_bound import makespan_price_bound, price_bound
+from clusterplan.formulations.allocation.check.bound import certified_bound
+from clusterplan.formulations.allocation.check.dual_bound import makespan_price_bound, price_bound
 from clusterplan.formulations.allocation.formulation import AllocationFormulation
 from clusterplan.formulations.common.check.enumeration import Choices, none_below
 from clusterplan.instances.allocation.generate import generate_allocation
@@ -120,8 +120,8 @@ def test_prices_limit_what_one_more_unit_saves(seed: int, data: st.DataObject) -
     richer = instance.model_copy(update={"resources": more})
     after = optimum(richer)
     assert after.objective is not None
-    menu = AllocationFormulation(richer).menu
-    bound = price_bound(menu, np.array([result.prices[name] for name in menu.rows]))
+    configs = AllocationFormulation(richer).checked
+    bound = price_bound(configs, np.array([result.prices[name] for name in configs.resources]))
     saved, slack = result.objective - after.objective, 1e-6 * abs(result.objective)
     # L(λ) at C + e_r is L(λ) at C less λ_r.
     assert -slack <= saved <= result.objective - bound + slack
@@ -144,11 +144,11 @@ def test_no_certificate_certifies_more_than_the_optimum(
     if formulation.elementary_infeasibility() is not None:
         return
     best = optimum(instance)
-    menu, makespan = formulation.menu, instance.objective == "makespan"
-    prices = {name: scale * data.draw(st.floats(0, 1)) for name in menu.rows}
+    configs, makespan = formulation.checked, instance.objective == "makespan"
+    prices = {name: scale * data.draw(st.floats(0, 1)) for name in configs.resources}
     value = best.objective if best.objective is not None else 1000.0
     claim = {"prices": prices, "cutoff": None if cutoff is None else cutoff * value}
-    found = certified_bound(menu, makespan, claim)
+    found = certified_bound(configs, makespan, claim)
     assert found is not None
     if best.objective is not None:
         assert found <= best.objective * (1 + 1e-12)
@@ -163,10 +163,10 @@ def test_price_bounds_never_exceed_the_optimum(seed: int, scale: float) -> None:
     best = optimum(instance)
     if best.objective is None:
         return
-    menu = AllocationFormulation(instance).menu
-    prices = scale * np.random.default_rng(seed).random(len(menu.rows))
+    configs = AllocationFormulation(instance).checked
+    prices = scale * np.random.default_rng(seed).random(len(configs.resources))
     bound = makespan_price_bound if instance.objective == "makespan" else price_bound
-    assert bound(menu, prices) <= best.objective * (1 + 1e-12)
+    assert bound(configs, prices) <= best.objective * (1 + 1e-12)
 
 
 @settings(max_examples=200, deadline=None)
@@ -320,9 +320,9 @@ def test_absurd_prices_prove_nothing(price: float, makespan: bool) -> None:
     instance = of_jobs([small, wide], {"g": 8}, objective)
     best = optimum(instance).objective
     assert best is not None
-    menu = AllocationFormulation(instance).menu
+    configs = AllocationFormulation(instance).checked
     for cutoff in (None, 1e6, 1e100, best * 1.001):
-        found = certified_bound(menu, makespan, {"prices": {"g": price}, "cutoff": cutoff})
+        found = certified_bound(configs, makespan, {"prices": {"g": price}, "cutoff": cutoff})
         assert found is None or found <= best
 
 

@@ -16,8 +16,8 @@ import pytest
 from random_instances import random_allocation
 
 import clusterplan
-from clusterplan.formulations.allocation.cluster_grid import ZERO, Ladder
-from clusterplan.formulations.allocation.cluster_grids import ladder_of
+from clusterplan.formulations.allocation.cluster_grid import ZERO, ClusterGrid
+from clusterplan.formulations.allocation.cluster_grids import cluster_grid_of
 from clusterplan.formulations.allocation.formulation import AllocationFormulation
 from clusterplan.instances.allocation.generate import generate_allocation
 from clusterplan.instances.allocation.instance import AllocationInstance
@@ -37,14 +37,14 @@ def optimum(instance: AllocationInstance) -> float:
     return math.inf if result.plan is None else float(result.objective or 0.0)
 
 
-def some_steps(ladder: Ladder, most: int) -> list[Fraction]:
+def some_steps(grid: ClusterGrid, most: int) -> list[Fraction]:
     """Return every step, or so many of them from the first to the last."""
     steps = [ZERO]
-    while steps[-1] < ladder.last and len(steps) <= most:
-        steps.append(ladder.next(steps[-1]))
-    if steps[-1] >= ladder.last:
+    while steps[-1] < grid.last and len(steps) <= most:
+        steps.append(grid.next(steps[-1]))
+    if steps[-1] >= grid.last:
         return steps
-    return [ladder.at_most(ladder.last * Fraction(k, most)) for k in range(most + 1)]
+    return [grid.at_most(grid.last * Fraction(k, most)) for k in range(most + 1)]
 
 
 def random_case(seed: int) -> tuple[AllocationInstance, dict[str, float], float | None]:
@@ -60,14 +60,14 @@ def random_case(seed: int) -> tuple[AllocationInstance, dict[str, float], float 
     return instance, given, rng.choice([None, None, 6.0, 0.3])
 
 
-def check_every_cluster(ladder: Ladder, frontier: clusterplan.AllocationFrontier, most: int) -> int:
+def check_every_cluster(grid: ClusterGrid, frontier: clusterplan.AllocationFrontier, most: int) -> int:
     """Assert what a frontier claims for every cluster of a tiny instance; return how many have a plan."""
     points = [(point.rate_usd_per_hour, point.mean_completion_s) for point in frontier.points]
     before, planned = math.inf, 0
-    for step in some_steps(ladder, most):
-        value = optimum(ladder.cluster(step)) / ladder.weight
+    for step in some_steps(grid, most):
+        value = optimum(grid.cluster(step)) / grid.weight
         assert value <= before * (1 + 1e-9)
-        cost = ladder.rate(step) * (1 + 2e-9)
+        cost = grid.rate(step) * (1 + 2e-9)
         reached = min((mean for rate, mean in points if rate <= cost), default=math.inf)
         assert math.isinf(value) == math.isinf(reached), step
         if not math.isinf(value):
@@ -100,8 +100,8 @@ def test_every_cluster_by_brute_force(mix: Any, error: float) -> None:
         else:
             assert frontier.diagnosis is not None
             assert any("infeasible" in line for line in checked.confirmed), (seed, checked)
-        ladder = ladder_of(instance, mix, prices, most_usd)
-        planned += check_every_cluster(ladder, frontier, 60)
+        grid = cluster_grid_of(instance, mix, prices, most_usd)
+        planned += check_every_cluster(grid, frontier, 60)
         infeasible += frontier.status == "infeasible"
         several += len(frontier.points) > 2
     assert planned > 100
@@ -153,18 +153,18 @@ def test_clusters_are_scaled_without_rounding_errors() -> None:
     instance = clusterplan.load("example:optimus-testbed")
     assert isinstance(instance, AllocationInstance)
     instance = instance.model_copy(update={"resources": {"cpu": 30.0, "memory_gib": 7.3, "gpu": 10.0}})
-    ladder = ladder_of(instance, "fixed", {"gpu": 1.0}, None)
+    grid = cluster_grid_of(instance, "fixed", {"gpu": 1.0}, None)
     step = ZERO
     for count in range(1, 200):
-        step = ladder.next(step)
-        cluster = ladder.cluster(step).resources
+        step = grid.next(step)
+        cluster = grid.cluster(step).resources
         assert (cluster["gpu"], cluster["cpu"]) == (count, 3 * count)
         assert cluster["memory_gib"] == pytest.approx(0.73 * count)
-        assert ladder.step_of(float(count), cluster) == step
-        assert ladder.previous(step) == Fraction(count - 1, 10)
-    assert ladder.step_of(3.0, {**ladder.cluster(Fraction(3, 10)).resources, "cpu": 10.0}) is None
-    assert any("memory_gib in parts" in line for line in ladder.assumptions())
-    assert any("scale along at no cost: cpu, memory_gib" in line for line in ladder.assumptions())
+        assert grid.step_of(float(count), cluster) == step
+        assert grid.previous(step) == Fraction(count - 1, 10)
+    assert grid.step_of(3.0, {**grid.cluster(Fraction(3, 10)).resources, "cpu": 10.0}) is None
+    assert any("memory_gib in parts" in line for line in grid.assumptions())
+    assert any("scale along at no cost: cpu, memory_gib" in line for line in grid.assumptions())
 
 
 def test_most_usd_ends_the_frontier() -> None:
