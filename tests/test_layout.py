@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 import networkx as nx
@@ -123,6 +124,25 @@ def test_only_registries_name_kinds() -> None:
             if isinstance(node, ast.Constant) and node.value in INSTANCES:
                 named.append(f"{file.relative_to(ROOT)}:{node.lineno}: {node.value}")
     assert named == []
+
+
+def _folders_on_the_page() -> set[str]:
+    """Return the folders that the tree in the documentation names, for each kind."""
+    page = (ROOT / "docs" / "development" / "index.md").read_text(encoding="utf-8")
+    named = re.findall(r"^([a-z_/<>]+)/ {2,}\S", page, re.M)
+    return {path.replace("<kind>", kind) for path in named for kind in INSTANCES}
+
+
+def test_every_folder_is_on_the_page() -> None:
+    """Of the package: what a newcomer finds in it is explained."""
+    folders = {str(file.parent.relative_to(ROOT)) for floor in FLOORS for file in (ROOT / floor).rglob("*.*")}
+    assert {path for path in folders if "__pycache__" not in path} - _folders_on_the_page() == set()
+
+
+@until_every_check_has_its_folder
+def test_no_folder_on_the_page_is_gone() -> None:
+    """A folder that was moved is explained where it is now."""
+    assert [path for path in sorted(_folders_on_the_page()) if not (ROOT / path).is_dir()] == []
 
 
 def test_folders_are_small_enough_to_be_read() -> None:
