@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command_line import run_here as run
 
 import clusterplan
 from clusterplan.formulations.registry import formulate
@@ -27,11 +28,6 @@ from clusterplan.planner.reports.comparison.files import to_csv
 from clusterplan.solvers.common.result import ObjectiveRecord, Result
 
 COMMAND = [sys.executable, "-m", "clusterplan"]
-
-
-def run(*words: str | Path) -> subprocess.CompletedProcess[str]:
-    """Run the command line."""
-    return subprocess.run([*COMMAND, *map(str, words)], capture_output=True, text=True, check=False)
 
 
 def objective(
