@@ -380,7 +380,6 @@ def test_the_command_writes_tables_that_verify(tmp_path: Path) -> None:
     assert run_here("verify", name, str(folder / "frontier.json")).returncode == 7
 
 
-@pytest.mark.slow
 def test_the_command_takes_mixes_and_refuses_what_has_no_meaning() -> None:
     """`--mix any`, formats, and wrong prices in one line each."""
     name = "example:gavel-three-gpu-types"
