@@ -51,7 +51,7 @@ def altered(certificate: dict[str, Any], data: st.DataObject) -> dict[str, Any]:
     return forged
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(seed=st.integers(0, 60), data=st.data())
 def test_no_forged_certificate_proves_more_than_the_optimum(seed: int, data: st.DataObject) -> None:
     """Prices, cutoffs and intervals at will: the bound never lies beyond brute force's optimum."""

@@ -37,7 +37,7 @@ from clusterplan.planner.reports.plan_page import plan_page
 def opt() -> tuple[clusterplan.StagingInstance, clusterplan.Frontier]:
     instance = clusterplan.load("example:opt-350-three-gpus")
     assert isinstance(instance, clusterplan.StagingInstance)
-    return instance, clusterplan.pareto(instance)
+    return instance, clusterplan.pareto(instance, error=0.01)
 
 
 def test_pages_are_well_formed(pages: dict[str, Page]) -> None:
@@ -149,7 +149,7 @@ def test_limits_of_the_document_are_drawn() -> None:
     dear, cheap = frontier.points[0], frontier.points[-1]
     limits = {"cost_limit_usd": dear.cost_usd * 1.2, "hourly_budget_usd": dear.rate_usd_per_hour}
     limited = instance.model_copy(update={**limits, "objective": "throughput"})
-    page = Page(frontier_page(limited, clusterplan.pareto(limited)))
+    page = Page(frontier_page(limited, clusterplan.pareto(limited, error=0.01)))
     figure = page.data["figures"]["frontier"]
     assert [shape.get("y0") for shape in figure["layout"]["shapes"]] == [0, dear.cost_usd * 1.2]
     assert page.data["choice"]["today"] == 0

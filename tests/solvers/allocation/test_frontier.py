@@ -137,6 +137,7 @@ def test_points_fall_and_the_current_cluster_is_one(mix: Any) -> None:
         assert min(point.rate_usd_per_hour for point in as_fast) <= 5.76 + 1e-9
 
 
+@pytest.mark.slow
 def test_any_mix_is_never_worse_than_the_fixed_one() -> None:
     """Where all resources have a price, every scaled cluster is one of those that the mix `any` looks at."""
     instance = clusterplan.load("example:gavel-three-gpu-types")
@@ -294,7 +295,7 @@ def mutations(data: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     return wrong
 
 
-@pytest.mark.parametrize("mix", ["fixed", "any"])
+@pytest.mark.parametrize("mix", ["fixed", pytest.param("any", marks=pytest.mark.slow)])
 def test_altered_frontiers_are_rejected(mix: Any) -> None:
     """Every figure, plan, bound, certificate and cluster that is changed is found."""
     instance = clusterplan.load("example:gavel-three-gpu-types")
