@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sample_pages import HOSTILE, Page, hostile_consolidation, infeasible, sample_comparison
+from sample_pages import HOSTILE, Page, all_pages, hostile_consolidation, infeasible, sample_comparison
 
 import clusterplan
 from clusterplan.instances.allocation.generate import generate_allocation
@@ -31,6 +31,11 @@ from clusterplan.planner.reports.frontier_files import frontier_page
 from clusterplan.planner.reports.frontier_files import write as write_frontier
 from clusterplan.planner.reports.page import to_json, write_page
 from clusterplan.planner.reports.plan_page import plan_page
+
+
+@pytest.fixture(scope="module")
+def pages() -> dict[str, Page]:
+    return {name: Page(html) for name, html in all_pages().items()}
 
 
 @cache
