@@ -248,7 +248,12 @@ LONG: dict[str, tuple[Callable[[], Instance], list[str]]] = {
 
 
 @pytest.mark.parametrize(
-    ("name", "solver"), [(name, s) for name, (_, solvers) in LONG.items() for s in solvers]
+    ("name", "solver"),
+    [
+        pytest.param(name, s, marks=[] if s == "exact" else [pytest.mark.slow])
+        for name, (_, solvers) in LONG.items()
+        for s in solvers
+    ],
 )
 def test_a_large_instance_ends_soon_after_its_time_limit(name: str, solver: str) -> None:
     """Whatever was found is verified, and what stopped the method is said."""

@@ -78,7 +78,7 @@ COLUMNS += ["tasks", "task_demand.gpu", "task_demand.tpu", "value", "must_place"
 COLUMNS += ["groups.0.tasks", "groups.1.name", "current.x1", "speed_by_servers.2", "hardware", "other", "9"]
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     changes=st.lists(
         st.tuples(st.booleans(), st.integers(0, 9), st.sampled_from(COLUMNS), st.sampled_from(CELLS)),

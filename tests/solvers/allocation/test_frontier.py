@@ -6,13 +6,12 @@ import csv
 import json
 import math
 import random
-import subprocess
-import sys
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import pytest
+from command_line import run_here
 from random_instances import random_allocation
 
 import clusterplan
@@ -138,6 +137,7 @@ def test_points_fall_and_the_current_cluster_is_one(mix: Any) -> None:
         assert min(point.rate_usd_per_hour for point in as_fast) <= 5.76 + 1e-9
 
 
+@pytest.mark.slow
 def test_any_mix_is_never_worse_than_the_fixed_one() -> None:
     """Where all resources have a price, every scaled cluster is one of those that the mix `any` looks at."""
     instance = clusterplan.load("example:gavel-three-gpu-types")
@@ -295,7 +295,7 @@ def mutations(data: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     return wrong
 
 
-@pytest.mark.parametrize("mix", ["fixed", "any"])
+@pytest.mark.parametrize("mix", ["fixed", pytest.param("any", marks=pytest.mark.slow)])
 def test_altered_frontiers_are_rejected(mix: Any) -> None:
     """Every figure, plan, bound, certificate and cluster that is changed is found."""
     instance = clusterplan.load("example:gavel-three-gpu-types")
@@ -350,18 +350,12 @@ def test_a_thousand_jobs_are_certified() -> None:
     assert any(line.startswith("certified: ") for line in lines)
 
 
-def clusterplan_command(*arguments: str) -> subprocess.CompletedProcess[str]:
-    code = "import sys; from clusterplan.planner.cli.main import main; sys.argv[0] = 'clusterplan'; main()"
-    command = [sys.executable, "-c", code, *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
-
-
 @pytest.mark.slow
 def test_the_command_writes_tables_that_verify(tmp_path: Path) -> None:
     """CSV and JSON are written, agree with each other, and `verify` accepts the JSON and no other."""
     name, folder = "example:optimus-testbed", tmp_path / "new" / "dir"
     given = ("--price", "gpu=1.2", "--price", "cpu=0.03", "--error", "0.05")
-    done = clusterplan_command("pareto", name, *given, "--output", str(folder))
+    done = run_here("pareto", name, *given, "--output", str(folder))
     assert done.returncode == 0, done.stderr
     for text in (
         "USD/h",
@@ -379,24 +373,23 @@ def test_the_command_writes_tables_that_verify(tmp_path: Path) -> None:
     for row, point in zip(rows, stored["points"], strict=True):
         assert float(row["mean_completion_s"]) == point["mean_completion_s"]
         assert float(row["capacity.gpu"]) == point["capacities"]["gpu"]
-    checked = clusterplan_command("verify", name, str(folder / "frontier.json"))
+    checked = run_here("verify", name, str(folder / "frontier.json"))
     assert checked.returncode == 0, checked.stdout
     assert "no plan beats the points" in checked.stdout
     stored["points"][0]["mean_completion_s"] *= 0.9
     (folder / "frontier.json").write_text(json.dumps(stored))
-    assert clusterplan_command("verify", name, str(folder / "frontier.json")).returncode == 7
+    assert run_here("verify", name, str(folder / "frontier.json")).returncode == 7
 
 
-@pytest.mark.slow
 def test_the_command_takes_mixes_and_refuses_what_has_no_meaning() -> None:
     """`--mix any`, formats, and wrong prices in one line each."""
     name = "example:gavel-three-gpu-types"
-    as_json = clusterplan_command("pareto", name, "--mix", "any", "--error", "0.1", "--format", "json", "-q")
+    as_json = run_here("pareto", name, "--mix", "any", "--error", "0.1", "--format", "json", "-q")
     assert as_json.returncode == 0, as_json.stderr
     assert json.loads(as_json.stdout)["mix"] == "any"
-    as_csv = clusterplan_command("pareto", name, "--error", "0.3", "--format", "csv")
+    as_csv = run_here("pareto", name, "--error", "0.3", "--format", "csv")
     assert as_csv.stdout.startswith("rate_usd_per_hour,mean_completion_s")
-    poor = clusterplan_command("pareto", name, "--most-usd", "0.2")
+    poor = run_here("pareto", name, "--most-usd", "0.2")
     assert poor.returncode == 4
     assert "no plan exists of at most" in poor.stdout
     for arguments, text in (
@@ -410,7 +403,7 @@ def test_the_command_takes_mixes_and_refuses_what_has_no_meaning() -> None:
         (("example:heterps-ctr", "--mix", "any"), "for allocation instances"),
         (("example:tiresias-testbed",), "for allocation and staging"),
     ):
-        done = clusterplan_command("pareto", *arguments)
+        done = run_here("pareto", *arguments)
         assert done.returncode == 2, arguments
         assert text in done.stderr, (arguments, done.stderr)
         assert len(done.stderr.strip().splitlines()) == 1, arguments
@@ -418,6 +411,6 @@ def test_the_command_takes_mixes_and_refuses_what_has_no_meaning() -> None:
 
 def test_the_schema_covers_both_frontiers() -> None:
     """One schema, for either kind."""
-    done = clusterplan_command("schema", "frontier")
+    done = run_here("schema", "frontier")
     schema = json.loads(done.stdout)
     assert {part["$ref"].rsplit("/", 1)[1] for part in schema["anyOf"]} == {"Frontier", "AllocationFrontier"}

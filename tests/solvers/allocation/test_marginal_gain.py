@@ -212,7 +212,9 @@ def busy(seed: int) -> AllocationInstance:
 
 @pytest.mark.parametrize("stop", [False, True])
 @pytest.mark.parametrize("name", ["marginal-gain", "marginal-gain-joint"])
-@pytest.mark.parametrize("first", range(0, 5 * BATCH, BATCH))
+@pytest.mark.parametrize(
+    "first", [0, *(pytest.param(first, marks=pytest.mark.slow) for first in range(BATCH, 5 * BATCH, BATCH))]
+)
 def test_plan_is_that_of_the_plain_reference(first: int, name: str, stop: bool) -> None:
     """Every job gets the variant and the tasks that the plain loops give it, or there is no plan in both."""
     planned = 0

@@ -55,7 +55,9 @@ def one_layer(**fields: Any) -> StagingInstance:
     return made
 
 
-@pytest.mark.parametrize("first", range(0, 500, 100))
+@pytest.mark.parametrize(
+    "first", [0, *(pytest.param(first, marks=pytest.mark.slow) for first in range(100, 500, 100))]
+)
 def test_exact_is_brute_force_and_certified(first: int) -> None:
     """Same status and value on 500 instances of all features, and nothing is left to the solver's word."""
     for seed in range(first, first + 100):

@@ -267,7 +267,12 @@ def test_without_a_plan_there_is_a_message(method: str) -> None:
 
 @pytest.mark.parametrize(
     ("method", "most"),
-    [("genetic", 0.0), ("bayesian", 0.05), ("reinforce-lstm", 0.0), ("reinforce-rnn", 0.0)],
+    [
+        ("genetic", 0.0),
+        pytest.param("bayesian", 0.05, marks=pytest.mark.slow),
+        pytest.param("reinforce-lstm", 0.0, marks=pytest.mark.slow),
+        pytest.param("reinforce-rnn", 0.0, marks=pytest.mark.slow),
+    ],
     indirect=["method"],
 )
 def test_defaults_come_close_to_the_optimum_of_the_example(method: str, most: float) -> None:
