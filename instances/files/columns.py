@@ -1,6 +1,6 @@
 """Tables in columns, from which fields are read without an object for each row.
 
-Cells of a CSV file are text that a field may read as a number, as in `table_rows.parse_table`; cells of a
+Cells of a CSV file are text that a field may read as a number, as in `csv_tables.parse_table`; cells of a
 Parquet file are numbers, truth values or text by themselves.
 """
 
@@ -109,7 +109,7 @@ class Columns:
         return codes, cells if self._typed else [Cell(cell) for cell in cells]
 
     def rows(self, indices: Ints | None = None) -> list[dict[str, Any]]:
-        """Return rows as `reading.parse_table` would, all of them or some.
+        """Return rows as `csv_tables.parse_table` would, all of them or some.
 
         Raises
         ------

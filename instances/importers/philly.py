@@ -29,8 +29,8 @@ from ..common.fields import (
     ServerCount,
 )
 from ..consolidation.instance import ConsolidationInstance
+from ..files.csv_tables import numbered_rows
 from ..files.reading import fail, read_text
-from ..files.table_rows import numbered_rows
 
 SOURCE = "petuum/adaptdl (branch osdi21-artifact, commit c793c70, Apache-2.0)"
 SpreadRule = Literal["one-server", "required", "preferred", "free"]

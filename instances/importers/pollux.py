@@ -30,8 +30,8 @@ from ..allocation.instance import AllocationInstance
 from ..common.errors import Fault, Faults, InstanceError
 from ..common.faults import validated
 from ..common.fields import Model, Name, Positive, PositiveCount, repeated
+from ..files.csv_tables import numbered_rows
 from ..files.reading import fail, read_text
-from ..files.table_rows import numbered_rows
 
 SOURCE = "petuum/adaptdl (branch osdi21-artifact, commit c793c70, Apache-2.0)"
 SHARES = 4

@@ -17,8 +17,8 @@ from ..common.errors import Fault, Faults, InstanceError
 from ..common.faults import validated
 from ..common.fields import ManyNamed, Model, Name, NonNegative, Positive, PositiveCount, in_slices, repeated
 from ..consolidation.instance import ConsolidationInstance
+from ..files.csv_tables import parse_table
 from ..files.reading import fail, parse_document, read_text
-from ..files.table_rows import parse_table
 
 SOURCE = "SymbioticLab/Tiresias (commit 959f9b0, Apache-2.0)"
 SKEW_THRESHOLD = 0.3
