@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple
 
 import numpy as np
 from pydantic import BaseModel
-from pydantic.fields import FieldInfo
 
 from ..common.arrays import Flags, Floats, Ints
-from ..common.fields import Name
+from ..common.fields import Name, marks_of
 from ..files.columns import Columns
 from ..files.limits import MOST_CELLS
 from .job import Configuration, Job, Range, Variant
@@ -329,7 +328,7 @@ class _Allowed(NamedTuple):
 @cache
 def _allowed(model: type[BaseModel], name: str) -> _Allowed:
     field = model.model_fields[name]
-    marks = list(_marks(field))
+    marks = list(marks_of(field))
     least = [mark.ge for mark in marks if hasattr(mark, "ge")]
     least += [np.nextafter(mark.gt, np.inf) for mark in marks if hasattr(mark, "gt")]
     most = min(mark.le for mark in marks if hasattr(mark, "le"))
@@ -338,20 +337,7 @@ def _allowed(model: type[BaseModel], name: str) -> _Allowed:
     return _Allowed(float(max(least)), float(most), int in marks, float(default))
 
 
-def _marks(part: Any) -> Iterator[Any]:
-    """Yield the types that a field or union consists of, and what annotates them."""
-    if isinstance(part, FieldInfo):
-        yield from part.metadata
-        yield from _marks(part.annotation)
-    for mark in getattr(part, "__metadata__", ()):
-        yield from mark.metadata if isinstance(mark, FieldInfo) else [mark]
-    for member in get_args(part):
-        yield from _marks(member)
-    if isinstance(part, type):
-        yield part
-
-
-LONGEST_NAME: int = next(mark.max_length for mark in _marks(Name) if hasattr(mark, "max_length"))
+LONGEST_NAME: int = next(mark.max_length for mark in marks_of(Name) if hasattr(mark, "max_length"))
 
 
 def _by_prefix(names: Iterable[str]) -> dict[str, list[str]]:

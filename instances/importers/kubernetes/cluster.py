@@ -8,33 +8,59 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, Literal
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
-from ...common.fields import Model, Name
+from pydantic import Field
+
+from ...common.fields import Name
+from ..cluster_options import Running, Spread
+from ..importer import ImportOptions, OnCommandLine
 from ..node_restrictions import Choice as NodeChoice
 from ..node_restrictions import Restrictions
 from .affinity import allowed_nodes, constraint_of, describe
 from .jobs import PodGroup, PodJob, is_unplanned, jobs_of, key_of
 from .objects import Node, Pod, Requests, total
 
-Choice = Literal["gpu", "all"]
-Running = Literal["move", "stay"]
-SpreadRule = Literal["required", "preferred", "free"]
 GIB = 2**30
 GPU = re.compile(r"(.*/)?(gpu|gpu\.shared|mig-.+)|gpu\.intel\.com/.+")
 """Resources that count as GPUs unless an option names them."""
 
 
-class Options(Model):
-    """The options of the import."""
+class KubernetesOptions(ImportOptions):
+    """Nodes and pods of a Kubernetes cluster: a consolidation instance."""
 
-    pods: Choice
-    running: Running
-    namespaces: tuple[Name, ...]
-    spread: SpreadRule
-    rack_label: str
-    gpu_label: str
-    gpu_resources: tuple[Name, ...]
+    nodes: Annotated[
+        Path, Field(description="What 'kubectl get nodes -o json' prints."), OnCommandLine(argument="nodes")
+    ]
+    pods: Annotated[
+        Path,
+        Field(description="What 'kubectl get pods --all-namespaces -o json' prints."),
+        OnCommandLine(argument="pods"),
+    ]
+    choice: Annotated[
+        Literal["gpu", "all"],
+        Field(description="gpu: jobs that ask for a GPU; all: every job outside kube-*."),
+        OnCommandLine(option="--pods"),
+    ] = "gpu"
+    running: Running = "move"
+    namespaces: Annotated[
+        tuple[Name, ...],
+        Field(description="Only the pods of this namespace; repeatable."),
+        OnCommandLine(option="--namespace"),
+    ] = ()
+    spread: Spread = "preferred"
+    rack_label: Annotated[str, Field(description="Label of a node with its rack.")] = (
+        "topology.kubernetes.io/zone"
+    )
+    gpu_label: Annotated[str, Field(description="Label of a node with its GPU model.")] = (
+        "nvidia.com/gpu.product"
+    )
+    gpu_resources: Annotated[
+        tuple[Name, ...],
+        Field(description="Resource that is a GPU; repeatable. [default: those called so]"),
+        OnCommandLine(option="--gpu-resource"),
+    ] = ()
 
 
 @dataclass(frozen=True)
@@ -43,7 +69,7 @@ class Cluster:
 
     listed: tuple[Node, ...]
     present: tuple[Pod, ...]
-    options: Options
+    options: KubernetesOptions
 
     @cached_property
     def nodes(self) -> list[Node]:
@@ -100,7 +126,7 @@ class Cluster:
             return cache[key]
 
         jobs = jobs_of(pods, self.options.gpu_label, self._gpu_models, allowed)
-        if self.options.pods == "gpu":
+        if self.options.choice == "gpu":
             jobs = [job for job in jobs if self.gpus(job)]
         return jobs
 

@@ -20,6 +20,7 @@ from ...common.faults import validated
 from ...common.fields import Count, Flag, Many, Model, Name, NonNegative, Positive, PositiveCount, in_slices
 from ...files.reading import fail, parse_document, read_text
 from ...staging.instance import StagingInstance
+from ..importer import Importer, OnCommandLine
 from .graph import LayerGraph, Node, chain_of, check_size, cycle_fault
 from .instance import GIB, GraphOptions, refuse_options, staging_instance
 
@@ -73,59 +74,36 @@ class _File(Model):
     edges: Many[_Edge]
 
 
-class _Options(GraphOptions):
-    batch: PositiveCount
+class DnnPartitioningOptions(GraphOptions):
+    """Graphs of layers with latencies on two devices (dnn-partitioning): a staging instance."""
+
+    ORDER = ("file", "types", "limit", "throughput", "batch")
+
+    file: Annotated[
+        Path, Field(description="JSON file with nodes and edges."), OnCommandLine(argument="file")
+    ]
+    types: Annotated[
+        dict[Name, NonNegative],
+        Field(
+            min_length=1,
+            description="USD per hour of one accelerator, CPU or both: accelerator=2.5,cpu=0.5.",
+        ),
+    ]
+    limit: Annotated[
+        dict[Name, PositiveCount],
+        Field(description="Units of each type, such as accelerator=8; else as in the file."),
+    ] = {}
+    batch: Annotated[PositiveCount, Field(description="Samples that the latencies refer to.")] = 1
+    link_gbit_per_s: Annotated[
+        Positive | None,
+        Field(description="Speed of the links. [default: as the file's transfer times imply]"),
+    ] = None
 
 
-def import_dnn_partitioning(
-    file: Path,
-    types: Mapping[str, float],
-    limit: Mapping[str, int] | None = None,
-    throughput: float | None = None,
-    *,
-    batch: int = 1,
-    samples: float = 1_000_000,
-    epochs: float = 1,
-    parallel_share: float = 0.99,
-    link_gbit_per_s: float | None = None,
-) -> StagingInstance:
-    """Return the staging instance of a graph in the layout of dnn-partitioning.
-
-    Parameters
-    ----------
-    file
-        The JSON file.
-    types
-        `accelerator`, `cpu` or both → USD per unit and hour.
-    limit
-        Type → units that there are; by default what the file says.
-    throughput
-        Samples per second that a plan must reach at least.
-    batch
-        Samples that the latencies refer to.
-    samples, epochs
-        How much is to be trained.
-    parallel_share
-        Share of a layer's compute time that further units divide.
-    link_gbit_per_s
-        Speed of the network; None: as the file's transfer times have it.
-
-    Raises
-    ------
-    InstanceError
-        If the file or an option is wrong, or the graph is no chain; one fault a line.
-    """
-    asked = {
-        "types": dict(types),
-        "limit": dict(limit or {}),
-        "throughput": throughput,
-        "batch": batch,
-        "samples": samples,
-        "epochs": epochs,
-        "parallel_share": parallel_share,
-        "link_gbit_per_s": link_gbit_per_s,
-    }
-    options = validated(_Options, asked, "options")
+@Importer
+def import_dnn_partitioning(options: DnnPartitioningOptions) -> StagingInstance:
+    """Return the staging instance of a graph in the layout of dnn-partitioning."""
+    file = options.file
     allowed = f"allowed: {ACCELERATOR}, {CPU}"
     strange = [name for name in options.types if name not in (ACCELERATOR, CPU)]
     refuse_options((f"types.{name}", f"the source has no such device; {allowed}") for name in strange)
@@ -315,7 +293,7 @@ def _folded_node(label: str, nodes: Sequence[_Node], tensors: Mapping[int, float
     )
 
 
-def _assumptions(data: _File, options: _Options) -> Iterable[str]:
+def _assumptions(data: _File, options: DnnPartitioningOptions) -> Iterable[str]:
     backward = sum(node.isBackwardNode for node in data.nodes)
     if backward:
         yield (

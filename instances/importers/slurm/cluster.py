@@ -6,29 +6,45 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
-from ...common.fields import Model, Name
+from pydantic import Field
+
+from ...common.fields import Name
 from ...common.hostlist import compress_hostlist
+from ..cluster_options import Running, Spread
+from ..importer import ImportOptions, OnCommandLine
 from ..node_restrictions import Choice as NodeChoice
 from ..node_restrictions import Restrictions
 from .jobs import SlurmJob, is_running, jobs_of, needed_nodes, waits, waits_for_resources
 from .nodes import SlurmNode
 from .objects import JobRecord
 
-Choice = Literal["gpu", "all"]
-Running = Literal["move", "stay"]
-SpreadRule = Literal["required", "preferred", "free"]
 MIB_PER_GIB = 1024
 
 
-class Options(Model):
-    """The options of the import."""
+class SlurmOptions(ImportOptions):
+    """Nodes and queue of a Slurm cluster: a consolidation instance."""
 
-    jobs: Choice
-    running: Running
-    partitions: tuple[Name, ...]
-    spread: SpreadRule
+    nodes: Annotated[
+        Path,
+        Field(description="What 'scontrol show nodes --json' or 'sinfo --json' prints."),
+        OnCommandLine(argument="nodes"),
+    ]
+    queue: Annotated[Path, Field(description="What 'squeue --json' prints."), OnCommandLine(argument="queue")]
+    choice: Annotated[
+        Literal["gpu", "all"],
+        Field(description="gpu: jobs that ask for a GPU; all: every job."),
+        OnCommandLine(option="--jobs"),
+    ] = "gpu"
+    running: Running = "move"
+    partitions: Annotated[
+        tuple[Name, ...],
+        Field(description="Only nodes and jobs of this partition; repeatable."),
+        OnCommandLine(option="--partition"),
+    ] = ()
+    spread: Spread = "preferred"
 
 
 @dataclass(frozen=True)
@@ -37,7 +53,7 @@ class Cluster:
 
     listed: tuple[SlurmNode, ...]
     records: tuple[JobRecord, ...]
-    options: Options
+    options: SlurmOptions
 
     def _in_partition(self, partitions: Iterable[str]) -> bool:
         return not self.options.partitions or not set(self.options.partitions).isdisjoint(partitions)
@@ -85,7 +101,7 @@ class Cluster:
             for record in self.chosen
             if id(record) not in out and (waits(record) or self.options.running == "move")
             for job in jobs_of(record)
-            if job.gpus or self.options.jobs == "all"
+            if job.gpus or self.options.choice == "all"
         ]
 
     def allowed(self, job: SlurmJob) -> frozenset[str]:

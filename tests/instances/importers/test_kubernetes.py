@@ -539,7 +539,7 @@ def test_gpus_of_two_kinds_keep_their_names(tmp_path: Path) -> None:
         ({"pods": (pod("a", cpu="1 core"),)}, "requests.cpu: is not a quantity; write a number with at most"),
         ({"pods": (pod("a", cpu="-1"),)}, "requests.cpu: is negative"),
         ({"pods": (pod("a", cpu="9E99"),)}, "requests.cpu: is too large"),
-        ({"choice": "some"}, "options: pods: is 'some'; allowed: 'gpu' or 'all'"),
+        ({"choice": "some"}, "options: choice: is 'some'; allowed: 'gpu' or 'all'"),
         ({"namespaces": ["no"]}, "no pod that waits or runs and whose job asks for a GPU in no"),
     ],
 )
