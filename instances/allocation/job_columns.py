@@ -225,7 +225,7 @@ class JobColumns:
         for k in range(MOST_THETA):
             theta[:, k], given = self._number(f"{at}.theta.{k}", PsSync, "theta")
             self.wrong |= present & (given != (k < counts))
-        self.wrong |= present & (model >= 0) & broken(theta_rules(theta.T))
+        self.wrong |= present & (model >= 0) & broken(theta_rules(list(theta.T)))
         batch, given = self._number(f"{at}.batch", PsSync)
         batched = (model >= 0) & (model != MODELS.index("ps_async"))
         self.wrong |= present & (given != batched)

@@ -89,4 +89,5 @@ def check(rules: Iterable[Rule], found: Iterable[Complaint] = (), **words: Any) 
 
 def broken(rules: Iterable[Rule]) -> Flags:
     """Return which jobs break a rule, of columns."""
-    return np.logical_or.reduce([flags for _, flags, _ in rules])
+    found: Flags = np.logical_or.reduce([flags for _, flags, _ in rules])
+    return found

@@ -262,8 +262,7 @@ def marks_of(part: Any) -> Iterator[Any]:
         yield from part.metadata
         yield from marks_of(part.annotation)
     for mark in getattr(part, "__metadata__", ()):
-        yield mark
-        yield from mark.metadata if isinstance(mark, FieldInfo) else ()
+        yield from mark.metadata if isinstance(mark, FieldInfo) else [mark]
     for member in get_args(part):
         yield from marks_of(member)
     if isinstance(part, type):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from .importer import Option
 
 Running = Annotated[
     Literal["move", "stay"],
-    Field(description="move: jobs that run are planned too and stay placed; stay: they keep what they have."),
+    Option("move: jobs that run are planned too and stay placed; stay: they keep what they have."),
 ]
 Spread = Annotated[
     Literal["required", "preferred", "free"],
-    Field(description="How jobs of several tasks or pods may spread over servers."),
+    Option("How jobs of several tasks or pods may spread over servers."),
 ]

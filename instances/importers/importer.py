@@ -12,14 +12,14 @@ from pydantic.fields import FieldInfo
 
 from ..common.base import Instance
 from ..common.faults import validated
-from ..common.fields import Model
+from ..common.fields import Model, marks_of
 
 
 class ImportOptions(Model):
     """Base of the options of an importer.
 
-    Each field is an argument of the importer and an option of its command, and its description the help.
-    The docstring of a subclass is the help of the command.
+    Each field is an argument of the importer and an option of its command; an `Option` in its annotation
+    has the help. The docstring of a subclass is the help of the command.
 
     Attributes
     ----------
@@ -36,11 +36,13 @@ class ImportOptions(Model):
 
 
 @dataclass(frozen=True)
-class OnCommandLine:
-    """Marks a field whose command line option is not what its name and type say.
+class Option:
+    """Says what a field is for, and how the command line has it where its name and type do not say it.
 
     Parameters
     ----------
+    help
+        One sentence.
     option, argument
         Its name, such as ``--price``, or the name of an argument that stands alone; by default an option
         with the name of the field.
@@ -52,11 +54,17 @@ class OnCommandLine:
         Turns what was typed into the value of the field.
     """
 
+    help: str
     option: str = ""
     argument: str = ""
     kind: Any = None
     least: float | None = None
     read: Callable[[Any], Any] | None = None
+
+
+def option_of(field: FieldInfo) -> Option:
+    """Return what a field says of its option."""
+    return next(mark for mark in marks_of(field) if isinstance(mark, Option))
 
 
 OptionsT = TypeVar("OptionsT", bound=ImportOptions)
@@ -87,7 +95,7 @@ class Importer(Generic[OptionsT, InstanceT]):
                 for name, field in fields
             ]
         )
-        lines = [f"    {name}\n        {field.description}" for name, field in fields]
+        lines = [f"    {name}\n        {option_of(field).help}" for name, field in fields]
         self.__doc__ = f"{make.__doc__}\n\n    Parameters\n    ----------\n" + "\n".join(lines)
 
     def __call__(self, *args: Any, **options: Any) -> InstanceT:

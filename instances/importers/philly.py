@@ -12,7 +12,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator
 from pydantic_core import PydanticCustomError
 
 from ..common.errors import Faults, InstanceError
@@ -31,7 +31,7 @@ from ..common.fields import (
 from ..consolidation.instance import ConsolidationInstance
 from ..files.csv_tables import numbered_rows
 from ..files.reading import fail, read_text
-from .importer import Importer, ImportOptions, OnCommandLine
+from .importer import Importer, ImportOptions, Option
 
 SOURCE = "petuum/adaptdl (branch osdi21-artifact, commit c793c70, Apache-2.0)"
 SpreadRule = Literal["one-server", "required", "preferred", "free"]
@@ -60,21 +60,14 @@ _Instant = Annotated[datetime, BeforeValidator(_as_instant)]
 class PhillyOptions(ImportOptions):
     """Jobs that ran at one instant in production (Philly, ATC'19): a consolidation instance."""
 
-    jobs: Annotated[
-        Path, Field(description="philly.csv of the Pollux artifact."), OnCommandLine(argument="jobs")
-    ]
-    at: Annotated[
-        _Instant, Field(description="The instant, such as '2017-11-01 12:00'."), OnCommandLine(kind=str)
-    ]
-    servers: Annotated[ServerCount, Field(description="Servers of the cluster.")]
-    gpus_per_server: Annotated[PositiveCount, Field(description="GPUs of each server.")] = 8
+    jobs: Annotated[Path, Option("philly.csv of the Pollux artifact.", argument="jobs")]
+    at: Annotated[_Instant, Option("The instant, such as '2017-11-01 12:00'.", kind=str)]
+    servers: Annotated[ServerCount, Option("Servers of the cluster.")]
+    gpus_per_server: Annotated[PositiveCount, Option("GPUs of each server.")] = 8
     spread: Annotated[
-        SpreadRule,
-        Field(description="one-server: a job that fits one must have one, others had better use few."),
+        SpreadRule, Option("one-server: a job that fits one must have one, others had better use few.")
     ] = "one-server"
-    virtual_cluster: Annotated[
-        Name | None, Field(description="Only the jobs of this one, such as 6214e9.")
-    ] = None
+    virtual_cluster: Annotated[Name | None, Option("Only the jobs of this one, such as 6214e9.")] = None
 
 
 class _Row(Model):

@@ -32,7 +32,7 @@ from ..common.faults import validated
 from ..common.fields import Model, Name, Positive, PositiveCount, repeated
 from ..files.csv_tables import numbered_rows
 from ..files.reading import fail, read_text
-from .importer import Importer, ImportOptions, OnCommandLine
+from .importer import Importer, ImportOptions, Option
 
 SOURCE = "petuum/adaptdl (branch osdi21-artifact, commit c793c70, Apache-2.0)"
 SHARES = 4
@@ -47,24 +47,24 @@ class PolluxOptions(ImportOptions):
 
     folders: Annotated[
         tuple[Path, ...],
-        Field(description="Folder with placements.csv and scalability.csv of an application; repeatable."),
-        OnCommandLine(option="--app"),
+        Option(
+            "Folder with placements.csv and scalability.csv of an application; repeatable.", option="--app"
+        ),
     ]
-    gpus: Annotated[PositiveCount, Field(description="GPUs of the cluster.")]
-    speed: Annotated[
-        Literal["ring", "table"], Field(description="Fit ring_allreduce, or offer what was measured.")
-    ] = "ring"
+    gpus: Annotated[PositiveCount, Option("GPUs of the cluster.")]
+    speed: Annotated[Literal["ring", "table"], Option("Fit ring_allreduce, or offer what was measured.")] = (
+        "ring"
+    )
     batch: Annotated[
         dict[Name, PositiveCount],
-        Field(description="Global batches, such as bert=48,cifar10=4096; by default what four GPUs take."),
+        Option("Global batches, such as bert=48,cifar10=4096; by default what four GPUs take."),
     ] = {}
     samples: Annotated[
-        dict[Name, Positive],
-        Field(description="Samples still to be trained, such as imagenet=1.2e8."),
+        dict[Name, Positive], Option("Samples still to be trained, such as imagenet=1.2e8.")
     ] = {}
-    steps: Annotated[
-        Positive, Field(description="Steps still to be made by jobs that --samples does not name.")
-    ] = 10_000
+    steps: Annotated[Positive, Option("Steps still to be made by jobs that --samples does not name.")] = (
+        10_000
+    )
 
 
 class _Placement(Model):

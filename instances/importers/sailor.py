@@ -20,7 +20,7 @@ from ..common.fields import ManyNamed, Model, Name, NonNegative, PositiveCount, 
 from ..common.printable import shortened
 from ..files.reading import fail, parse_document, read_text
 from ..staging.instance import StagingInstance
-from .importer import Importer, ImportOptions, OnCommandLine
+from .importer import Importer, ImportOptions, Option
 from .staging_options import Epochs, Floor, Link, ParallelShare, Samples, UnitLimits
 
 SOURCE = "eth-easl/sailor (commit cf2c8e3, MIT)"
@@ -53,36 +53,27 @@ def _split(types: Any) -> Any:
 class SailorOptions(ImportOptions):
     """Measured layer times of a language model on several GPU types (Sailor): a staging instance."""
 
-    model_dir: Annotated[Path, Field(description="Folder of one model's profiles, such as profiles/OPT-350.")]
+    model_dir: Annotated[Path, Option("Folder of one model's profiles, such as profiles/OPT-350.")]
     types: Annotated[
         tuple[Name, ...],
-        Field(
-            min_length=1,
-            description="GPU types, separated by commas; all: those measured on one GPU.",
-        ),
+        Field(min_length=1),
         BeforeValidator(_split),
-        OnCommandLine(kind=str),
+        Option("GPU types, separated by commas; all: those measured on one GPU.", kind=str),
     ]
     microbatch: Annotated[
-        PositiveCount | None, Field(description="Samples of the profiled batch. [default: most measured]")
+        PositiveCount | None, Option("Samples of the profiled batch. [default: most measured]")
     ] = None
     limit: UnitLimits = {}
     throughput: Floor = None
     prices: Annotated[
-        dict[Name, NonNegative],
-        Field(description="USD per GPU-hour, such as Titan-RTX=0.5."),
-        OnCommandLine(option="--price"),
+        dict[Name, NonNegative], Option("USD per GPU-hour, such as Titan-RTX=0.5.", option="--price")
     ] = {}
     parallel_share: ParallelShare = 0.99
     link_gbit_per_s: Link = 100.0
-    microbatches_per_step: Annotated[
-        PositiveCount, Field(description="Microbatches that share an all-reduce.")
-    ] = 4
+    microbatches_per_step: Annotated[PositiveCount, Option("Microbatches that share an all-reduce.")] = 4
     samples: Samples = 1e6
     epochs: Epochs = 1.0
-    llm_info: Annotated[
-        Path | None, Field(description="Sizes; by default llm_info.json above the folder.")
-    ] = None
+    llm_info: Annotated[Path | None, Option("Sizes; by default llm_info.json above the folder.")] = None
 
 
 class _Times(Model):

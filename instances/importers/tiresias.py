@@ -19,7 +19,7 @@ from ..common.fields import ManyNamed, Model, Name, NonNegative, Positive, Posit
 from ..consolidation.instance import ConsolidationInstance
 from ..files.csv_tables import parse_table
 from ..files.reading import fail, parse_document, read_text
-from .importer import Importer, ImportOptions
+from .importer import Importer, ImportOptions, Option
 
 SOURCE = "SymbioticLab/Tiresias (commit 959f9b0, Apache-2.0)"
 SKEW_THRESHOLD = 0.3
@@ -61,11 +61,10 @@ RowT = TypeVar("RowT", bound=Model)
 class TiresiasOptions(ImportOptions):
     """Jobs and clusters of the Tiresias simulator (NSDI'19): a consolidation instance."""
 
-    jobs: Annotated[Path, Field(description="Job list of the simulator, CSV.")]
-    cluster: Annotated[Path, Field(description="Cluster description of the simulator, CSV.")]
+    jobs: Annotated[Path, Option("Job list of the simulator, CSV.")]
+    cluster: Annotated[Path, Option("Cluster description of the simulator, CSV.")]
     tensor_sizes: Annotated[
-        Path | None,
-        Field(description="JSON: model → tensor sizes; by default those of the simulator."),
+        Path | None, Option("JSON: model → tensor sizes; by default those of the simulator.")
     ] = None
 
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
-
 from ...common.base import Instance
 from ...common.errors import OptionError
-from ..importer import Importer, ImportOptions
+from ..importer import Importer, ImportOptions, Option
 from .allocation import import_gavel
 from .consolidation import import_gavel_consolidation
 from .files import Capacity, First, GpusPerServer, GpuType, Servers, Throughputs, Trace
@@ -19,7 +17,7 @@ class GavelEitherOptions(ImportOptions):
 
     throughputs: Throughputs
     trace: Trace
-    kind: Annotated[Literal["allocation", "consolidation"], Field(description="What to plan.")] = "allocation"
+    kind: Annotated[Literal["allocation", "consolidation"], Option("What to plan.")] = "allocation"
     capacity: Capacity | None = None
     gpu_type: GpuType | None = None
     servers: Servers | None = None

@@ -11,11 +11,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
-
 from ...common.fields import Name
 from ..cluster_options import Running, Spread
-from ..importer import ImportOptions, OnCommandLine
+from ..importer import ImportOptions, Option
 from ..node_restrictions import Choice as NodeChoice
 from ..node_restrictions import Restrictions
 from .affinity import allowed_nodes, constraint_of, describe
@@ -30,36 +28,22 @@ GPU = re.compile(r"(.*/)?(gpu|gpu\.shared|mig-.+)|gpu\.intel\.com/.+")
 class KubernetesOptions(ImportOptions):
     """Nodes and pods of a Kubernetes cluster: a consolidation instance."""
 
-    nodes: Annotated[
-        Path, Field(description="What 'kubectl get nodes -o json' prints."), OnCommandLine(argument="nodes")
-    ]
-    pods: Annotated[
-        Path,
-        Field(description="What 'kubectl get pods --all-namespaces -o json' prints."),
-        OnCommandLine(argument="pods"),
-    ]
+    nodes: Annotated[Path, Option("What 'kubectl get nodes -o json' prints.", argument="nodes")]
+    pods: Annotated[Path, Option("What 'kubectl get pods --all-namespaces -o json' prints.", argument="pods")]
     choice: Annotated[
         Literal["gpu", "all"],
-        Field(description="gpu: jobs that ask for a GPU; all: every job outside kube-*."),
-        OnCommandLine(option="--pods"),
+        Option("gpu: jobs that ask for a GPU; all: every job outside kube-*.", option="--pods"),
     ] = "gpu"
     running: Running = "move"
     namespaces: Annotated[
-        tuple[Name, ...],
-        Field(description="Only the pods of this namespace; repeatable."),
-        OnCommandLine(option="--namespace"),
+        tuple[Name, ...], Option("Only the pods of this namespace; repeatable.", option="--namespace")
     ] = ()
     spread: Spread = "preferred"
-    rack_label: Annotated[str, Field(description="Label of a node with its rack.")] = (
-        "topology.kubernetes.io/zone"
-    )
-    gpu_label: Annotated[str, Field(description="Label of a node with its GPU model.")] = (
-        "nvidia.com/gpu.product"
-    )
+    rack_label: Annotated[str, Option("Label of a node with its rack.")] = "topology.kubernetes.io/zone"
+    gpu_label: Annotated[str, Option("Label of a node with its GPU model.")] = "nvidia.com/gpu.product"
     gpu_resources: Annotated[
         tuple[Name, ...],
-        Field(description="Resource that is a GPU; repeatable. [default: those called so]"),
-        OnCommandLine(option="--gpu-resource"),
+        Option("Resource that is a GPU; repeatable. [default: those called so]", option="--gpu-resource"),
     ] = ()
 
 

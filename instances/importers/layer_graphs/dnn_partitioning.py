@@ -20,7 +20,7 @@ from ...common.faults import validated
 from ...common.fields import Count, Flag, Many, Model, Name, NonNegative, Positive, PositiveCount, in_slices
 from ...files.reading import fail, parse_document, read_text
 from ...staging.instance import StagingInstance
-from ..importer import Importer, OnCommandLine
+from ..importer import Importer, Option
 from .graph import LayerGraph, Node, chain_of, check_size, cycle_fault
 from .instance import GIB, GraphOptions, refuse_options, staging_instance
 
@@ -79,24 +79,18 @@ class DnnPartitioningOptions(GraphOptions):
 
     ORDER = ("file", "types", "limit", "throughput", "batch")
 
-    file: Annotated[
-        Path, Field(description="JSON file with nodes and edges."), OnCommandLine(argument="file")
-    ]
+    file: Annotated[Path, Option("JSON file with nodes and edges.", argument="file")]
     types: Annotated[
         dict[Name, NonNegative],
-        Field(
-            min_length=1,
-            description="USD per hour of one accelerator, CPU or both: accelerator=2.5,cpu=0.5.",
-        ),
+        Field(min_length=1),
+        Option("USD per hour of one accelerator, CPU or both: accelerator=2.5,cpu=0.5."),
     ]
     limit: Annotated[
-        dict[Name, PositiveCount],
-        Field(description="Units of each type, such as accelerator=8; else as in the file."),
+        dict[Name, PositiveCount], Option("Units of each type, such as accelerator=8; else as in the file.")
     ] = {}
-    batch: Annotated[PositiveCount, Field(description="Samples that the latencies refer to.")] = 1
+    batch: Annotated[PositiveCount, Option("Samples that the latencies refer to.")] = 1
     link_gbit_per_s: Annotated[
-        Positive | None,
-        Field(description="Speed of the links. [default: as the file's transfer times imply]"),
+        Positive | None, Option("Speed of the links. [default: as the file's transfer times imply]")
     ] = None
 
 

@@ -17,7 +17,7 @@ from ...common.fields import (
 )
 from ...files.reading import fail
 from ...staging.instance import StagingInstance
-from ..importer import ImportOptions
+from ..importer import ImportOptions, Option
 from ..staging_options import Epochs, Floor, Link, ParallelShare, Samples, UnitLimits
 from .graph import Chain, ChainLayer
 
@@ -30,7 +30,8 @@ class GraphOptions(ImportOptions):
 
     types: Annotated[
         dict[Name, NonNegative],
-        Field(min_length=1, description="USD per GPU-hour of each type, such as v100=2.48,t4=0.5."),
+        Field(min_length=1),
+        Option("USD per GPU-hour of each type, such as v100=2.48,t4=0.5."),
     ]
     limit: UnitLimits = {}
     throughput: Floor = None

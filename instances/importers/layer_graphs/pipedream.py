@@ -20,7 +20,7 @@ from ...common.faults import validated
 from ...common.fields import Cell, Model, Name, NonNegative, Positive, PositiveCount, in_slices
 from ...files.reading import fail, read_text
 from ...staging.instance import StagingInstance
-from ..importer import Importer, OnCommandLine
+from ..importer import Importer, Option
 from .graph import LayerGraph, Node, chain_of, check_size
 from .instance import GraphOptions, refuse_options, staging_instance
 
@@ -41,19 +41,15 @@ class PipedreamOptions(GraphOptions):
 
     ORDER = ("graph_file", "types", "speeds", "limit", "memory", "throughput", "batch", "input_time")
 
-    graph_file: Annotated[Path, Field(description="graph.txt of a profile."), OnCommandLine(argument="graph")]
+    graph_file: Annotated[Path, Option("graph.txt of a profile.", argument="graph")]
     speeds: Annotated[
-        dict[Name, Positive],
-        Field(description="How many times as fast as the profiled GPU, such as t4=0.4; else 1."),
+        dict[Name, Positive], Option("How many times as fast as the profiled GPU, such as t4=0.4; else 1.")
     ] = {}
-    memory: Annotated[dict[Name, Positive], Field(description="GiB of each type, such as v100=16.")] = {}
+    memory: Annotated[dict[Name, Positive], Option("GiB of each type, such as v100=16.")] = {}
     batch: Annotated[
-        PositiveCount | None,
-        Field(description="Samples of the profiled batch. [default: read off the input's size]"),
+        PositiveCount | None, Option("Samples of the profiled batch. [default: read off the input's size]")
     ] = None
-    input_time: Annotated[bool, Field(description="Whether loading the batch takes its profiled time.")] = (
-        True
-    )
+    input_time: Annotated[bool, Option("Whether loading the batch takes its profiled time.")] = True
 
 
 class _Figures(Model):

@@ -9,12 +9,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
-
 from ...common.fields import Name
 from ...common.hostlist import compress_hostlist
 from ..cluster_options import Running, Spread
-from ..importer import ImportOptions, OnCommandLine
+from ..importer import ImportOptions, Option
 from ..node_restrictions import Choice as NodeChoice
 from ..node_restrictions import Restrictions
 from .jobs import SlurmJob, is_running, jobs_of, needed_nodes, waits, waits_for_resources
@@ -28,21 +26,15 @@ class SlurmOptions(ImportOptions):
     """Nodes and queue of a Slurm cluster: a consolidation instance."""
 
     nodes: Annotated[
-        Path,
-        Field(description="What 'scontrol show nodes --json' or 'sinfo --json' prints."),
-        OnCommandLine(argument="nodes"),
+        Path, Option("What 'scontrol show nodes --json' or 'sinfo --json' prints.", argument="nodes")
     ]
-    queue: Annotated[Path, Field(description="What 'squeue --json' prints."), OnCommandLine(argument="queue")]
+    queue: Annotated[Path, Option("What 'squeue --json' prints.", argument="queue")]
     choice: Annotated[
-        Literal["gpu", "all"],
-        Field(description="gpu: jobs that ask for a GPU; all: every job."),
-        OnCommandLine(option="--jobs"),
+        Literal["gpu", "all"], Option("gpu: jobs that ask for a GPU; all: every job.", option="--jobs")
     ] = "gpu"
     running: Running = "move"
     partitions: Annotated[
-        tuple[Name, ...],
-        Field(description="Only nodes and jobs of this partition; repeatable."),
-        OnCommandLine(option="--partition"),
+        tuple[Name, ...], Option("Only nodes and jobs of this partition; repeatable.", option="--partition")
     ] = ()
     spread: Spread = "preferred"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import types
 from collections.abc import Callable
 from typing import Annotated, Any, get_args, get_origin
 
@@ -12,7 +13,7 @@ from pydantic.fields import FieldInfo
 from ....instances.common.errors import OptionError
 from ....instances.common.fields import marks_of
 from ....instances.importers import IMPORTERS
-from ....instances.importers.importer import Importer, OnCommandLine
+from ....instances.importers.importer import Importer, Option, option_of
 from .output import Output, emit
 
 importers = typer.Typer(
@@ -42,30 +43,27 @@ def pairs(text: str, option: str, kind: type) -> dict[str, Any]:
 def _parameter(field_name: str, field: FieldInfo) -> tuple[str, inspect.Parameter, Callable[[Any], Any]]:
     """Return the field of an option, its parameter in a command, and what reads what was typed."""
     marks = list(marks_of(field))
-    shown = next((mark for mark in marks if isinstance(mark, OnCommandLine)), OnCommandLine())
-    help_text = next(mark.description for mark in (field, *marks) if getattr(mark, "description", None))
+    shown = option_of(field)
     default: Any = inspect.Parameter.empty if field.is_required() else field.default
     kind, read = _typed(shown.option or f"--{field_name}", field.annotation, shown, marks)
     name = shown.argument or field_name
     if shown.argument:
-        option: Any = typer.Argument(help=help_text)
+        option: Any = typer.Argument(help=shown.help)
     else:
         # Typer makes the name of an option of that of its parameter, and a --no- beside that of a flag.
         names = [shown.option] if shown.option else []
         least = max(mark.ge for mark in marks if hasattr(mark, "ge")) if kind is int else shown.least
-        option = typer.Option(*names, help=help_text, min=least, show_default="[default:" not in help_text)
+        option = typer.Option(*names, help=shown.help, min=least, show_default="[default:" not in shown.help)
     if default in ((), {}):
         default = None
-    annotation = Annotated[kind | None if default is None else kind, option]
+    annotation: Any = Annotated[kind | None if default is None else kind, option]
     return field_name, inspect.Parameter(name, _BY_NAME, default=default, annotation=annotation), read
 
 
 _BY_NAME = inspect.Parameter.KEYWORD_ONLY
 
 
-def _typed(
-    flag: str, annotation: Any, shown: OnCommandLine, marks: list[Any]
-) -> tuple[Any, Callable[[Any], Any]]:
+def _typed(flag: str, annotation: Any, shown: Option, marks: list[Any]) -> tuple[Any, Callable[[Any], Any]]:
     """Return the type of what is typed for a field, and what reads it."""
     kind = _without_marks(annotation)
     if type(None) in get_args(kind):
@@ -74,7 +72,7 @@ def _typed(
         number = int if int in marks else float
         return str, lambda text: pairs(text, flag, number)
     if get_origin(kind) is tuple and shown.kind is None:
-        kind = list[_without_marks(get_args(kind)[0])]  # type: ignore[misc]
+        kind = types.GenericAlias(list, _without_marks(get_args(kind)[0]))
     return shown.kind or kind, shown.read or (lambda value: value)
 
 
