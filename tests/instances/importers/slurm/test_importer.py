@@ -18,7 +18,7 @@ from clusterplan.instances.common.errors import InstanceError
 from clusterplan.instances.common.hostlist import compress_hostlist, expand_hostlist
 from clusterplan.instances.consolidation.instance import ConsolidationInstance, PlacementJob, Server
 from clusterplan.instances.documents import parse_instance, to_text
-from clusterplan.instances.importers import import_slurm
+from clusterplan.instances.importers.slurm.importer import import_slurm
 from clusterplan.instances.importers.slurm.objects import parse_gres, parse_tres
 from clusterplan.planner.api import solve
 

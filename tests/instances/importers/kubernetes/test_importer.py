@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from clusterplan.instances.common.errors import InstanceError
 from clusterplan.instances.consolidation.instance import ConsolidationInstance, PlacementJob, Server
 from clusterplan.instances.documents import parse_instance, to_text
-from clusterplan.instances.importers import import_kubernetes
+from clusterplan.instances.importers.kubernetes.importer import import_kubernetes
 from clusterplan.instances.importers.kubernetes.objects import Pod, parse_quantity
 from clusterplan.planner.api import solve
 
