@@ -13,7 +13,7 @@ from random_instances import random_consolidation
 from table_files import ENDLESS, FORMATS, clusterplan_command, flat, write_table
 
 from clusterplan.instances.common.errors import InstanceError, OptionError
-from clusterplan.instances.consolidation import repeated_rows
+from clusterplan.instances.consolidation import tables as placement_tables
 from clusterplan.instances.consolidation.generate import generate_consolidation
 from clusterplan.instances.consolidation.instance import ConsolidationInstance
 from clusterplan.instances.consolidation.tables import MOST_CURRENT, why_no_table
@@ -110,7 +110,7 @@ def test_instances_survive_tables(tmp_path: Path, ending: Any, monkeypatch: pyte
         assert load(tmp_path / "x.yaml").sha256() == original.sha256()
         with monkeypatch.context() as large:
             large.setattr(tables, "MANY_ROWS", 1)
-            large.setattr(repeated_rows, "ALIKE", 0)
+            large.setattr(placement_tables, "FEWEST_OF_A_SORT", 0)
             assert load(tmp_path / "x.yaml").sha256() == original.sha256()
 
 
