@@ -119,6 +119,7 @@ class JobColumns:
     def _choice(self, name: str, codes_of: Mapping[str, int], default: int) -> Ints:
         """Return the code of each cell of a column that allows few words."""
         codes, words, given = self._words(name)
+        # An empty cell has the index -1, which is the last entry.
         coded = np.array([*(codes_of.get(str(word), NO_MODEL) for word in words), NO_MODEL])[codes]
         self.wrong |= given & (coded == NO_MODEL)
         return np.where(given, coded, default)
@@ -126,6 +127,7 @@ class JobColumns:
     def _names(self, name: str) -> tuple[Ints, list[str]]:
         """Return a column of names that must be there, as indices into a list; −1 where one is wrong."""
         codes, names, _ = self._words(name)
+        # A cell without a name has the index -1, which is the last entry.
         good = np.array([*_are_names(names), False])
         return np.where(good[codes], codes, -1), names
 
@@ -162,6 +164,7 @@ class JobColumns:
         """Variants stand one after the other, are called differently, and the current one is among them."""
         count = max(1, len(self._variants))
         self._present = np.zeros((len(self), count), dtype=bool)
+        # A variant that is not there has a negative name of its own, which no other one repeats.
         names = np.tile(-1 - np.arange(count), (len(self), 1))
         for v, variant in enumerate(self._variants):
             self._present[:, v] = variant["present"]
@@ -221,6 +224,7 @@ class JobColumns:
 
     def _formula(self, at: str, model: Ints, present: Flags) -> dict[str, Floats]:
         counts = np.array([*(FORMULAS[name][0] for name in MODELS), 0, 0])[model]
+        # Coefficients that a model does not have are 0, so that one array holds those of all models.
         theta = np.zeros((len(self), MOST_THETA))
         for k in range(MOST_THETA):
             theta[:, k], given = self._number(f"{at}.theta.{k}", PsSync, "theta")
@@ -242,6 +246,7 @@ class JobColumns:
             speed, _ = self._number(f"{at}.{k}.steps_per_s", SpeedRow, needed=row)
             self.wrong |= row & ~before
             rows.append((row, ps, workers, speed))
+            # The pair as one number; a row that is not there has a negative one of its own.
             keys.append(np.where(row, _whole(workers) * 2**31 + _whole(ps), -1 - k))
             before = row
         self.wrong |= wanted & ~(rows[0][0] if rows else np.zeros(len(self), dtype=bool))
@@ -294,6 +299,7 @@ class JobColumns:
                 counts[j, v] += 1
                 parts.append(np.stack([ps[j], workers[j], np.full(len(j), v), j, speed[j]]))
         ps, workers, variants, jobs, speed = np.concatenate([np.zeros((5, 0)), *parts], axis=1)
+        # The last key counts first: by job, then variant, workers and parameter servers.
         order = np.lexsort((ps, workers, variants, jobs))
         return {
             "first_row": _offsets(counts[self._present]),
@@ -330,6 +336,7 @@ def _allowed(model: type[BaseModel], name: str) -> _Allowed:
     field = model.model_fields[name]
     marks = list(marks_of(field))
     least = [mark.ge for mark in marks if hasattr(mark, "ge")]
+    # The smallest double above an open limit makes it a closed one.
     least += [np.nextafter(mark.gt, np.inf) for mark in marks if hasattr(mark, "gt")]
     most = min(mark.le for mark in marks if hasattr(mark, "le"))
     default = np.nan if field.default is None else field.default

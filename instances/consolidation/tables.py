@@ -81,6 +81,7 @@ def read_alike(columns: Columns, model: type[ModelT], own: Mapping[str, Any]) ->
     if len(first) * FEWEST_OF_A_SORT > len(columns):
         return None
     try:
+        # Each different cell is checked once, however many rows have it.
         values = [_values(columns, name, kind) for name, kind in own.items()]
         patterns = [model.model_validate(row) for row in columns.rows(first)]
     except ValidationError:
@@ -97,6 +98,7 @@ def _sorts(columns: Columns, own: Mapping[str, Any]) -> tuple[Ints, Ints]:
     sort = np.zeros(len(columns), dtype=np.int64)
     for name in columns.names:
         codes = columns.given(name).astype(np.int64) if name in own else columns.distinct(name)[0] + 1
+        # Sorts are numbered anew after each column; the product would overflow otherwise.
         _, sort = np.unique(sort * (int(codes.max()) + 1) + codes, return_inverse=True)
     first: Ints = np.unique(sort, return_index=True)[1]
     return sort, first

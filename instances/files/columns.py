@@ -118,6 +118,7 @@ class Columns:
         """
         if indices is None:
             self._check_few()
+        # Rows that are wanted alone are cut out first, so that no others become objects.
         chosen = self._table if indices is None else self._table.take(indices)
         paths = [(number, name.split(".")) for number, name in enumerate(self.names, 1)]
         columns = [column.to_pylist() for column in chosen.columns]

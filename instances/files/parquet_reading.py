@@ -105,6 +105,7 @@ def _check_size(file: Any, source: str) -> None:
     texts = [index for index, field in enumerate(file.schema_arrow) if _is_text(field.type)]
     plain = rows * sum(map(_width, file.schema_arrow.types))
     row_groups = map(metadata.row_group, range(metadata.num_row_groups))
+    # What the file says of its text is checked again when it is read.
     words = sum(group.column(index).total_uncompressed_size for group in row_groups for index in texts)
     if plain + 2 * words > MOST_TABLE_BYTES:
         raise _too_much_memory(source)

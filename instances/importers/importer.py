@@ -108,6 +108,7 @@ class Importer(Generic[OptionsT, InstanceT]):
         """
         given = self.__signature__.bind(*args, **options).arguments
         fields = self.options.model_fields
+        # None may be a value of its own, such as no link at all.
         values = {
             name: value
             for name, value in given.items()

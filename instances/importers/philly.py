@@ -123,6 +123,7 @@ def _running(options: PhillyOptions) -> tuple[dict[int, _Row], int]:
     faults = Faults()
     running: dict[int, _Row] = {}
     for number, (line, cells) in enumerate(table, 1):
+        # Few of the many rows run at one instant; only these become objects.
         if _surely_does_not_run(cells, options.at):
             continue
         used = {name: cells[name] for name in _Row.model_fields if name in cells}

@@ -105,6 +105,7 @@ def import_sailor(options: SailorOptions) -> StagingInstance:
     measured = _measured(model_dir, profiled) if every else {}
     if every:
         alone = [name for name, batches in measured.items() if batches]
+        # Validated again: perhaps no type was measured on one GPU.
         options = validated(SailorOptions, {**dict(options), "types": alone}, "options")
     _check_types(options, profiled)
     measured = measured or _measured(model_dir, options.types)

@@ -46,6 +46,7 @@ def import_gavel(options: GavelOptions) -> AllocationInstance:
     jobs = {number: job for number, job in chosen.items() if _variants(job.model, tables)}
     if not jobs:
         raise fail(str(trace), f"the speed table has none of its models; it has: {named(_models(tables))}")
+    # As many digits as the largest number needs, so that names sort as numbers do.
     width = max(3, len(str(max(listed))))
     document = {
         "schema_version": 1,

@@ -51,6 +51,7 @@ def import_gavel_consolidation(options: GavelConsolidationOptions) -> Consolidat
     listed = read_trace(trace)
     jobs = dict(list(listed.items())[: options.first])
     spread = {number: _speed_when_spread(job, together, apart) for number, job in jobs.items()}
+    # As many digits as the largest number needs, so that names sort as numbers do.
     width = max(3, len(str(max(listed))))
     document = {
         "schema_version": 1,

@@ -104,6 +104,7 @@ class Cluster:
         cache: dict[tuple[str, str | None], frozenset[str]] = {}
 
         def allowed(pod: Pod, without: str | None) -> frozenset[str]:
+            # Thousands of pods share few constraints; each is compared with the nodes once.
             key = (constraint_of(pod), without)
             if key not in cache:
                 cache[key] = allowed_nodes(pod, self.nodes, without)
@@ -188,6 +189,7 @@ class Cluster:
 
     def _choice(self, job: PodJob, group: PodGroup) -> NodeChoice:
         now = Counter(pod.node for pod in group.pods)
+        # The GPU model is a field of the job already and need not be a restriction too.
         without = self.options.gpu_label if job.gpu_model else None
         return NodeChoice(job.name, group.nodes, now, lambda: describe(group.pods[0], self.nodes, without))
 
@@ -195,6 +197,7 @@ class Cluster:
         """Return a node as a server."""
         planned, others = (held.get(node.name, {}) for held in self.held)
         there = {name: Fraction(amount) for name, amount in node.status.allocatable.items()}
+        # What planned pods hold stays theirs, even where more is requested than there is.
         left = {
             name: min(amount, max(amount - others.get(name, Fraction()), planned.get(name, Fraction())))
             for name, amount in there.items()

@@ -227,6 +227,7 @@ def folded(data: _File, source: str, link_gbit_per_s: float) -> LayerGraph:
     for edge in edges:
         moved = edge.size if all_sized else edge.cost / 1000 * link_gbit_per_s * 1e9 / 8
         if group[edge.sourceId] != group[edge.destId]:
+            # One tensor goes to several nodes; where its edges disagree, the largest counts.
             tensors[edge.sourceId] = max(tensors.get(edge.sourceId, 0.0), moved or 0.0)
     labels = _labels(members)
     nodes = {key: _folded_node(labels[key], nodes, tensors) for key, nodes in members.items()}
@@ -256,6 +257,7 @@ def _groups(data: _File, source: str) -> dict[int, Hashable]:
     graph.add_nodes_from(coloured)
     graph.add_edges_from((colour[edge.sourceId], colour[edge.destId]) for edge in _forward_edges(data))
     joined: dict[Hashable, Hashable] = {}
+    # Classes on a cycle depend on each other both ways, so they cannot be different layers.
     for component in nx.strongly_connected_components(graph):
         first = min(component)
         joined |= dict.fromkeys(component, first)

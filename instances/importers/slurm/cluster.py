@@ -114,6 +114,7 @@ class Cluster:
         cache: dict[tuple[object, ...], frozenset[str]] = {}
         found = {}
         for index, job in enumerate(self.jobs):
+            # Thousands of jobs share few choices; each is compared with the nodes once.
             key = (job.record.partition, job.record.excluded_nodes, needed_nodes(job.record))
             if key not in cache:
                 cache[key] = self.allowed(job)
@@ -172,6 +173,7 @@ class Cluster:
         free = {}
         for name, amount in capacity.items():
             taken = used[name]
+            # What a node lists as used includes what planned jobs hold; the sum over others does not.
             foreign = float(others[name]) if taken is None else taken - planned[name]
             free[name] = min(amount, max(amount - max(foreign, 0.0), float(planned[name])))
         return {
