@@ -17,6 +17,7 @@ from pydantic import BeforeValidator, ConfigDict, Field
 from ..common.errors import Fault, InstanceError
 from ..common.faults import validated
 from ..common.fields import ManyNamed, Model, Name, NonNegative, PositiveCount, unknown_names
+from ..common.hardware import GIB
 from ..common.printable import shortened
 from ..files.reading import fail, parse_document, read_text
 from ..staging.instance import StagingInstance
@@ -37,7 +38,6 @@ GPU_MEMORY_GB = {
     "RTX-2080": 11,
     "RTX-3090": 24,
 }
-GIB = 2**30
 COPIES = 4
 """Weights, gradients and the two moments of Adam."""
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from ...common.fields import Name
+from ...common.hardware import GIB
 from ..cluster_options import Running, Spread
 from ..importer import ImportOptions, Option
 from ..node_restrictions import Choice as NodeChoice
@@ -20,7 +21,6 @@ from .affinity import allowed_nodes, constraint_of, describe
 from .jobs import PodGroup, PodJob, is_unplanned, jobs_of, key_of
 from .objects import Node, Pod, Requests, total
 
-GIB = 2**30
 GPU = re.compile(r"(.*/)?(gpu|gpu\.shared|mig-.+)|gpu\.intel\.com/.+")
 """Resources that count as GPUs unless an option names them."""
 

@@ -18,11 +18,12 @@ from pydantic import BeforeValidator, ConfigDict, Field
 from ...common.errors import Fault, InstanceError
 from ...common.faults import validated
 from ...common.fields import Count, Flag, Many, Model, Name, NonNegative, Positive, PositiveCount, in_slices
+from ...common.hardware import GIB
 from ...files.reading import fail, parse_document, read_text
 from ...staging.instance import StagingInstance
 from ..importer import Importer, Option
 from .graph import LayerGraph, Node, chain_of, check_size, cycle_fault
-from .instance import GIB, GraphOptions, refuse_options, staging_instance
+from .instance import GraphOptions, refuse_options, staging_instance
 
 SOURCE = "msr-fiddle/dnn-partitioning (commit b207b6a, MIT)"
 ACCELERATOR, CPU = "accelerator", "cpu"

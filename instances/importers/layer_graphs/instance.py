@@ -15,13 +15,13 @@ from ...common.fields import (
     NonNegative,
     unknown_names,
 )
+from ...common.hardware import GIB
 from ...files.reading import fail
 from ...staging.instance import StagingInstance
 from ..importer import ImportOptions, Option
 from ..staging_options import Epochs, Floor, Link, ParallelShare, Samples, UnitLimits
 from .graph import Chain, ChainLayer
 
-GIB = 2**30
 LONGEST_NAME = 200
 
 
