@@ -18,7 +18,7 @@ from clusterplan.instances.common.errors import InstanceError
 from clusterplan.instances.common.hostlist import compress_hostlist, expand_hostlist
 from clusterplan.instances.consolidation.instance import ConsolidationInstance, PlacementJob, Server
 from clusterplan.instances.documents import parse_instance, to_text
-from clusterplan.instances.importers import import_slurm
+from clusterplan.instances.importers.slurm.importer import import_slurm
 from clusterplan.instances.importers.slurm.objects import parse_gres, parse_tres
 from clusterplan.planner.api import solve
 
@@ -540,7 +540,7 @@ def test_names_of_jobs(tmp_path: Path) -> None:
         ({"jobs": (job(1, tres="cpu=x"),)}, "jobs[0].tres_req_str: has the amount 'x'"),
         ({"jobs": (job(1, nodes="n[1"),)}, "jobs[0].nodes: is not a list of nodes"),
         ({"jobs": (job(1, job_state=5),)}, "jobs[0].job_state: is 5, which is not a list"),
-        ({"choice": "some"}, "options: jobs: is 'some'; allowed: 'gpu' or 'all'"),
+        ({"choice": "some"}, "options: choice: is 'some'; allowed: 'gpu' or 'all'"),
         ({"partitions": ["no"]}, "has no node that takes jobs in partition no"),
     ],
 )

@@ -14,7 +14,7 @@ import yaml
 from clusterplan.instances.common.errors import InstanceError
 from clusterplan.instances.consolidation.instance import ConsolidationInstance
 from clusterplan.instances.documents import parse_instance, to_text
-from clusterplan.instances.importers import import_gavel_consolidation
+from clusterplan.instances.importers.gavel.consolidation import import_gavel_consolidation
 from clusterplan.planner.api import solve
 
 THROUGHPUTS = {

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from clusterplan.instances.common.errors import InstanceError
 from clusterplan.instances.consolidation.instance import ConsolidationInstance, PlacementJob, Server
 from clusterplan.instances.documents import parse_instance, to_text
-from clusterplan.instances.importers import import_kubernetes
+from clusterplan.instances.importers.kubernetes.importer import import_kubernetes
 from clusterplan.instances.importers.kubernetes.objects import Pod, parse_quantity
 from clusterplan.planner.api import solve
 
@@ -539,7 +539,7 @@ def test_gpus_of_two_kinds_keep_their_names(tmp_path: Path) -> None:
         ({"pods": (pod("a", cpu="1 core"),)}, "requests.cpu: is not a quantity; write a number with at most"),
         ({"pods": (pod("a", cpu="-1"),)}, "requests.cpu: is negative"),
         ({"pods": (pod("a", cpu="9E99"),)}, "requests.cpu: is too large"),
-        ({"choice": "some"}, "options: pods: is 'some'; allowed: 'gpu' or 'all'"),
+        ({"choice": "some"}, "options: choice: is 'some'; allowed: 'gpu' or 'all'"),
         ({"namespaces": ["no"]}, "no pod that waits or runs and whose job asks for a GPU in no"),
     ],
 )
