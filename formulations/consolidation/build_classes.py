@@ -15,7 +15,7 @@ from ...instances.common.errors import TooLargeError
 from ...instances.consolidation.instance import PlacementJob
 from ..common.clock import check_time
 from ..common.tolerance import loosened
-from .classes import Classes, Home, JobClass, Kind, Part, ServerClass, common_step, exact, worth_of
+from .classes import ClassTable, Home, JobClass, Kind, Part, ServerClass, common_step, exact, worth_of
 from .cluster_data import ClusterData
 
 MOST_LOADS = 400_000
@@ -241,7 +241,7 @@ def _holdable(kind: Kind, tasks: Sequence[int], largest: Ints) -> Ints:
     return counts[held]
 
 
-def classes_of(data: ClusterData) -> Classes:
+def classes_of(data: ClusterData) -> ClassTable:
     """Return the classes of an instance; coarse ones where there would be too many different loads.
 
     Raises
@@ -258,7 +258,7 @@ def classes_of(data: ClusterData) -> Classes:
     raise reason
 
 
-def _classes(data: ClusterData, parts: int | None) -> Classes:
+def _classes(data: ClusterData, parts: int | None) -> ClassTable:
     """Return classes in units of at least so many parts of the largest amount that is free."""
     builder = _Builder(data, parts)
     jobs = builder.jobs()
@@ -276,17 +276,18 @@ def _classes(data: ClusterData, parts: int | None) -> Classes:
         servers += _server_classes(pool, by_free, loads[pool], not all(map(any, demands)))
     cut = {part.kind for job in jobs if not job.loose for part in job.parts}
     cut |= {home.kind for job in jobs for home in job.homes}
-    return Classes(
+    return ClassTable(
         kinds,
         tuple(held if k in cut else held[:1] for k, held in enumerate(slots)),
         slots,
         jobs,
         tuple(servers),
+        sum(sum(group.current.values()) for job in data.instance.jobs for group in job.task_groups),
+        builder.exact,
+        tuple(builder.units),
         loads,
         builder.at_home,
         _bases(jobs, slots),
-        sum(sum(group.current.values()) for job in data.instance.jobs for group in job.task_groups),
-        builder.exact,
     )
 
 
@@ -355,21 +356,3 @@ def _server_classes(
         for (free, residents), listed in sorted(members.items(), reverse=True)
         if zero_demand or any(free)
     ]
-
-
-class ClassifiedCluster(ClusterData):
-    """Servers and jobs of an instance, and their classes where there are few enough."""
-
-    _classes: Classes | TooLargeError | None = None
-
-    @property
-    def classes(self) -> Classes:
-        """Servers and jobs in classes; raises TooLargeError where they are too diverse."""
-        if self._classes is None:
-            try:
-                self._classes = classes_of(self)
-            except TooLargeError as error:
-                self._classes = error
-        if isinstance(self._classes, TooLargeError):
-            raise self._classes
-        return self._classes

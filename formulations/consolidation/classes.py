@@ -25,6 +25,9 @@ import numpy as np
 from ...instances.common.arrays import Ints
 from ...instances.consolidation.instance import PlacementJob
 
+BY_SERVERS = ("spread", "slowdown")
+"""Objectives that depend on how many servers a job uses."""
+
 
 @dataclass(frozen=True)
 class Kind:
@@ -132,7 +135,7 @@ class ServerClass:
 
 @dataclass(frozen=True)
 class Classes:
-    """An instance in classes.
+    """An instance in classes, as certificates refer to it.
 
     Attributes
     ----------
@@ -141,17 +144,13 @@ class Classes:
         the single task.
     slots
         For each kind the tasks of each group that a server may hold; shape (S, G).
-    loads
-        For each pool the amounts that tasks may take together on some server of it; shape (N, R), sorted.
-    at_home
-        For each home kind the jobs that are on a server now: positions of servers and of jobs.
-    base
-        For each home kind the kind of the job's other pieces, and the row among its slots for each of ours.
     running
         Tasks of all jobs that are somewhere now.
     exact
         Whether amounts are exact. If not, demands are rounded down to coarse units: what is proven holds,
         but a server may not hold what it seems to.
+    units
+        Of each resource, in which amounts are counted.
     """
 
     kinds: tuple[Kind, ...]
@@ -159,11 +158,14 @@ class Classes:
     slots: tuple[Ints, ...]
     jobs: tuple[JobClass, ...]
     servers: tuple[ServerClass, ...]
-    loads: dict[str | None, Ints]
-    at_home: dict[int, dict[int, list[int]]]
-    base: dict[int, tuple[int, Ints]]
     running: int
     exact: bool
+    units: tuple[Fraction, ...]
+
+    @property
+    def pools(self) -> list[str | None]:
+        """The GPU models, as far as jobs ask for them, of servers."""
+        return list(dict.fromkeys(server.pool for server in self.servers))
 
     def kinds_of(self, pool: str | None) -> list[int]:
         """Return the kinds, but for home kinds, that servers of a pool may hold."""
@@ -179,6 +181,25 @@ class Classes:
         """Return what rows of tasks by group take of each resource."""
         weights: Ints = counts @ np.array(self.kinds[kind].demands, dtype=np.int64)
         return weights
+
+
+@dataclass(frozen=True)
+class ClassTable(Classes):
+    """Classes, with what pricing looks up.
+
+    Attributes
+    ----------
+    loads
+        For each pool the amounts that tasks may take together on some server of it; shape (N, R), sorted.
+    at_home
+        For each home kind the jobs that are on a server now: positions of servers and of jobs.
+    base
+        For each home kind the kind of the job's other pieces, and the row among its slots for each of ours.
+    """
+
+    loads: dict[str | None, Ints]
+    at_home: dict[int, dict[int, list[int]]]
+    base: dict[int, tuple[int, Ints]]
 
 
 def exact(value: float) -> Fraction:

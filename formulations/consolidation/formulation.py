@@ -26,6 +26,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any, ClassVar
 
 from ...instances.common.base import ProblemKind
@@ -34,9 +35,11 @@ from ...instances.consolidation.instance import ConsolidationInstance, Placement
 from ..common.formulation import Formulation
 from ..common.objective import Diagnosis, Violation
 from ..common.tolerance import within
-from .build_classes import ClassifiedCluster
-from .certificate import MUST_PLACE, price_bounds, read_certificate, worth_of_servers
-from .elementary import elementary_bounds, elementary_infeasibility
+from .certificate import MUST_PLACE
+from .check.certificate import price_bounds, read_certificate, worth_of_servers
+from .check.classes import CheckedCluster, Disagreement
+from .check.elementary import elementary_bounds, elementary_infeasibility
+from .classified_cluster import ClassifiedCluster
 from .evaluate import VALUE_OF
 from .explain import Reasons, action_of
 from .plan import JobPlacement
@@ -141,6 +144,20 @@ class ConsolidationFormulation(ClassifiedCluster, Formulation[ConsolidationInsta
             finished.append(entry)
         return tuple(finished)
 
+    @cached_property
+    def _checked(self) -> CheckedCluster:
+        return CheckedCluster(self)
+
+    def shared_tables(self) -> str | None:
+        """Return how the methods' classes differ from the check's, or which m_j were not derived again."""
+        checked = self._checked
+        if checked.fault is not None:
+            return f"classes: {checked.fault}; so prices prove nothing"
+        if not checked.too_large:
+            return None
+        share = f"{checked.too_large:,} of {checked.requests:,}"
+        return f"fewest servers of jobs: shared with the methods for {share} requests; the others are equal"
+
     def elementary_bounds(self) -> tuple[float | None, ...]:
         """Bound the objectives by counting."""
         return elementary_bounds(self)
@@ -152,7 +169,7 @@ class ConsolidationFormulation(ClassifiedCluster, Formulation[ConsolidationInsta
         elementary = self.elementary_bounds()
         if certificate is None:
             return elementary
-        proven = price_bounds(self, certificate, values, elementary)
+        proven = price_bounds(self._checked, certificate, values, elementary)
         if proven.get(MUST_PLACE, 0) > 0:
             return tuple(math.inf if o.sense == "min" else -math.inf for o in self.objectives)
         return tuple(
@@ -163,8 +180,8 @@ class ConsolidationFormulation(ClassifiedCluster, Formulation[ConsolidationInsta
     def certificate_fault(self, certificate: Any) -> str | None:
         """Return what is wrong with the form of a certificate."""
         try:
-            found = read_certificate(self.classes, certificate)
-        except TooLargeError as error:
+            found = read_certificate(self._checked.classes, certificate)
+        except (TooLargeError, Disagreement) as error:
             return str(error)
         return found if isinstance(found, str) else None
 
@@ -174,7 +191,10 @@ class ConsolidationFormulation(ClassifiedCluster, Formulation[ConsolidationInsta
             return None
         # The plan may be of another instance; that is found out elsewhere.
         placed = (self.jobs.get(entry.job) for entry in plan if entry.placed)
-        return worth_of_servers(self, certificate, math.fsum(job.worth for job in placed if job)) or None
+        return (
+            worth_of_servers(self._checked, certificate, math.fsum(job.worth for job in placed if job))
+            or None
+        )
 
     def advice(self, prices: Mapping[str, float], value: float) -> str | None:
         """Return which server would add most to the value."""

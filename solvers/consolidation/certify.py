@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
-from ...formulations.consolidation.certificate import MUST_PLACE, PRICED, level
+from ...formulations.consolidation.certificate import MUST_PLACE, PRICED
 from ...formulations.consolidation.formulation import ConsolidationFormulation
 from ..common.base import Clock, Outcome
 from ..common.options import SolveOptions
 from .column_generation import Program, certified
 from .columns_of_plan import read_in
 from .master import Master
+from .objective_steps import reached_level
 
 PATIENCE_S = 10.0
 """Seconds that the search for prices may take."""
@@ -73,7 +74,7 @@ def certified_goals(
             relaxed = program.relax(objective.name)
             if relaxed.prices is not None:
                 goals[objective.name] = certified(master, objective.name, relaxed.prices)
-        program.levels[objective.name] = level(master.classes, objective.name, value)
+        program.levels[objective.name] = reached_level(master.classes, objective.name, value)
     return list(goals.values())
 
 

@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...formulations.consolidation.certificate import LARGEST, MUST_PLACE, CertifiedGoal, goal_bound
+from ...formulations.consolidation.certificate import LARGEST, MUST_PLACE, CertifiedGoal
 from ...instances.common.arrays import Floats
 from ...instances.common.errors import OutOfTimeError, TooLargeError
 from ..backends.highs_mip import branch_and_bound
 from ..common.base import Clock
 from ..common.options import SolveOptions
 from ..common.result import Limit
+from .lagrangian_bound import lagrangian_bound
 from .master import Column, Master, Prices
 
 log = logging.getLogger("clusterplan")
@@ -78,10 +79,10 @@ class Program:
         priced = CertifiedGoal.model_validate(certified(master, goal, relaxed.prices))
         levels = {name: reached for name, reached in self.levels.items() if name != MUST_PLACE}
         try:
-            least = goal_bound(master.classes, priced, levels)
+            least = lagrangian_bound(master.classes, priced, levels) / float(master.steps[goal])
         except TooLargeError:
             return master.rounded(goal, relaxed.bound)
-        return -math.inf if least is None else float(least / master.steps[goal])
+        return math.ceil(least) if master.whole[goal] and math.isfinite(least) else least
 
     def relax(self, goal: str) -> Relaxed:
         """Solve the linear relaxation, adding the columns that its prices ask for."""

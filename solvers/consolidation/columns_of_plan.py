@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
-from ...formulations.consolidation.classes import Classes, JobClass
+from ...formulations.consolidation.classes import ClassTable, JobClass
 from ...formulations.consolidation.formulation import ConsolidationFormulation
 from ...formulations.consolidation.plan import JobPlacement
 from .master import Master
@@ -43,7 +43,7 @@ class _Reader:
         Server → home kinds and rows of pieces at home.
     """
 
-    def __init__(self, classes: Classes) -> None:
+    def __init__(self, classes: ClassTable) -> None:
         self.classes = classes
         self.rows = [{tuple(row): i for i, row in enumerate(slots.tolist())} for slots in classes.slots]
         self.held: dict[int, dict[int, list[int]]] = defaultdict(dict)

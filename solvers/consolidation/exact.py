@@ -17,13 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...formulations.consolidation.certificate import (
-    MUST_PLACE,
-    PRICED,
-    ROUNDING,
-    as_reached,
-    level,
-)
+from ...formulations.consolidation.certificate import MUST_PLACE, PRICED
 from ...formulations.consolidation.formulation import ConsolidationFormulation
 from ...formulations.consolidation.plan import JobPlacement
 from ...instances.common.errors import TooLargeError
@@ -38,6 +32,7 @@ from .columns_of_plan import read_in
 from .heuristics.best_fit import BestFit
 from .keep_in_place import stay_put
 from .master import Master
+from .objective_steps import ROUNDING, kept_level, reached_level
 from .plan_of_columns import WriteBack
 from .traffic import TrafficSearch
 
@@ -250,7 +245,7 @@ class _Run:
             if index >= len(bounds):
                 return
             if objective.name in program.levels:
-                reached = level(classes, objective.name, value)
+                reached = reached_level(classes, objective.name, value)
                 believed = program.levels[objective.name]
                 if reached > believed + ROUNDING * abs(believed):
                     self.progress.bounds = bounds[: index + 1]
@@ -298,7 +293,7 @@ class _Run:
             return None
         value = master.counted(goal, whole)
         log.info("%s: bound %g, reached %g with %d columns", goal, bound, value, len(master.columns))
-        program.levels[goal] = as_reached(master.classes, goal, master.exactly(goal, whole))
+        program.levels[goal] = kept_level(master.classes, goal, master.exactly(goal, whole))
         return whole
 
     def _reach(

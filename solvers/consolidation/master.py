@@ -28,11 +28,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...formulations.common.clock import check_time
-from ...formulations.consolidation.certificate import MUST_PLACE, PRICED, largest_count, quantum
-from ...formulations.consolidation.classes import Classes, JobClass
-from ...formulations.consolidation.dual_bound import BY_SERVERS
+from ...formulations.consolidation.certificate import MUST_PLACE, PRICED
+from ...formulations.consolidation.classes import BY_SERVERS, ClassTable, JobClass
 from ...instances.common.arrays import Floats
 from ...instances.common.errors import TooLargeError
+from .objective_steps import figure_step, objective_step
 from .price_jobs import MOST_AT_ONCE, Cut, CutPricing, Stay, first_cuts
 from .price_servers import Load, LoadPricing
 
@@ -40,8 +40,6 @@ GOALS = (MUST_PLACE, *PRICED)
 MOST_SPLITS = 60_000
 MOST_LISTED = 20_000
 """Loads to look at for a complete model."""
-MODERATE = 10**6
-"""Largest count of an objective whose values are no multiples of a step."""
 ROUNDING = 1e-5
 """How far the linear relaxation may be off, in steps of the goal."""
 EPSILON = 1e-7
@@ -81,11 +79,11 @@ class Prices:
 class Master:
     """Rows and columns of the class model; whoever optimises it adds the columns that prices ask for."""
 
-    def __init__(self, classes: Classes) -> None:
+    def __init__(self, classes: ClassTable) -> None:
         self.classes = classes
-        quanta = {goal: quantum(classes, goal) for goal in GOALS}
-        self.steps = {goal: step or largest_count(classes, goal) / MODERATE for goal, step in quanta.items()}
-        self.whole = {goal: step is not None for goal, step in quanta.items()}
+        steps = {goal: objective_step(classes, goal) for goal in GOALS}
+        self.steps = {goal: step or figure_step(classes, goal) for goal, step in steps.items()}
+        self.whole = {goal: step is not None for goal, step in steps.items()}
         sizes = [len(pieces) for pieces in classes.pieces]
         self.supply = np.concatenate([[0], np.cumsum(sizes)]).astype(int)
         count = int(self.supply[-1])

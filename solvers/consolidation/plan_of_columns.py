@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...formulations.consolidation.classes import Classes
+from ...formulations.consolidation.classes import ClassTable
 from ...formulations.consolidation.formulation import ConsolidationFormulation
 from ...formulations.consolidation.plan import JobPlacement, entry_of
 from .master import Column
@@ -30,7 +30,7 @@ class WriteBack:
     def __init__(
         self,
         formulation: ConsolidationFormulation,
-        classes: Classes,
+        classes: ClassTable,
         columns: Sequence[Column],
         values: Whole,
     ) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...formulations.common.clock import check_time
-from ...formulations.consolidation.classes import Classes, JobClass
+from ...formulations.consolidation.classes import ClassTable, JobClass
 from ...instances.common.arrays import Floats, Ints
 from ...instances.common.errors import TooLargeError
 
@@ -54,7 +54,7 @@ class CutPricing:
         What it is worth that a task is not moved.
     """
 
-    def __init__(self, classes: Classes, prices: Sequence[Floats], worth: float) -> None:
+    def __init__(self, classes: ClassTable, prices: Sequence[Floats], worth: float) -> None:
         self.classes, self.prices, self.worth = classes, prices, worth
 
     def of_loose(self, job: JobClass, below: float) -> list[PricedCut]:
@@ -162,7 +162,7 @@ def _traced(chosen: Sequence[NDArray[np.int32]], tasks: tuple[int, ...], pieces:
     return tuple(sorted(cut, reverse=True))
 
 
-def first_cuts(job: JobClass, classes: Classes, whole: bool) -> tuple[list[tuple[Cut, Stay]], bool]:
+def first_cuts(job: JobClass, classes: ClassTable, whole: bool) -> tuple[list[tuple[Cut, Stay]], bool]:
     """Return cuts of a job to begin with, and whether no other is ever needed.
 
     Parameters
@@ -187,7 +187,7 @@ def first_cuts(job: JobClass, classes: Classes, whole: bool) -> tuple[list[tuple
     return found[:MOST_CUTS], complete
 
 
-def _stays(job: JobClass, classes: Classes) -> Iterator[tuple[Stay, tuple[int, ...]]]:
+def _stays(job: JobClass, classes: ClassTable) -> Iterator[tuple[Stay, tuple[int, ...]]]:
     """Yield pieces at home, and the tasks that are left: all of them, then none, then one at a time."""
     tasks = job.parts[0].tasks
     rows = [classes.pieces[home.kind].tolist() for home in job.homes]

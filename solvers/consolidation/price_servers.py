@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...formulations.common.clock import check_time
-from ...formulations.consolidation.classes import Classes
+from ...formulations.consolidation.classes import ClassTable
 from ...instances.common.arrays import Floats, Ints
 from ...instances.common.errors import TooLargeError
 
@@ -33,7 +33,7 @@ Load = tuple[tuple[int, int], ...]
 class LoadPricing:
     """Finds for every class of servers in a pool the load that is paid most."""
 
-    def __init__(self, classes: Classes, pool: str | None) -> None:
+    def __init__(self, classes: ClassTable, pool: str | None) -> None:
         self.classes = classes
         self.loads = classes.loads[pool]
         self.numbers = [n for n, server in enumerate(classes.servers) if server.pool == pool]

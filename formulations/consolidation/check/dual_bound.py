@@ -13,17 +13,15 @@ from fractions import Fraction
 
 import numpy as np
 
-from ...instances.common.arrays import Ints
-from ...instances.common.errors import TooLargeError
-from ..common.clock import check_time
-from .classes import Classes, JobClass, ServerClass
+from ....instances.common.arrays import Ints
+from ....instances.common.errors import TooLargeError
+from ...common.clock import check_time
+from ..classes import BY_SERVERS, Classes, JobClass, ServerClass
 
 MOST_MERGED = 30_000_000
 """Loads looked at while pricing one pool."""
 MOST_SELECTIONS = 5_000
 """Ways to keep residents of a server, or parts of a job at home, that are looked at."""
-BY_SERVERS = ("spread", "slowdown")
-"""Objectives that depend on how many servers a job uses."""
 UNREACHABLE = np.iinfo(np.int64).max // 4
 
 
@@ -167,7 +165,7 @@ class PriceBound:
     def loads(self) -> list[int]:
         """Return for each class of servers what one of them is paid at most, in 1/scale."""
         paid = [0] * len(self.classes.servers)
-        for pool in self.classes.loads:
+        for pool in self.classes.pools:
             here = [n for n, server in enumerate(self.classes.servers) if server.pool == pool]
             if here:
                 taken, worth = self.priced_loads(pool, [self.classes.servers[n] for n in here])

@@ -15,8 +15,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from ...instances.common.arrays import Ints
-from .classes import Classes, JobClass
+from ....instances.common.arrays import Ints
+from ..classes import Classes, JobClass
 from .dual_bound import PriceBound
 
 MOST_STEPS = 25_000
@@ -93,7 +93,7 @@ class _Search:
         self.steps = 0
         self.seen: set[object] = set()
         self.priced: dict[str | None, tuple[Ints, Ints]] = {}
-        for pool in classes.loads:
+        for pool in classes.pools:
             here = [server for server in classes.servers if server.pool == pool]
             if here:
                 self.priced[pool] = bound.priced_loads(pool, here)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 
-from ...instances.consolidation.instance import PlacementJob
-from ..common.objective import Diagnosis
-from ..common.tolerance import within
-from .cluster_data import ClusterData
-from .explain import room, why_never
+from ....instances.consolidation.instance import PlacementJob
+from ...common.objective import Diagnosis
+from ...common.tolerance import within
+from ..cluster_data import ClusterData
+from ..explain import room, why_never
 
 
 def elementary_bounds(data: ClusterData) -> tuple[float | None, ...]:
