@@ -1,12 +1,14 @@
-"""The certificate of a placement: prices of pieces for each objective, as plain data that methods write.
+"""The certificate of a placement: dual prices of pieces for each objective, as plain data that methods write.
 
-A piece is what one job has on one server; a price π for each kind of piece cuts every plan into jobs, which
-pay for the pieces they are cut into, and servers, which are paid for the pieces they hold. For an objective
-fᵢ to be minimised, with multipliers μ ≥ 0 for the earlier ones and the plan's own values F of these,
+A piece is what one job has on one server. Dual prices π of pieces decompose every plan (Lagrangian relaxation
+of the pattern formulation, Gilmore & Gomory 1961): jobs pay for the pieces of their pattern, servers are
+paid for the pieces they hold. For an objective fᵢ to be minimised, with multipliers μ ≥ 0 for the earlier
+ones and the plan's own values F of these,
 
-    fᵢ ≥ Σ_j min(0, min over cuts of e·job + π·cut) + Σ_n min(0, min over loads of e·server − π·load) − μ·F
+    fᵢ ≥ Σ_j min(0, min over patterns of e·job + π·pattern)
+       + Σ_n min(0, min over patterns of e·server − π·pattern) − μ·F
 
-where e is what fᵢ + μ·f counts for a job or server; a job that must be placed has no 0 to choose. This holds
+where e is what fᵢ + μ·f counts for a job or server. A job that must be placed has no 0 to choose. This holds
 for every plan whose earlier objectives are no worse than F, whatever the prices.
 """
 
@@ -23,7 +25,7 @@ LARGEST = 1e12
 MUST_PLACE = "must_place"
 """The goal that comes before all objectives: 0 jobs that must be placed are missing."""
 PRICED = ("value", "spread", "servers", "slowdown", "migrations")
-"""Objectives that depend on cuts and loads alone; the others name servers."""
+"""Objectives that depend on patterns alone; the others name servers."""
 Price = Annotated[float, Field(ge=0, le=LARGEST)]
 
 
@@ -33,7 +35,7 @@ class CertifiedGoal(Model):
     Attributes
     ----------
     prices
-        For each kind the price of each of its pieces, in the order of the classes.
+        For each shape the price of each of its pieces, in the order of the classes.
     multipliers
         What a unit of each earlier objective is worth in this one.
     """

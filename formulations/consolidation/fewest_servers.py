@@ -1,4 +1,7 @@
-"""m_j: the fewest servers that a job could ever use, from the capacities of eligible servers."""
+"""m_j: the fewest servers that a job could ever use, from the capacities of eligible servers.
+
+Servers of one capacity are interchangeable, so a count for each capacity is enough.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ from ..common.tolerance import TOLERANCE, loosened
 
 MOST_STATES = 5_000_000
 STATES_AT_ONCE, LOADS_AT_ONCE = 2_000, 10
-"""So many states, or loads of a server, take about as long as whatever else is to be done for it."""
+"""So many states, or patterns of a server, take about as long as whatever else is to be done for it."""
 
 
 def tasks_that_fit(amounts: Mapping[str, float], demand: Mapping[str, float], most: int) -> int:
@@ -97,7 +100,7 @@ def work_of(groups: Sequence[Group], shapes: Shapes) -> int:
 
 
 def _loads(capacity: Mapping[str, float], groups: Sequence[Group]) -> list[tuple[int, ...]]:
-    """Return the loads of one server, tasks by group, to which no task can be added."""
+    """Return the patterns of one server, tasks by group, to which no task can be added."""
     *others, last = groups
     shape = [tasks_that_fit(capacity, group.demand, group.tasks) + 1 for group in others]
     counts = np.indices(shape)
@@ -112,7 +115,7 @@ def _loads(capacity: Mapping[str, float], groups: Sequence[Group]) -> list[tuple
     most = np.where(possible, np.maximum(most, 0.0), -1.0)
     full = possible
     for g in range(len(others)):
-        # With one more task of another group as many of the last one go there: nobody needs this load.
+        # With one more task of another group as many of the last one go there: nobody needs this pattern.
         more = np.roll(most, -1, axis=g)
         more[(slice(None),) * g + (-1,)] = -1.0
         full &= more < most

@@ -1,4 +1,4 @@
-"""The textbook model of consolidation in PuLP; symbols as in the formulation."""
+"""The compact MILP formulation of consolidation in PuLP; symbols as in the formulation."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ def traffic_step(instance: ConsolidationInstance) -> Fraction | None:
 def limited(instance: ConsolidationInstance, most: float) -> ConsolidationInstance:
     """Return the instance in which no server has more traffic than this.
 
-    Capacities have room for all traffic there is, so that the fewest servers of a job stay the same.
+    Capacities hold all traffic there is, so that the fewest servers of a job stay the same.
     """
     everything = most + math.fsum(
         group.tasks * group.traffic_gbit_per_s for job in instance.jobs for group in job.task_groups

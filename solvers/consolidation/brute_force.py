@@ -1,4 +1,4 @@
-"""Consolidation by trying every way to put every job on servers; the yardstick for tiny instances."""
+"""Complete enumeration of every way to put every job on servers; the ground truth for tiny instances."""
 
 from __future__ import annotations
 

@@ -11,8 +11,8 @@ from ...formulations.consolidation.formulation import ConsolidationFormulation
 from ..common.base import Clock, Outcome
 from ..common.options import SolveOptions
 from .column_generation import Program, certified
-from .columns_of_plan import read_in
-from .master import Master
+from .columns_of_plan import add_plan_columns
+from .master import RestrictedMaster
 from .objective_steps import reached_level
 
 PATIENCE_S = 10.0
@@ -39,19 +39,19 @@ def certify(formulation: ConsolidationFormulation, outcome: Outcome, clock: Cloc
 
 def _goals(formulation: ConsolidationFormulation, outcome: Outcome, clock: Clock) -> list[dict[str, Any]]:
     """Return prices for the goals of an outcome; none if there is nothing to be certified."""
-    options, master = SolveOptions(), Master(formulation.classes)
+    options, master = SolveOptions(), RestrictedMaster(formulation.classes)
     if outcome.infeasible:
         return infeasibility(master, options, clock)
     if outcome.plan is None or formulation.violations(outcome.plan):
         return []
     values = formulation.evaluate(outcome.plan)
-    read_in(formulation, master, outcome.plan)
+    add_plan_columns(formulation, master, outcome.plan)
     return certified_goals(formulation, master, values, options, clock)
 
 
 def certified_goals(
     formulation: ConsolidationFormulation,
-    master: Master,
+    master: RestrictedMaster,
     values: Sequence[float],
     options: SolveOptions,
     clock: Clock,
@@ -78,7 +78,7 @@ def certified_goals(
     return list(goals.values())
 
 
-def infeasibility(master: Master, options: SolveOptions, clock: Clock) -> list[dict[str, Any]]:
+def infeasibility(master: RestrictedMaster, options: SolveOptions, clock: Clock) -> list[dict[str, Any]]:
     """Return prices that prove that not all jobs that must be placed can be; nothing if there are none."""
     relaxed = Program(master, options, clock).relax(MUST_PLACE)
     if relaxed.prices is None:

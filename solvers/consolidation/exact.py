@@ -1,10 +1,11 @@
-"""`exact` for consolidation: classes, prices and whole numbers; named servers only where an objective asks.
+"""`exact` for consolidation: column generation over classes; named servers only where an objective asks.
 
-Objective after objective, as far as they depend on classes alone: the linear relaxation of the class model,
-with every column that its prices ask for, bounds the goal, and whole numbers over the columns found so far
-reach that bound nearly always. The plan is written back to named servers. Racks, migrations and traffic name
-servers, so from the first of them on the model with named servers goes on from that plan, with what is
-settled kept. At the end every objective that has prices gets them, for the check to derive its bound again.
+Objectives are settled one after the other, lexicographically, each as a limit for the later ones (Haimes et
+al. 1971). As far as they depend on classes alone, the linear relaxation of the pattern formulation bounds the
+goal, and integers over the columns found so far reach that bound nearly always. The plan is disaggregated to
+named servers. Racks, migrations and traffic name servers. From the first of them on, the compact model goes
+on from that plan, with what is settled kept. At the end every objective that has prices gets them, for the
+check to derive its bound again.
 """
 
 from __future__ import annotations
@@ -27,13 +28,13 @@ from ..common.options import SolveOptions
 from ..common.result import Limit
 from . import named_servers as consolidation_named
 from .certify import certified_goals
-from .column_generation import Program, Relaxed, Whole, certified
-from .columns_of_plan import read_in
+from .column_generation import Integers, Program, Relaxed, certified
+from .columns_of_plan import add_plan_columns
 from .heuristics.best_fit import BestFit
 from .keep_in_place import stay_put
-from .master import Master
+from .master import RestrictedMaster
 from .objective_steps import ROUNDING, kept_level, reached_level
-from .plan_of_columns import WriteBack
+from .plan_of_columns import Disaggregation
 from .traffic import TrafficSearch
 
 log = logging.getLogger("clusterplan")
@@ -72,7 +73,7 @@ class _Progress:
     goals: list[dict[str, Any]] = field(default_factory=list)
     infeasible: bool = False
     traffic: dict[str, Any] | None = None
-    read_in: bool = False
+    add_plan_columns: bool = False
     limit: Limit = "none"
     notes: list[str] = field(default_factory=list)
 
@@ -92,7 +93,7 @@ class ConsolidationExact(Solver[ConsolidationFormulation]):
         if options.warm_start is not None:
             progress.plan = formulation.parse_plan(options.warm_start)
             progress.values = formulation.evaluate(progress.plan)
-            progress.read_in = True
+            progress.add_plan_columns = True
         run = _Run(formulation, options, clock, progress)
         try:
             with clock.enforced():
@@ -134,7 +135,7 @@ class _Run:
         progress: _Progress,
     ) -> None:
         self.formulation, self.options, self.clock, self.progress = formulation, options, clock, progress
-        self.master: Master | None = None
+        self.master: RestrictedMaster | None = None
         self.build_s = 0.0
 
     def by_classes(self) -> None:
@@ -146,9 +147,9 @@ class _Run:
             If servers and jobs are too diverse for classes, or the time is up before there are any.
         """
         progress, formulation = self.progress, self.formulation
-        master = self.master = Master(formulation.classes)
+        master = self.master = RestrictedMaster(formulation.classes)
         if progress.plan is not None:
-            read_in(formulation, master, progress.plan)
+            add_plan_columns(formulation, master, progress.plan)
         self.build_s = self.clock.elapsed_s
         if not master.classes.exact:
             progress.notes.append("servers and jobs are so diverse that amounts are rounded for the bound")
@@ -156,25 +157,25 @@ class _Run:
             return
         if len(master.classes.servers) > MANY_CLASSES:
             self.by_size(self._share())
-        if any(job.homes for job in master.classes.jobs):
+        if any(job.current for job in master.classes.jobs):
             plan_now = stay_put(formulation, self._share())
             if plan_now is not None and self._offer(plan_now) is not None:
-                read_in(formulation, master, plan_now)
+                add_plan_columns(formulation, master, plan_now)
         self._settle_in_order(master)
 
-    def _settle_in_order(self, master: Master) -> None:
+    def _settle_in_order(self, master: RestrictedMaster) -> None:
         """Settle one goal after the other, and keep the plan of what was settled."""
         progress, formulation = self.progress, self.formulation
         program = Program(master, self.options, self.clock)
         must = any(job.must_place for job in formulation.classes.jobs)
         first: list[str] = [MUST_PLACE] if must or formulation.instance.objectives[0] not in PRICED else []
-        whole: Whole | None = None
+        solution: Integers | None = None
         for goal in [*first, *formulation.instance.objectives]:
             try:
-                if goal == "traffic" and whole is not None:
-                    program, found = self._limit_traffic(program, whole)
+                if goal == "traffic" and solution is not None:
+                    program, found = self._limit_traffic(program, solution)
                 elif goal in (MUST_PLACE, *PRICED):
-                    found = self._settle(program, goal, whole)
+                    found = self._settle(program, goal, solution)
                 else:
                     break
             except TooLargeError as error:
@@ -182,9 +183,9 @@ class _Run:
                 break
             if found is None:
                 break
-            whole = found
-        if whole is not None and not progress.infeasible:
-            written = self._offer(self._written(program, whole))
+            solution = found
+        if solution is not None and not progress.infeasible:
+            written = self._offer(self._written(program, solution))
             self._forget_beyond(program, written and progress.values)
 
     def _only_bound(self) -> None:
@@ -199,14 +200,16 @@ class _Run:
                 self.progress.goals = [certified(self.master, name, relaxed.prices)]
                 self.progress.bounds = [self.master.in_plan(name, bound)]
 
-    def _written(self, program: Program, whole: Whole) -> list[JobPlacement]:
+    def _written(self, program: Program, solution: Integers) -> list[JobPlacement]:
         """Return the plan of a solution of the class model."""
-        return WriteBack(self.formulation, program.master.classes, program.master.columns, whole).plan()
+        return Disaggregation(
+            self.formulation, program.master.classes, program.master.columns, solution
+        ).plan()
 
-    def _limit_traffic(self, program: Program, whole: Whole) -> tuple[Program, Whole | None]:
+    def _limit_traffic(self, program: Program, solution: Integers) -> tuple[Program, Integers | None]:
         """Find the least limit on traffic; return the class model under it, for later goals."""
         progress, names = self.progress, self.formulation.instance.objectives
-        values = self._offer(self._written(program, whole))
+        values = self._offer(self._written(program, solution))
         known = len(progress.bounds)
         self._forget_beyond(program, values and progress.values)
         if values is None or len(progress.bounds) < known:
@@ -222,10 +225,10 @@ class _Run:
             progress.traffic = {"below": none.most, "goal": goal}
         if self.clock.expired:
             progress.limit = "time"
-        if search.best is None or search.best.whole is None:
+        if search.best is None or search.best.solution is None:
             return program, None
         search.best.program.clock = self.clock
-        return search.best.program, search.best.whole
+        return search.best.program, search.best.solution
 
     def _forget_beyond(self, program: Program, values: Sequence[float] | None) -> None:
         """Forget the bounds that depend on more than a plan of the class model proves.
@@ -262,10 +265,10 @@ class _Run:
             return
         plan = BestFit().solve(self.formulation, SolveOptions(), patience).plan
         if plan is not None and self._offer(plan) is not None and progress.plan is plan:
-            progress.read_in = True
+            progress.add_plan_columns = True
             progress.notes.append("the plan of best-fit to begin with")
 
-    def _settle(self, program: Program, goal: str, start: Whole | None) -> Whole | None:
+    def _settle(self, program: Program, goal: str, start: Integers | None) -> Integers | None:
         """Bound a goal and reach the bound; return the solution, or None where none was found."""
         master, progress = program.master, self.progress
         program.clock = self._share()
@@ -278,55 +281,55 @@ class _Run:
         if goal != MUST_PLACE and relaxed.prices is not None and master is self.master:
             progress.goals.append(certified(master, goal, relaxed.prices))
         try:
-            whole, limit = self._reach(program, goal, bound, relaxed, start)
+            solution, limit = self._reach(program, goal, bound, relaxed, start)
         except BackendError as error:
             progress.notes.append(f"{goal}: {error}")
             return None
         if limit == "interrupt":
             self.clock = Clock(0.0)
-        if whole is not None and relaxed.prices is not None and limit == "none":
-            whole, bound, limit = self._close(program, goal, relaxed, bound, whole)
+        if solution is not None and relaxed.prices is not None and limit == "none":
+            solution, bound, limit = self._close(program, goal, relaxed, bound, solution)
         progress.limit = limit if limit != "none" else progress.limit
         if goal != MUST_PLACE:
             progress.bounds.append(master.in_plan(goal, bound) if math.isfinite(bound) else None)
-        if whole is None:
+        if solution is None:
             return None
-        value = master.counted(goal, whole)
+        value = master.counted(goal, solution)
         log.info("%s: bound %g, reached %g with %d columns", goal, bound, value, len(master.columns))
-        program.levels[goal] = kept_level(master.classes, goal, master.exactly(goal, whole))
-        return whole
+        program.levels[goal] = kept_level(master.classes, goal, master.exactly(goal, solution))
+        return solution
 
     def _reach(
-        self, program: Program, goal: str, bound: float, relaxed: Relaxed, start: Whole | None
-    ) -> tuple[Whole | None, Limit]:
+        self, program: Program, goal: str, bound: float, relaxed: Relaxed, start: Integers | None
+    ) -> tuple[Integers | None, Limit]:
         """Look for a solution as good as a bound: near the relaxation, then everywhere."""
         program.clock = self._share()
-        start = program.near(goal, bound, relaxed, start)
+        start = program.near_relaxation(goal, bound, relaxed, start)
         if start is not None:
             value = program.master.counted(goal, start)
             if value <= bound + CLOSE * max(1.0, abs(value)):
                 return start, "none"
         program.clock = self._share()
-        return program.whole(goal, bound, start)
+        return program.solve_integers(goal, bound, start)
 
     def _close(
-        self, program: Program, goal: str, relaxed: Relaxed, bound: float, whole: Whole
-    ) -> tuple[Whole, float, Limit]:
-        """Where whole numbers did not reach the bound, add every column that a better solution may use."""
+        self, program: Program, goal: str, relaxed: Relaxed, bound: float, solution: Integers
+    ) -> tuple[Integers, float, Limit]:
+        """Where integers did not reach the bound, add every column that a better solution may use."""
         master = program.master
-        value = master.counted(goal, whole)
+        value = master.counted(goal, solution)
         while value > bound + CLOSE * max(1.0, abs(value)) and not self.clock.expired:
             assert relaxed.prices is not None
-            step = 1.0 if master.whole[goal] else CLOSE / 2 * max(1.0, abs(value))
-            if not master.complete(goal, relaxed.prices, value - step - relaxed.bound):
+            step = 1.0 if master.integral[goal] else CLOSE / 2 * max(1.0, abs(value))
+            if not master.enumerate_columns(goal, relaxed.prices, value - step - relaxed.bound):
                 break
-            better, limit = program.whole(goal, bound, None, most=value - step)
+            better, limit = program.solve_integers(goal, bound, None, most=value - step)
             if limit != "none":
-                return whole if better is None else better, bound, limit
+                return solution if better is None else better, bound, limit
             if better is None or master.counted(goal, better) >= value:
-                return whole, value if master.whole[goal] else value - step, "none"
-            whole, value = better, master.counted(goal, better)
-        return whole, bound, "none"
+                return solution, value if master.integral[goal] else value - step, "none"
+            solution, value = better, master.counted(goal, better)
+        return solution, bound, "none"
 
     def _share(self) -> Clock:
         """Return the time that one step may take, so that some is left for the others."""
@@ -364,7 +367,7 @@ class _Run:
         progress.infeasible = found.infeasible and progress.plan is None
         if found.plan is not None and not formulation.violations(found.plan):
             self._offer(found.plan)
-            progress.read_in = True
+            progress.add_plan_columns = True
             both = itertools.zip_longest(progress.bounds, found.bounds)
             progress.bounds = [
                 objective.tighter(known, more)
@@ -398,8 +401,8 @@ class _Run:
         """Find prices for every objective that has any and none yet."""
         progress = self.progress
         if self.master is not None and progress.plan is not None:
-            if progress.read_in:
-                read_in(self.formulation, self.master, progress.plan)
+            if progress.add_plan_columns:
+                add_plan_columns(self.formulation, self.master, progress.plan)
             progress.goals = certified_goals(
                 self.formulation, self.master, progress.values, self.options, self.clock, progress.goals
             )

@@ -1,4 +1,4 @@
-"""A first plan that moves nothing: what runs stays where it is, and best fit places the other jobs."""
+"""A migration-free first plan: what runs stays where it is, and best fit places the other jobs."""
 
 from __future__ import annotations
 

@@ -16,8 +16,8 @@ import numpy as np
 from ...formulations.consolidation.certificate import MUST_PLACE, CertifiedGoal
 from ...formulations.consolidation.classes import BY_SERVERS, ClassTable, JobClass
 from ...instances.common.arrays import Floats, Ints
-from .price_jobs import CutPricing
-from .price_servers import LoadPricing
+from .price_jobs import JobPricing
+from .price_servers import ServerPricing
 
 MARGIN = 1e-12
 """Relative to all that is added up: more than rounding can be."""
@@ -42,7 +42,7 @@ def lagrangian_bound(classes: ClassTable, goal: CertifiedGoal, levels: Mapping[s
     if not missing:
         weights[goal.objective] = 1.0
     prices = [np.array(listed, dtype=float) for listed in goal.prices]
-    patterns = CutPricing(classes, prices, weights.get("migrations", 0.0))
+    patterns = JobPricing(classes, prices, weights.get("migrations", 0.0))
     for job in classes.jobs:
         cost = _cheapest(job, classes, patterns, weights)
         if job.must_place and not missing:
@@ -53,21 +53,21 @@ def lagrangian_bound(classes: ClassTable, goal: CertifiedGoal, levels: Mapping[s
             outside = float(job.must_place)
             terms.append(min(outside, outside if cost is None else cost) * len(job.members))
     pairs = zip(classes.pieces, classes.slots, prices, strict=True)
-    paid = [_paid(pieces, slots, listed) for pieces, slots, listed in pairs]
-    for pool in classes.loads:
-        for number, most, _ in LoadPricing(classes, pool).best(paid):
+    paid = [_slot_prices(pieces, slots, listed) for pieces, slots, listed in pairs]
+    for pool in classes.usages:
+        for number, most, _ in ServerPricing(classes, pool).best(paid):
             gain = min(0.0, weights.get("servers", 0.0) - most)
             terms.append(gain * len(classes.servers[number].members))
     return math.fsum(terms) - MARGIN * math.fsum(map(abs, terms))
 
 
 def _cheapest(
-    job: JobClass, classes: ClassTable, patterns: CutPricing, weights: Mapping[str, float]
+    job: JobClass, classes: ClassTable, patterns: JobPricing, weights: Mapping[str, float]
 ) -> float | None:
     """Return what one job of a class costs at least if it is placed; None if it cannot be."""
     value = weights.get("value", 0.0) * float(job.value)
     if job.loose:
-        if any(not len(classes.pieces[part.kind]) for part in job.parts):
+        if any(not len(classes.pieces[part.shape]) for part in job.parts):
             return None
         found = patterns.of_loose(job, math.inf)
     else:
@@ -81,7 +81,7 @@ def _for_servers(job: JobClass, servers: int, weights: Mapping[str, float]) -> f
     return sum(counts, 0.0)
 
 
-def _paid(pieces: Ints, slots: Ints, prices: Floats) -> Floats:
+def _slot_prices(pieces: Ints, slots: Ints, prices: Floats) -> Floats:
     """Return the most that is paid for tasks of one shape on a server, in whichever pieces; shape (S,)."""
     if len(pieces) < len(slots):
         singles: Floats = slots[:, 0] * prices[0]

@@ -1,4 +1,4 @@
-"""The model with named servers, from the first objective that classes do not settle."""
+"""The compact model with named servers, from the first objective that classes do not settle."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The least largest traffic of a server: a search over limits, each a question to the class model."""
+"""The least largest traffic of a server: bisection over limits on the pattern formulation."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from ...instances.common.errors import TooLargeError
 from ..backends.base import BackendError
 from ..common.base import Clock
 from ..common.options import SolveOptions
-from .column_generation import Program, Relaxed, Whole
-from .master import Master, Prices
+from .column_generation import Integers, Program, Relaxed
+from .master import DualPrices, RestrictedMaster
 
 
 @dataclass
@@ -34,10 +34,10 @@ class Limited:
 
     most: float
     program: Program
-    whole: Whole | None = None
+    solution: Integers | None = None
     none: bool = False
     goal: str = ""
-    prices: Prices | None = None
+    prices: DualPrices | None = None
 
 
 @dataclass
@@ -74,7 +74,7 @@ class TrafficSearch:
         while low < high and not self.clock.expired:
             middle = (low + high) // 2
             found = self.ask(float(middle * step))
-            if found is not None and found.whole is not None:
+            if found is not None and found.solution is not None:
                 self.best, high = found, middle
             elif found is not None and found.none:
                 low = middle + 1
@@ -89,7 +89,7 @@ class TrafficSearch:
         """Look for a solution under a limit; None where classes do not help."""
         derived = ConsolidationFormulation(limited(self.formulation.instance, most))
         try:
-            master = Master(derived.classes)
+            master = RestrictedMaster(derived.classes)
         except TooLargeError as error:
             self.notes.append(f"traffic without classes: {error}")
             return None
@@ -117,12 +117,12 @@ class TrafficSearch:
         """Look for a solution of at most a level over the columns there are, then over all that matter."""
         program, goal = found.program, found.goal
         program.clock = self._share()
-        found.whole, limit = program.whole(goal, level, None, most=level)
-        if found.whole is None and limit == "none" and relaxed.prices is not None:
+        found.solution, limit = program.solve_integers(goal, level, None, most=level)
+        if found.solution is None and limit == "none" and relaxed.prices is not None:
             program.clock = self._share()
-            if program.master.complete(goal, relaxed.prices, level - relaxed.bound):
-                found.whole, limit = program.whole(goal, level, None, most=level)
-                found.none = found.whole is None and limit == "none"
+            if program.master.enumerate_columns(goal, relaxed.prices, level - relaxed.bound):
+                found.solution, limit = program.solve_integers(goal, level, None, most=level)
+                found.none = found.solution is None and limit == "none"
 
     def _share(self) -> Clock:
         left = self.clock.remaining_s

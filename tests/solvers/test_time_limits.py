@@ -152,7 +152,7 @@ def covered_check() -> None:
 
 def master() -> None:
     """Build the class model, and price its columns."""
-    built = consolidation_master.Master(ConsolidationFormulation(diverse(6, 6)).classes)
+    built = consolidation_master.RestrictedMaster(ConsolidationFormulation(diverse(6, 6)).classes)
     Program(built, SolveOptions(), Clock()).relax("value")
 
 

@@ -1,6 +1,6 @@
 """The check of certificates: bounds on a placement from prices of pieces, without trust in any solver.
 
-Bounds on objectives that only have whole multiples of some step are rounded to the next one. Where prices
+Bounds on objectives that only have integer multiples of some step are rounded to the next one. Where prices
 leave something open up to the value that a plan has reached, a search of the check's own tries to close it.
 """
 
@@ -42,7 +42,7 @@ def read_certificate(classes: Classes, data: Any) -> ConsolidationCertificate | 
 
 
 def _fits(classes: Classes, goal: CertifiedGoal) -> bool:
-    """Return whether there is a price for each piece of each kind."""
+    """Return whether there is a price for each piece of each shape."""
     return [len(prices) for prices in goal.prices] == [len(pieces) for pieces in classes.pieces]
 
 
@@ -245,7 +245,7 @@ def worth_of_servers(checked: CheckedCluster, data: Any, value: float) -> dict[s
         if goal is None:
             return {}
         bound = PriceBound(classes, goal.prices, {"value": Fraction(1)}, missing=False)
-        least, paid = bound.value(), bound.loads()
+        least, paid = bound.value(), bound.usages()
     except (TooLargeError, Disagreement):
         return {}
     if least is None:

@@ -23,7 +23,7 @@ from ....instances.common.errors import TooLargeError
 from ....instances.consolidation.instance import ConsolidationInstance, PlacementJob
 from ...common.clock import check_time
 from ...common.tolerance import loosened
-from ..classes import Classes, Home, JobClass, Kind, Part, ServerClass, exact, worth_of
+from ..classes import Classes, CurrentPlacement, JobClass, Part, ServerClass, TaskShape, exact, worth_of
 from ..classified_cluster import ClassifiedCluster
 from .fewest_servers import Capacity, fewest_again
 
@@ -134,8 +134,8 @@ def _alike(
     for position, job in enumerate(instance.jobs):
         groups = job.task_groups
         if id(groups) not in known:  # jobs that ask for the same mostly share these
-            asked = tuple([(group.tasks, tuple(sorted(group.demand.items()))) for group in groups])
-            known[id(groups)] = asked, job.model_copy(update={"value": None}).worth
+            demands = tuple([(group.tasks, tuple(sorted(group.demand.items()))) for group in groups])
+            known[id(groups)] = demands, job.model_copy(update={"value": None}).worth
         asked, gpus = known[id(groups)]
         speeds = tuple(sorted(job.speed_by_servers.items())) if job.speed_by_servers else None
         now = _place_now(job, model_of, position) if moving else None
@@ -171,7 +171,7 @@ class _Derivation:
         self.names, self.units = self.instance.resource_names, units
         if len(units) != len(self.names) or min(units, default=Fraction(1)) <= 0:
             raise Disagreement("the methods count amounts in units that there cannot be")
-        self.shapes: dict[Kind, int] = {}
+        self.shapes: dict[TaskShape, int] = {}
         self.tasks: list[Vector] = []
         self.whole: set[int] = set()
         self.residents: dict[str, list[int]] = defaultdict(list)
@@ -219,7 +219,7 @@ class _Derivation:
         parts = []
         for members_of in by_part:
             demands = tuple(self._units(groups[g].demand) for g in members_of)
-            shape = self._shape(Kind(demands, job.gpu_model))
+            shape = self._shape(TaskShape(demands, job.gpu_model))
             counts = tuple(tasks[g] for g in members_of)
             added = zip(self.tasks[shape], counts, strict=True)
             self.tasks[shape] = tuple(before + n * len(members) for before, n in added)
@@ -239,15 +239,17 @@ class _Derivation:
         self.exact = self.exact and all(amount.denominator == 1 for amount in amounts)
         return tuple(map(math.floor, amounts))
 
-    def _shape(self, shape: Kind) -> int:
+    def _shape(self, shape: TaskShape) -> int:
         if shape not in self.shapes:
             self.shapes[shape] = len(self.shapes)
             self.tasks.append((0,) * len(shape.demands))
         return self.shapes[shape]
 
-    def _now(self, parts: Sequence[Part], members: Sequence[int], loose: bool) -> tuple[Home, ...]:
+    def _now(
+        self, parts: Sequence[Part], members: Sequence[int], loose: bool
+    ) -> tuple[CurrentPlacement, ...]:
         """Return where tasks of the jobs of a class are now; these have shapes of their own."""
-        found: dict[tuple[int, int], Home] = {}
+        found: dict[tuple[int, int], CurrentPlacement] = {}
         for member in members:
             now = _where(self.instance.jobs[member], self.checked.model_of)
             for place, (server, counts) in enumerate(now.items()):
@@ -256,12 +258,12 @@ class _Derivation:
                     if not any(kept):
                         continue
                     if (place, p) not in found:
-                        like = list(self.shapes)[part.kind]
-                        shape = self._shape(Kind(like.demands, like.gpu_model, len(self.shapes)))
+                        like = list(self.shapes)[part.shape]
+                        shape = self._shape(TaskShape(like.demands, like.gpu_model, len(self.shapes)))
                         self.tasks[shape] = kept if loose else part.tasks
                         self.whole.add(shape)
-                        found[place, p] = Home(shape, p, kept)
-                    self.residents[server].append(found[place, p].kind)
+                        found[place, p] = CurrentPlacement(shape, p, kept)
+                    self.residents[server].append(found[place, p].shape)
         return tuple(found.values())
 
     def _free(self, jobs: Sequence[JobClass]) -> dict[tuple[str | None, Vector, Vector], list[int]]:
@@ -272,7 +274,7 @@ class _Derivation:
         shapes, total = list(self.shapes), np.zeros(len(self.names), dtype=object)
         for job in jobs:
             for part in job.parts:
-                for demand, count in zip(shapes[part.kind].demands, part.tasks, strict=True):
+                for demand, count in zip(shapes[part.shape].demands, part.tasks, strict=True):
                     total += np.array(demand, dtype=object) * count * len(job.members)
         asked = {shape.gpu_model for shape in shapes}
         known: dict[tuple[float, ...], Vector] = {}
@@ -289,7 +291,9 @@ class _Derivation:
             found[pool, known[amounts], there].append(n)
         return found
 
-    def _slots(self, shape: Kind, tasks: Vector, free: Iterable[tuple[str | None, Vector, Vector]]) -> Ints:
+    def _slots(
+        self, shape: TaskShape, tasks: Vector, free: Iterable[tuple[str | None, Vector, Vector]]
+    ) -> Ints:
         """Return the tasks of each group that some server can hold beside each other; shape (S, G)."""
         able = {amounts for pool, amounts, _ in free if shape.gpu_model in (None, pool)}
         rows = np.array(sorted(able), dtype=np.int64).reshape(len(able), len(self.names))
@@ -316,7 +320,7 @@ class _Derivation:
         few = sum(map(len, free.values())) <= FEW_SERVERS
         merged: dict[tuple[str | None, Vector, Vector], list[int]] = defaultdict(list)
         for pool in dict.fromkeys(pool for pool, _, _ in free):
-            here = [s for s in self.shapes if s.home is None and s.gpu_model in (None, pool)]
+            here = [s for s in self.shapes if s.current is None and s.gpu_model in (None, pool)]
             demands = list(dict.fromkeys(demand for shape in here for demand in shape.demands))
             sums = self._sums(demands, [key[1] for key in free if key[0] == pool]) if few else None
             nothing = not all(map(any, demands))
@@ -338,7 +342,7 @@ class _Derivation:
         most = Counter[Vector]()
         for shape, tasks in zip(self.shapes, self.tasks, strict=True):
             for demand, count in zip(shape.demands, tasks, strict=True):
-                most[demand] += count if shape.home is None else 0
+                most[demand] += count if shape.current is None else 0
         found = {(0,) * len(self.names)}
         for demand in demands:
             step = found if any(demand) else set()
@@ -359,7 +363,7 @@ def _difference(derived: Classes, proposed: Classes) -> str | None:
 
     The methods may put servers together whose free amounts differ by what no task can take.
     """
-    if derived.kinds != proposed.kinds:
+    if derived.task_shapes != proposed.task_shapes:
         return "the methods have other shapes of tasks"
     for name in ("pieces", "slots"):
         pairs = zip(getattr(derived, name), getattr(proposed, name), strict=True)
@@ -384,4 +388,4 @@ def _difference(derived: Classes, proposed: Classes) -> str | None:
 
 
 def _demands(classes: Classes, server: ServerClass) -> Iterator[Vector]:
-    return (demand for k in classes.kinds_of(server.pool) for demand in classes.kinds[k].demands)
+    return (demand for k in classes.shapes_of(server.pool) for demand in classes.task_shapes[k].demands)

@@ -1,9 +1,9 @@
-"""An exhaustive search of the checker's own: is there a placement that beats a cutoff?
+"""Implicit enumeration, for the check alone: is there a placement that beats a cutoff?
 
 Jobs are placed one after the other, in every way that differs; servers in the same state are interchangeable.
 A branch ends where prices prove that it cannot beat the cutoff: jobs that are not placed yet pay for their
 pieces, and servers are paid for what they still can hold. Nothing here comes from a solver but the prices, of
-which any are right. Sums are of whole numbers, rounded down, on the side that keeps branches.
+which any are right. Sums are integers, rounded to the side that keeps branches.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ def none_better(
     """
     jobs = [number for number, job in enumerate(classes.jobs) for _ in job.members]
     servers = sum(len(server.members) for server in classes.servers)
-    homes = any(job.homes for job in classes.jobs)
-    if not classes.exact or homes or len(jobs) > MOST_JOBS or servers > MOST_SERVERS:
+    placed = any(job.current for job in classes.jobs)
+    if not classes.exact or placed or len(jobs) > MOST_JOBS or servers > MOST_SERVERS:
         return None
     search = _Search(classes, bound, weights, limits, cutoff)
     try:
@@ -96,7 +96,7 @@ class _Search:
         for pool in classes.pools:
             here = [server for server in classes.servers if server.pool == pool]
             if here:
-                self.priced[pool] = bound.priced_loads(pool, here)
+                self.priced[pool] = bound.priced_usages(pool, here)
         self._worth: dict[State, int] = {}
         self.hopeless = False
         self.rest = [0] * (len(self.order) + 1)
@@ -174,11 +174,11 @@ class _Search:
         return [sum(n * d[r] for n, d in zip(counts, demands, strict=True)) for r in range(len(demands[0]))]
 
     def _demands(self, job: JobClass) -> list[tuple[int, ...]]:
-        return [demand for part in job.parts for demand in self.classes.kinds[part.kind].demands]
+        return [demand for part in job.parts for demand in self.classes.task_shapes[part.shape].demands]
 
     def _ways(self, job: JobClass, states: Counter[State]) -> Iterator[Picks]:
         """Yield the ways to place a job that differ, the servers of each in the order of their states."""
-        model = self.classes.kinds[job.parts[0].kind].gpu_model
+        model = self.classes.task_shapes[job.parts[0].shape].gpu_model
         listed = sorted(
             (state for state in states if model in (None, state[0])),
             key=lambda state: (state[0] or "", state[1], state[2]),
