@@ -1,8 +1,9 @@
 """The pattern formulation on HiGHS: column generation for its linear relaxation, then its integer solution.
 
-The relaxation is solved over the columns there are. The pricing problems find columns of negative reduced
-cost, until there are none (Gilmore & Gomory 1961) or the Lagrangian bound, rounded, has met the relaxation. Integer solutions are
-sought over the columns found so far only: this is no branch-and-price.
+The relaxation is solved over the columns there are, and the pricing problems find columns of negative reduced
+cost. It ends where there are none (Gilmore & Gomory 1961), or where the Lagrangian bound, rounded to the
+goal's step, meets the relaxation. Integer solutions are sought over the columns found so far only: this is no
+branch-and-price.
 """
 
 from __future__ import annotations

@@ -71,7 +71,7 @@ class Column:
 
 @dataclass(frozen=True)
 class DualPrices:
-    """Duals of the linear relaxation: of pieces, by shape; of classes of servers and jobs; of earlier goals."""
+    """Dual prices of the relaxation: of pieces by shape, of classes of servers and jobs, of earlier goals."""
 
     pieces: tuple[Floats, ...]
     servers: Floats
