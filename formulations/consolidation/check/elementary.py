@@ -34,7 +34,7 @@ def _least_slowdown(data: ClusterData) -> float:
 
 
 def _most_value(data: ClusterData) -> float:
-    """Return the least over resources of the fractional knapsack of all jobs that can ever run."""
+    """Return the least over resources of the fractional knapsack of all jobs that can run now."""
     alike = [(job, len(members)) for job, members in data.distinct_jobs if _may_run(data, job)]
     best = math.fsum(job.worth * count for job, count in alike)
     for resource in data.instance.resource_names:
@@ -56,8 +56,8 @@ def _most_value(data: ClusterData) -> float:
 
 
 def _may_run(data: ClusterData, job: PlacementJob) -> bool:
-    """Return whether all servers hold each group of a job's tasks, were it alone."""
-    shapes = data.shapes(job.gpu_model)
+    """Return whether what is free now holds each group of a job's tasks, were it alone."""
+    shapes = data.shapes(job.gpu_model, free=True)
     return all(tasks_held(shapes, group) >= group.tasks for group in job.task_groups)
 
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -372,6 +374,25 @@ def test_a_table_that_is_read_row_by_row_has_fewer_cells(monkeypatch: pytest.Mon
 
 
 # Parquet
+
+
+def test_parquet_whose_statistics_contradict_its_schema_does_not_end_the_process(tmp_path: Path) -> None:
+    """Levels were counted for a column that may be empty, and the schema says that it may not."""
+    path = tmp_path / "t.parquet"
+    parquet.write_table(pa.table({"name": ["a", "b"]}), path)
+    optional, required = b"\x25\x02\x18\x04name", b"\x25\x00\x18\x04name"
+    data = path.read_bytes()
+    assert data.count(optional) == 1
+    path.write_bytes(data.replace(optional, required))
+    (tmp_path / "d.json").write_text(json.dumps({**ALLOCATION, "jobs": "t.parquet"}))
+    done = subprocess.run(
+        [sys.executable, "-m", "clusterplan", "validate", str(tmp_path / "d.json")],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 3
+    assert "t.parquet: cannot be read as a Parquet file" in done.stderr
 
 
 def test_parquet_is_refused_by_what_it_says_of_itself(
