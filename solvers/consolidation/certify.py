@@ -14,9 +14,7 @@ from .column_generation import Program, certified
 from .columns_of_plan import add_plan_columns
 from .master import RestrictedMaster
 from .objective_steps import reached_level
-
-PATIENCE_S = 10.0
-"""Seconds that the search for prices may take."""
+from .settings import SETTINGS
 
 
 def certify(formulation: ConsolidationFormulation, outcome: Outcome, clock: Clock) -> None:
@@ -27,7 +25,11 @@ def certify(formulation: ConsolidationFormulation, outcome: Outcome, clock: Cloc
     TooLargeError
         If servers and jobs are too diverse for classes, or there is no time for them.
     """
-    left = PATIENCE_S if clock.remaining_s is None else min(PATIENCE_S, clock.remaining_s)
+    left = (
+        SETTINGS.certificate_patience_s
+        if clock.remaining_s is None
+        else min(SETTINGS.certificate_patience_s, clock.remaining_s)
+    )
     patience = Clock(left)
     with patience.enforced():
         goals = _goals(formulation, outcome, patience)

@@ -26,17 +26,12 @@ from ..common.options import SolveOptions
 from ..common.result import Limit
 from .lagrangian_bound import lagrangian_bound
 from .master import Column, DualPrices, RestrictedMaster
+from .settings import SETTINGS
 
 log = logging.getLogger("clusterplan")
 
 Integers = NDArray[np.int64]
-MOST_ROUNDS = 500
 EXCHANGES = ("split", "host", "apart", "ask")
-KEPT = (0.9, 0.7, 0.5)
-"""Shares of the columns that are kept while looking near the relaxation."""
-CLOSE = 1e-6
-HAIR = 1e-12
-"""By which settled goals are loosened, relatively, where they are no multiples of a step."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +70,7 @@ class Program:
         """Return the most that a goal may be, in steps, to be as good as what was reached."""
         most = float(reached / self.master.steps[goal])
         # Coefficients are rounded, so that a solution may seem to miss by a hair what it reaches.
-        return most if self.master.integral[goal] else most + HAIR * max(1.0, abs(most))
+        return most if self.master.integral[goal] else most + SETTINGS.level_slack * max(1.0, abs(most))
 
     def bound(self, goal: str, relaxed: Relaxed) -> float:
         """Return what the prices of a relaxation prove, in steps: what the check will derive from them."""
@@ -113,7 +108,7 @@ class Program:
         highs.addRows(len(low), low, high, 0, nothing, nothing, np.zeros(0))
         given = 0
         best = Relaxed(-math.inf, None)
-        for _ in range(MOST_ROUNDS):
+        for _ in range(SETTINGS.most_pricing_rounds):
             self._pass_columns(highs, master.columns[given:], goal, settled)
             given = len(master.columns)
             if self.clock.remaining_s is not None:
@@ -196,13 +191,13 @@ class Program:
         exchange = np.array([column.type in EXCHANGES for column in self.master.columns])
         random = np.random.default_rng(self.options.seed or 0)
         solution, clock = start, self.clock
-        for kept in (None, *KEPT):
+        for kept in (None, *SETTINGS.kept_shares):
             least, allowed = np.zeros(len(values)), np.ones(len(values), dtype=bool)
             if kept is None:
-                allowed = (values > CLOSE) | exchange
+                allowed = (values > SETTINGS.integrality_tolerance) | exchange
             else:
                 fixed = (random.random(len(values)) < kept) & ~exchange
-                least[fixed] = np.floor(values[fixed] + CLOSE)
+                least[fixed] = np.floor(values[fixed] + SETTINGS.integrality_tolerance)
             left = clock.remaining_s
             self.clock = Clock(None if left is None else left / 4)
             found, limit = self.solve_integers(goal, target, None, bounds=(least, allowed))
@@ -210,7 +205,10 @@ class Program:
                 solution is None or self._counted(goal, found) < self._counted(goal, solution)
             ):
                 solution = found
-            reached = solution is not None and self._counted(goal, solution) <= target + CLOSE
+            reached = (
+                solution is not None
+                and self._counted(goal, solution) <= target + SETTINGS.integrality_tolerance
+            )
             if reached or clock.expired or limit == "interrupt":
                 break
         self.clock = clock

@@ -10,13 +10,9 @@ check to derive its bound again.
 
 from __future__ import annotations
 
-import itertools
 import logging
 import math
-from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
-from typing import Any
 
 from ...formulations.consolidation.certificate import MUST_PLACE, PRICED
 from ...formulations.consolidation.formulation import ConsolidationFormulation
@@ -26,56 +22,20 @@ from ..backends.base import BackendError
 from ..common.base import Clock, Outcome, Solver
 from ..common.options import SolveOptions
 from ..common.result import Limit
-from . import named_servers as consolidation_named
+from . import named_servers
 from .certify import certified_goals
 from .column_generation import Integers, Program, Relaxed, certified
 from .columns_of_plan import add_plan_columns
 from .heuristics.best_fit import BestFit
 from .keep_in_place import stay_put
 from .master import RestrictedMaster
-from .objective_steps import ROUNDING, kept_level, reached_level
+from .objective_steps import kept_level
 from .plan_of_columns import Disaggregation
+from .progress import CLOSE, Progress, is_reached
+from .settings import SETTINGS
 from .traffic import TrafficSearch
 
 log = logging.getLogger("clusterplan")
-
-CLOSE = 1e-9
-"""Values this close, relatively, are the same."""
-SHARE = 0.5
-"""Of the time that is left, for one step."""
-MANY_CLASSES = 1000
-"""With more classes of servers than this, there is a plan to begin with."""
-PATIENCE_S = 1.0
-"""Seconds for a plan one job after the other, even if the time is over."""
-
-
-@dataclass
-class _Progress:
-    """What is known so far.
-
-    Attributes
-    ----------
-    values
-        Objectives of the plan.
-    bounds
-        Of each objective that was looked at, in its own terms.
-    goals
-        Prices of each goal, for the certificate.
-    traffic
-        Prices that prove that traffic has to be more than a limit.
-    read_in
-        Whether the plan is not one of the class model.
-    """
-
-    plan: Sequence[JobPlacement] | None = None
-    values: tuple[float, ...] = ()
-    bounds: list[float | None] = field(default_factory=list)
-    goals: list[dict[str, Any]] = field(default_factory=list)
-    infeasible: bool = False
-    traffic: dict[str, Any] | None = None
-    add_plan_columns: bool = False
-    limit: Limit = "none"
-    notes: list[str] = field(default_factory=list)
 
 
 class ConsolidationExact(Solver[ConsolidationFormulation]):
@@ -89,11 +49,9 @@ class ConsolidationExact(Solver[ConsolidationFormulation]):
 
     def solve(self, formulation: ConsolidationFormulation, options: SolveOptions, clock: Clock) -> Outcome:
         """Settle one objective after the other, then find prices for the certificate."""
-        progress = _Progress()
+        progress = Progress(formulation)
         if options.warm_start is not None:
-            progress.plan = formulation.parse_plan(options.warm_start)
-            progress.values = formulation.evaluate(progress.plan)
-            progress.add_plan_columns = True
+            progress.start_from(options.warm_start)
         run = _Run(formulation, options, clock, progress)
         try:
             with clock.enforced():
@@ -101,12 +59,12 @@ class ConsolidationExact(Solver[ConsolidationFormulation]):
         except TooLargeError as error:
             progress.notes.append(f"without classes: {error}")
         left = clock.remaining_s
-        run.by_size(Clock(None if left is None else max(PATIENCE_S, left)))
+        run.by_best_fit(Clock(None if left is None else max(SETTINGS.best_fit_patience_s, left)))
         if not progress.infeasible:
             with suppress(TooLargeError):  # then what is known has to do
                 run.by_names()
                 run.certify()
-            if len(run.proven()) == len(formulation.objectives):
+            if len(progress.proven(options.gap)) == len(formulation.objectives):
                 progress.limit = "none"
             elif progress.limit == "none" and run.clock.expired:
                 progress.limit = "time"
@@ -117,7 +75,7 @@ class ConsolidationExact(Solver[ConsolidationFormulation]):
             infeasible=progress.infeasible,
             build_s=run.build_s,
             message="; ".join(progress.notes) or None,
-            certificate=_certificate(progress),
+            certificate=progress.certificate(),
         )
         if outcome.plan is not None:
             outcome.prices = formulation.prices(outcome.certificate, outcome.plan)
@@ -132,7 +90,7 @@ class _Run:
         formulation: ConsolidationFormulation,
         options: SolveOptions,
         clock: Clock,
-        progress: _Progress,
+        progress: Progress,
     ) -> None:
         self.formulation, self.options, self.clock, self.progress = formulation, options, clock, progress
         self.master: RestrictedMaster | None = None
@@ -155,11 +113,11 @@ class _Run:
             progress.notes.append("servers and jobs are so diverse that amounts are rounded for the bound")
             self._only_bound()
             return
-        if len(master.classes.servers) > MANY_CLASSES:
-            self.by_size(self._share())
+        if len(master.classes.servers) > SETTINGS.many_server_classes:
+            self.by_best_fit(self._share())
         if any(job.current for job in master.classes.jobs):
             plan_now = stay_put(formulation, self._share())
-            if plan_now is not None and self._offer(plan_now) is not None:
+            if plan_now is not None and self.progress.offer(plan_now) is not None:
                 add_plan_columns(formulation, master, plan_now)
         self._settle_in_order(master)
 
@@ -185,8 +143,8 @@ class _Run:
                 break
             solution = found
         if solution is not None and not progress.infeasible:
-            written = self._offer(self._written(program, solution))
-            self._forget_beyond(program, written and progress.values)
+            written = self.progress.offer(self._written(program, solution))
+            progress.forget_beyond(program.master.classes, program.levels, written and progress.values)
 
     def _only_bound(self) -> None:
         """Bound the first objective where solutions of the class model would not be plans."""
@@ -209,9 +167,9 @@ class _Run:
     def _limit_traffic(self, program: Program, solution: Integers) -> tuple[Program, Integers | None]:
         """Find the least limit on traffic; return the class model under it, for later goals."""
         progress, names = self.progress, self.formulation.instance.objectives
-        values = self._offer(self._written(program, solution))
+        values = self.progress.offer(self._written(program, solution))
         known = len(progress.bounds)
-        self._forget_beyond(program, values and progress.values)
+        progress.forget_beyond(program.master.classes, program.levels, values and progress.values)
         if values is None or len(progress.bounds) < known:
             return program, None
         least = self.formulation.elementary_bounds()[names.index("traffic")]
@@ -230,42 +188,14 @@ class _Run:
         search.best.program.clock = self.clock
         return search.best.program, search.best.solution
 
-    def _forget_beyond(self, program: Program, values: Sequence[float] | None) -> None:
-        """Forget the bounds that depend on more than a plan of the class model proves.
-
-        After an objective that is not proven, the next one still has a bound, for its optimum is among
-        the plans that are as good in the first; but the one after that has none.
-
-        The class model counts pieces as servers. Where spreading is worth something, two pieces of a job
-        on one server are worth less than it believes, and its level is one that no plan may reach.
-        """
-        if values is None:  # not even feasible
-            self.progress.bounds = self.progress.bounds[:1]
-            return
-        classes = program.master.classes
-        bounds = self.progress.bounds
-        for index, (objective, value) in enumerate(zip(self.formulation.objectives, values, strict=True)):
-            if index >= len(bounds):
-                return
-            if objective.name in program.levels:
-                reached = reached_level(classes, objective.name, value)
-                believed = program.levels[objective.name]
-                if reached > believed + ROUNDING * abs(believed):
-                    self.progress.bounds = bounds[: index + 1]
-                    return
-            bound = bounds[index]
-            if bound is None or abs(value - bound) > CLOSE * abs(value):
-                self.progress.bounds = bounds[: index + 2]
-                return
-
-    def by_size(self, patience: Clock) -> None:
+    def by_best_fit(self, patience: Clock) -> None:
         """Place the jobs one after the other, where the class model has no plan or had no time."""
         progress = self.progress
         if progress.infeasible or (progress.plan is not None and progress.limit == "none"):
             return
         plan = BestFit().solve(self.formulation, SolveOptions(), patience).plan
-        if plan is not None and self._offer(plan) is not None and progress.plan is plan:
-            progress.add_plan_columns = True
+        if plan is not None and self.progress.offer(plan) is not None and progress.plan is plan:
+            progress.needs_columns = True
             progress.notes.append("the plan of best-fit to begin with")
 
     def _settle(self, program: Program, goal: str, start: Integers | None) -> Integers | None:
@@ -307,7 +237,7 @@ class _Run:
         start = program.near_relaxation(goal, bound, relaxed, start)
         if start is not None:
             value = program.master.counted(goal, start)
-            if value <= bound + CLOSE * max(1.0, abs(value)):
+            if is_reached(value, bound):
                 return start, "none"
         program.clock = self._share()
         return program.solve_integers(goal, bound, start)
@@ -318,7 +248,7 @@ class _Run:
         """Where integers did not reach the bound, add every column that a better solution may use."""
         master = program.master
         value = master.counted(goal, solution)
-        while value > bound + CLOSE * max(1.0, abs(value)) and not self.clock.expired:
+        while not is_reached(value, bound) and not self.clock.expired:
             assert relaxed.prices is not None
             step = 1.0 if master.integral[goal] else CLOSE / 2 * max(1.0, abs(value))
             if not master.enumerate_columns(goal, relaxed.prices, value - step - relaxed.bound):
@@ -334,31 +264,19 @@ class _Run:
     def _share(self) -> Clock:
         """Return the time that one step may take, so that some is left for the others."""
         left = self.clock.remaining_s
-        return Clock(None if left is None else SHARE * left)
-
-    def _offer(self, plan: Sequence[JobPlacement]) -> tuple[float, ...] | None:
-        """Keep a plan if it is better than the one there is; return its values if it is feasible."""
-        progress = self.progress
-        if self.formulation.violations(plan):
-            return None
-        values = self.formulation.evaluate(plan)
-        if progress.plan is None or self.formulation.precedes(values, progress.values):
-            progress.plan, progress.values = plan, values
-        return values
+        return Clock(None if left is None else SETTINGS.share_of_time_left * left)
 
     def by_names(self) -> None:
         """Go on with named servers from the first objective that is not proven."""
         progress, formulation = self.progress, self.formulation
-        self._count()
-        settled = self.proven()
+        progress.add_elementary()
+        settled = progress.proven(self.options.gap)
         if len(settled) == len(formulation.objectives) or self.clock.expired:
             return
         name = formulation.objectives[len(settled)].name
         try:
             with self.clock.enforced():
-                found = consolidation_named.solve(
-                    formulation, progress.plan, settled, self.options, self.clock
-                )
+                found = named_servers.solve(formulation, progress.plan, settled, self.options, self.clock)
         except (TooLargeError, BackendError) as error:
             progress.notes.append(f"{name} and what follows are not proven: {error}")
             return
@@ -366,51 +284,16 @@ class _Run:
         progress.limit = found.limit
         progress.infeasible = found.infeasible and progress.plan is None
         if found.plan is not None and not formulation.violations(found.plan):
-            self._offer(found.plan)
-            progress.add_plan_columns = True
-            both = itertools.zip_longest(progress.bounds, found.bounds)
-            progress.bounds = [
-                objective.tighter(known, more)
-                for objective, (known, more) in zip(formulation.objectives, both, strict=False)
-            ]
-
-    def _count(self) -> None:
-        """Add the bounds that counting gives, as long as the plan reaches them."""
-        plan, bounds = self.progress.plan, self.progress.bounds
-        if plan is not None:
-            values = self.progress.values
-            elementary = self.formulation.elementary_bounds()
-            while len(bounds) < len(values) and elementary[len(bounds)] == values[len(bounds)]:
-                bounds.append(elementary[len(bounds)])
-
-    def proven(self) -> list[float]:
-        """Return the values of the first objectives of the plan, as far as bounds prove them."""
-        plan, formulation = self.progress.plan, self.formulation
-        if plan is None:
-            return []
-        proven = []
-        known = zip(formulation.objectives, self.progress.values, self.progress.bounds, strict=False)
-        for objective, value, bound in known:
-            gap = objective.gap(value, bound)
-            if value != bound and (gap is None or gap > self.options.gap):
-                break
-            proven.append(value)
-        return proven
+            self.progress.offer(found.plan)
+            progress.needs_columns = True
+            progress.tighten(found.bounds)
 
     def certify(self) -> None:
         """Find prices for every objective that has any and none yet."""
         progress = self.progress
         if self.master is not None and progress.plan is not None:
-            if progress.add_plan_columns:
+            if progress.needs_columns:
                 add_plan_columns(self.formulation, self.master, progress.plan)
             progress.goals = certified_goals(
                 self.formulation, self.master, progress.values, self.options, self.clock, progress.goals
             )
-
-
-def _certificate(progress: _Progress) -> dict[str, Any] | None:
-    """Return what was found out as the check reads it."""
-    found: dict[str, Any] = {"goals": progress.goals}
-    if progress.traffic is not None:
-        found["traffic"] = progress.traffic
-    return found if progress.goals or progress.traffic else None

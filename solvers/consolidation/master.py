@@ -36,18 +36,11 @@ from ...formulations.consolidation.classes import BY_SERVERS, ClassTable, JobCla
 from ...instances.common.arrays import Floats
 from ...instances.common.errors import TooLargeError
 from .objective_steps import figure_step, objective_step
-from .price_jobs import MOST_AT_ONCE, JobPattern, JobPricing, Stay, initial_patterns
+from .price_jobs import JobPattern, JobPricing, Stay, initial_patterns
 from .price_servers import ServerPattern, ServerPricing
+from .settings import SETTINGS
 
 GOALS = (MUST_PLACE, *PRICED)
-MOST_SPLITS = 60_000
-MOST_LISTED = 20_000
-"""Patterns to look at for a complete model."""
-ROUNDING = 1e-5
-"""How far the linear relaxation may be off, in steps of the goal."""
-EPSILON = 1e-7
-"""A column must improve on the prices by more than this, in steps of the objective."""
-
 ColumnType = Literal["server", "job", "missing", "split", "host", "apart", "ask"]
 
 
@@ -148,7 +141,7 @@ class RestrictedMaster:
             place = {tuple(row): i for i, row in enumerate(pieces.tolist())}
             for i, a, b in _parted(place):
                 splits += 1
-                if splits > MOST_SPLITS:
+                if splits > SETTINGS.most_split_columns:
                     raise TooLargeError("there are too many different pieces for exact classes")
                 self._exchange("split", k, self.supply[k], (i, a, b), 0.0)
                 if k in self.asked:
@@ -277,8 +270,8 @@ class RestrictedMaster:
     def rounded(self, goal: str, value: float) -> float:
         """Return the least that a goal may be if no solution is below a value, both in steps."""
         if self.integral[goal] and math.isfinite(value):
-            return math.ceil(value - ROUNDING)
-        return value - ROUNDING * max(1.0, abs(value)) * 1e-3
+            return math.ceil(value - SETTINGS.relaxation_tolerance)
+        return value - SETTINGS.relaxation_tolerance * max(1.0, abs(value)) * 1e-3
 
     def generate_columns(self, goal: str, prices: DualPrices) -> tuple[int, float]:
         """Add patterns of servers and jobs of negative reduced cost.
@@ -293,10 +286,10 @@ class RestrictedMaster:
         added, beyond = 0, 0.0
         for pricing in self.pricing:
             more: dict[int, float] = {}
-            for number, most, pattern in pricing.best(paid, MOST_AT_ONCE):
+            for number, most, pattern in pricing.best(paid, SETTINGS.columns_per_class_and_round):
                 gain = most - weight.get("servers", 0.0) - float(prices.servers[number])
                 more[number] = max(more.get(number, 0.0), gain)
-                if gain > EPSILON:
+                if gain > SETTINGS.reduced_cost_tolerance:
                     added += self.add_server_pattern(number, pattern)
             beyond += sum(gain * len(self.classes.servers[n].members) for n, gain in more.items())
         patterns = JobPricing(self.classes, prices.pieces, weight.get("migrations", 0.0))
@@ -318,9 +311,9 @@ class RestrictedMaster:
         if not self.all_patterns:
             return False
         paid, weight = self._slot_prices(prices), {goal: 1.0, **prices.earlier}
-        least = weight.get("servers", 0.0) + prices.servers - slack - EPSILON
+        least = weight.get("servers", 0.0) + prices.servers - slack - SETTINGS.reduced_cost_tolerance
         for pricing in self.pricing:
-            found = pricing.within(paid, least, MOST_LISTED)
+            found = pricing.within(paid, least, SETTINGS.most_patterns_enumerated)
             if found is None:
                 return False
             for number, pattern in found:
@@ -335,7 +328,9 @@ class RestrictedMaster:
             paid.append(slots[:, 0] * prices.pieces[k][0] if single else prices.pieces[k])
         for current, (base, rows) in self.classes.base.items():
             # What is paid no more than a piece of anybody's is not worth staying for.
-            paid[current] = np.where(paid[current] > paid[base][rows] + EPSILON / 2, paid[current], 0.0)
+            paid[current] = np.where(
+                paid[current] > paid[base][rows] + SETTINGS.reduced_cost_tolerance / 2, paid[current], 0.0
+            )
         return paid
 
     def _price_job(
@@ -351,7 +346,11 @@ class RestrictedMaster:
         worth = weight.get("value", 0.0) * float(job.value / self.steps["value"])
         below = float(prices.jobs[c]) + worth
         found = patterns.of_loose(job, below) if job.loose else patterns.best(job, by_servers, below)
-        added = sum(self.add_job_pattern(c, p.pattern, p.stay) for p in found if p.cost < below - EPSILON)
+        added = sum(
+            self.add_job_pattern(c, p.pattern, p.stay)
+            for p in found
+            if p.cost < below - SETTINGS.reduced_cost_tolerance
+        )
         return added, max((below - priced.cost for priced in found), default=0.0)
 
 

@@ -11,9 +11,7 @@ from ..backends import cp_sat
 from ..common.base import Clock, Outcome
 from ..common.options import SolveOptions
 from .cp_sat import build
-
-MOST_CELLS = 300_000
-"""Groups of tasks times servers."""
+from .settings import SETTINGS
 
 
 def solve(
@@ -31,7 +29,7 @@ def solve(
         If there are too many jobs and servers.
     """
     groups = sum(len(job.task_groups) for job in formulation.instance.jobs)
-    if groups * len(formulation.servers) > MOST_CELLS:
+    if groups * len(formulation.servers) > SETTINGS.most_named_cells:
         raise TooLargeError(
             f"{groups:,} groups of tasks on {len(formulation.servers):,} servers are too many to be named"
         )

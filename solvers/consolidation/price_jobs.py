@@ -18,15 +18,7 @@ from ...formulations.common.clock import check_time
 from ...formulations.consolidation.classes import ClassTable, JobClass
 from ...instances.common.arrays import Floats, Ints
 from ...instances.common.errors import TooLargeError
-
-MOST_PATTERNS = 400
-"""Patterns of a job class that are listed from the start; pricing adds more."""
-MOST_AT_ONCE = 4
-"""Patterns of a job class that are added for the same prices."""
-MOST_STEPS = 50_000
-"""Steps of the search for patterns of one job class."""
-MOST_SELECTIONS = 5_000
-"""Ways to keep a job in place that are looked at."""
+from .settings import SETTINGS
 
 JobPattern = tuple[int, ...]
 """Rows of a job's pieces in its shape's pieces, largest first; none for loose jobs."""
@@ -102,7 +94,7 @@ class JobPricing:
         found.sort()
         return [
             PricedPattern(_traced(chosen[:others], rest, pieces), stay, total)
-            for total, stay, others, rest in found[:MOST_AT_ONCE]
+            for total, stay, others, rest in found[: SETTINGS.columns_per_class_and_round]
         ]
 
     def _layers(self, job: JobClass, most: int) -> tuple[list[Floats], list[NDArray[np.int32]]]:
@@ -148,7 +140,7 @@ class JobPricing:
                         key = placed + 1, together
                         if price + more < found.get(key, (math.inf, ()))[0]:
                             found[key] = price + more, (*stay, (number, i))
-            if len(found) > MOST_SELECTIONS:
+            if len(found) > SETTINGS.most_stay_selections:
                 raise TooLargeError("a job is on too many servers now for exact classes")
         return found
 
@@ -187,10 +179,15 @@ def initial_patterns(
         most = job.most - len(stay)
         every_pattern = (pattern for servers in range(most + 1) for pattern in lister.of(tasks, servers))
         found += [
-            (pattern, stay) for pattern in itertools.islice(every_pattern, MOST_PATTERNS + 1 - len(found))
+            (pattern, stay)
+            for pattern in itertools.islice(every_pattern, SETTINGS.first_patterns_per_class + 1 - len(found))
         ]
-    complete = lister.steps <= MOST_STEPS and len(found) <= MOST_PATTERNS and len(job.current) <= 1
-    return found[:MOST_PATTERNS], complete
+    complete = (
+        lister.steps <= SETTINGS.most_listing_steps
+        and len(found) <= SETTINGS.first_patterns_per_class
+        and len(job.current) <= 1
+    )
+    return found[: SETTINGS.first_patterns_per_class], complete
 
 
 def _stays(job: JobClass, classes: ClassTable) -> Iterator[tuple[Stay, tuple[int, ...]]]:
@@ -255,7 +252,7 @@ class _PatternLister:
             return
         for i in range(top, -1, -1):
             self.steps += 1
-            if self.steps > MOST_STEPS:
+            if self.steps > SETTINGS.most_listing_steps:
                 return
             if len(tasks) == 1 and self.rows[i][0] * servers < tasks[0]:
                 return  # even if all were as large as this one

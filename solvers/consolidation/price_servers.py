@@ -17,14 +17,7 @@ from ...formulations.common.clock import check_time
 from ...formulations.consolidation.classes import ClassTable
 from ...instances.common.arrays import Floats, Ints
 from ...instances.common.errors import TooLargeError
-
-MOST_CELLS = 150_000_000
-"""Cells of all tables together."""
-
-MOST_KINDS = 200
-"""Shapes of which all patterns are listed, for the search nests a call for each."""
-MOST_SELECTIONS = 5_000
-"""Ways to keep residents of a server that are looked at."""
+from .settings import SETTINGS
 
 ServerPattern = tuple[tuple[int, int], ...]
 """For each shape on a server, the row of its tasks in the shape's slots; residents that stay come first."""
@@ -39,7 +32,7 @@ class ServerPricing:
         self.numbers = [n for n, server in enumerate(classes.servers) if server.pool == pool]
         self.task_shapes = [k for k in classes.shapes_of(pool) if len(classes.slots[k])]
         slots = sum(len(classes.slots[k]) for k in self.task_shapes)
-        if len(self.usages) * (slots + len(self.numbers)) > MOST_CELLS:
+        if len(self.usages) * (slots + len(self.numbers)) > SETTINGS.most_table_cells:
             raise TooLargeError("there are too many different loads for exact classes")
         self.radix = self._radix()
         self.keys = self.usages @ self.radix
@@ -115,7 +108,7 @@ class ServerPricing:
                     total = gain + float(paid[k][slot])
                     if min(rest) >= 0 and total > found.get(rest, (-1.0, ()))[0]:
                         found[rest] = total, (*pattern, (k, slot))
-            if len(found) > MOST_SELECTIONS:
+            if len(found) > SETTINGS.most_stay_selections:
                 raise TooLargeError("a server has too many residents for exact classes")
         return found
 
@@ -152,7 +145,7 @@ class ServerPricing:
             Patterns to look at; None is returned beyond, for too many shapes, and where tasks are resident.
         """
         residents = any(self.classes.servers[number].residents for number in self.numbers)
-        if residents or len(self.task_shapes) > MOST_KINDS:
+        if residents or len(self.task_shapes) > SETTINGS.most_shapes_enumerated:
             return None
         values, _ = self._values(paid, useless=True)
         found: list[tuple[int, ServerPattern]] = []

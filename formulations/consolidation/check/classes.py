@@ -84,8 +84,13 @@ class CheckedCluster:
             If the methods have others.
         """
         proposed = self.cluster.classes
-        derived = _Derivation(self, proposed.units).classes()
-        self.fault = self.fault or _difference(derived, proposed)
+        if self.fault is None:
+            units = proposed.units
+            if len(units) != len(self.cluster.instance.resource_names) or min(units, default=1) <= 0:
+                self.fault = "the methods count amounts in units that there cannot be"
+            else:
+                derived = _Derivation(self, units).classes()
+                self.fault = self.fault or _difference(derived, proposed)
         if self.fault is not None:
             raise Disagreement(self.fault)
         return derived
@@ -169,8 +174,6 @@ class _Derivation:
     def __init__(self, checked: CheckedCluster, units: Sequence[Fraction]) -> None:
         self.checked, self.instance = checked, checked.cluster.instance
         self.names, self.units = self.instance.resource_names, units
-        if len(units) != len(self.names) or min(units, default=Fraction(1)) <= 0:
-            raise Disagreement("the methods count amounts in units that there cannot be")
         self.shapes: dict[TaskShape, int] = {}
         self.tasks: list[Vector] = []
         self.whole: set[int] = set()
@@ -366,8 +369,8 @@ def _difference(derived: Classes, proposed: Classes) -> str | None:
     if derived.task_shapes != proposed.task_shapes:
         return "the methods have other shapes of tasks"
     for name in ("pieces", "slots"):
-        pairs = zip(getattr(derived, name), getattr(proposed, name), strict=True)
-        if not all(np.array_equal(a, b) for a, b in pairs):
+        ours, theirs = getattr(derived, name), getattr(proposed, name)
+        if len(ours) != len(theirs) or not all(map(np.array_equal, ours, theirs)):
             return f"the methods have other {name} of jobs"
     if derived.jobs != proposed.jobs:
         return "the methods have other classes of jobs"

@@ -350,7 +350,7 @@ def test_no_time_is_said_so() -> None:
 
 def test_too_many_different_loads_are_said_so(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where classes do not help, small instances are solved with named servers all the same."""
-    monkeypatch.setattr(consolidation_class_builder, "MOST_LOADS", 2)
+    monkeypatch.setattr(consolidation_class_builder, "MOST_USAGES", 2)
     instance = fragmented(1, 6, 3, 1.0, ["value", "servers"])
     result = clusterplan.solve(instance, "exact")
     assert result.status == "optimal"
