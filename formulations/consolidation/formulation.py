@@ -160,7 +160,7 @@ class ConsolidationFormulation(ClassifiedCluster, Formulation[ConsolidationInsta
 
     def elementary_bounds(self) -> tuple[float | None, ...]:
         """Bound the objectives by counting."""
-        return elementary_bounds(self)
+        return elementary_bounds(self._checked)
 
     def certified_bounds(
         self, certificate: Any, values: Sequence[float] | None = None

@@ -9,10 +9,12 @@ from ...common.objective import Diagnosis
 from ...common.tolerance import within
 from ..cluster_data import ClusterData
 from ..explain import tasks_held, why_never
+from .classes import CheckedCluster
 
 
-def elementary_bounds(data: ClusterData) -> tuple[float | None, ...]:
+def elementary_bounds(checked: CheckedCluster) -> tuple[float | None, ...]:
     """Bound the first objective by counting; later ones depend on it, and only have what always holds."""
+    data = checked.cluster
     always: dict[str, float | None] = {
         "spread": 0.0,
         "servers": 0.0,
@@ -20,7 +22,7 @@ def elementary_bounds(data: ClusterData) -> tuple[float | None, ...]:
         "migrations": 0.0,
         "slowdown": _least_slowdown(data),
         "traffic": max(server.traffic_gbit_per_s for server in data.servers.values()),
-        "value": _most_value(data),
+        "value": _most_value(checked),
     }
     return tuple(always[objective.name] for objective in data.objectives)
 
@@ -33,9 +35,10 @@ def _least_slowdown(data: ClusterData) -> float:
     )
 
 
-def _most_value(data: ClusterData) -> float:
+def _most_value(checked: CheckedCluster) -> float:
     """Return the least over resources of the fractional knapsack of all jobs that can run now."""
-    alike = [(job, len(members)) for job, members in data.distinct_jobs if _may_run(data, job)]
+    data = checked.cluster
+    alike = [(job, len(members)) for job, members in checked.jobs if _may_run(data, job)]
     best = math.fsum(job.worth * count for job, count in alike)
     for resource in data.instance.resource_names:
         free = math.fsum(s.available.get(resource, 0.0) for s in data.servers.values())
