@@ -52,8 +52,12 @@ def lagrangian_bound(classes: ClassTable, goal: CertifiedGoal, levels: Mapping[s
         else:
             outside = float(job.must_place)
             terms.append(min(outside, outside if cost is None else cost) * len(job.members))
-    pairs = zip(classes.pieces, classes.slots, prices, strict=True)
-    paid = [_slot_prices(pieces, slots, listed) for pieces, slots, listed in pairs]
+    tables = zip(classes.task_shapes, classes.pieces, classes.slots, prices, strict=True)
+    # A resident has one piece, which is not to be parted.
+    paid = [
+        listed if shape.current is not None else _slot_prices(pieces, slots, listed)
+        for shape, pieces, slots, listed in tables
+    ]
     for pool in classes.usages:
         for number, most, _ in ServerPricing(classes, pool).best(paid):
             gain = min(0.0, weights.get("servers", 0.0) - most)

@@ -245,7 +245,7 @@ def worth_of_servers(checked: CheckedCluster, data: Any, value: float) -> dict[s
         if goal is None:
             return {}
         bound = PriceBound(classes, goal.prices, {"value": Fraction(1)}, missing=False)
-        least, paid = bound.value(), bound.usages()
+        least, paid = bound.value(), bound.paid()
     except (TooLargeError, Disagreement):
         return {}
     if least is None:

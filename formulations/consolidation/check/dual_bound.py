@@ -73,7 +73,7 @@ class PriceBound:
                 outside = Fraction(int(job.must_place))
                 total += min(outside, cost if cost is not None else outside) * len(job.members)
         server_cost = self.weights.get("servers", Fraction(0))
-        for server, paid in zip(self.classes.servers, self.usages(), strict=True):
+        for server, paid in zip(self.classes.servers, self.paid(), strict=True):
             total += min(Fraction(0), server_cost - Fraction(paid, self.scale)) * len(server.members)
         return total
 
@@ -164,7 +164,7 @@ class PriceBound:
             Fraction(0),
         )
 
-    def usages(self) -> list[int]:
+    def paid(self) -> list[int]:
         """Return for each class of servers what one of them is paid at most, in 1/scale."""
         paid = [0] * len(self.classes.servers)
         for pool in self.classes.pools:
