@@ -44,6 +44,7 @@ def _unit(amounts: Iterable[float]) -> tuple[Fraction, bool]:
     """Return the largest unit of all amounts, or a coarse one if that is too small, and whether it is."""
     fractions = {exact(amount) for amount in amounts} - {Fraction(0)}
     unit = common_step(fractions) or Fraction(1)
+    # A tiny unit would give integers that leave 64 bits when they are added up.
     least = max(fractions, default=Fraction(0)) / LARGEST_UNIT
     return max(unit, least), unit >= least
 
@@ -67,6 +68,7 @@ class _Builder:
         units = [_unit(asked[name]) for name in self.resources]
         self.units, self.exact = [unit for unit, _ in units], all(exactly for _, exactly in units)
         if parts is not None:
+            # Coarse units lose accuracy, not validity: demands are rounded down, so that more seems to fit.
             free = data.shapes(None, free=True)
             most = [max(dict(shape).get(name, 0.0) for shape in free) for name in self.resources]
             coarse = [max(unit, exact(amount) / parts) for unit, amount in zip(self.units, most, strict=True)]
@@ -94,12 +96,15 @@ class _Builder:
         rule = self.data.instance.spread_of(job)
         preferred = rule == "preferred" and "spread" in self.counts
         tasks = tuple(group.tasks for group in groups)
+        # A job uses no more servers than it has tasks.
         most = min(sum(tasks), sum(self.data.shapes(job.gpu_model).values()))
         most = min(most, fewest) if rule == "required" else most
         worth, lost = worth_of(job), tuple[Fraction, ...]()
         if "slowdown" in self.counts and job.speed_by_servers:
+            # Beyond the last number that is listed the speed stays the same.
             differ = min(max(job.speed_by_servers), most)
             lost = tuple(worth * (1 - exact(job.relative_speed(k + 1))) for k in range(differ))
+        # If any number of servers will do, which tasks meet does not matter.
         loose = not preferred and not lost and (rule != "required" or fewest >= sum(tasks))
         demands = [self._demand(group.demand) for group in groups]
         if loose:
@@ -164,7 +169,9 @@ class _Builder:
                     min(math.floor(exact(loosened(amount)) / unit), total)
                     for amount, unit, total in zip(key, self.units, totals, strict=True)
                 )
+            # Servers of a model that no job asks for differ in nothing but what is free.
             pool = server.gpu_model if server.gpu_model in asked else None
+            # Resident tasks may stay, so servers with others are not interchangeable.
             found[pool][units, tuple(sorted(self.residents.get(n, ())))].append(n)
         return found
 
@@ -182,6 +189,7 @@ def _union(usages: Ints, weight: Ints, most: int, largest: Ints) -> Ints:
 
     What was reached before, with no more tasks, need not be gone on from again.
     """
+    # Each sum as one number: sets of numbers are quick to compare.
     radix = _radix(largest.max(axis=0))
     known, step = usages @ radix, usages
     found, count = [usages], len(usages)
@@ -189,10 +197,12 @@ def _union(usages: Ints, weight: Ints, most: int, largest: Ints) -> Ints:
         check_time()
         step = step + weight
         keep = np.zeros(len(step), dtype=bool)
+        # A sum matters only if some server holds it.
         for limit in largest:
             keep |= (step <= limit).all(axis=1)
         step = step[keep]
         keys = step @ radix
+        # What is known already has been gone on from, with as many tasks left or more.
         new = ~np.isin(keys, known)
         step = step[new]
         if not len(step):
@@ -207,6 +217,7 @@ def _union(usages: Ints, weight: Ints, most: int, largest: Ints) -> Ints:
 
 def _maximal(vectors: Ints, most: int = 40) -> Ints:
     """Return the vectors that no other exceeds; a single one above them all if they are too many."""
+    # A vector is never below one with a smaller sum.
     order = vectors[np.argsort(-vectors.sum(axis=1), kind="stable")]
     kept: list[Ints] = []
     for vector in order:
@@ -280,6 +291,7 @@ def _classes(data: ClusterData, parts: int | None) -> ClassTable:
     tasks, by_demand = _tasks(task_shapes, jobs)
     usages: dict[str | None, Ints] = {}
     servers: list[ServerClass] = []
+    # Before the sums of demands are known, servers are told apart by all that is free.
     raw = builder.raw_servers(by_demand)
     slots = _slots(task_shapes, tasks, raw, len(builder.resources))
     for pool, by_free in sorted(raw.items(), key=lambda item: item[0] or ""):
@@ -288,6 +300,7 @@ def _classes(data: ClusterData, parts: int | None) -> ClassTable:
         free = np.array([units for units, _ in by_free], dtype=np.int64).reshape(len(by_free), -1)
         usages[pool] = _usages(demands, by_demand, free)
         servers += _server_classes(pool, by_free, usages[pool], not all(map(any, demands)))
+    # Only pieces of these jobs need prices of their own; single tasks do for the others.
     cut = {part.shape for job in jobs if not job.loose for part in job.parts}
     cut |= {current.shape for job in jobs for current in job.current}
     return ClassTable(
@@ -363,6 +376,7 @@ def _server_classes(
         if free not in most:
             check_time()
             held = usages[(usages <= np.array(free)).all(axis=1)]
+            # What is left beside every sum that fits is of no use: without it more servers are equal.
             most[free] = tuple(held.max(axis=0).tolist())
         members[most[free], residents] += servers
     return [

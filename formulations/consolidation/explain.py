@@ -116,6 +116,7 @@ class Reasons:
         number = self._alike[position]
         if number not in self._known:
             job = self.data.distinct_jobs[number][0]
+            # Reasons are worked out for each request once, and only as long as this takes seconds.
             self._work += work_of(job.task_groups, self.data.shapes(job.gpu_model))
             if self._work > MOST_WORK:
                 self._known[number] = TOO_MUCH

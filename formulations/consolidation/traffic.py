@@ -18,6 +18,7 @@ RESOURCE = ""
 
 def traffic_step(instance: ConsolidationInstance) -> Fraction | None:
     """Return a step of which all traffic is a multiple; None if there is none, or it is too small to help."""
+    # Sums of multiples of a step are multiples of it, so that only these are limits worth asking for.
     amounts = {exact(server.traffic_gbit_per_s) for server in instance.servers}
     amounts |= {exact(g.traffic_gbit_per_s) for job in instance.jobs for g in job.task_groups}
     step = common_step(amounts)

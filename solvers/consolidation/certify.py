@@ -47,6 +47,7 @@ def _goals(formulation: ConsolidationFormulation, outcome: Outcome, clock: Clock
     if outcome.plan is None or formulation.violations(outcome.plan):
         return []
     values = formulation.evaluate(outcome.plan)
+    # With the plan's own columns the relaxation is feasible at the plan's levels.
     add_plan_columns(formulation, master, outcome.plan)
     return certified_goals(formulation, master, values, options, clock)
 

@@ -97,6 +97,7 @@ class Program:
         for key, value in settings.items():
             highs.setOptionValue(key, value)
         master = self.master
+        # An empty linear program has no prices.
         if not master.columns:  # nothing fits anywhere, and nothing must
             return Relaxed(0.0, _no_prices(master))
         low, high = master.limits()
@@ -127,9 +128,11 @@ class Program:
             except OutOfTimeError:
                 return best
             values = np.array(highs.getSolution().col_value)
+            # Lagrangian bounds go up and down from round to round; the best one counts.
             if value - beyond > best.bound:
                 best = Relaxed(value - beyond, prices)
             best = replace(best, values=values)
+            # No better integer value is left between bound and relaxation.
             if not added or master.rounded(goal, best.bound) >= master.rounded(goal, value):
                 return best
             if self.clock.expired:
@@ -170,6 +173,7 @@ class Program:
         master = self.master
         count = len(master.classes.pieces)
         return DualPrices(
+            # Duals of the wrong sign are rounding of the simplex method.
             tuple(np.maximum(duals[master.supply[k] : master.supply[k + 1]], 0.0) for k in range(count)),
             np.maximum(-duals[master.server_row : master.job_row], 0.0),
             duals[master.job_row : master.rows],
@@ -191,11 +195,13 @@ class Program:
         exchange = np.array([column.type in EXCHANGES for column in self.master.columns])
         random = np.random.default_rng(self.options.seed or 0)
         solution, clock = start, self.clock
+        # Neighbourhoods of the relaxation: small ones first, which take little time.
         for kept in (None, *SETTINGS.kept_shares):
             least, allowed = np.zeros(len(values)), np.ones(len(values), dtype=bool)
             if kept is None:
                 allowed = (values > SETTINGS.integrality_tolerance) | exchange
             else:
+                # Exchange columns stay free, for they repair what the fixed columns leave.
                 fixed = (random.random(len(values)) < kept) & ~exchange
                 least[fixed] = np.floor(values[fixed] + SETTINGS.integrality_tolerance)
             left = clock.remaining_s

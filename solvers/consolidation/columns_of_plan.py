@@ -60,6 +60,7 @@ class _Reader:
                 here = [counts[g] for g in part.groups]
                 for h, current in enumerate(job.current):
                     if current.part == p and member in self.classes.placed_now[current.shape].get(server, ()):
+                        # Of a loose job as many tasks stay as were there; of others the whole piece does.
                         staying = tuple(map(min, here, current.kept)) if job.loose else tuple(here)
                         if any(staying):
                             row = self.rows[current.shape][staying]
@@ -69,6 +70,7 @@ class _Reader:
                 if any(here):
                     held = self.held[server].setdefault(part.shape, [0] * len(here))
                     held[:] = [a + b for a, b in zip(held, here, strict=True)]
+                    # Tasks of loose jobs are pieces by themselves, which no pattern has to name.
                     if not job.loose:
                         pattern.append(self.rows[part.shape][tuple(here)])
         return tuple(sorted(pattern, reverse=True)), tuple(sorted(stay))

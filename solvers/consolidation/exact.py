@@ -109,6 +109,7 @@ class _Run:
         if progress.plan is not None:
             add_plan_columns(formulation, master, progress.plan)
         self.build_s = self.clock.elapsed_s
+        # With rounded amounts a server may not hold what its pattern says.
         if not master.classes.exact:
             progress.notes.append("servers and jobs are so diverse that amounts are rounded for the bound")
             self._only_bound()
@@ -125,6 +126,7 @@ class _Run:
         """Settle one goal after the other, and keep the plan of what was settled."""
         progress, formulation = self.progress, self.formulation
         program = Program(master, self.options, self.clock)
+        # Jobs that must be placed, or an objective without prices, need a feasible solution first.
         must = any(job.must_place for job in formulation.classes.jobs)
         first: list[str] = [MUST_PLACE] if must or formulation.instance.objectives[0] not in PRICED else []
         solution: Integers | None = None
@@ -204,10 +206,12 @@ class _Run:
         program.clock = self._share()
         relaxed = program.relax(goal)
         bound = program.bound(goal, relaxed)
+        # At least one job that must be placed is missing in every plan.
         if goal == MUST_PLACE and bound > 0 and relaxed.prices is not None:
             progress.goals = [certified(master, goal, relaxed.prices)]
             progress.infeasible = True
             return None
+        # Prices under a limit on traffic are of other classes, which the certificate does not refer to.
         if goal != MUST_PLACE and relaxed.prices is not None and master is self.master:
             progress.goals.append(certified(master, goal, relaxed.prices))
         try:
@@ -215,6 +219,7 @@ class _Run:
         except BackendError as error:
             progress.notes.append(f"{goal}: {error}")
             return None
+        # Whoever interrupts wants all later steps to end as well.
         if limit == "interrupt":
             self.clock = Clock(0.0)
         if solution is not None and relaxed.prices is not None and limit == "none":
@@ -250,6 +255,7 @@ class _Run:
         value = master.counted(goal, solution)
         while not is_reached(value, bound) and not self.clock.expired:
             assert relaxed.prices is not None
+            # Only solutions that are better by a step are of interest.
             step = 1.0 if master.integral[goal] else CLOSE / 2 * max(1.0, abs(value))
             if not master.enumerate_columns(goal, relaxed.prices, value - step - relaxed.bound):
                 break
@@ -257,6 +263,7 @@ class _Run:
             if limit != "none":
                 return solution if better is None else better, bound, limit
             if better is None or master.counted(goal, better) >= value:
+                # No better solution over all columns that one could use: the value is the bound.
                 return solution, value if master.integral[goal] else value - step, "none"
             solution, value = better, master.counted(goal, better)
         return solution, bound, "none"
@@ -292,6 +299,7 @@ class _Run:
         """Find prices for every objective that has any and none yet."""
         progress = self.progress
         if self.master is not None and progress.plan is not None:
+            # Columns that hold the plan keep the relaxation feasible at the plan's levels.
             if progress.needs_columns:
                 add_plan_columns(self.formulation, self.master, progress.plan)
             progress.goals = certified_goals(

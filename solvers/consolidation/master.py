@@ -80,6 +80,7 @@ class RestrictedMaster:
         steps = {goal: objective_step(classes, goal) for goal in GOALS}
         self.steps = {goal: step or figure_step(classes, goal) for goal, step in steps.items()}
         self.integral = {goal: step is not None for goal, step in steps.items()}
+        # Rows: supply of each piece; demand of preferred jobs; classes of servers; classes of jobs.
         sizes = [len(pieces) for pieces in classes.pieces]
         self.supply = np.concatenate([[0], np.cumsum(sizes)]).astype(int)
         count = int(self.supply[-1])
@@ -111,6 +112,7 @@ class RestrictedMaster:
         counts = np.array([len(job.members) for job in self.classes.jobs], dtype=float)
         high[self.job_row :] = counts
         must = np.array([job.must_place for job in self.classes.jobs], dtype=bool)
+        # Jobs that must be placed have a pattern, or count as missing.
         low[self.job_row :] = np.where(must, counts, -np.inf)
         return low, high
 
@@ -144,6 +146,7 @@ class RestrictedMaster:
                 if splits > SETTINGS.most_split_columns:
                     raise TooLargeError("there are too many different pieces for exact classes")
                 self._exchange("split", k, self.supply[k], (i, a, b), 0.0)
+                # Each part of a preferred piece is a server more; parts of supply cost nothing.
                 if k in self.asked:
                     self._exchange("apart", k, self.asked[k], (i, a, b), 1.0)
             if k in self.asked:
@@ -170,6 +173,7 @@ class RestrictedMaster:
             return
         if not (np.array(there.demands) <= np.array(here.demands)).all():
             return
+        # Equal shapes would host each other in a circle.
         if there.demands == here.demands and there.gpu_model == here.gpu_model:
             return
         places = {tuple(row): i for i, row in enumerate(self.classes.pieces[other].tolist())}
@@ -182,6 +186,7 @@ class RestrictedMaster:
     def _first_columns(self) -> None:
         for c, job in enumerate(self.classes.jobs):
             if job.must_place:
+                # So that the relaxation is feasible before all such jobs have a place.
                 self.add("missing", (c,), [(self.job_row + c, 1.0)], {MUST_PLACE: 1.0})
             patterns, every = initial_patterns(job, self.classes, mergeable=self.preferred(job))
             self.all_patterns = self.all_patterns and every
@@ -212,6 +217,7 @@ class RestrictedMaster:
             return False
         entries = [(self.server_row + number, 1.0)]
         for k, slot in pattern:
+            # Shapes of loose jobs alone have one row, of single tasks.
             single = len(self.classes.pieces[k]) < len(self.classes.slots[k])
             count = float(self.classes.slots[k][slot, 0]) if single else 1.0
             entries.append((int(self.supply[k]) + (0 if single else slot), count))
@@ -288,6 +294,7 @@ class RestrictedMaster:
             more: dict[int, float] = {}
             for number, most, pattern in pricing.best(paid, SETTINGS.columns_per_class_and_round):
                 gain = most - weight.get("servers", 0.0) - float(prices.servers[number])
+                # The best column of a class could be taken by all of its members.
                 more[number] = max(more.get(number, 0.0), gain)
                 if gain > SETTINGS.reduced_cost_tolerance:
                     added += self.add_server_pattern(number, pattern)
@@ -311,6 +318,7 @@ class RestrictedMaster:
         if not self.all_patterns:
             return False
         paid, weight = self._slot_prices(prices), {goal: 1.0, **prices.earlier}
+        # Reduced-cost fixing: a column that costs more than the gap is in no better solution.
         least = weight.get("servers", 0.0) + prices.servers - slack - SETTINGS.reduced_cost_tolerance
         for pricing in self.pricing:
             found = pricing.within(paid, least, SETTINGS.most_patterns_enumerated)
@@ -344,6 +352,7 @@ class RestrictedMaster:
         if job.loose and any(not len(self.classes.pieces[part.shape]) for part in job.parts):
             return 0, 0.0
         worth = weight.get("value", 0.0) * float(job.value / self.steps["value"])
+        # The reduced cost of a pattern is its cost less this.
         below = float(prices.jobs[c]) + worth
         found = patterns.of_loose(job, below) if job.loose else patterns.best(job, by_servers, below)
         added = sum(

@@ -28,6 +28,7 @@ def solve(
     TooLargeError
         If there are too many jobs and servers.
     """
+    # The compact model has a variable for each group of tasks on each server.
     groups = sum(len(job.task_groups) for job in formulation.instance.jobs)
     if groups * len(formulation.servers) > SETTINGS.most_named_cells:
         raise TooLargeError(

@@ -80,6 +80,7 @@ class Disaggregation:
         order = sorted(needs)
         slots_left = SlotAssignment(self.slots_free)
         if "racks" in self.formulation.instance.objectives:
+            # Large jobs need a rack with much left, so they choose while there are some.
             order.sort(key=lambda job: -sum(count for _, _, count in needs[job]))
             slots_left = RackAwareAssignment(self.slots_free, self._racks())
         for job in order:
@@ -88,6 +89,7 @@ class Disaggregation:
                 total[node] += count
             here = {server for placed in self.tasks.get(job, {}).values() for server in placed}
             servers = slots_left.take(total, here)
+            # Pieces that meet on a server are merged.
             for node, groups, count in needs[job]:
                 counts = self.classes.pieces[node[0]][node[1]].tolist()
                 for _ in range(count):
@@ -115,6 +117,7 @@ class Disaggregation:
             if column.type != "server":
                 continue
             number, pattern = column.what
+            # Members are taken in order, each for one pattern.
             first = following[number]
             following[number] += times
             members = self.classes.servers[number].members[first : first + times]
@@ -133,6 +136,7 @@ class Disaggregation:
         loose = []
         free: dict[int, list[int]] = {}
         patterns = [(column, times) for column, times in self.used if column.type == "job"]
+        # Patterns with pieces that stay come first, for they need certain jobs.
         for column, times in sorted(patterns, key=lambda pattern: not pattern[0].what[2]):
             number, pattern, stay = column.what
             job = self.classes.jobs[number]
@@ -258,6 +262,7 @@ class RackAwareAssignment(SlotAssignment):
         for rack in sorted({self.racks[server] for server in here}):
             wanted = self._take_from(rack, list(needs), rows, wanted, taken)
         while wanted.any():
+            # Cover most of what is wanted, and of such racks take the one with least to spare.
             covered = np.minimum(self.counts[rows], wanted[:, None]).sum(axis=0)
             spare = self.counts[rows].sum(axis=0)
             rack = int(np.lexsort((spare, -covered))[0])

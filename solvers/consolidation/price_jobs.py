@@ -85,6 +85,7 @@ class JobPricing:
         layers, chosen = self._layers(job, len(by_servers))
         found: list[tuple[float, Stay, int, tuple[int, ...]]] = []
         for (placed, held), (cost, stay) in self._staying(job).items():
+            # Others fill what the pieces that stay leave of the job.
             rest = tuple(t - h for t, h in zip(job.parts[0].tasks, held, strict=True))
             for others in range(len(by_servers) - placed + 1):
                 if placed + others > 0:
@@ -111,6 +112,7 @@ class JobPricing:
             more, chosen = np.full(shape, np.inf), np.full(shape, -1, dtype=np.int32)
             for i, counts in fits:
                 to = tuple(slice(c, None) for c in counts)
+                # All numbers of tasks at once: a shifted copy of the table is the table without this piece.
                 origin = tuple(slice(0, n - c) for c, n in zip(counts, shape, strict=True))
                 candidate = layers[-1][origin] + self.prices[part.shape][i]
                 better = candidate < more[to]
@@ -128,6 +130,7 @@ class JobPricing:
             counts = self.classes.pieces[current.shape]
             cost = self.prices[current.shape] - self.worth * self._kept(current.kept, counts)
             shape, rows = self.classes.base[current.shape]
+            # A piece that costs no less than the same piece anywhere need not stay.
             elsewhere = self.prices[shape][rows]
             options = [
                 (i, counts[i].tolist(), float(cost[i])) for i in np.flatnonzero(cost < elsewhere).tolist()
@@ -248,6 +251,7 @@ class _PatternLister:
 
     def _next(self, tasks: tuple[int, ...], servers: int, top: int, chosen: Sequence[int]) -> Iterator[int]:
         """Yield the rows from `top` down that may be the next of so many pieces, beside the chosen ones."""
+        # Not even the largest pieces are enough.
         if sum(tasks) > servers * self.largest:
             return
         for i in range(top, -1, -1):

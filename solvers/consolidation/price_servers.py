@@ -57,6 +57,7 @@ class ServerPricing:
         wanted = self.keys - weight @ self.radix
         place = np.minimum(np.searchsorted(self.keys, wanted, sorter=self.order), len(self.keys) - 1)
         found = self.order[place]
+        # Without the first test a borrow between resources might hit another sum's number.
         found[~(enough & (self.keys[found] == wanted))] = -1
         return found.astype(np.int32)
 
@@ -126,6 +127,7 @@ class ServerPricing:
                 if gain <= 0 and not useless:
                     continue
                 candidate = np.where(place >= 0, values[-1][place] + gain, -np.inf)
+                # Ties go to the earlier slot, so that patterns do not depend on rounding.
                 better = candidate > best + 1e-12
                 best[better], choice[better] = candidate[better], slot
             values.append(best)
@@ -158,6 +160,7 @@ class ServerPricing:
                     looked += 1
                     if looked > most:
                         return None
+                    # A full pattern stands for all that hold less: supply may exceed demand.
                     if not self._extendable(pattern, free - self.usages[end]):
                         found.append((number, pattern))
         return found

@@ -70,6 +70,7 @@ class TrafficSearch:
         step = traffic_step(self.formulation.instance)
         if step is None:
             return
+        # Between multiples of the step no plan changes.
         low, high = math.ceil(exact(self.bound) / step), round(exact(reached) / step)
         while low < high and not self.clock.expired:
             middle = (low + high) // 2
@@ -95,11 +96,13 @@ class TrafficSearch:
             return None
         program = Program(master, self.options, self._share())
         levels = self.levels or {MUST_PLACE: Fraction(0)}
+        # The last settled goal becomes the question: can it keep its level under the limit?
         *others, goal = levels
         program.levels = {name: levels[name] for name in others}
         level = program.most(goal, levels[goal])
         found = Limited(most, program, goal=goal)
         relaxed = program.relax(goal)
+        # Prices prove that it cannot; the check derives the same bound again.
         if program.bound(goal, relaxed) > level + 1e-9 * abs(level):
             found.prices, found.none = relaxed.prices, True
             return found

@@ -144,6 +144,7 @@ def price_bounds(
     if MUST_PLACE in goals:
         _add(found, classes, goals[MUST_PLACE], {}, None)
     levels: dict[str, Fraction] = {}
+    # From the first objective that is not proven best on, bounds are no longer bounds on the optimum.
     certain = True
     for index, objective in enumerate(checked.cluster.objectives):
         goal = goals.get(objective.name)
@@ -152,6 +153,7 @@ def price_bounds(
             _add(found, classes, goal, levels, reached)
         if values is None:
             continue
+        # An unproven level would only bound plans as good as this one.
         if certain and objective.name in PRICED:
             levels[objective.name] = level(classes, objective.name, values[index])
         if objective.name == "traffic" and certificate.traffic is not None:
@@ -169,6 +171,7 @@ def _least_traffic(
     instance = checked.cluster.instance
     step, goal = traffic_step(instance), claim.goal
     under = checked.of(limited(instance, claim.below))
+    # A limit is refuted if under it an earlier goal has to miss its level.
     wanted = Fraction(0) if goal.objective == MUST_PLACE else levels.get(goal.objective)
     if step is None or wanted is None or not set(goal.multipliers) <= set(levels):
         return None
@@ -201,6 +204,7 @@ def _add(
             return
         if goal.objective == MUST_PLACE:
             if value is None and least <= 0 and _nothing_better(classes, goal, levels, None):
+                # One job at least is missing, so there is no plan.
                 least = Fraction(1)
         elif value is not None and least < value and _nothing_better(classes, goal, levels, value):
             least = value
@@ -250,6 +254,7 @@ def worth_of_servers(checked: CheckedCluster, data: Any, value: float) -> dict[s
         return {}
     if least is None:
         return {}
+    # What is open between bound and value might be won by the server as well.
     step, open_ = quantum(classes, "value"), -least - exact(value)
     found: dict[str, float] = {}
     servers = list(checked.cluster.servers.values())

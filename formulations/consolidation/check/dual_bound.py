@@ -65,6 +65,7 @@ class PriceBound:
         total = Fraction(0)
         for job in self.classes.jobs:
             cost = self.job(job)
+            # Only where missing jobs are what counts may such a job stay out.
             if job.must_place and not self.missing:
                 if cost is None:
                     return None
@@ -74,6 +75,7 @@ class PriceBound:
                 total += min(outside, cost if cost is not None else outside) * len(job.members)
         server_cost = self.weights.get("servers", Fraction(0))
         for server, paid in zip(self.classes.servers, self.paid(), strict=True):
+            # A server may stay empty, which costs nothing.
             total += min(Fraction(0), server_cost - Fraction(paid, self.scale)) * len(server.members)
         return total
 
@@ -95,6 +97,7 @@ class PriceBound:
         for part in job.parts:
             total += Fraction(int(self.prices[part.shape][0]) * part.tasks[0], self.scale)
         for current in job.current:
+            # A piece that stays replaces as many single tasks.
             single = int(self.prices[job.parts[current.part].shape][0])
             pieces = zip(
                 self.classes.pieces[current.shape].tolist(),
@@ -126,10 +129,12 @@ class PriceBound:
         best: Fraction | None = None
         for servers in range(job.most + 1):
             check_time()
+            # One piece more: what it leaves was priced with one piece less.
             more = np.full(shape, UNREACHABLE, dtype=np.int64)
             for to, origin, price in pieces:
                 np.minimum(more[to], left[origin] + price, out=more[to])
             left = np.minimum(more, UNREACHABLE)
+            # Pieces that stay are the first ones of a pattern; others are added to them in later rounds.
             for (placed, tasks), price in placed_now.items():
                 if placed == servers:
                     left[tasks] = min(left[tasks], price)
@@ -150,6 +155,7 @@ class PriceBound:
                 for counts, more in zip(pieces, self.prices[current.shape].tolist(), strict=True):
                     together = tuple(h + c for h, c in zip(held, counts, strict=True))
                     if all(h <= t for h, t in zip(together, tasks, strict=True)):
+                        # Rounded so that the cost is too low rather than too high.
                         cost = price + more - math.ceil(self._stays(current.stay(counts)) * self.scale)
                         key = placed + 1, together
                         found[key] = min(found.get(key, UNREACHABLE), cost)
@@ -184,6 +190,7 @@ class PriceBound:
             for free, paid in list(selections.items()):
                 for weight, price in zip(weights, self.prices[shape].tolist(), strict=True):
                     rest = tuple(f - w for f, w in zip(free, weight, strict=True))
+                    # A resident without a positive price had better go.
                     if price > 0 and min(rest) >= 0:
                         selections[rest] = max(selections.get(rest, 0), paid + price)
             if len(selections) > MOST_SELECTIONS:
@@ -197,12 +204,14 @@ class PriceBound:
         """Return amounts that tasks may take together, shape by shape, and the most that is paid for each."""
         free = np.array([server.free for server in servers], dtype=np.int64)
         limit = free.max(axis=0)
+        # Amounts as one number, in which equal amounts are found by sorting.
         radix = np.array([math.prod((limit[r + 1 :] + 1).tolist()) for r in range(len(limit))], dtype=object)
         if int(radix[0]) * (int(limit[0]) + 1) > 2**62:
             raise TooLargeError("amounts are too large to be priced")
         radix = radix.astype(np.int64)
         taken, worth, work = np.zeros((1, len(limit)), dtype=np.int64), np.zeros(1, dtype=np.int64), 0
         for shape in self.classes.shapes_of(pool):
+            # Tasks of several jobs of one shape may meet: any split into pieces may be what is paid most.
             gain = closure(self.classes.pieces[shape], self.classes.slots[shape], self.prices[shape])
             useful = gain > 0
             weights = self.classes.weights(shape, self.classes.slots[shape])[useful]

@@ -86,6 +86,7 @@ class _Search:
         self.names = sorted({*weights, *limits})
         self.limits = [limits.get(name) for name in self.names]
         self.cutoff = math.ceil(cutoff * FINE)
+        # Large jobs first: they have few places, so branches end early.
         size = {n: sum(sum(part.tasks) for part in job.parts) for n, job in enumerate(classes.jobs)}
         self.order = sorted(
             (n for n, job in enumerate(classes.jobs) for _ in job.members), key=lambda n: (-size[n], n)
@@ -99,6 +100,7 @@ class _Search:
                 self.priced[pool] = bound.priced_usages(pool, here)
         self._worth: dict[State, int] = {}
         self.hopeless = False
+        # What the jobs from each place on add at least, so that the bound of a branch is one sum.
         self.rest = [0] * (len(self.order) + 1)
         for place in range(len(self.order) - 1, -1, -1):
             self.rest[place] = self.rest[place + 1] + self._least(classes.jobs[self.order[place]])
@@ -132,12 +134,14 @@ class _Search:
     def _from(self, place: int, states: Counter[State], counts: tuple[Fraction, ...]) -> bool:
         """Return whether the jobs from one on can be placed so that all limits are kept."""
         terms = (self.weights[n] * c for n, c in zip(self.names, counts, strict=True) if n in self.weights)
+        # Rounded down, so that no branch is cut that may hold a better placement.
         weighted = math.floor(sum(terms, Fraction(0)) * FINE)
         open_ = sum(self._server(state) * count for state, count in states.items())
         if weighted + self.rest[place] + open_ > self.cutoff:
             return False
         if place == len(self.order):
             return all(most is None or c <= most for c, most in zip(counts, self.limits, strict=True))
+        # The same jobs decided, the same servers left and the same counts: the rest is the same, too.
         key = place, frozenset(states.items()), counts
         if key in self.seen:
             return False
@@ -204,6 +208,7 @@ class _Search:
             return
         for index in range(first, len(listed)):
             state = listed[index]
+            # Equal servers are interchangeable: one order of their pieces is enough.
             same = largest if index == first else None
             used = sum(1 for other, _ in picks if other == state)
             if used == states[state]:

@@ -65,6 +65,7 @@ class Buckets(FreeCapacity):
         while any(waiting):
             check_time()
             best = self._best(request, waiting)
+            # All tasks or none: give back what was taken.
             if best is None or len(taken) == most_servers:
                 for bucket, server, _ in taken:
                     self._add(server, self._keys[bucket])
@@ -97,6 +98,7 @@ class Buckets(FreeCapacity):
                 counts = request.load(waiting, left)
                 if any(counts):
                     after = request.after(counts, left)
+                    # Resources differ in size: each counts by its share of the capacity.
                     share = sum(a / most for a, most in zip(after, capacity, strict=True) if most)
                     heappush(ranking.heap, (-sum(counts), share, bucket, counts))
                     self._ranked += 1

@@ -36,6 +36,7 @@ class FirstFitCapacity(FreeCapacity):
             if most_servers is not None:
                 if len(taken) == most_servers:
                     return None
+                # Servers that each hold an even share of what waits are sure to be few enough.
                 least, start = math.ceil(sum(waiting) / (most_servers - len(taken))), 0
             found = self._next(request, waiting, least, start, taken)
             if found is None:

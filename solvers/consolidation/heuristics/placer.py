@@ -134,6 +134,7 @@ class ListHeuristic(Solver[ConsolidationFormulation]):
                 with clock.enforced():
                     check_time()
                     most = self.most_servers(formulation, job)
+                    # Capacities only shrink, so what did not fit before does not fit now.
                     never = (request, most) in waiting or formulation.fewest(job) is None
                     pieces = None if never else capacity.place(request, most)
             except OutOfTimeError:
