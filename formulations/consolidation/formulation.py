@@ -70,44 +70,30 @@ class ConsolidationFormulation(ClassifiedCluster, Formulation[ConsolidationInsta
         return found or self._overuse(plan)
 
     def _entry_violations(self, job: PlacementJob, entry: JobPlacement) -> Iterator[Violation]:
-        name = job.name
+        several = job.groups is not None
         if not entry.placed:
-            if job.must_place:
-                yield Violation("must_place", f"job {name!r} must be placed")
-            if entry.tasks:
-                yield Violation("all or nothing", f"job {name!r} is not placed, but has tasks on servers")
-            return
-        if (entry.groups is not None) != (job.groups is not None) or (
-            entry.groups is not None and entry.servers
-        ):
-            yield Violation(
-                "groups", f"job {name!r} must list {'groups' if job.groups is not None else 'servers'}"
-            )
-            return
-        wanted = {group.name: group.tasks for group in job.task_groups}
-        for group in set(entry.tasks) - set(wanted):
-            yield Violation("groups", f"job {name!r} has no group {group!r}")
-        for group, count in wanted.items():
-            placed = sum(entry.tasks.get(group, {}).values())
-            if placed != count:
-                yield Violation("all or nothing", f"job {name!r} has {placed} of {count} {group} on servers")
+            yield from _left_out(job, entry)
+        elif (entry.groups is not None) != several or (several and entry.servers):
+            listed = "groups" if several else "servers"
+            yield Violation("groups", f"job {job.name!r} must list {listed}")
+        else:
+            yield from _all_or_nothing(job, entry)
+            yield from self._eligibility(job, entry)
+            yield from self._required_spread(job, entry)
+
+    def _eligibility(self, job: PlacementJob, entry: JobPlacement) -> Iterator[Violation]:
         for server in sorted(entry.used_servers):
             if server not in self.servers:
-                yield Violation("server", f"job {name!r}: there is no server {server!r}")
+                yield Violation("server", f"job {job.name!r}: there is no server {server!r}")
             elif job.gpu_model is not None and self.servers[server].gpu_model != job.gpu_model:
-                yield Violation(
-                    "gpu_model", f"job {name!r} needs {job.gpu_model}; {server!r} has another model"
-                )
-        fewest = self.fewest(job)
-        if (
-            self.instance.spread_of(job) == "required"
-            and fewest is not None
-            and len(entry.used_servers) > fewest
-        ):
-            used = len(entry.used_servers)
-            yield Violation(
-                "required spread", f"job {name!r} uses {used} servers; at most {fewest} are allowed"
-            )
+                what = f"job {job.name!r} needs {job.gpu_model}; {server!r} has another model"
+                yield Violation("gpu_model", what)
+
+    def _required_spread(self, job: PlacementJob, entry: JobPlacement) -> Iterator[Violation]:
+        fewest, used = self.fewest(job), len(entry.used_servers)
+        if self.instance.spread_of(job) == "required" and fewest is not None and used > fewest:
+            what = f"job {job.name!r} uses {used} servers; at most {fewest} are allowed"
+            yield Violation("required spread", what)
 
     def _overuse(self, plan: Sequence[JobPlacement]) -> list[Violation]:
         used: dict[tuple[str, str], list[float]] = defaultdict(list)
@@ -206,3 +192,20 @@ class ConsolidationFormulation(ClassifiedCluster, Formulation[ConsolidationInsta
     def elementary_infeasibility(self) -> Diagnosis | None:
         """Find jobs that must be placed but never fit, or a resource that they overfill together."""
         return elementary_infeasibility(self)
+
+
+def _left_out(job: PlacementJob, entry: JobPlacement) -> Iterator[Violation]:
+    if job.must_place:
+        yield Violation("must_place", f"job {job.name!r} must be placed")
+    if entry.tasks:
+        yield Violation("all or nothing", f"job {job.name!r} is not placed, but has tasks on servers")
+
+
+def _all_or_nothing(job: PlacementJob, entry: JobPlacement) -> Iterator[Violation]:
+    wanted = {group.name: group.tasks for group in job.task_groups}
+    for group in set(entry.tasks) - set(wanted):
+        yield Violation("groups", f"job {job.name!r} has no group {group!r}")
+    for group, count in wanted.items():
+        placed = sum(entry.tasks.get(group, {}).values())
+        if placed != count:
+            yield Violation("all or nothing", f"job {job.name!r} has {placed} of {count} {group} on servers")
