@@ -80,7 +80,9 @@ class Program:
         priced = CertifiedGoal.model_validate(certified(master, goal, relaxed.prices))
         levels = {name: reached for name, reached in self.levels.items() if name != MUST_PLACE}
         try:
-            least = lagrangian_bound(master.classes, priced, levels) / float(master.steps[goal])
+            least = lagrangian_bound(master.classes, master.pricing, priced, levels) / float(
+                master.steps[goal]
+            )
         except TooLargeError:
             return master.rounded(goal, relaxed.bound)
         return math.ceil(least) if master.integral[goal] and math.isfinite(least) else least

@@ -8,7 +8,7 @@ bound by itself; here it is found with the pricing of column generation.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -23,8 +23,18 @@ MARGIN = 1e-12
 """Relative to all that is added up: more than rounding can be."""
 
 
-def lagrangian_bound(classes: ClassTable, goal: CertifiedGoal, levels: Mapping[str, Fraction]) -> float:
+def lagrangian_bound(
+    classes: ClassTable,
+    pricing: Sequence[ServerPricing],
+    goal: CertifiedGoal,
+    levels: Mapping[str, Fraction],
+) -> float:
     """Return what a goal is at least, to be minimised, where earlier objectives keep their levels.
+
+    Parameters
+    ----------
+    pricing
+        Of each pool of servers.
 
     Returns
     -------
@@ -58,8 +68,8 @@ def lagrangian_bound(classes: ClassTable, goal: CertifiedGoal, levels: Mapping[s
         listed if shape.current is not None else _slot_prices(pieces, slots, listed)
         for shape, pieces, slots, listed in tables
     ]
-    for pool in classes.usages:
-        for number, most, _ in ServerPricing(classes, pool).best(paid):
+    for pool in pricing:
+        for number, most, _ in pool.best(paid):
             gain = min(0.0, weights.get("servers", 0.0) - most)
             terms.append(gain * len(classes.servers[number].members))
     return math.fsum(terms) - MARGIN * math.fsum(map(abs, terms))

@@ -13,6 +13,7 @@ from clusterplan.formulations.consolidation.check.certificate import goal_bound,
 from clusterplan.formulations.consolidation.check.classes import CheckedCluster
 from clusterplan.instances.consolidation.instance import ConsolidationInstance
 from clusterplan.solvers.consolidation.lagrangian_bound import lagrangian_bound
+from clusterplan.solvers.consolidation.price_servers import ServerPricing
 
 
 @pytest.mark.parametrize("block", range(5))
@@ -24,6 +25,8 @@ def test_both_bounds_agree(block: int) -> None:
         instance = random_consolidation(seed)
         assert isinstance(instance, ConsolidationInstance)
         checked = CheckedCluster.of(instance)
+        table = checked.cluster.classes
+        pricing = [ServerPricing(table, pool) for pool in table.usages]
         names = [name for name in instance.objectives if name in PRICED]
         for place, name in enumerate([*names, MUST_PLACE]):
             earlier = names[:place] if name != MUST_PLACE else []
@@ -37,7 +40,7 @@ def test_both_bounds_agree(block: int) -> None:
                 }
             )
             levels = {other: Fraction(rng.randint(-3, 3)) for other in earlier}
-            ours = lagrangian_bound(checked.cluster.classes, goal, levels)
+            ours = lagrangian_bound(table, pricing, goal, levels)
             theirs = goal_bound(checked.classes, goal, levels)
             if theirs is None:
                 assert ours == float("-inf"), (seed, name)
