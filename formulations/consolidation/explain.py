@@ -62,7 +62,7 @@ def _servers(count: int) -> str:
 
 
 def tasks_held(shapes: Shapes, group: Group) -> int:
-    """Return how many of a group's tasks servers of these shapes hold, were it alone."""
+    """Return how many of a group's tasks servers of these shapes hold, without other groups."""
     holds, count = shapes.hold(group.demand, group.tasks)
     return int(holds @ count)
 

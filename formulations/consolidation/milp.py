@@ -197,7 +197,7 @@ def model_terms(data: ClusterData) -> int:
 
 
 def milp_model(data: ClusterData) -> MilpModel[JobPlacement]:
-    """Return the textbook model with one objective for each that the instance lists.
+    """Return the compact formulation with one objective for each that the instance lists.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Certificates for placements: prices of the class model, of its own method and of those that have none."""
+"""Certificates for placements: dual prices for the plans of `exact` and of methods that have no prices."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ class Relaxed:
 
 
 class Program:
-    """The class model for one goal after the other.
+    """The pattern formulation for one goal after the other.
 
     Attributes
     ----------

@@ -15,7 +15,7 @@ from .price_jobs import JobPattern, Stay
 def add_plan_columns(
     formulation: ConsolidationFormulation, master: RestrictedMaster, plan: Sequence[JobPlacement]
 ) -> None:
-    """Add the patterns of servers and jobs of a feasible plan to the class model."""
+    """Add the patterns of servers and jobs of a feasible plan to the master problem."""
     reader = _Reader(master.classes)
     entries = {entry.job: entry for entry in plan}
     positions = {name: n for n, name in enumerate(formulation.servers)}

@@ -149,7 +149,7 @@ class _Run:
             progress.forget_beyond(program.master.classes, program.levels, written and progress.values)
 
     def _only_bound(self) -> None:
-        """Bound the first objective where solutions of the class model would not be plans."""
+        """Bound the first objective where solutions of the pattern formulation would not be plans."""
         assert self.master is not None
         name = self.formulation.instance.objectives[0]
         if name in PRICED:
@@ -161,13 +161,13 @@ class _Run:
                 self.progress.bounds = [self.master.in_plan(name, bound)]
 
     def _written(self, program: Program, solution: Integers) -> list[JobPlacement]:
-        """Return the plan of a solution of the class model."""
+        """Return the plan of a solution of the pattern formulation."""
         return Disaggregation(
             self.formulation, program.master.classes, program.master.columns, solution
         ).plan()
 
     def _limit_traffic(self, program: Program, solution: Integers) -> tuple[Program, Integers | None]:
-        """Find the least limit on traffic; return the class model under it, for later goals."""
+        """Find the least limit on traffic; return the pattern formulation under it, for later goals."""
         progress, names = self.progress, self.formulation.instance.objectives
         values = self.progress.offer(self._written(program, solution))
         known = len(progress.bounds)
@@ -191,7 +191,7 @@ class _Run:
         return search.best.program, search.best.solution
 
     def by_best_fit(self, patience: Clock) -> None:
-        """Place the jobs one after the other, where the class model has no plan or had no time."""
+        """Place the jobs one after the other, where the pattern formulation has no plan or had no time."""
         progress = self.progress
         if progress.infeasible or (progress.plan is not None and progress.limit == "none"):
             return

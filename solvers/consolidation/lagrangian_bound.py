@@ -1,4 +1,4 @@
-"""What prices prove: the Lagrangian bound of the class model, for any prices of pieces.
+"""The Lagrangian bound of the pattern formulation, for any prices of pieces.
 
 Supply rows are relaxed with their prices, so that jobs and servers are independent: each job takes its
 cheapest pattern, each server the one that is paid most (Dantzig & Wolfe 1960). The check derives the same
@@ -96,7 +96,7 @@ def _for_servers(job: JobClass, servers: int, weights: Mapping[str, float]) -> f
 
 
 def _slot_prices(pieces: Ints, slots: Ints, prices: Floats) -> Floats:
-    """Return the most that is paid for tasks of one shape on a server, in whichever pieces; shape (S,)."""
+    """Return the best value of tasks of one shape on a server, over all splits into pieces; shape (S,)."""
     if len(pieces) < len(slots):
         singles: Floats = slots[:, 0] * prices[0]
         return singles

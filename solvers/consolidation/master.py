@@ -73,7 +73,7 @@ class DualPrices:
 
 
 class RestrictedMaster:
-    """Rows and columns of the class model; whoever optimises it adds the columns of negative reduced cost."""
+    """Rows and columns of the pattern formulation; column generation adds columns to it."""
 
     def __init__(self, classes: ClassTable) -> None:
         self.classes = classes
@@ -166,7 +166,7 @@ class RestrictedMaster:
         self.add(type_, (k, i, a, b), entries, {"spread": spread} if spread else {})
 
     def _host(self, k: int, other: int) -> None:
-        """Let room for one shape hold another that asks no more of any resource."""
+        """Let supply of one shape serve another that asks no more of any resource."""
         check_time()
         here, there = self.classes.task_shapes[k], self.classes.task_shapes[other]
         if len(here.demands) != len(there.demands) or there.gpu_model not in (None, here.gpu_model):
@@ -285,8 +285,7 @@ class RestrictedMaster:
         Returns
         -------
         added, beyond
-            How many are new, and by how much whole classes of these could be better than the relaxation:
-            its value less this is a bound.
+            How many are new, and the sum of all reduced costs: the relaxation's value less this is a bound.
         """
         paid, weight = self._slot_prices(prices), {goal: 1.0, **prices.earlier}
         added, beyond = 0, 0.0
@@ -329,7 +328,7 @@ class RestrictedMaster:
         return True
 
     def _slot_prices(self, prices: DualPrices) -> list[Floats]:
-        """Return what each slot of each shape is paid."""
+        """Return the dual price of each slot of each shape."""
         paid = []
         for k, slots in enumerate(self.classes.slots):
             single = len(self.classes.pieces[k]) < len(slots)

@@ -1,4 +1,4 @@
-"""In which steps the class model counts its objectives, and the levels at which they are kept.
+"""In which steps the pattern formulation counts its objectives, and the levels at which they are kept.
 
 Lexicographic optimisation, one objective after the other (Haimes et al. 1971, the ε-constraint method): what
 an objective has reached is a limit for all later ones. Where all its values are multiples of a step, a bound

@@ -22,10 +22,10 @@ Tasks = dict[int, dict[int, int]]
 
 
 class Disaggregation:
-    """Names the servers and jobs of a solution of the class model.
+    """Names the servers and jobs of a solution of the pattern formulation.
 
-    Servers and jobs of a class are taken in the order of the instance. Rooms and pieces that are the same
-    to the model are matched in that order too, so that what is neighboured stays together.
+    Servers and jobs of a class are taken in the order of the instance. Slots and pieces that are the same
+    to the model are matched in that order too, so that neighbours stay together.
     """
 
     def __init__(
@@ -187,9 +187,9 @@ class Disaggregation:
             self._left[number] = set(self.classes.jobs[number].members)
         return self._left[number]
 
-    def _exchange(self, lists: dict[Node, list[int]], task_shapes: tuple[str, ...]) -> None:
+    def _exchange(self, lists: dict[Node, list[int]], types: tuple[str, ...]) -> None:
         """Turn slots, or pieces that are asked for, into smaller ones, the largest first."""
-        steps = [(column, times) for column, times in self.used if column.type in task_shapes]
+        steps = [(column, times) for column, times in self.used if column.type in types]
         for column, times in sorted(steps, key=lambda step: self._size(step[0]), reverse=True):
             node = (column.what[0], column.what[1])
             first = max(0, len(lists[node]) - times)  # what costs nothing may be done more often than asked
@@ -214,7 +214,7 @@ class SlotAssignment:
     Parameters
     ----------
     free
-        For each shape of room the servers that have one, as often as they have.
+        For each size of slot the servers that have one, as often as they have.
     """
 
     def __init__(self, free: Mapping[Node, Iterable[int]]) -> None:

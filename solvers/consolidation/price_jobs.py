@@ -28,7 +28,7 @@ Stay = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True)
 class PricedPattern:
-    """A pattern, the pieces that stay that go with it, and what both and the number of servers cost."""
+    """A pattern, the pieces that stay beside it, and the cost of both and of the number of servers."""
 
     pattern: JobPattern
     stay: Stay
@@ -43,7 +43,7 @@ class JobPricing:
     prices
         For each shape of each of its pieces.
     worth
-        What it is worth that a task is not moved.
+        Value of a task that is not moved.
     """
 
     def __init__(self, classes: ClassTable, prices: Sequence[Floats], worth: float) -> None:
@@ -99,7 +99,7 @@ class JobPricing:
         ]
 
     def _layers(self, job: JobClass, most: int) -> tuple[list[Floats], list[NDArray[np.int32]]]:
-        """Return the least price of tasks in 0, 1, 2, … pieces, and the last piece of 1, 2, …."""
+        """Return the least price of all numbers of tasks in 0, 1, 2, … pieces, and the last piece of each."""
         part = job.parts[0]
         shape = tuple(count + 1 for count in part.tasks)
         none = np.full(shape, np.inf)
@@ -123,7 +123,7 @@ class JobPricing:
         return layers, last
 
     def _staying(self, job: JobClass) -> dict[tuple[int, tuple[int, ...]], tuple[float, Stay]]:
-        """Return the least price of so many pieces that stay that hold so many tasks, and the pieces."""
+        """Return the least price, by number of pieces that stay and tasks in them, and the pieces."""
         tasks = job.parts[0].tasks
         found: dict[tuple[int, tuple[int, ...]], tuple[float, Stay]] = {(0, (0,) * len(tasks)): (0.0, ())}
         for number, current in enumerate(job.current):

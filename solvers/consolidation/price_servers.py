@@ -24,7 +24,7 @@ ServerPattern = tuple[tuple[int, int], ...]
 
 
 class ServerPricing:
-    """Finds for every class of servers in a pool the pattern that is paid most."""
+    """Solves the pricing problem of every class of servers in a pool."""
 
     def __init__(self, classes: ClassTable, pool: str | None) -> None:
         self.classes = classes
@@ -51,7 +51,7 @@ class ServerPricing:
         return np.array([math.prod(sizes[r + 1 :]) for r in range(len(sizes))], dtype=np.int64)
 
     def _without(self, weight: Ints) -> NDArray[np.int32]:
-        """Return the place of each sum less a weight; that of a sum with nothing before it is -1."""
+        """Return the index of each sum less a weight; -1 where that is no sum."""
         check_time()
         enough = (self.usages >= weight).all(axis=1)
         wanted = self.keys - weight @ self.radix
@@ -62,7 +62,7 @@ class ServerPricing:
         return found.astype(np.int32)
 
     def best(self, paid: Sequence[Floats], most: int = 1) -> list[tuple[int, float, ServerPattern]]:
-        """Return for each class of servers its number, the most that is paid, and for which pattern.
+        """Return the best patterns of each class of servers: number of the class, value, pattern.
 
         Parameters
         ----------
@@ -94,7 +94,7 @@ class ServerPricing:
     def _stays(
         self, number: int, paid: Sequence[Floats]
     ) -> dict[tuple[int, ...], tuple[float, ServerPattern]]:
-        """Return what residents that stay leave free, the most that is paid for them, and their pieces."""
+        """Return, by residual capacity, the value and the pattern of resident tasks that stay."""
         server = self.classes.servers[number]
         found: dict[tuple[int, ...], tuple[float, ServerPattern]] = {server.free: (0.0, ())}
         for k in server.residents:
@@ -116,7 +116,7 @@ class ServerPricing:
     def _values(
         self, paid: Sequence[Floats], useless: bool = False
     ) -> tuple[list[Floats], list[NDArray[np.int32]]]:
-        """Return the most that is paid for each sum of the first 0, 1, … shapes, and the last slot chosen."""
+        """Return the best value of each sum of the first 0, 1, … shapes, and the last slot chosen."""
         values = [np.where((self.usages == 0).all(axis=1), 0.0, -np.inf)]
         choices = []
         for k, places in zip(self.task_shapes, self.before, strict=True):

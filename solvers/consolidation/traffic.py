@@ -20,11 +20,11 @@ from .master import DualPrices, RestrictedMaster
 
 @dataclass
 class Limited:
-    """The class model under a limit on traffic, and what it answered.
+    """The pattern formulation under a limit on traffic, and its answer.
 
     Attributes
     ----------
-    whole
+    solution
         A solution that keeps the levels of all settled goals; None if there is none, or none was found.
     none
         Whether it was proven that there is none.

@@ -61,7 +61,7 @@ class PriceBound:
         ]
 
     def value(self) -> Fraction | None:
-        """Return what jobs and servers cost together at least; None if some job has no way to be placed."""
+        """Return the Lagrangian bound; None if a job that must be placed cannot be."""
         total = Fraction(0)
         for job in self.classes.jobs:
             cost = self.job(job)
@@ -86,7 +86,7 @@ class PriceBound:
         return None if best is None else best - worth
 
     def _stays(self, tasks: int) -> Fraction:
-        """Return what it is worth that so many tasks are not moved."""
+        """Return the value of so many tasks that are not moved."""
         return self.weights.get("migrations", Fraction(0)) * tasks
 
     def _singles(self, job: JobClass) -> Fraction | None:
@@ -145,7 +145,7 @@ class PriceBound:
         return best
 
     def _staying(self, job: JobClass) -> dict[tuple[int, tuple[int, ...]], int]:
-        """Return the least price of so many pieces that stay that hold so many tasks, in 1/scale."""
+        """Return the least price in 1/scale, by number of pieces that stay and tasks in them."""
         tasks = job.parts[0].tasks
         found: dict[tuple[int, tuple[int, ...]], int] = {(0, (0,) * len(tasks)): 0}
         for current in job.current:
@@ -182,7 +182,7 @@ class PriceBound:
         return paid
 
     def _best_pattern_value(self, server: ServerClass, taken: Ints, worth: Ints) -> int:
-        """Return what a server is paid at most for residents that stay, and others beside them."""
+        """Return the pricing value of a server: of residents that stay, and of others beside them."""
         check_time()
         selections = {server.free: 0}
         for shape in server.residents:
@@ -201,7 +201,7 @@ class PriceBound:
         )
 
     def priced_usages(self, pool: str | None, servers: Sequence[ServerClass]) -> tuple[Ints, Ints]:
-        """Return amounts that tasks may take together, shape by shape, and the most that is paid for each."""
+        """Return sums of demands, shape by shape, and the best value of each."""
         free = np.array([server.free for server in servers], dtype=np.int64)
         limit = free.max(axis=0)
         # Amounts as one number, in which equal amounts are found by sorting.
@@ -229,7 +229,7 @@ class PriceBound:
 
 
 def _best_of_each(taken: Ints, worth: Ints, radix: Ints) -> tuple[Ints, Ints]:
-    """Keep of patterns that take the same the one that is paid most."""
+    """Keep the best of the patterns that take the same amounts."""
     keys = taken @ radix
     order = np.lexsort((worth, keys))
     last = np.append(np.diff(keys[order]) != 0, True)
