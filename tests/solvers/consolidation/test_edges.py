@@ -134,7 +134,7 @@ def test_many_kinds_on_one_server_are_priced_without_overflow() -> None:
     jobs = [job(f"j{k}", 1, {"cpu": k + 1}, value=price) for k in range(150)]
     instance = placement(["value"], [server(cpu=40_000)], jobs)
     formulation = ConsolidationFormulation(instance)
-    goal = {"objective": "value", "prices": [[price]] * len(formulation.classes.kinds)}
+    goal = {"objective": "value", "prices": [[price]] * len(formulation.classes.task_shapes)}
     bound = formulation.certified_bounds({"goals": [goal]})[0]
     assert bound is not None
     assert bound >= 150 * price
@@ -144,7 +144,7 @@ def test_prices_too_large_to_add_up_certify_nothing() -> None:
     """Instead of an overflow there is only the elementary bound."""
     instance = placement(["value"], [{**server(gpu=8), "count": 2000}], [job("a", 1_000_000, value=1)])
     formulation = ConsolidationFormulation(instance)
-    goal = {"objective": "value", "prices": [[1e12] for _ in formulation.classes.kinds]}
+    goal = {"objective": "value", "prices": [[1e12] for _ in formulation.classes.task_shapes]}
     assert formulation.certified_bounds({"goals": [goal]}) == formulation.elementary_bounds()
 
 
