@@ -45,7 +45,7 @@ from clusterplan.solvers.common.options import SolveOptions
 from clusterplan.solvers.consolidation import cp_sat as consolidation_cp_sat
 from clusterplan.solvers.consolidation import master as consolidation_master
 from clusterplan.solvers.consolidation.column_generation import Program
-from clusterplan.solvers.consolidation.price_jobs import _Cuts
+from clusterplan.solvers.consolidation.price_jobs import _PatternLister
 from clusterplan.solvers.run import diagnose, solve_with
 from clusterplan.solvers.staging import cp_sat as staging_cp_sat
 from clusterplan.solvers.staging.heterps.type_search import NEVER, TypeSearch
@@ -153,7 +153,7 @@ def covered_check() -> None:
 
 def master() -> None:
     """Build the class model, and price its columns."""
-    built = consolidation_master.Master(ConsolidationFormulation(diverse(6, 6)).classes)
+    built = consolidation_master.RestrictedMaster(ConsolidationFormulation(diverse(6, 6)).classes)
     Program(built, SolveOptions(), Clock()).relax("value")
 
 
@@ -454,7 +454,7 @@ def test_cuts_are_listed_as_their_definition_says() -> None:
         groups = rng.randint(1, 2)
         rows = sorted({tuple(rng.randint(0, 3) for _ in range(groups)) for _ in range(4)} - {(0,) * groups})
         tasks, servers = tuple(rng.randint(0, 6) for _ in range(groups)), rng.randint(0, 5)
-        found = list(_Cuts(np.array(rows).reshape(-1, groups), whole=False).of(tasks, servers))
+        found = list(_PatternLister(np.array(rows).reshape(-1, groups), mergeable=False).of(tasks, servers))
         assert found == list(recursive_cuts(rows, tasks, servers, len(rows) - 1))
 
 

@@ -1,18 +1,20 @@
-"""What counting alone proves about a placement."""
+"""Combinatorial bounds: what counting alone proves about a placement."""
 
 from __future__ import annotations
 
 import math
 
-from ...instances.consolidation.instance import PlacementJob
-from ..common.objective import Diagnosis
-from ..common.tolerance import within
-from .cluster_data import ClusterData
-from .explain import room, why_never
+from ....instances.consolidation.instance import PlacementJob
+from ...common.objective import Diagnosis
+from ...common.tolerance import within
+from ..cluster_data import ClusterData
+from ..explain import tasks_held, why_never
+from .classes import CheckedCluster
 
 
-def elementary_bounds(data: ClusterData) -> tuple[float | None, ...]:
+def elementary_bounds(checked: CheckedCluster) -> tuple[float | None, ...]:
     """Bound the first objective by counting; later ones depend on it, and only have what always holds."""
+    data = checked.cluster
     always: dict[str, float | None] = {
         "spread": 0.0,
         "servers": 0.0,
@@ -20,7 +22,7 @@ def elementary_bounds(data: ClusterData) -> tuple[float | None, ...]:
         "migrations": 0.0,
         "slowdown": _least_slowdown(data),
         "traffic": max(server.traffic_gbit_per_s for server in data.servers.values()),
-        "value": _most_value(data),
+        "value": _most_value(checked),
     }
     return tuple(always[objective.name] for objective in data.objectives)
 
@@ -33,12 +35,13 @@ def _least_slowdown(data: ClusterData) -> float:
     )
 
 
-def _most_value(data: ClusterData) -> float:
+def _most_value(checked: CheckedCluster) -> float:
     """Return the least over resources of the fractional knapsack of all jobs that can run now."""
-    alike = [(job, len(members)) for job, members in data.distinct_jobs if _may_run(data, job)]
+    data = checked.cluster
+    alike = [(job, len(members)) for job, members in checked.jobs if _may_run(data, job)]
     best = math.fsum(job.worth * count for job, count in alike)
     for resource in data.instance.resource_names:
-        room = math.fsum(s.available.get(resource, 0.0) for s in data.servers.values())
+        free = math.fsum(s.available.get(resource, 0.0) for s in data.servers.values())
         worth_and_need = [
             (job.worth * count, count * sum(g.tasks * g.demand.get(resource, 0.0) for g in job.task_groups))
             for job, count in alike
@@ -46,19 +49,19 @@ def _most_value(data: ClusterData) -> float:
         terms = [worth for worth, need in worth_and_need if need == 0]
         dense = sorted((p for p in worth_and_need if p[1] > 0), key=lambda p: p[0] / p[1], reverse=True)
         for worth, need in dense:
-            taken = min(need, room)
+            taken = min(need, free)
             terms.append(worth if taken == need else worth * taken / need)
-            room -= taken
-            if room <= 0:
+            free -= taken
+            if free <= 0:
                 break
         best = min(best, math.fsum(terms))
     return best
 
 
 def _may_run(data: ClusterData, job: PlacementJob) -> bool:
-    """Return whether what is free now has room for each group of a job's tasks, were it alone."""
+    """Return whether what is free now holds each group of a job's tasks, were it alone."""
     shapes = data.shapes(job.gpu_model, free=True)
-    return all(room(shapes, group) >= group.tasks for group in job.task_groups)
+    return all(tasks_held(shapes, group) >= group.tasks for group in job.task_groups)
 
 
 def elementary_infeasibility(data: ClusterData) -> Diagnosis | None:
@@ -75,8 +78,8 @@ def elementary_infeasibility(data: ClusterData) -> Diagnosis | None:
     reasons, remedies = [], []
     for resource in data.instance.resource_names if must else ():
         need = math.fsum(g.tasks * g.demand.get(resource, 0.0) for job in must for g in job.task_groups)
-        room = math.fsum(s.available.get(resource, 0.0) for s in data.servers.values())
-        if not within(need, room):
-            reasons.append(f"{resource}: jobs that must be placed need {need:g}; {room:g} are free")
-            remedies.append(f"free {need - room:g} {resource}, or set must_place: false on some jobs")
+        free = math.fsum(s.available.get(resource, 0.0) for s in data.servers.values())
+        if not within(need, free):
+            reasons.append(f"{resource}: jobs that must be placed need {need:g}; {free:g} are free")
+            remedies.append(f"free {need - free:g} {resource}, or set must_place: false on some jobs")
     return Diagnosis(reasons=tuple(reasons), remedies=tuple(remedies)) if reasons else None

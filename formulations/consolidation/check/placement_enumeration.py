@@ -1,9 +1,9 @@
-"""An exhaustive search of the checker's own: is there a placement that beats a cutoff?
+"""Implicit enumeration, for the check alone: is there a placement that beats a cutoff?
 
 Jobs are placed one after the other, in every way that differs; servers in the same state are interchangeable.
 A branch ends where prices prove that it cannot beat the cutoff: jobs that are not placed yet pay for their
 pieces, and servers are paid for what they still can hold. Nothing here comes from a solver but the prices, of
-which any are right. Sums are of whole numbers, rounded down, on the side that keeps branches.
+which any are right. Sums are integers, rounded to the side that keeps branches.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from ...instances.common.arrays import Ints
-from .classes import Classes, JobClass
+from ....instances.common.arrays import Ints
+from ..classes import Classes, JobClass
 from .dual_bound import PriceBound
 
 MOST_STEPS = 25_000
@@ -61,8 +61,8 @@ def none_better(
     """
     jobs = [number for number, job in enumerate(classes.jobs) for _ in job.members]
     servers = sum(len(server.members) for server in classes.servers)
-    homes = any(job.homes for job in classes.jobs)
-    if not classes.exact or homes or len(jobs) > MOST_JOBS or servers > MOST_SERVERS:
+    placed = any(job.current for job in classes.jobs)
+    if not classes.exact or placed or len(jobs) > MOST_JOBS or servers > MOST_SERVERS:
         return None
     search = _Search(classes, bound, weights, limits, cutoff)
     try:
@@ -86,6 +86,7 @@ class _Search:
         self.names = sorted({*weights, *limits})
         self.limits = [limits.get(name) for name in self.names]
         self.cutoff = math.ceil(cutoff * FINE)
+        # Large jobs first: they have few places, so branches end early.
         size = {n: sum(sum(part.tasks) for part in job.parts) for n, job in enumerate(classes.jobs)}
         self.order = sorted(
             (n for n, job in enumerate(classes.jobs) for _ in job.members), key=lambda n: (-size[n], n)
@@ -93,12 +94,13 @@ class _Search:
         self.steps = 0
         self.seen: set[object] = set()
         self.priced: dict[str | None, tuple[Ints, Ints]] = {}
-        for pool in classes.loads:
+        for pool in classes.pools:
             here = [server for server in classes.servers if server.pool == pool]
             if here:
-                self.priced[pool] = bound.priced_loads(pool, here)
+                self.priced[pool] = bound.priced_usages(pool, here)
         self._worth: dict[State, int] = {}
         self.hopeless = False
+        # What the jobs from each place on add at least, so that the bound of a branch is one sum.
         self.rest = [0] * (len(self.order) + 1)
         for place in range(len(self.order) - 1, -1, -1):
             self.rest[place] = self.rest[place + 1] + self._least(classes.jobs[self.order[place]])
@@ -132,12 +134,14 @@ class _Search:
     def _from(self, place: int, states: Counter[State], counts: tuple[Fraction, ...]) -> bool:
         """Return whether the jobs from one on can be placed so that all limits are kept."""
         terms = (self.weights[n] * c for n, c in zip(self.names, counts, strict=True) if n in self.weights)
+        # Rounded down, so that no branch is cut that may hold a better placement.
         weighted = math.floor(sum(terms, Fraction(0)) * FINE)
         open_ = sum(self._server(state) * count for state, count in states.items())
         if weighted + self.rest[place] + open_ > self.cutoff:
             return False
         if place == len(self.order):
             return all(most is None or c <= most for c, most in zip(counts, self.limits, strict=True))
+        # The same jobs decided, the same servers left and the same counts: the rest is the same, too.
         key = place, frozenset(states.items()), counts
         if key in self.seen:
             return False
@@ -174,11 +178,11 @@ class _Search:
         return [sum(n * d[r] for n, d in zip(counts, demands, strict=True)) for r in range(len(demands[0]))]
 
     def _demands(self, job: JobClass) -> list[tuple[int, ...]]:
-        return [demand for part in job.parts for demand in self.classes.kinds[part.kind].demands]
+        return [demand for part in job.parts for demand in self.classes.task_shapes[part.shape].demands]
 
     def _ways(self, job: JobClass, states: Counter[State]) -> Iterator[Picks]:
         """Yield the ways to place a job that differ, the servers of each in the order of their states."""
-        model = self.classes.kinds[job.parts[0].kind].gpu_model
+        model = self.classes.task_shapes[job.parts[0].shape].gpu_model
         listed = sorted(
             (state for state in states if model in (None, state[0])),
             key=lambda state: (state[0] or "", state[1], state[2]),
@@ -204,6 +208,7 @@ class _Search:
             return
         for index in range(first, len(listed)):
             state = listed[index]
+            # Equal servers are interchangeable: one order of their pieces is enough.
             same = largest if index == first else None
             used = sum(1 for other, _ in picks if other == state)
             if used == states[state]:
