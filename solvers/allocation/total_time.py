@@ -18,7 +18,7 @@ import numpy as np
 
 from ...formulations.allocation.certificate import certificate
 from ...formulations.allocation.formulation import AllocationFormulation
-from ...instances.common.arrays import Floats, Ints
+from ...instances.common.arrays import Flags, Floats, Ints
 from ..backends.base import BackendError
 from ..common.base import Clock, Outcome
 from ..common.options import SolveOptions
@@ -151,7 +151,8 @@ class Search:
             margin = SETTINGS.fixing_margin
             pruning = (self.value - self.priced) * (1 + margin) + margin * abs(self.value)
             complete = of_size >= pruning
-            core = self.problem.only(reduced <= min(of_size, pruning) + margin * abs(self.bound))
+            keep = reduced <= min(of_size, pruning) + margin * abs(self.bound)
+            core = self.problem.only(self._affordable(keep) if complete else keep)
             if len(core.cost) > SETTINGS.most_configurations + core.jobs:
                 self.limit = "memory"
                 break
@@ -165,6 +166,18 @@ class Search:
                 break  # only a better plan leaves a smaller core, on which the bound can be sharper
             size *= SETTINGS.core_growth
         return self.outcome()
+
+    def _affordable(self, keep: Flags) -> Flags:
+        """Return those kept that prices of zero prune neither, unless a job would be left with none.
+
+        A configuration may cost more than the whole incumbent, and scarce prices hide that. In a core it
+        would set the scale of costs, and HiGHS would not see the others.
+        """
+        start, cost = self.problem.start, self.problem.cost
+        cheapest = np.minimum.reduceat(cost, start[:-1])
+        most = self.value - math.fsum(cheapest) + SETTINGS.fixing_margin * abs(self.value)
+        affordable = keep & (cost - np.repeat(cheapest, np.diff(start)) <= most)
+        return affordable if np.logical_or.reduceat(affordable, start[:-1]).all() else keep
 
     def first_plan(self, reduced: Floats) -> None:
         """Find an incumbent: a given plan, the rounded prices and, if all fails, marginal gain."""

@@ -76,6 +76,8 @@ def none_below(choices: Choices, prices: Floats, cutoff: float) -> bool | None:
     answer
         True if it is proven, False if there is such a choice within rounding, None if the search gave up.
     """
+    if not (np.diff(choices.start) == 0).any():
+        choices = _affordable(choices, cutoff)
     if (np.diff(choices.start) == 0).any():
         return True  # a job without a configuration: there is no choice at all
     priced = prices > 0
@@ -85,6 +87,20 @@ def none_below(choices: Choices, prices: Floats, cutoff: float) -> bool | None:
         if _search(fewer, prices[priced], cutoff):
             return True
     return _search(choices, prices, cutoff)
+
+
+def _affordable(choices: Choices, cutoff: float) -> Choices:
+    """Return the problem without configurations that are too dear beside the cheapest of all other jobs.
+
+    The margin of the search is a share of the largest sum, which they would blur.
+    """
+    start, sizes = choices.start[:-1], np.diff(choices.start)
+    cheapest = np.minimum.reduceat(choices.cost, start)
+    margin = SETTINGS.margin * (float(np.abs(cheapest).sum()) + abs(cutoff)) + 1e-280
+    keep = choices.cost <= np.repeat(cutoff - math.fsum(cheapest) + cheapest + margin, sizes)
+    counts = np.add.reduceat(keep, start, dtype=np.int64)
+    offsets = np.concatenate([[0], np.cumsum(counts)])
+    return Choices(offsets, choices.cost[keep], choices.demand[keep], choices.limit)
 
 
 def _search(choices: Choices, prices: Floats, cutoff: float) -> bool | None:

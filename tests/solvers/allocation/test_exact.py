@@ -388,3 +388,32 @@ def test_a_makespan_leaves_nothing_idle_that_helps(solver: str) -> None:
     result = clusterplan.solve(of_jobs([slow, quick, spare], {"g": 4}, "makespan"), solver)
     assert (result.status, result.objective) == ("optimal", 100)
     assert result.to_frame()["completion_s"].tolist() == pytest.approx([100, 10, 60])
+
+
+def test_a_configuration_that_nobody_can_afford_does_not_blur_the_others() -> None:
+    """One costs 20,000 times the optimum, and a demand is a millionth of another: proven and certified."""
+
+    def variant(demand: float, theta: list[float], **workers: int) -> dict[str, Any]:
+        speed = {"model": "ring_allreduce", "theta": theta, "batch": 1}
+        return {
+            "name": f"{demand:g} cpu",
+            "worker_demand": {"cpu": demand},
+            "speed": speed,
+            "workers": workers,
+        }
+
+    dear, cheap = variant(0, [0, 1e5, 0, 0], max=1), variant(1.2, [3, 0, 0, 0], max=1)
+    document = {
+        "schema_version": 1,
+        "kind": "allocation",
+        "name": "two jobs",
+        "resources": {"cpu": 1.200002},
+        "jobs": [
+            {"name": "a", "remaining_steps": 2, "variants": [dear, cheap]},
+            {"name": "b", "remaining_steps": 2, "variants": [variant(1e-6, [2, 1, 1, 0], min=2, max=3)]},
+        ],
+    }
+    result = clusterplan.solve(clusterplan.parse_instance(document), "exact")
+    assert result.status == "optimal"
+    assert result.objective == pytest.approx(11.0)
+    assert result.objectives[0].certified_gap == pytest.approx(0.0, abs=1e-9)
