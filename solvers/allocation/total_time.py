@@ -19,6 +19,7 @@ import numpy as np
 from ...formulations.allocation.certificate import certificate
 from ...formulations.allocation.formulation import AllocationFormulation
 from ...instances.common.arrays import Flags, Floats, Ints
+from ...instances.common.errors import OutOfTimeError
 from ..backends.base import BackendError
 from ..common.base import Clock, Outcome
 from ..common.options import SolveOptions
@@ -165,7 +166,27 @@ class Search:
             if complete and not self.value < before:
                 break  # only a better plan leaves a smaller core, on which the bound can be sharper
             size *= SETTINGS.core_growth
+        if cores and self.limit == "none" and not (self.proven or self.impossible):
+            self.enumerate()
         return self.outcome()
+
+    def enumerate(self) -> None:
+        """Ask the enumeration of certificates whether there is anything better than the incumbent.
+
+        It has no tolerances: it settles what choices leave open that HiGHS takes for feasible and are not.
+        """
+        claim = None if self.incumbent is None else self.value
+        data = certificate(self.formulation.configurations.resources, self.prices, claim)
+        try:
+            with self.clock.enforced():
+                found = self.formulation.certified_bounds(data)[0]
+        except OutOfTimeError:
+            self.limit = "time"
+            return
+        if found is not None and claim is None:
+            self.impossible = math.isinf(found)
+        elif found is not None:
+            self.bound = max(self.bound, min(found, self.value))
 
     def _affordable(self, keep: Flags) -> Flags:
         """Return those kept that prices of zero prune neither, unless a job would be left with none.
