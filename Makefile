@@ -8,18 +8,20 @@ MINUTES ?= 30
 SEED ?=
 
 QUICK := -m "not slow"
+SLOW := -m slow
 # The extras that tests use; PyTorch is large, and tests of learned methods are skipped without it.
 TESTED := test,scip,bayes,dask
 LOWEST_PYTHON ?= python3.11
 NEWEST_PYTHON ?= $(firstword $(foreach found,python3.13 $(wildcard $(HOME)/.pyenv/versions/3.13*/bin/python3.13),\
 	$(shell $(found) -c '' 2> /dev/null && echo $(found))))
 
-.PHONY: demo test test-all test-lowest test-newest lint types quick unit wheel docs bench-startup bench-batch bench-allocation bench-staging bench-consolidation fuzz clean help
+.PHONY: demo test test-all test-lowest test-newest lint types quick slow wheel docs bench-startup bench-batch bench-allocation bench-staging bench-consolidation fuzz clean help
 
 help:
 	@echo "make demo   install and solve the bundled examples of all three kinds"
 	@echo "make test   install with extras; linters, types, the quick tests, and the built wheel"
-	@echo "make test-all   the same with the slow tests; a quarter of an hour"
+	@echo "make slow   the slow tests alone"
+	@echo "make test-all   make test, then make slow; a quarter of an hour"
 	@echo "make test-lowest   the quick tests on Python 3.11 with the lowest versions that pyproject.toml allows"
 	@echo "make test-newest   the quick tests on Python 3.13, where there is one, with the newest versions"
 	@echo "make docs   build the documentation site: docs/_build/html/index.html"
@@ -52,7 +54,7 @@ demo: $(VENV)/.installed
 
 test: lint types quick wheel
 
-test-all: lint types unit wheel
+test-all: test slow
 
 test-lowest: $(VENV)-lowest/.installed
 	$(VENV)-lowest/bin/pytest -n $(WORKERS) $(QUICK)
@@ -86,8 +88,8 @@ types: $(VENV)/.installed-dev
 quick: $(VENV)/.installed-dev
 	$(BIN)/pytest -n $(WORKERS) $(QUICK)
 
-unit: $(VENV)/.installed-dev
-	$(BIN)/pytest -n $(WORKERS)
+slow: $(VENV)/.installed-dev
+	$(BIN)/pytest -n $(WORKERS) $(SLOW)
 
 # The wheel as a user gets it: a fresh environment, another folder, the bundled and the copied examples.
 wheel: $(VENV)/.installed-dev

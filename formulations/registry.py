@@ -20,12 +20,12 @@ KINDS: dict[str, FormulationKind] = {
 
 
 def formulate(instance: Instance) -> Formulation[Any, Any]:
-    """Return the objectives, constraints and bounds of an instance."""
+    """Return the formulation (objectives, constraints, checks) of an instance."""
     return KINDS[instance.kind].formulation(instance)
 
 
 def milp_model(formulation: Formulation[Any, Any]) -> MilpModel[Any]:
-    """Return the textbook mixed-integer model of an instance in PuLP.
+    """Return the compact MILP formulation (textbook model) of an instance in PuLP.
 
     Raises
     ------

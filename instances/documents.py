@@ -88,6 +88,7 @@ def parse_instance(
         raise fail(source, "is missing; write schema_version: 1", "schema_version")
     lies_in = Folder(folder or Path(), allow_outside)
     resolved = _with_files(data, kind, source, lies_in)
+    # A large table becomes an instance at once; anything else is plain data that is validated here.
     described = KINDS[kind].resolved(resolved, source, lies_in)
     if isinstance(described, Instance):
         return described
@@ -153,6 +154,7 @@ def load_catalogue(
     InstanceError
         If the file is missing or wrong; one fault a line.
     """
+    # A catalogue that a document names may be any file of its reader: it is not quoted.
     quoting, source = source is None, source or str(path)
     file = _bundled_path(str(path), source) if str(path).startswith(CATALOGUE) else Path(path)
     data = read_file(file, source, quoting=quoting)

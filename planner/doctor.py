@@ -31,7 +31,7 @@ OPTIONAL = ("pyscipopt",)
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was looked at: whether it is fine, and what was seen or is to be done."""
+    """One check: whether it passed, and the version or the remedy."""
 
     what: str
     ok: bool
@@ -58,6 +58,7 @@ def _library(name: str, allowed: SpecifierSet) -> Finding:
         what = f"{version} is installed; pip install '{name}{allowed}'. {LIBRARIES[name]}"
         return Finding(name, False, what.strip(), needed)
     try:
+        # OR-Tools loads its shared library, which may clash, only with CP-SAT.
         import_module(name if name != "ortools" else "ortools.sat.python.cp_model")
     except (ImportError, OSError) as error:
         return Finding(name, False, f"{version} does not load: {error}", needed)
@@ -80,7 +81,7 @@ def _answers(kind: str, name: str) -> Finding:
 
 
 def examine() -> list[Finding]:
-    """Return what was found: libraries in the order in which their loading clashes, then solvers."""
+    """Return the findings: libraries, in the order in which loading them would clash, then solvers."""
     allowed = _allowed()
     findings = [_library(name, allowed.get(name, SpecifierSet())) for name in LIBRARIES]
     for solver in all_solvers():

@@ -63,11 +63,12 @@ def code_of_result(result: Result) -> int:
         return INTERRUPTED
     if result.plan is None:
         return LIMIT_NO_PLAN
+    # An optimum that was proven just as the limit was hit is an optimum.
     return SOLVED if result.limit == "none" or result.status == "optimal" else LIMIT_WITH_PLAN
 
 
 def code_of_verification(verification: Verification, accept_claimed: bool = False) -> int:
-    """Return the exit code that goes with what a check found."""
+    """Return the exit code that goes with a verification."""
     if not verification.ok:
         return NOT_VERIFIED
     return SOLVED if verification.complete or accept_claimed else CLAIMED

@@ -1,4 +1,4 @@
-"""Plans in the words of those who carry them out: JSON, Slurm options, Kubernetes node affinity.
+"""Export of plans for those who carry them out: JSON, Slurm options, Kubernetes node affinity.
 
 Only a plan that passes `verify` is written. Names come from untrusted documents: they are quoted where the
 format can quote them, and refused where it cannot hold them.
@@ -22,7 +22,7 @@ from .verification.stored import is_frontier, of_instance, parse_result, read_re
 
 
 def verified_result(instance: Instance, path: Path) -> tuple[Result | None, Verification]:
-    """Return the stored result of an instance, unless something in it is false, and what its check found.
+    """Return the stored result of an instance and its verification; no result if the verification fails.
 
     Raises
     ------
@@ -90,7 +90,7 @@ def export_plan(
 
 
 def _plain(text: str) -> str:
-    """Return text that stays within its line, whoever wrote it."""
+    """Return text without line breaks and control characters, which are written as escapes."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
@@ -99,7 +99,7 @@ def _claims(checked: Verification | None) -> dict[str, Any]:
 
 
 def notes(instance: Instance, result: Result, format: str, every: bool = False) -> Iterator[str]:
-    """Say what the text of a plan does not: what runs on, stops or moves, is left out, or cannot be said."""
+    """Yield notes beside the text of a plan: jobs that run on, stop, move, are left out or do not fit."""
     kind, plan = KINDS[instance.kind], result.plan or ()
     yield from kind.actions(instance, plan)
     if format in kind.formats:

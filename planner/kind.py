@@ -1,16 +1,15 @@
-"""What a kind of problem brings to this floor: how its plans are told, and its trade-off if it has one."""
+"""The record by which a kind of problem registers how its plans are shown, and its trade-off if any."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from rich.table import Table
 
 from ..solvers.common.frontier import AnyFrontier
 from .verification.findings import Verification
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 Columns = Sequence[tuple[str, bool]]
 """Title of each column, and whether it holds numbers."""
@@ -74,7 +73,7 @@ class FrontierKind:
 
 @dataclass(frozen=True)
 class PlannerKind:
-    """How one kind is told to people and programs.
+    """How plans of one kind are shown to people and written for programs.
 
     Attributes
     ----------

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
+
+from rich.table import Table
 
 from ..instances.common.base import Instance
 from ..instances.common.errors import OptionError
@@ -12,9 +14,6 @@ from ..solvers.common.conclude import patience_of
 from ..solvers.common.frontier import AnyFrontier
 from ..solvers.common.options import SolveOptions
 from .registry import KINDS
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 SUPPORTED = frozenset({"time_limit_s", "gap", "threads", "seed"})
 

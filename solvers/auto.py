@@ -1,4 +1,4 @@
-"""`auto`: the kind's exact method, which finds its own first plan."""
+"""`auto`: an alias of the kind's `exact`, which falls back to the warm start if `exact` answers wrongly."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .common.options import SolveOptions
 
 
 class Auto(Solver[Any]):
-    """The exact method of the kind, and the warm start where that answers wrongly.
+    """The exact method of the kind, or the warm start where the method's answer is wrong.
 
     Parameters
     ----------

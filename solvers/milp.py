@@ -1,9 +1,10 @@
-"""`milp:BACKEND`: the textbook model, objective after objective, on a mixed-integer solver."""
+"""`milp:BACKEND`: the compact MILP formulation (textbook model), solved lexicographically by a backend."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..formulations.common.clock import check_time
@@ -18,18 +19,36 @@ from .common.options import SolveOptions
 if TYPE_CHECKING:
     import pulp
 
-SMALL = 1e3
-LARGE = 1e6
-"""Objectives whose largest coefficient is not between these are scaled: away from absolute tolerances,
-and from what backends take for infinite."""
-REACH = 1e9
-"""Backends keep rows within 1e-9 or so: of figures less alike in a row, they may not see the smaller ones."""
-UNSEEN = 1e-7
-"""Backends stop at reduced costs of this size, so a smaller coefficient of the objective may be ignored."""
+
+@dataclass(frozen=True)
+class MilpSettings:
+    """Tuning of the compact formulation to the tolerances of backends.
+
+    Attributes
+    ----------
+    least_cost, most_cost
+        An objective is scaled until its largest coefficient lies between these, away from absolute tolerances
+        and from values that backends take for infinite.
+    most_unlike
+        Largest ratio of coefficients in an objective: backends keep it within some 1e-9 of the largest.
+    most_unlike_in_row
+        The same in a row: HiGHS 1.13 cuts off plans that just fill a row of figures 5e7 times apart.
+    unseen_cost
+        Backends stop at reduced costs of this size, and may ignore smaller coefficients of the objective.
+    """
+
+    least_cost: float = 1e3
+    most_cost: float = 1e6
+    most_unlike: float = 1e9
+    most_unlike_in_row: float = 1e7
+    unseen_cost: float = 1e-7
+
+
+SETTINGS = MilpSettings()
 
 
 class Milp(Solver[Any]):
-    """The textbook model on one backend.
+    """The compact MILP formulation (textbook model) on one backend.
 
     Parameters
     ----------
@@ -88,7 +107,7 @@ class Milp(Solver[Any]):
                 break
             _fix(model, target, value)
         outcome.bounds = bounds
-        if (bounds or outcome.infeasible) and not _within_reach(model):
+        if (bounds or outcome.infeasible) and not _alike(model):
             outcome.doubtful = True
             unlike = f"the figures are too unlike for the tolerances of {self.backend.title}"
             outcome.message = f"{unlike}, so that only what is certified counts"
@@ -106,12 +125,15 @@ class Milp(Solver[Any]):
         target = model.objectives[index]
         sign = 1.0 if target.sense == "min" else -1.0
         # Beyond 1e6 a backend cannot always tell whole numbers apart, nor work with them as they are.
-        whole = target.integral and max(map(abs, target.expression.values()), default=0.0) <= LARGE
+        whole = (
+            target.integral and max(map(abs, target.expression.values()), default=0.0) <= SETTINGS.most_cost
+        )
         scale = 1.0 if whole else _scale(target.expression.values())
         model.minimise(index, sign * scale)
         request = Request(
             clock=clock,
-            gap=options.gap / 2,
+            gap=options.gap
+            / 2,  # leaves room for the plan's figures, which may be the inverse of the model's
             threads=options.threads,
             seed=options.seed,
             memory_limit_gib=options.memory_limit_gib,
@@ -133,33 +155,35 @@ class Milp(Solver[Any]):
 def _scale(coefficients: Iterable[float]) -> float:
     """Return the power of two that brings the largest coefficient to where every backend can take it."""
     largest = max(map(abs, coefficients), default=0.0)
-    if not largest or SMALL <= largest <= LARGE:
+    least, most = SETTINGS.least_cost, SETTINGS.most_cost
+    if not largest or least <= largest <= most:
         return 1.0
-    return 2.0 ** math.ceil(math.log2((SMALL if largest < SMALL else LARGE) / largest))
+    return 2.0 ** math.ceil(math.log2((least if largest < least else most) / largest))
 
 
-def _within_reach(model: MilpModel[Any]) -> bool:
+def _alike(model: MilpModel[Any]) -> bool:
     """Return whether the coefficients of each row and objective are alike enough for tolerances."""
-    rows = (*model.problem.constraints(), *(target.expression for target in model.objectives))
-    for row in rows:
+    rows = ((row, SETTINGS.most_unlike_in_row) for row in model.problem.constraints())
+    objectives = ((target.expression, SETTINGS.most_unlike) for target in model.objectives)
+    for expression, ratio in (*rows, *objectives):
         check_time()
-        sizes = [abs(c) for c in row.values() if c]
-        if sizes and max(sizes) > REACH * min(sizes):
+        sizes = [abs(c) for c in expression.values() if c]
+        if sizes and max(sizes) > ratio * min(sizes):
             return False
     return True
 
 
 def _unseen(expression: pulp.LpAffineExpression, scale: float) -> float:
-    """Return what the terms may add up to that are so small that a backend takes them for nothing."""
+    """Return the largest sum of the terms whose coefficients a backend may take for zero."""
     return math.fsum(
         abs(c) * (math.inf if None in (x.lowBound, x.upBound) else x.upBound - x.lowBound)
         for x, c in expression.items()
-        if 0 < abs(c) * scale < UNSEEN
+        if 0 < abs(c) * scale < SETTINGS.unseen_cost
     )
 
 
 def _fix(model: MilpModel[Any], target: ModelObjective, value: float) -> None:
-    """Keep an objective at its optimum; whole values and rows that can be scaled are kept exactly."""
+    """Fix an objective at its optimum (ε-constraint); exactly where it is integral or scales to integers."""
     import pulp
 
     expression, constant = target.expression, target.expression.constant
@@ -170,7 +194,7 @@ def _fix(model: MilpModel[Any], target: ModelObjective, value: float) -> None:
         return
     items = [(variable, sign * c) for variable, c in expression.items()]
     limit = sign * (value - constant)
-    limit += 1e-9 * abs(limit) + 1e-15
+    limit += 1e-9 * abs(limit) + 1e-15  # the plan at hand has to stay feasible under rounding
     scaled = None
     if all(variable.cat == pulp.LpInteger for variable, _ in items):
         scaled = whole_row([c for _, c in items], limit)

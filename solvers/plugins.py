@@ -84,7 +84,7 @@ def _package(entry: EntryPoint) -> str:
 
 
 def _load(entry: EntryPoint) -> list[Solver[Any]]:
-    """Return the solvers of an entry point; what it raises is the reason why there are none."""
+    """Return the solvers of an entry point; one that raises becomes a `BrokenPlugin` with the reason."""
     try:
         with redirect_stdout(sys.stderr):  # stdout belongs to the data of whoever asks
             found = entry.load()
@@ -101,7 +101,7 @@ def _load(entry: EntryPoint) -> list[Solver[Any]]:
 
 
 def _check(solver: Any) -> None:
-    """Refuse what is no solver.
+    """Refuse an object that is not a usable solver.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""A plan by the quickest methods, which prove nothing: one is enough to refute that there is none."""
+"""A feasible plan by the quickest heuristics: one refutes the claim that none exists."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def all_solvers() -> tuple[Solver[Any], ...]:
 
 @cache
 def own_solvers() -> tuple[Solver[Any], ...]:
-    """Return the solvers of this package: what proves comes first."""
+    """Return the solvers of this package: `auto`, then exact methods, then the others of each kind."""
     return (
         Auto({name: kind.exact for name, kind in KINDS.items()}),
         *(kind.exact for kind in KINDS.values()),

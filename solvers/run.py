@@ -1,4 +1,4 @@
-"""Running a solver: check what was asked, solve, verify, and say no more than is proven."""
+"""Running a solver: check the options, solve, certify, and conclude."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def solve_with(instance: Instance, solver: Solver[Any], options: SolveOptions) -
 def _answer(
     formulation: Formulation[Any, Any], solver: Solver[Any], options: SolveOptions, clock: Clock
 ) -> tuple[Outcome, Diagnosis | None]:
-    """Return what the solver answers, and why there is no plan if there is proven to be none."""
+    """Return the solver's outcome, and the diagnosis if infeasibility is proven."""
     diagnosis: Diagnosis | None = None
     patience = patience_of(options)
     with patience.enforced():
@@ -70,7 +70,7 @@ def _answer(
         outcome.bounds = tuple(b if b is not None and math.isfinite(b) else None for b in outcome.bounds)
         if solver.proves and diagnosis is None and not outcome.failed:
             _certify(formulation, outcome, patience)
-        if outcome.doubtful:
+        if outcome.doubtful:  # from here on only the certificate speaks
             outcome.bounds, outcome.infeasible = (), False
         if outcome.infeasible:
             diagnosis = diagnose(formulation, diagnosis, patience.remaining_s)

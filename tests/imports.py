@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import networkx as nx
@@ -23,10 +24,20 @@ def modules() -> dict[str, Path]:
     return found
 
 
-def imported(name: str, file: Path, known: dict[str, Path]) -> Iterator[tuple[str, ast.ImportFrom]]:
+@cache
+def tree(file: Path) -> ast.Module:
+    """Return the parsed source of a file."""
+    return ast.parse(file.read_text(encoding="utf-8"))
+
+
+def imported(
+    name: str, file: Path, known: dict[str, Path]
+) -> Iterator[tuple[str, ast.Import | ast.ImportFrom]]:
     """Yield the modules of the package that a module imports, or imports names from."""
     package = name.split(".") if file.name == "__init__.py" else name.split(".")[:-1]
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+    for node in ast.walk(tree(file)):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, node) for alias in node.names if alias.name in known)
         if not isinstance(node, ast.ImportFrom):
             continue
         parts = package[: len(package) - node.level + 1] if node.level else []
@@ -45,3 +56,22 @@ def graph() -> nx.DiGraph[str]:
     for name, file in known.items():
         arrows.add_edges_from((name, other) for other, _ in imported(name, file, known))
     return arrows
+
+
+def imported_by_tests() -> set[str]:
+    """Return the modules that a file of the tests imports, or imports names from."""
+    known = modules()
+    return {
+        other for file in sorted((ROOT / "tests").rglob("*.py")) for other, _ in imported("", file, known)
+    }
+
+
+def has_code(file: Path) -> bool:
+    """Return whether a module holds more than a docstring, imports and the names that it passes on."""
+    for node in tree(file).body:
+        if isinstance(node, ast.Expr | ast.Import | ast.ImportFrom):
+            continue
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
+            continue
+        return True
+    return False

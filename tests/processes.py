@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 
@@ -23,9 +24,14 @@ def is_running(pid: int) -> bool:
         return False
 
 
+def happens(what: Callable[[], bool], within_s: float = 30) -> bool:
+    """Return whether something becomes true in time; return as soon as it is."""
+    deadline = time.monotonic() + within_s
+    while not what() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return what()
+
+
 def all_end(pids: set[int]) -> bool:
     """Return whether all these processes end within ten seconds."""
-    deadline = time.monotonic() + 10
-    while any(map(is_running, pids)) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    return not any(map(is_running, pids))
+    return happens(lambda: not any(map(is_running, pids)), within_s=10)

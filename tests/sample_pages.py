@@ -7,8 +7,6 @@ from functools import cache
 from html.parser import HTMLParser
 from typing import Any
 
-import pytest
-
 import clusterplan
 from clusterplan.planner.comparison.comparison import Comparison
 from clusterplan.planner.comparison.row import ComparisonRow
@@ -200,8 +198,3 @@ def all_pages() -> dict[str, str]:
         without = infeasible(kind)
         pages[f"none-{kind}"] = plan_page(without, solve(without))
     return pages
-
-
-@pytest.fixture(scope="module")
-def pages() -> dict[str, Page]:
-    return {name: Page(html) for name, html in all_pages().items()}

@@ -174,7 +174,7 @@ def test_documents_shown_are_valid(name: str, tmp_path: Path) -> None:
 # Options
 
 FOREIGN = {
-    *("--nodelist", "--lifetime", "--ntasks", "--ntasks-per-node", "--mem", "--gres"),
+    *("--nodelist", "--lifetime", "--ntasks", "--ntasks-per-node", "--mem", "--gres", "--fix"),
 }
 """Options of other programs that pages name in their text."""
 
@@ -312,6 +312,7 @@ def dead_links(site: Path) -> Iterator[str]:
                     yield f"{where}: no such place"
 
 
+@pytest.mark.slow
 def test_the_site_builds_and_holds_together(tmp_path: Path) -> None:
     """No warning, no dead link, nothing that is loaded from the network, every public name explained."""
     missing = [name for name in SITE_LIBRARIES if importlib.util.find_spec(name) is None]

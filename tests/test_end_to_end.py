@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from command_line import run_here
 
 import clusterplan
 from clusterplan.instances.importers.sailor import import_sailor
-
-
-def command(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run the command in a folder."""
-    line = [sys.executable, "-m", "clusterplan", *arguments]
-    return subprocess.run(line, cwd=folder, capture_output=True, text=True, check=False)
 
 
 def sources(data: Path) -> dict[str, list[str]]:
@@ -57,9 +50,9 @@ def with_other_count(source: str, plan: list[dict[str, Any]]) -> list[dict[str, 
 @pytest.mark.parametrize("source", ["gavel", "tiresias", "pollux", "sailor"])
 def test_import_solve_verify(source: str, shared_data: Path, tmp_path: Path) -> None:
     """One JSON object with a finite bound and gap, which verifies; with a count altered it does not."""
-    made = command(tmp_path, "import", source, *sources(shared_data)[source], "--output", "a.yaml")
+    made = run_here("import", source, *sources(shared_data)[source], "--output", "a.yaml", cwd=tmp_path)
     assert made.returncode == 0, made.stderr
-    solved = command(tmp_path, "solve", "a.yaml", "--format", "json")
+    solved = run_here("solve", "a.yaml", "--format", "json", cwd=tmp_path)
     assert solved.returncode in (0, 5), solved.stderr
     (line,) = solved.stdout.splitlines()
     result = json.loads(line)
@@ -67,10 +60,10 @@ def test_import_solve_verify(source: str, shared_data: Path, tmp_path: Path) -> 
     assert isinstance(result["bound"], float)
     assert isinstance(result["gap"], float)
     (tmp_path / "result.json").write_text(line)
-    assert command(tmp_path, "verify", "a.yaml", "result.json").returncode == 0
+    assert run_here("verify", "a.yaml", "result.json", cwd=tmp_path).returncode == 0
     result["plan"] = with_other_count(source, result["plan"])
     (tmp_path / "result.json").write_text(json.dumps(result))
-    checked = command(tmp_path, "verify", "a.yaml", "result.json")
+    checked = run_here("verify", "a.yaml", "result.json", cwd=tmp_path)
     assert checked.returncode == 7
     assert "wrong: broken constraint" in checked.stdout or "is stored as" in checked.stdout
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 import networkx as nx
 import pytest
-from imports import FLOORS, ROOT, graph, imported, modules
+from imports import FLOORS, ROOT, graph, has_code, imported, imported_by_tests, modules, tree
 
 from clusterplan.formulations.registry import KINDS as FORMULATIONS
 from clusterplan.instances.registry import KINDS as INSTANCES
@@ -18,6 +19,7 @@ MAKE_INSTANCES = ("instances/importers", "planner/cli/instances")
 """What reads or makes documents of one kind names that kind."""
 MOST_FILES = 20
 MOST_LATE_IMPORTS = 10
+MOST_UNTESTED = 10
 
 
 @pytest.fixture(scope="module")
@@ -70,6 +72,37 @@ def test_no_kind_imports_another(arrows: nx.DiGraph[str]) -> None:
     assert [pair for pair in found if not _makes_instances(pair[0])] == []
 
 
+def _checks(module: str) -> bool:
+    """Return whether a module certifies: it stands in a folder `check` of a kind or of `common`."""
+    parts = module.split(".")
+    return parts[1:2] == ["formulations"] and "check" in parts[3:4]
+
+
+def test_every_kind_has_a_check_of_its_own(arrows: nx.DiGraph[str]) -> None:
+    """The next two tests would hold of an empty folder too."""
+    places = {".".join(module.split(".")[:4]) for module in arrows if _checks(module)}
+    kinds = {f"clusterplan.formulations.{kind}.check" for kind in FORMULATIONS}
+    assert kinds <= places
+    for place in kinds:
+        inside = [module for module in arrows if module.startswith(f"{place}.")]
+        assert inside, f"{place} is empty"
+        assert any(not _checks(user) for module in inside for user in arrows.predecessors(module)), place
+
+
+def test_no_solver_imports_what_certifies(arrows: nx.DiGraph[str]) -> None:
+    """A mistake of a method must not be able to mislead the check of its result."""
+    found = [(a, b) for a, b in arrows.edges if a.startswith("clusterplan.solvers") and _checks(b)]
+    assert found == []
+
+
+def test_the_form_of_a_certificate_knows_no_check(arrows: nx.DiGraph[str]) -> None:
+    """Solvers write certificates with it, and would import the check through it."""
+    forms = [module for module in arrows if module.endswith(".certificate") and not _checks(module)]
+    assert len(forms) == len(FORMULATIONS)
+    found = [(a, b) for a, b in arrows.edges if a in forms and _checks(b)]
+    assert found == []
+
+
 def test_only_registries_import_kinds(arrows: nx.DiGraph[str]) -> None:
     """What is shared asks the registry of its floor."""
     registries = {f"clusterplan.{floor}.registry" for floor in FLOORS} | {"clusterplan"}
@@ -83,10 +116,28 @@ def test_only_registries_name_kinds() -> None:
     for name, file in modules().items():
         if _kind(name) or _makes_instances(name) or file.name in ("registry.py", "__init__.py"):
             continue
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        for node in ast.walk(tree(file)):
             if isinstance(node, ast.Constant) and node.value in INSTANCES:
                 named.append(f"{file.relative_to(ROOT)}:{node.lineno}: {node.value}")
     assert named == []
+
+
+def _folders_on_the_page() -> set[str]:
+    """Return the folders that the tree in the documentation names, for each kind."""
+    page = (ROOT / "docs" / "development" / "index.md").read_text(encoding="utf-8")
+    named = re.findall(r"^([a-z_/<>]+)/ {2,}\S", page, re.M)
+    return {path.replace("<kind>", kind) for path in named for kind in INSTANCES}
+
+
+def test_every_folder_is_on_the_page() -> None:
+    """Of the package: what a newcomer finds in it is explained."""
+    folders = {str(file.parent.relative_to(ROOT)) for floor in FLOORS for file in (ROOT / floor).rglob("*.*")}
+    assert {path for path in folders if "__pycache__" not in path} - _folders_on_the_page() == set()
+
+
+def test_no_folder_on_the_page_is_gone() -> None:
+    """A folder that was moved is explained where it is now."""
+    assert [path for path in sorted(_folders_on_the_page()) if not (ROOT / path).is_dir()] == []
 
 
 def test_folders_are_small_enough_to_be_read() -> None:
@@ -97,11 +148,18 @@ def test_folders_are_small_enough_to_be_read() -> None:
     assert {str(path): count for path, count in folders.items() if count > MOST_FILES} == {}
 
 
+def test_every_module_has_a_direct_test() -> None:
+    """A failure names the module at fault only if some test imports that module itself."""
+    found = imported_by_tests()
+    missing = sorted(name for name, file in modules().items() if name not in found and has_code(file))
+    assert len(missing) <= MOST_UNTESTED, missing
+
+
 def test_imports_stand_at_the_top() -> None:
     """But for the few that load what is heavy only when it is needed."""
     known, late = modules(), []
     for name, file in known.items():
-        top = set(ast.parse(file.read_text(encoding="utf-8")).body)
+        top = set(tree(file).body)
         lines = {node.lineno for node in top}
         late += [
             f"{file.relative_to(ROOT)}:{node.lineno}"
@@ -111,11 +169,9 @@ def test_imports_stand_at_the_top() -> None:
     assert len(set(late)) <= MOST_LATE_IMPORTS, sorted(set(late))
 
 
-def _for_types(file: Path, node: ast.ImportFrom) -> bool:
+def _for_types(file: Path, node: ast.stmt) -> bool:
     """Return whether an import stands under `if TYPE_CHECKING`."""
-    blocks = [
-        block for block in ast.parse(file.read_text(encoding="utf-8")).body if isinstance(block, ast.If)
-    ]
+    blocks = [block for block in tree(file).body if isinstance(block, ast.If)]
     lines = {inner.lineno for block in blocks for inner in block.body}
     return node.lineno in lines
 

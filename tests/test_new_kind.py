@@ -47,49 +47,78 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return there
 
 
-def run(folder: Path, *words: str) -> str:
-    """Run the command line of the copy and return what it prints."""
+DRIVER = """
+import json, sys
+from command_line import run_here
+done = [run_here(*words) for words in json.load(sys.stdin)]
+json.dump([[one.returncode, one.stdout, one.stderr] for one in done], sys.stdout)
+"""
+
+
+def run(folder: Path, *commands: str) -> list[str]:
+    """Run commands with the copy of the package, all in one process; return what each prints."""
     done = subprocess.run(
-        [sys.executable, "-m", "clusterplan", *words],
+        [sys.executable, "-c", DRIVER],
+        input=json.dumps([command.split() for command in commands]),
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(folder)},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (folder, ROOT / "tests")))},
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    return done.stdout
+    answers = json.loads(done.stdout)
+    assert [code for code, *_ in answers] == [0] * len(commands), answers
+    return [printed for _, printed, _ in answers]
 
 
 def test_a_new_kind_is_solved_and_verified(folder: Path) -> None:
     """By its exact method, by the textbook model and by what is quick; its bounds are certified."""
-    table = run(folder, "solve", "items.yaml", "--output", "result.json")
+    table, checked, *results = run(
+        folder,
+        "solve items.yaml --output result.json",
+        "verify items.yaml result.json",
+        "solve items.yaml --solver milp:highs --format json",
+        "solve items.yaml --solver first --format json",
+    )
     assert "cheap" in table
     assert "verified" in table
-    assert "verified" in run(folder, "verify", "items.yaml", "result.json")
-    model = json.loads(run(folder, "solve", "items.yaml", "--solver", "milp:highs", "--format", "json"))
+    assert "verified" in checked
+    model, first = map(json.loads, results)
     assert (model["status"], model["objective"], model["certified_bound"]) == ("optimal", 10, 10)
-    first = json.loads(run(folder, "solve", "items.yaml", "--solver", "first", "--format", "json"))
     assert (first["status"], first["objective"]) == ("feasible", 30)
 
 
 def test_a_new_kind_is_compared_and_reported(folder: Path) -> None:
     """In processes of their own, on a page, and as plain data."""
-    found = json.loads(run(folder, "compare", "items.yaml", "--jobs", "1", "--format", "json"))
-    status = {row["solver"]: row["status"] for row in found["rows"]}
+    compared, _, _, exported = run(
+        folder,
+        "compare items.yaml --jobs 1 --format json",
+        "solve items.yaml --output result.json",
+        "report items.yaml result.json --output page.html",
+        "export-plan items.yaml result.json",
+    )
+    status = {row["solver"]: row["status"] for row in json.loads(compared)["rows"]}
     assert status["exact"] == status["milp:highs"] == "optimal"
     assert status["first"] == "feasible"
-    run(folder, "solve", "items.yaml", "--output", "result.json")
-    run(folder, "report", "items.yaml", "result.json", "--output", "page.html")
     assert "which item is the cheapest" in (folder / "page.html").read_text(encoding="utf-8")
-    assert json.loads(run(folder, "export-plan", "items.yaml", "result.json"))["items"] == ["cheap"]
+    assert json.loads(exported)["items"] == ["cheap"]
 
 
 def test_a_new_kind_has_a_schema_and_is_examined(folder: Path) -> None:
     """The doctor solves its tiny instance; models and documents are told of."""
-    assert "items" in json.loads(run(folder, "schema", "choice"))["properties"]
-    assert json.loads(run(folder, "schema", "result"))["properties"]["kind"]["enum"].count("choice") == 1
-    assert "exact on choice" in run(folder, "doctor")
-    assert "x_2" in run(folder, "export-model", "items.yaml", "--format", "lp")
-    assert "fine" in run(folder, "validate", "items.yaml")
-    assert "choice" in run(folder, "solvers")
+    own, result, examined, model, validated, solvers = run(
+        folder,
+        "schema choice",
+        "schema result",
+        "doctor",
+        "export-model items.yaml --format lp",
+        "validate items.yaml",
+        "solvers",
+    )
+    assert "items" in json.loads(own)["properties"]
+    assert json.loads(result)["properties"]["kind"]["enum"].count("choice") == 1
+    assert "exact on choice" in examined
+    assert "x_2" in model
+    assert "fine" in validated
+    assert "choice" in solvers

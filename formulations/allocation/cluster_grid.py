@@ -1,9 +1,9 @@
-"""Which clusters a trade-off of cost against completion time is about, in an order: the ladder.
+"""The grid of clusters of a trade-off between cost and completion time: a parametric capacity or budget.
 
-A ladder is a finite row of steps. Step x stands for a cluster, or for an hourly cost, and a plan of a step
-keeps the limits of every higher one: F(x) ⊆ F(y) for x ≤ y, also with the tolerance within which a limit
-counts as kept, because a larger limit has a larger tolerance. So the least mean completion time V(x) falls
-along the ladder, and what is proven about a step holds for all steps below.
+A grid is a finite sequence of rising steps. Step x stands for a cluster, or for an hourly cost, and a plan
+of a step keeps the limits of every higher one: F(x) ⊆ F(y) for x ≤ y, also with the tolerance within which a
+limit counts as kept, because a larger limit has a larger tolerance. So the least mean completion time V(x)
+does not rise along the grid, and a bound that is proven for a step holds for all steps below.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from ...instances.allocation.job_table import JobTable
 from ...instances.common.arrays import Floats
 from ...instances.common.errors import OutOfTimeError, TooLargeError
 from ..common.tolerance import loosened
-from .configurations import BUDGET, Menu, build_menu, capacity_rows
+from .check.configurations import CheckedConfigurations, derive
+from .configurations import BUDGET, Configurations, build_configurations, resource_limits
 from .formulation import AllocationFormulation
 from .plan import JobAllocation
 
@@ -32,7 +33,7 @@ Mix = Literal["fixed", "any"]
 ZERO = Fraction(0)
 
 
-class Ladder(ABC):
+class ClusterGrid(ABC):
     """Steps of rising cost, from `ZERO` to `last`; steps beyond are too dear, or bring nothing.
 
     Parameters
@@ -81,7 +82,7 @@ class Ladder(ABC):
 
     @abstractmethod
     def lowest_with(self, need: Floats) -> Fraction | None:
-        """Return the lowest step that has so much of each row of `wide`; None if none has."""
+        """Return the lowest step that has so much of each resource of `wide`; None if none has."""
 
     @abstractmethod
     def cluster(self, step: Fraction) -> AllocationInstance:
@@ -103,15 +104,30 @@ class Ladder(ABC):
 
     @abstractmethod
     def step_of(self, rate: float, capacities: Mapping[str, float]) -> Fraction | None:
-        """Return the step of a cluster; None if the ladder has no such cluster."""
+        """Return the step of a cluster; None if the grid has no such cluster."""
+
+    @property
+    @abstractmethod
+    def widest_cluster(self) -> AllocationInstance:
+        """An instance whose configurations are those that any step allows."""
 
     @cached_property
-    @abstractmethod
-    def wide(self) -> Menu:
+    def wide(self) -> Configurations:
         """Every configuration that any step allows."""
+        try:
+            return build_configurations(self.widest_cluster, self.table)
+        except OutOfTimeError:
+            raise
+        except TooLargeError as error:
+            raise TooLargeError(f"{error}, or look for no clusters beyond --most-usd") from None
+
+    @cached_property
+    def _wide_checked(self) -> CheckedConfigurations:
+        """The same, as the check derives them."""
+        return derive(self.widest_cluster, self.table, self.wide)
 
     def assumptions(self) -> tuple[str, ...]:
-        """Say what the ladder takes for granted."""
+        """Return the assumptions of the grid, a sentence each."""
         free = [name for name in self.instance.resources if name not in self.prices]
         lines = [self._about()]
         if free:
@@ -121,7 +137,7 @@ class Ladder(ABC):
 
     @abstractmethod
     def _about(self) -> str:
-        """Say which clusters there are."""
+        """Return which clusters there are, in a sentence."""
 
     @cached_property
     def weight(self) -> float:
@@ -131,6 +147,7 @@ class Ladder(ABC):
     def previous(self, step: Fraction) -> Fraction:
         """Return the highest step below one that is above `ZERO`."""
         low, high = ZERO, step
+        # Bisection; where rounding down yields no progress, go on by single steps.
         while self.next(low) < high:
             middle = self.at_most((low + high) / 2)
             low = middle if middle > low else self.next(low)
@@ -151,11 +168,11 @@ class Ladder(ABC):
         return low
 
     def formulation(self, step: Fraction) -> AllocationFormulation:
-        """Return the mathematics of a step; its menu is cut from the widest one."""
-        return self._with_menu(self.cluster(step))
+        """Return the formulation of a step; its configurations are a subset of `wide`."""
+        return self._with_configurations(self.cluster(step))
 
     def own(self) -> AllocationFormulation:
-        """Return the mathematics of the instance's own cluster, without its budget."""
+        """Return the formulation of the instance's own cluster, without its budget."""
         return AllocationFormulation(self.instance)
 
     def own_rate(self) -> float:
@@ -172,32 +189,31 @@ class Ladder(ABC):
 
     def used(self, formulation: AllocationFormulation, plan: Sequence[JobAllocation]) -> dict[str, float]:
         """Return what a feasible plan takes of each resource."""
-        menu = formulation.menu
-        taken = menu.demand[formulation.rows_of(plan)].sum(axis=0)
-        return {name: use for name, use in zip(menu.rows, taken.tolist(), strict=True) if name != BUDGET}
+        configs = formulation.configurations
+        taken = configs.demand[formulation.indices_of(plan)].sum(axis=0)
+        return {
+            name: use for name, use in zip(configs.resources, taken.tolist(), strict=True) if name != BUDGET
+        }
 
-    def _with_menu(self, cluster: AllocationInstance) -> AllocationFormulation:
+    def _with_configurations(self, cluster: AllocationInstance) -> AllocationFormulation:
         formulation, wide = AllocationFormulation(cluster), self.wide
-        rows, capacity = capacity_rows(cluster)
-        assert rows == wide.rows
+        resources, capacity = resource_limits(cluster)
+        assert resources == wide.resources
         limit = np.array([loosened(amount) for amount in capacity.tolist()])
         keep: NDArray[np.bool_] = np.all(wide.demand <= limit, axis=1)
-        formulation.menu = menu_within(wide, keep, capacity)
+        formulation.configurations = configurations_within(wide, keep, capacity)
+        formulation.checked = self._wide_checked.within(capacity)
         return formulation
 
-    def _build(self, cluster: AllocationInstance) -> Menu:
-        try:
-            return build_menu(cluster, self.table)
-        except OutOfTimeError:
-            raise
-        except TooLargeError as error:
-            raise TooLargeError(f"{error}, or look for no clusters beyond --most-usd") from None
 
-
-def menu_within(menu: Menu, keep: NDArray[np.bool_], capacity: Floats) -> Menu:
-    """Return the rows of a menu that are kept, under other limits."""
+def configurations_within(
+    configs: Configurations, keep: NDArray[np.bool_], capacity: Floats
+) -> Configurations:
+    """Return the configurations that are kept, under other capacities."""
     if keep.all():
-        return replace(menu, capacity=capacity)
+        return replace(configs, capacity=capacity)
     before = np.concatenate([[0], np.cumsum(keep)])
-    columns = {name: getattr(menu, name)[keep] for name in ("variant", "ps", "workers", "time_s", "demand")}
-    return replace(menu, start=before[menu.start], capacity=capacity, **columns)
+    columns = {
+        name: getattr(configs, name)[keep] for name in ("variant", "ps", "workers", "time_s", "demand")
+    }
+    return replace(configs, start=before[configs.start], capacity=capacity, **columns)

@@ -1,11 +1,11 @@
-"""The two ladders of clusters: the instance's cluster scaled, or any amounts of what has a price.
+"""The two grids of clusters: the instance's cluster scaled, or free amounts of the resources with a price.
 
-`fixed`: the instance's cluster, scaled. With N_r = C_r, or 10,000 where C_r is not whole, the cluster of
-scale s has ⌊s·N_r⌋·C_r/N_r of resource r. A step is a scale at which a resource with a price gains a unit,
-so each costs more than the one before; resources without a price scale along. All scales are fractions, so
-no rounding makes a cluster larger or smaller than it is.
+`fixed`, `ScaledCluster`: the instance's cluster, scaled. With N_r = C_r, or 10,000 where C_r is not an
+integer, the cluster of scale s has ⌊s·N_r⌋·C_r/N_r of resource r. A step is a scale at which a resource with
+a price gains a unit, so each costs more than the one before; resources without a price scale along. All
+scales are fractions, so no rounding makes a cluster larger or smaller than it is.
 
-`any`: any amounts of the resources with a price, those without at the instance's amounts. A step is a
+`any`, `FreeCluster`: any amounts of the resources with a price, those without as in the instance. A step is a
 multiple of g, the greatest common divisor of what single tasks cost per hour, so that every plan costs a
 multiple of g; the plans of step x are those that cost at most x. Where there would be more than 10⁸ steps,
 g is a multiple of the divisor that is so coarse.
@@ -25,8 +25,8 @@ from ...instances.allocation.job_table import JobTable
 from ...instances.common.arrays import Floats, Ints
 from ...instances.common.errors import OptionError
 from ..common.tolerance import agree, loosened, within
-from .cluster_grid import ZERO, Ladder, Mix
-from .configurations import Menu
+from .cluster_grid import ZERO, ClusterGrid, Mix
+from .configurations import Configurations
 
 PARTS = 10_000
 """An amount that is not whole is scaled in so many parts of what the instance has."""
@@ -34,17 +34,17 @@ MOST_STEPS = 10**8
 """Of the mix `any`; the tolerance of a limit, 10⁻⁹, then stays well below a step."""
 
 
-def fastest_rows(menu: Menu, price: Floats) -> Ints:
-    """Return for each job the row of least ω·t, the cheapest of several.
+def fastest_configurations(configs: Configurations, price: Floats) -> Ints:
+    """Return for each job its configuration of least ω·t, the cheapest of several.
 
     Parameters
     ----------
     price
-        Of each row of capacity.
+        Of each resource.
     """
-    order = np.lexsort((menu.demand @ price, menu.cost, menu.owner))
-    rows: Ints = order[menu.start[:-1]]
-    return rows
+    order = np.lexsort((configs.demand @ price, configs.cost, configs.owner))
+    fastest: Ints = order[configs.start[:-1]]
+    return fastest
 
 
 def widest(table: JobTable) -> Floats:
@@ -58,7 +58,7 @@ def widest(table: JobTable) -> Floats:
     return most
 
 
-class Scaled(Ladder):
+class ScaledCluster(ClusterGrid):
     """The mix `fixed`; a step is a scale."""
 
     mix: Mix = "fixed"
@@ -140,14 +140,14 @@ class Scaled(Ladder):
         right = own.keys() == capacities.keys() and all(agree(own[name], capacities[name]) for name in own)
         return step if right and step >= 0 and agree(rate, self.rate(step)) else None
 
-    @cached_property
-    def wide(self) -> Menu:
-        """Every configuration that fits alone in some cluster."""
+    @property
+    def widest_cluster(self) -> AllocationInstance:
+        """The dearest cluster; without a limit, one in which every configuration fits alone."""
         if self.most_usd is not None:
-            return self._build(self.cluster(self._dearest))
+            return self.cluster(self._dearest)
         most = zip(self.instance.resources.items(), widest(self.table).tolist(), strict=True)
         resources = {name: wide if amount else 0.0 for (name, amount), wide in most}
-        return self._build(self.instance.model_copy(update={"resources": resources}))
+        return self.instance.model_copy(update={"resources": resources})
 
     @cached_property
     def _dearest(self) -> Fraction:
@@ -164,11 +164,11 @@ class Scaled(Ladder):
 
         Beyond it every job has what `wide` has best, so no larger cluster has a better plan.
         """
-        menu = self.wide
-        if (np.diff(menu.start) == 0).any():  # there is no plan anywhere, which this cluster shows
-            return self.lowest_with(menu.capacity) or ZERO
-        price = np.array([self.prices.get(name, 0.0) for name in menu.rows])
-        top = self.lowest_with(menu.demand[fastest_rows(menu, price)].sum(axis=0))
+        configs = self.wide
+        if (np.diff(configs.start) == 0).any():  # there is no plan anywhere, which this cluster shows
+            return self.lowest_with(configs.capacity) or ZERO
+        price = np.array([self.prices.get(name, 0.0) for name in configs.resources])
+        top = self.lowest_with(configs.demand[fastest_configurations(configs, price)].sum(axis=0))
         assert top is not None
         return top if self.most_usd is None else min(top, self._dearest)
 
@@ -178,7 +178,7 @@ class Scaled(Ladder):
         return text + (f"; {', '.join(parts)} in parts of 1/{PARTS:,}" if parts else "")
 
 
-class AnyAmounts(Ladder):
+class FreeCluster(ClusterGrid):
     """The mix `any`; a step is an hourly cost in USD."""
 
     mix: Mix = "any"
@@ -203,10 +203,10 @@ class AnyAmounts(Ladder):
     @cached_property
     def _wide_usd(self) -> Fraction:
         """What the plan costs in which every job takes as much as it can, or the most that is allowed."""
-        menu = self.wide
-        if (np.diff(menu.start) == 0).any():  # there is no plan, whatever the cost
+        configs = self.wide
+        if (np.diff(configs.start) == 0).any():  # there is no plan, whatever the cost
             return Fraction(self.most_usd or 1.0)
-        most = math.fsum(np.maximum.reduceat(menu.demand[:, -1], menu.start[:-1]))
+        most = math.fsum(np.maximum.reduceat(configs.demand[:, -1], configs.start[:-1]))
         if self.most_usd is not None:
             most = min(most, self.most_usd)
         return Fraction(most)
@@ -251,7 +251,7 @@ class AnyAmounts(Ladder):
         return float(step)
 
     def lowest_with(self, need: Floats) -> Fraction | None:
-        """Return the least cost that is enough; the other rows do not depend on the step."""
+        """Return the least cost that is enough; the other capacities do not depend on the step."""
         *others, cost = need.tolist()
         limits = self.wide.capacity[:-1].tolist()
         if not all(within(amount, limit) for amount, limit in zip(others, limits, strict=True)):
@@ -279,13 +279,13 @@ class AnyAmounts(Ladder):
             return None
         return self._reaching(rate)
 
-    @cached_property
-    def wide(self) -> Menu:
-        """Every configuration that fits alone under some budget."""
+    @property
+    def widest_cluster(self) -> AllocationInstance:
+        """The cluster of the highest budget; without a limit, one in which every configuration fits alone."""
         most = self.most_usd
         if most is None:
             most = self.cost_of(dict(zip(self._own, widest(self.table).tolist(), strict=True)))
-        return self._build(self._roomy(most))
+        return self._roomy(most)
 
     def _about(self) -> str:
         names = ", ".join(self.prices)
@@ -300,14 +300,14 @@ def _common_divisor(a: Fraction, b: Fraction) -> Fraction:
     )
 
 
-def ladder_of(
+def cluster_grid_of(
     instance: AllocationInstance, mix: Mix, prices: Mapping[str, float], most_usd: float | None
-) -> Ladder:
-    """Return the ladder of a mix.
+) -> ClusterGrid:
+    """Return the grid of a scaling mode, `fixed` or `any`.
 
     Raises
     ------
     OptionError
-        If nothing that the clusters differ in has a price.
+        If nothing in which the clusters differ has a price.
     """
-    return (Scaled if mix == "fixed" else AnyAmounts)(instance, prices, most_usd)
+    return (ScaledCluster if mix == "fixed" else FreeCluster)(instance, prices, most_usd)

@@ -1,7 +1,8 @@
-"""The menu of an allocation instance: every configuration a job could have, in columns.
+"""The configuration table of an allocation instance: every configuration of every job, in columns.
 
-(p, w) is a finite set, so allocation *is* a multiple-choice multi-dimensional knapsack: one configuration
-for each job, one row for each resource. All methods work on these arrays, never on job objects.
+(p, w) is a finite set, so allocation is a multiple-choice multi-dimensional knapsack (Sinha & Zoltners 1979;
+Kellerer, Pferschy & Pisinger 2004, ch. 11): one configuration for each job, one constraint for each
+resource. All methods work on these arrays, never on job objects.
 """
 
 from __future__ import annotations
@@ -26,15 +27,15 @@ Shorts = NDArray[np.int32]
 
 MOST_CONFIGURATIONS = 250_000_000
 """Some 16 GB of columns."""
-ROWS_AT_ONCE = 500_000
-"""The menu is built for so many configurations at a time, to keep what is temporary small."""
+CONFIGURATIONS_AT_ONCE = 500_000
+"""The table is built for so many configurations at a time, to keep temporary arrays small."""
 UNPLACED = -1
 BUDGET = "budget_usd_per_hour"
 
 
 @dataclass(frozen=True, eq=False)
-class Menu:
-    """Configurations in columns; those of job j are rows `start[j]` to `start[j + 1]`.
+class Configurations:
+    """Configurations in columns; those of job j have indices `start[j]` to `start[j + 1]`.
 
     Attributes
     ----------
@@ -45,11 +46,11 @@ class Menu:
     time_s
         Shape (K,): completion time t.
     demand
-        Shape (K, R): what the configuration takes of each row of `capacity`.
+        Shape (K, R): a, what the configuration takes of each resource.
     weight
         Shape (jobs,): ω.
-    rows, capacity
-        Resource names, with the hourly budget as one more row where there is one; shape (R,).
+    resources, capacity
+        Names and C, with the hourly budget as one more resource where there is one; shape (R,).
     """
 
     start: Ints
@@ -59,11 +60,11 @@ class Menu:
     time_s: Floats
     demand: Floats
     weight: Floats
-    rows: tuple[str, ...]
+    resources: tuple[str, ...]
     capacity: Floats
 
     def of(self, job: int) -> range:
-        """Return the rows of one job."""
+        """Return the indices of the configurations of one job."""
         return range(int(self.start[job]), int(self.start[job + 1]))
 
     @property
@@ -73,40 +74,40 @@ class Menu:
 
     @property
     def owner(self) -> Ints:
-        """Index of the job of each row, shape (K,)."""
+        """Job of each configuration, shape (K,)."""
         return np.repeat(np.arange(self.jobs), np.diff(self.start))
 
-    def parts(self) -> Iterator[tuple[int, Menu]]:
-        """Yield the rows of some jobs at a time as a menu of its own, after the first of these jobs."""
+    def parts(self) -> Iterator[tuple[int, Configurations]]:
+        """Yield the tables of consecutive blocks of jobs, each after the index of its first job."""
         for first, last in _parts(np.diff(self.start)):
-            rows = slice(int(self.start[first]), int(self.start[last]))
+            own = slice(int(self.start[first]), int(self.start[last]))
             yield (
                 first,
                 replace(
                     self,
                     start=self.start[first : last + 1] - self.start[first],
-                    variant=self.variant[rows],
-                    ps=self.ps[rows],
-                    workers=self.workers[rows],
-                    time_s=self.time_s[rows],
-                    demand=self.demand[rows],
+                    variant=self.variant[own],
+                    ps=self.ps[own],
+                    workers=self.workers[own],
+                    time_s=self.time_s[own],
+                    demand=self.demand[own],
                     weight=self.weight[first:last],
                 ),
             )
 
     @cached_property
     def cost(self) -> Floats:
-        """ω·t of each row, shape (K,)."""
+        """ω·t of each configuration, shape (K,)."""
         return np.repeat(self.weight, np.diff(self.start)) * self.time_s
 
     @cached_property
     def limit(self) -> Floats:
-        """What a plan may take of each row, a rounding above `capacity`; shape (R,)."""
+        """What a plan may take of each resource, a tolerance above `capacity`; shape (R,)."""
         return np.array([loosened(amount) for amount in self.capacity.tolist()])
 
 
-def capacity_rows(instance: AllocationInstance) -> tuple[tuple[str, ...], Floats]:
-    """Return the names and limits of the rows: every resource, then the hourly budget if there is one."""
+def resource_limits(instance: AllocationInstance) -> tuple[tuple[str, ...], Floats]:
+    """Return names and capacities of the resources, with the hourly budget last if there is one."""
     names, limits = list(instance.resources), list(instance.resources.values())
     if instance.budget_usd_per_hour is not None:
         names.append(BUDGET)
@@ -118,6 +119,7 @@ def task_demands(instance: AllocationInstance, table: JobTable) -> tuple[Floats,
     """Return what one parameter server and one worker of each variant take, two arrays of shape (V, R)."""
     if instance.budget_usd_per_hour is None:
         return table.ps_demand, table.worker_demand
+    # The budget is one more resource, of which a task takes its hourly cost.
     prices = np.array([instance.prices_usd_per_hour.get(name, 0.0) for name in table.resources])
     ps, worker = table.ps_demand, table.worker_demand
     return (
@@ -132,7 +134,7 @@ def completion_time_s(table: JobTable, variant: Ints, ps: Ints, workers: Ints, s
     Parameters
     ----------
     variant
-        Rows of the table's variants; all arrays have one shape.
+        Indices of variants in the table of jobs; all arrays have one shape.
     step_s
         1/f, from `formula_step_s` or a measurement.
     """
@@ -159,13 +161,14 @@ def formula_step_s(table: JobTable, variant: Ints, ps: Ints, workers: Ints) -> F
 
 
 def measured_row(table: JobTable, variant: Ints, ps: Ints, workers: Ints) -> Ints:
-    """Return the row that lists each configuration of a variant with measured speeds; -1 if none does."""
+    """Return which measured row lists each configuration; -1 where none does."""
     if not len(table.row_ps):
         return np.full(len(variant), -1)
     of_row = np.repeat(np.arange(len(table.model)), np.diff(table.first_row))
     widest, most = int(table.row_workers.max()) + 1, int(table.row_ps.max()) + 1
     listed = (of_row * widest + table.row_workers) * most + table.row_ps
     wanted = (variant * widest + np.minimum(workers, widest)) * most + np.minimum(ps, most)
+    # Keys of counts beyond the widest may collide, so that the row that was found is compared below.
     found = np.minimum(np.searchsorted(listed, wanted), len(listed) - 1)
     right = (of_row[found] == variant) & (table.row_workers[found] == workers) & (table.row_ps[found] == ps)
     found[~right] = -1
@@ -174,7 +177,7 @@ def measured_row(table: JobTable, variant: Ints, ps: Ints, workers: Ints) -> Int
 
 @dataclass(frozen=True)
 class _Grids:
-    """The box of (p, w) of each variant that could fit in the empty cluster; measured rows are a line."""
+    """The ranges of (p, w) of each variant that may fit in the empty cluster; measured rows are a list."""
 
     low_ps: Ints
     low_workers: Ints
@@ -183,33 +186,34 @@ class _Grids:
 
 
 def _most(demand: Floats, limit: Floats, highest: Ints) -> Ints:
-    """Return for each variant how many of its tasks fit alone, at most `highest`."""
+    """Return how many tasks of each variant fit alone, at most `highest`."""
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        # Rounding may let one task too many through; `_configurations` compares exact demands.
         ratio = np.where(demand > 0, limit * (1 + TOLERANCE) / demand, np.inf).min(axis=1)
     fitting: Ints = np.floor(np.minimum(ratio, 1e9)).astype(np.int64)
     return np.minimum(highest, fitting)
 
 
-def _grids(table: JobTable, ps_rows: Floats, worker_rows: Floats, limit: Floats) -> _Grids:
+def _grids(table: JobTable, ps_demand: Floats, worker_demand: Floats, limit: Floats) -> _Grids:
     measured = table.model == TABLE
-    wide_ps = np.maximum(_most(ps_rows, limit, table.max_ps) - table.min_ps + 1, 0)
-    wide_workers = np.maximum(_most(worker_rows, limit, table.max_workers) - table.min_workers + 1, 0)
+    wide_ps = np.maximum(_most(ps_demand, limit, table.max_ps) - table.min_ps + 1, 0)
+    wide_workers = np.maximum(_most(worker_demand, limit, table.max_workers) - table.min_workers + 1, 0)
     count = np.where(measured, np.diff(table.first_row), wide_ps * wide_workers)
     return _Grids(table.min_ps, table.min_workers, np.maximum(wide_ps, 1), count)
 
 
-def _parts(rows_of_job: Ints) -> Iterator[tuple[int, int]]:
-    """Cut the jobs into runs of about `ROWS_AT_ONCE` configurations."""
-    total = np.cumsum(rows_of_job)
+def _parts(count: Ints) -> Iterator[tuple[int, int]]:
+    """Yield first and last job (exclusive) of blocks of about `CONFIGURATIONS_AT_ONCE` configurations."""
+    total = np.cumsum(count)
     first = 0
     while first < len(total):
         before = total[first - 1] if first else 0
-        last = max(first + 1, int(np.searchsorted(total, before + ROWS_AT_ONCE)))
+        last = max(first + 1, int(np.searchsorted(total, before + CONFIGURATIONS_AT_ONCE)))
         yield first, min(last, len(total))
         first = last
 
 
-def build_menu(instance: AllocationInstance, table: JobTable) -> Menu:
+def build_configurations(instance: AllocationInstance, table: JobTable) -> Configurations:
     """Return every configuration that keeps the job's deadline and fits in the empty cluster.
 
     Raises
@@ -217,34 +221,41 @@ def build_menu(instance: AllocationInstance, table: JobTable) -> Menu:
     TooLargeError
         If there are more than 250 million configurations.
     """
-    rows, capacity = capacity_rows(instance)
+    resources, capacity = resource_limits(instance)
     limit = np.array([loosened(amount) for amount in capacity.tolist()])
-    ps_rows, worker_rows = task_demands(instance, table)
-    grids = _grids(table, ps_rows, worker_rows, limit)
-    rows_of_job = np.add.reduceat(grids.count, table.first_variant[:-1]) + table.optional
-    if rows_of_job.sum() > MOST_CONFIGURATIONS:
+    ps_demand, worker_demand = task_demands(instance, table)
+    grids = _grids(table, ps_demand, worker_demand, limit)
+    count = np.add.reduceat(grids.count, table.first_variant[:-1]) + table.optional
+    if count.sum() > MOST_CONFIGURATIONS:
         raise TooLargeError(
-            f"there are {rows_of_job.sum():,} configurations, and at most {MOST_CONFIGURATIONS:,} can be "
+            f"there are {count.sum():,} configurations, and at most {MOST_CONFIGURATIONS:,} can be "
             "held; narrow the ranges of ps and workers"
         )
     columns: list[list[Any]] = [[] for _ in range(6)]
-    for first, last in _parts(rows_of_job):
+    for first, last in _parts(count):
         check_time()
-        part = _configurations(table, grids, ps_rows, worker_rows, limit, first, last)
+        part = _configurations(table, grids, ps_demand, worker_demand, limit, first, last)
         for column, piece in zip(columns, part, strict=True):
             column.append(piece)
     counts, variant, ps, workers, time, demand = (np.concatenate(columns.pop(0)) for _ in range(6))
     start = np.concatenate([[0], np.cumsum(counts)])
-    return Menu(start, variant, ps, workers, time, demand, table.weight, rows, capacity)
+    return Configurations(start, variant, ps, workers, time, demand, table.weight, resources, capacity)
 
 
 def _configurations(
-    table: JobTable, grids: _Grids, ps_rows: Floats, worker_rows: Floats, limit: Floats, first: int, last: int
+    table: JobTable,
+    grids: _Grids,
+    ps_demand: Floats,
+    worker_demand: Floats,
+    limit: Floats,
+    first: int,
+    last: int,
 ) -> tuple[Ints, Shorts, Shorts, Shorts, Floats, Floats]:
-    """Return the number of configurations of each job of a run, and their columns."""
+    """Return the number of configurations of each job of a block, and their columns."""
     low, high = int(table.first_variant[first]), int(table.first_variant[last])
     count = grids.count[low:high]
     variant = np.repeat(np.arange(low, high), count)
+    # Place k of a variant's grid is p = low + k mod width, w = low + k div width: p varies fastest.
     place = np.arange(len(variant)) - np.repeat(np.cumsum(count) - count, count)
     wide = grids.wide_ps[variant]
     ps = grids.low_ps[variant] + place % wide
@@ -256,7 +267,7 @@ def _configurations(
         ps[measured], workers[measured] = table.row_ps[row], table.row_workers[row]
         step[measured] = 1.0 / table.row_steps_per_s[row]
     time = completion_time_s(table, variant, ps, workers, step)
-    demand = ps[:, None] * ps_rows[variant] + workers[:, None] * worker_rows[variant]
+    demand = ps[:, None] * ps_demand[variant] + workers[:, None] * worker_demand[variant]
     job = table.owner[variant]
     keep = (demand <= limit).all(axis=1) & (time <= _latest(table.deadline_s)[job])
     index = variant - table.first_variant[job]
@@ -277,7 +288,7 @@ def _latest(deadline_s: Floats) -> Floats:
 
 
 def _with_unplaced(columns: list[Any], jobs: Ints, time_s: Floats) -> list[Any]:
-    """Put staying unplaced behind the other configurations of the optional jobs."""
+    """Add the configuration `unplaced` behind the others of each optional job."""
     where = np.searchsorted(columns[0], jobs, side="right")
     zero = np.zeros(len(jobs), dtype=np.int64)
     nothing = np.zeros((len(jobs), columns[5].shape[1]))

@@ -1,4 +1,4 @@
-"""Why a job of an allocation can never run: what is short for each of its variants, and by how much."""
+"""Why a job cannot run even alone: which deadline or resource excludes each of its variants."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from ...instances.allocation.instance import AllocationInstance
 from ...instances.allocation.job_table import TABLE, JobTable
 from ...instances.common.arrays import Ints
 from ..common.tolerance import within
-from .configurations import BUDGET, capacity_rows, completion_time_s, formula_step_s, task_demands
+from .configurations import BUDGET, completion_time_s, formula_step_s, resource_limits, task_demands
 
 MOST_PAIRS = 1_000_000
-"""Configurations looked at for a reason; beyond, the largest numbers of tasks are left out."""
+"""Configurations that are examined; beyond, the largest numbers of tasks are left out."""
 
 
 def why_never(instance: AllocationInstance, table: JobTable, j: int) -> list[str]:
-    """Say for each variant of a job that cannot run alone what is in the way."""
+    """Return for each variant of a job that cannot run alone what it breaks, and by how much."""
     return [
         f"job {table.names[j]!r}, variant {table.variant_names[v]!r}: {_reason(instance, table, j, v)}"
         for v in range(int(table.first_variant[j]), int(table.first_variant[j + 1]))
@@ -33,9 +33,10 @@ def _reason(instance: AllocationInstance, table: JobTable, j: int, v: int) -> st
     early = np.array([within(t, deadline) for t in time.tolist()])
     if not early.any():
         return f"takes at least {time.min():g} s; its deadline of {deadline:g} s is earlier"
-    ps_rows, worker_rows = task_demands(instance, table)
-    least = (ps[early, None] * ps_rows[v] + workers[early, None] * worker_rows[v]).min(axis=0)
-    names, limits = capacity_rows(instance)
+    ps_demand, worker_demand = task_demands(instance, table)
+    # The least of each resource over all configurations in time; two of these need not go together.
+    least = (ps[early, None] * ps_demand[v] + workers[early, None] * worker_demand[v]).min(axis=0)
+    names, limits = resource_limits(instance)
     short = [
         f"{need:g} {'USD/h' if name == BUDGET else name}, {need - limit:g} more than the {limit:g} "
         f"{'of budget_usd_per_hour' if name == BUDGET else 'there are'}"

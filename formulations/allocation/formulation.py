@@ -4,7 +4,7 @@ Sets
     jobs j, resources r, configurations k ∈ K_j: (variant, p, w), or unplaced where the job is optional
 Data
     t_jk = Q_j / f_j(p, w) [s], plus restart_s if k is not the current configuration; ω_j weight;
-    a_jkr = p·N_jr + w·O_jr, what k takes of r; C_r capacity; the hourly budget is one more row
+    a_jkr = p·N_jr + w·O_jr, what k takes of r; C_r capacity; the hourly budget is one more resource
 Variables
     x_jk ∈ {0, 1}: job j runs with configuration k
 Objective
@@ -31,10 +31,13 @@ from ...instances.common.base import ProblemKind
 from ..common.formulation import Formulation
 from ..common.objective import Diagnosis, Objective, Violation
 from ..common.tolerance import within
-from .certificate import certificate_fault, certified_bound, read_prices
-from .configurations import UNPLACED, Menu, build_menu
-from .dual_bound import buy_next, price_bound
+from .certificate import certificate_fault, read_prices
+from .check.bound import certified_bound
+from .check.configurations import CheckedConfigurations, derive
+from .check.dual_bound import price_bound
+from .configurations import UNPLACED, Configurations, build_configurations
 from .explain import why_never
+from .marginal_value import buy_next
 from .plan import (
     Entries,
     JobAllocation,
@@ -45,7 +48,7 @@ from .plan import (
 
 
 class AllocationFormulation(Formulation[AllocationInstance, JobAllocation]):
-    """The mathematics of an allocation instance."""
+    """Objectives, constraints and certified bounds of an allocation instance."""
 
     kind: ClassVar[ProblemKind] = "allocation"
     entry = JobAllocation
@@ -62,41 +65,51 @@ class AllocationFormulation(Formulation[AllocationInstance, JobAllocation]):
         return self.instance.table()
 
     @cached_property
-    def menu(self) -> Menu:
+    def configurations(self) -> Configurations:
         """Every configuration of every job, in columns."""
-        return build_menu(self.instance, self.table)
+        return build_configurations(self.instance, self.table)
 
     @cached_property
     def _index(self) -> dict[str, int]:
         return {name: j for j, name in enumerate(self.table.names)}
 
     def plan_of(self, chosen: Sequence[int] | Ints) -> tuple[JobAllocation, ...]:
-        """Return the plan that picks these rows of the menu, one for each job in order."""
-        menu, table = self.menu, self.table
-        rows = np.asarray(chosen, dtype=np.int64)
-        variant = menu.variant[rows]
+        """Return the plan of these configurations.
+
+        Parameters
+        ----------
+        chosen
+            Index of one configuration of each job, in the order of the jobs.
+        """
+        configs, table = self.configurations, self.table
+        index = np.asarray(chosen, dtype=np.int64)
+        variant = configs.variant[index]
         name_at = np.where(variant == UNPLACED, 0, table.first_variant[:-1] + variant).tolist()
-        counts = (menu.ps[rows].tolist(), menu.workers[rows].tolist(), menu.time_s[rows].tolist())
+        counts = (configs.ps[index].tolist(), configs.workers[index].tolist(), configs.time_s[index].tolist())
         return tuple(
             JobAllocation.model_construct(
                 job=job,
-                placed=index != UNPLACED,
-                variant=None if index == UNPLACED else table.variant_names[v],
+                placed=own != UNPLACED,
+                variant=None if own == UNPLACED else table.variant_names[v],
                 ps=p,
                 workers=w,
                 completion_s=time,
             )
-            for job, index, v, p, w, time in zip(table.names, variant.tolist(), name_at, *counts, strict=True)
+            for job, own, v, p, w, time in zip(table.names, variant.tolist(), name_at, *counts, strict=True)
         )
 
-    def rows_of(self, plan: Sequence[JobAllocation]) -> Ints:
-        """Return the rows of the menu that a feasible plan picks, one for each job in order."""
-        menu, entries = self.menu, self._entries(plan)
+    def indices_of(self, plan: Sequence[JobAllocation]) -> Ints:
+        """Return the index of the configuration of each job in a feasible plan, in the order of the jobs."""
+        configs, entries = self.configurations, self._entries(plan)
         order = np.argsort(entries.job)
         variant, ps, workers = (c[order] for c in (entries.variant, entries.ps, entries.workers))
         index = np.where(variant < 0, UNPLACED, variant - self.table.first_variant[:-1])
-        owner = menu.owner
-        same = (menu.variant == index[owner]) & (menu.ps == ps[owner]) & (menu.workers == workers[owner])
+        owner = configs.owner
+        same = (
+            (configs.variant == index[owner])
+            & (configs.ps == ps[owner])
+            & (configs.workers == workers[owner])
+        )
         return np.flatnonzero(same)
 
     def _entries(self, plan: Sequence[JobAllocation]) -> Entries:
@@ -125,51 +138,58 @@ class AllocationFormulation(Formulation[AllocationInstance, JobAllocation]):
             plan = [e.model_copy(update={"completion_s": t}) for e, t in zip(plan, times, strict=True)]
         return tuple(sorted(plan, key=lambda entry: self._index[entry.job]))
 
+    @cached_property
+    def checked(self) -> CheckedConfigurations:
+        """The configurations that the check derives by itself, as far as they are few enough."""
+        return derive(self.instance, self.table, self.configurations)
+
+    def shared_tables(self) -> str | None:
+        """Return how far the check took its configurations from the methods."""
+        return self.checked.shared
+
     def elementary_bounds(self) -> tuple[float | None, ...]:
-        """Return what the plan would be worth if every job were alone in the cluster."""
-        menu = self.menu
-        if (np.diff(menu.start) == 0).any():
-            return (None,)
-        if self.instance.objective == "makespan":
-            return (float(np.minimum.reduceat(menu.time_s, menu.start[:-1]).max()),)
-        return (math.fsum(np.minimum.reduceat(menu.cost, menu.start[:-1])),)
+        """Return the objective if every job were alone in the cluster."""
+        return (self.checked.elementary_bound(self.instance.objective == "makespan"),)
 
     def certified_bounds(
         self, certificate: Any, values: Sequence[float] | None = None
     ) -> tuple[float | None, ...]:
-        """Return the bound that the certificate's prices and cutoff prove, or the elementary one."""
+        """Return the bound that the certificate's dual prices and cutoff prove, or the elementary one."""
         del values
         elementary = self.elementary_bounds()[0]
-        if certificate is None or elementary is None:
+        if certificate is None or elementary is None or self.checked.refuted:
             return (elementary,)
-        proven = certified_bound(self.menu, self.instance.objective == "makespan", certificate)
+        proven = certified_bound(self.checked, self.instance.objective == "makespan", certificate)
         return (elementary if proven is None else max(elementary, proven),)
 
     def certificate_fault(self, certificate: Any) -> str | None:
         """Return what is wrong with the form of a certificate."""
-        return certificate_fault(self.menu, certificate)
+        return certificate_fault(self.checked.resources, certificate)
 
     def prices(self, certificate: Any, plan: Sequence[JobAllocation]) -> dict[str, float] | None:
-        """Return the prices of the certificate."""
+        """Return the dual prices of the certificate."""
         del plan
         return None if self.certificate_fault(certificate) else read_prices(certificate)
 
     def advice(self, prices: Mapping[str, float], value: float) -> str | None:
         """Return which resource saves most, for each USD/h where resources have prices."""
-        bound = price_bound(self.menu, np.array([prices.get(name, 0.0) for name in self.menu.rows]))
+        configs = self.checked
+        bound = price_bound(configs, np.array([prices.get(name, 0.0) for name in configs.resources]))
         return buy_next(self.instance, prices, value - bound)
 
     def elementary_infeasibility(self) -> Diagnosis | None:
         """Find a job that cannot run alone, or a resource that the smallest configurations overfill."""
-        menu = self.menu
-        never = np.flatnonzero(np.diff(menu.start) == 0)
+        configs = self.checked
+        never = np.flatnonzero(np.diff(configs.start) == 0)
         alone = [reason for j in never.tolist() for reason in why_never(self.instance, self.table, j)]
         if alone:
             remedy = "change what is named above for one variant, or make the job optional with unplaced_s"
             return Diagnosis(reasons=tuple(alone), remedies=(remedy,))
-        least = np.minimum.reduceat(menu.demand, menu.start[:-1], axis=0).sum(axis=0)
+        least = np.minimum.reduceat(configs.demand, configs.start[:-1], axis=0).sum(axis=0)
         reasons, remedies = [], []
-        for name, need, limit in zip(menu.rows, least.tolist(), menu.capacity.tolist(), strict=True):
+        for name, need, limit in zip(
+            configs.resources, least.tolist(), configs.capacity.tolist(), strict=True
+        ):
             if not within(need, limit):
                 short = f"{need - limit:g} more than the {limit:g} there are"
                 reasons.append(f"{name}: the smallest configurations of all jobs need {need:g}, {short}")
@@ -179,5 +199,5 @@ class AllocationFormulation(Formulation[AllocationInstance, JobAllocation]):
     @property
     def model_terms(self) -> int:
         """Coefficients of an explicit model, which has a column for each configuration."""
-        rows = 1 + len(self.menu.rows) + (self.instance.objective == "makespan")
-        return len(self.menu.time_s) * rows
+        rows = 1 + len(self.configurations.resources) + (self.instance.objective == "makespan")
+        return len(self.configurations.time_s) * rows

@@ -1,10 +1,10 @@
-"""What plans and bounds prove about a whole ladder of clusters: by how much any plan can beat the points.
+"""The proven error of a set of points: an ε-approximation of the Pareto front over a whole grid of clusters.
 
 A plan of step y is one of every step above, so the best known value at step x is v(x) = min {v_i : y_i ≤ x}.
 A bound of step z holds for every plan of the steps below, so the best known bound is
 B(x) = max {B_k : z_k ≥ x}. For every step x up to the last one, a plan of x therefore has a mean completion
-time of at least B(x), and there is a point that costs no more than x with v(x); the part by which the plan
-can be better is
+time of at least B(x), and there is a point that costs no more than x with v(x). The relative improvement
+that a plan can still have is
 
     ε = max_x 1 − B(x)/v(x) = max_k 1 − B(z_k)/v(the step after z_{k−1}),
 
@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
-from .cluster_grid import ZERO, Ladder
+from .cluster_grid import ZERO, ClusterGrid
 
 ROUNDING = 1e-9
 """A bound this close to the value, relatively, is the value."""
@@ -29,7 +29,7 @@ WRONG = 1e-6
 
 
 @dataclass(frozen=True)
-class Stretch:
+class Interval:
     """Steps from `low` to `high`, for all of which the bound of `high` is the best known.
 
     Attributes
@@ -48,7 +48,7 @@ class Stretch:
 
     @property
     def error(self) -> float:
-        """The part by which a plan can beat the point; infinite if that is not known."""
+        """The relative improvement that a plan can still have; infinite if that is not known."""
         if math.isinf(self.value):
             return 0.0 if math.isinf(self.bound) else math.inf
         if self.bound >= self.value * (1 - ROUNDING):
@@ -61,10 +61,10 @@ class Stretch:
         return self.bound > self.value * (1 + WRONG)
 
 
-def stretches(
-    ladder: Ladder, values: Mapping[Fraction, float], bounds: Mapping[Fraction, float]
-) -> list[Stretch]:
-    """Return the whole ladder in stretches.
+def intervals(
+    grid: ClusterGrid, values: Mapping[Fraction, float], bounds: Mapping[Fraction, float]
+) -> list[Interval]:
+    """Return the intervals of the whole grid, from the cheapest.
 
     Parameters
     ----------
@@ -74,7 +74,8 @@ def stretches(
         Of some steps; infinite where there is no plan.
     """
     known = dict(bounds)
-    known.setdefault(ladder.last, 0.0)
+    # Without a bound of the last step the steps below it have at least the trivial one.
+    known.setdefault(grid.last, 0.0)
     best: dict[Fraction, float] = {}
     bound = -math.inf
     for step in sorted(known, reverse=True):
@@ -86,16 +87,16 @@ def stretches(
     found, low = [], ZERO
     for high in sorted(best):
         value, point = least[bisect.bisect_right(at, low)]
-        found.append(Stretch(low, high, point, value, best[high]))
-        if high >= ladder.last:
+        found.append(Interval(low, high, point, value, best[high]))
+        if high >= grid.last:
             break
-        low = ladder.next(high)
+        low = grid.next(high)
     return found
 
 
 def proven_error(
-    ladder: Ladder, values: Mapping[Fraction, float], bounds: Mapping[Fraction, float]
+    grid: ClusterGrid, values: Mapping[Fraction, float], bounds: Mapping[Fraction, float]
 ) -> float | None:
     """Return ε of the module's docstring; None if some step may have a plan and has no point."""
-    worst = max(stretch.error for stretch in stretches(ladder, values, bounds))
+    worst = max(interval.error for interval in intervals(grid, values, bounds))
     return None if math.isinf(worst) else worst

@@ -1,4 +1,4 @@
-"""What allocation consists of on this floor."""
+"""The registered parts of allocation: its formulation and its compact model."""
 
 from ..common.kind import FormulationKind
 from .formulation import AllocationFormulation

@@ -1,4 +1,4 @@
-"""The textbook model of allocation in PuLP; symbols as in the formulation."""
+"""The multiple-choice knapsack model of allocation in PuLP; symbols as in the formulation."""
 
 from __future__ import annotations
 
@@ -18,37 +18,37 @@ def milp_model(formulation: AllocationFormulation) -> MilpModel[JobAllocation]:
     """Return the multiple-choice model of the formulation."""
     import pulp
 
-    menu = formulation.menu
+    configs = formulation.configurations
     refuse_beyond(formulation.model_terms, "the textbook model")
     problem = new_problem(formulation.instance.name)
     x: list[Any] = []
-    for j in range(menu.jobs):
+    for j in range(configs.jobs):
         check_time()
-        x += [problem.add_variable(f"x_{j}_{i}", cat=pulp.LpBinary) for i in range(len(menu.of(j)))]
-        problem += pulp.lpSum(x[k] for k in menu.of(j)) == 1, f"one_configuration_{j}"
-    for r in range(len(menu.rows)):
+        x += [problem.add_variable(f"x_{j}_{i}", cat=pulp.LpBinary) for i in range(len(configs.of(j)))]
+        problem += pulp.lpSum(x[k] for k in configs.of(j)) == 1, f"one_configuration_{j}"
+    for r in range(len(configs.resources)):
         check_time()
-        problem += at_most(x, menu.demand[:, r].tolist(), float(menu.capacity[r])), f"capacity_{r}"
+        problem += at_most(x, configs.demand[:, r].tolist(), float(configs.capacity[r])), f"capacity_{r}"
     if formulation.instance.objective == "makespan":
         # No makespan is below 1, so that tolerances are small beside it; but from 1e20 on, backends take a
         # coefficient for infinite.
-        shortest, longest = formulation.elementary_bounds()[0] or 0.0, float(menu.time_s.max(initial=0.0))
+        shortest, longest = formulation.elementary_bounds()[0] or 0.0, float(configs.time_s.max(initial=0.0))
         unit = max(shortest, longest / MOST_UNITS) or 1.0
         latest = problem.add_variable("makespan", lowBound=0)
-        for j in range(menu.jobs):
+        for j in range(configs.jobs):
             check_time()
-            times = pulp.lpSum(float(menu.time_s[k]) / unit * x[k] for k in menu.of(j))
+            times = pulp.lpSum(float(configs.time_s[k]) / unit * x[k] for k in configs.of(j))
             problem += times <= latest, f"completion_{j}"
         expression = pulp.LpAffineExpression([(latest, unit)])
     else:
-        expression = pulp.LpAffineExpression(list(zip(x, menu.cost.tolist(), strict=True)))
+        expression = pulp.LpAffineExpression(list(zip(x, configs.cost.tolist(), strict=True)))
 
     def decode(value: Callable[[Any], float]) -> tuple[JobAllocation, ...]:
-        best = [max(menu.of(j), key=lambda k: value(x[k])) for j in range(menu.jobs)]
+        best = [max(configs.of(j), key=lambda k: value(x[k])) for j in range(configs.jobs)]
         return formulation.plan_of(best)
 
     def encode(plan: Sequence[JobAllocation]) -> Mapping[Any, float]:
-        chosen = set(formulation.rows_of(plan).tolist())
+        chosen = set(formulation.indices_of(plan).tolist())
         start: dict[Any, float] = {x[k]: float(k in chosen) for k in range(len(x))}
         if formulation.instance.objective == "makespan":
             start[latest] = formulation.evaluate(plan)[0] / unit

@@ -19,17 +19,17 @@ from ..common.objective import Violation
 from ..common.tolerance import within
 from .configurations import (
     BUDGET,
-    capacity_rows,
     completion_time_s,
     formula_step_s,
     measured_row,
+    resource_limits,
     task_demands,
 )
 
 STATED_ERROR = 1e-9
 """Relative; a completion time that an entry states may differ by so much."""
 MOST_SHOWN = 20
-"""So many violations of one kind are spelt out."""
+"""So many violations of one constraint are spelt out."""
 
 
 class JobAllocation(Model):
@@ -56,7 +56,7 @@ class Entries:
     Attributes
     ----------
     job, variant, ps, workers
-        Shape (entries,); `variant` is a row of the table's variants, -1 for a job that is not placed.
+        Shape (entries,); `variant` is an index of the job table's variants, -1 for a job that is not placed.
     stated_s
         Shape (entries,): the completion time that the entry states, NaN if none.
     faults
@@ -77,7 +77,7 @@ def read_entries(table: JobTable, index: Mapping[str, int], plan: Sequence[JobAl
     Parameters
     ----------
     index
-        Row of each job by name.
+        Index of each job by name.
     """
     found, stated, faults = [], [], []
     first, names, seen = table.first_variant.tolist(), table.variant_names, set()
@@ -125,11 +125,11 @@ def completion_times_s(table: JobTable, entries: Entries) -> Floats:
 def plan_violations(instance: AllocationInstance, table: JobTable, entries: Entries) -> list[Violation]:
     """Return every constraint that a plan breaks."""
     found = [*entries.faults, *_job_violations(table, entries)]
-    ps_rows, worker_rows = task_demands(instance, table)
+    ps_demand, worker_demand = task_demands(instance, table)
     placed = entries.variant >= 0
     variant, ps, workers = (c[placed] for c in (entries.variant, entries.ps, entries.workers))
-    usage = (ps[:, None] * ps_rows[variant] + workers[:, None] * worker_rows[variant]).sum(axis=0)
-    names, limits = capacity_rows(instance)
+    usage = (ps[:, None] * ps_demand[variant] + workers[:, None] * worker_demand[variant]).sum(axis=0)
+    names, limits = resource_limits(instance)
     return found + [
         Violation(
             "budget" if name == BUDGET else f"capacity of {name}",

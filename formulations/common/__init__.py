@@ -1,1 +1,1 @@
-"""What the formulations of all kinds share: objectives, tolerances, the compact model, enumeration."""
+"""What the formulations of all kinds share: objectives, tolerances, the compact model."""

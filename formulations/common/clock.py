@@ -1,9 +1,9 @@
-"""How long work may take: a clock that can be asked, and that ends what cannot stop half-way.
+"""Time limits: a clock that methods ask, and that interrupts work without a partial result.
 
-A method that has something to show at any time is given a clock and asks it. What models, classes and
-certificates are built by is many small functions, none of which has anything to show before the end: inside
-``with clock.enforced():`` they call `check_time`, which raises once the time is up. Where blocks are nested
-the innermost counts, so that the check of a plan can be given the time that it takes.
+A search, which has an incumbent at any time, is given a clock and asks it. Building a model, a table or a
+certificate has no partial result: inside ``with clock.enforced():`` its functions call `check_time`, which
+raises once the time is up. Of nested blocks the innermost counts, so that the check of a plan can be given
+the time that it needs.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the mathematics of each kind provides: objectives, evaluation, constraints, elementary bounds.
+"""The contract of a formulation: objectives, evaluation, constraints, elementary and certified bounds.
 
 Every method and the check stand on these few functions and on the tables of what is possible that a kind
 derives from its instance. A plan's value is computed from the plan alone, whoever made it; no search and no
@@ -100,17 +100,17 @@ class Formulation(ABC, Generic[InstanceT, EntryT]):
         return None
 
     def certificate_fault(self, certificate: Any) -> str | None:
-        """Return what is wrong with the form of a certificate; None if it can be read."""
+        """Return the first fault in the form of a certificate; None if it can be read."""
         del certificate
         return f"there are no certificates for {self.kind} yet"
 
     def prices(self, certificate: Any, plan: Sequence[EntryT]) -> dict[str, float] | None:
-        """Return what a certificate says one more unit of each resource is worth; None if it does not say."""
+        """Return the dual price of each resource by a certificate; None if it has none."""
         del certificate, plan
         return None
 
     def advice(self, prices: Mapping[str, float], value: float) -> str | None:
-        """Return what prices say should be bought next, in a sentence; None where they say nothing.
+        """Return advice on what to buy next by dual prices, one sentence; None where there is none.
 
         Parameters
         ----------
@@ -137,6 +137,6 @@ class Formulation(ABC, Generic[InstanceT, EntryT]):
 
 @cache
 def _plan_adapter(entry: type[Model]) -> TypeAdapter[Any]:
-    """Return what reads plans of these entries; making it takes longer than reading a small plan."""
+    """Return the pydantic reader of plans, cached: building it takes longer than reading a small plan."""
     # A type made while the program runs is beyond the type checker.
     return TypeAdapter(tuple[entry, ...])  # type: ignore[valid-type]

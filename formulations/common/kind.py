@@ -1,4 +1,4 @@
-"""What a kind of problem brings to this floor."""
+"""The record by which a kind of problem registers its formulation."""
 
 from __future__ import annotations
 

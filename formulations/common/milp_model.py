@@ -1,4 +1,4 @@
-"""A textbook model: a PuLP problem, its objectives in order, and the way back to a plan."""
+"""A compact MILP formulation (textbook model): a PuLP problem, its objectives in order, and the way back."""
 
 from __future__ import annotations
 
@@ -113,9 +113,9 @@ class MilpModel(Generic[EntryT]):
 
 
 def whole_row(coefficients: Sequence[float], limit: float) -> tuple[list[int], int] | None:
-    """Scale the row Σ aᵢxᵢ ≤ b with integer x to whole coefficients without changing its solutions.
+    """Return Σ aᵢxᵢ ≤ b with integer x, scaled to integer coefficients without changing its solutions.
 
-    The decimals that the user wrote count as exact: 0.1 is 1/10. Whole coefficients make a row immune to
+    The decimals that the user wrote count as exact: 0.1 is 1/10. Integer coefficients make a row immune to
     a solver's feasibility tolerance.
 
     Returns
@@ -132,6 +132,7 @@ def whole_row(coefficients: Sequence[float], limit: float) -> tuple[list[int], i
         common = math.lcm(common, exact[value].denominator)
         if common > EXACT:
             return None
+    # A common divisor of the coefficients may be taken out, because the limit is rounded down anyway.
     divisor = math.gcd(*(int(value * common) for value in exact.values())) or 1
     bound = math.floor(Fraction(repr(float(limit))) * common / divisor)
     whole = {value: int(fraction * common) // divisor for value, fraction in exact.items()}
@@ -141,7 +142,7 @@ def whole_row(coefficients: Sequence[float], limit: float) -> tuple[list[int], i
 
 
 def at_most(variables: Sequence[Any], coefficients: Sequence[float], limit: float) -> pulp.LpConstraint:
-    """Return the constraint Σ aᵢxᵢ ≤ b over integer variables, with whole numbers where possible."""
+    """Return the constraint Σ aᵢxᵢ ≤ b over integer variables, with integer coefficients where possible."""
     import pulp
 
     weights: Sequence[float]

@@ -1,4 +1,4 @@
-"""How far figures may differ and still count as equal: sums of floats depend on their order."""
+"""Tolerances: how far equal figures may differ, since sums of floats depend on their order."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def within(amount: float, limit: float) -> bool:
 
 def loosened(limit: float) -> float:
     """Return the largest amount that still keeps a limit; every method must allow what the check allows."""
-    return limit + TOLERANCE * max(abs(limit), 1e-9)
+    return limit + TOLERANCE * max(abs(limit), 1e-9)  # a limit of 0 has no size to be relative to
 
 
 def agree(a: float, b: float) -> bool:

@@ -1,4 +1,4 @@
-"""Building the classes of a consolidation instance."""
+"""Building the table of classes that methods work with, fast: amounts are integers, sums are in numpy."""
 
 from __future__ import annotations
 
@@ -15,15 +15,25 @@ from ...instances.common.errors import TooLargeError
 from ...instances.consolidation.instance import PlacementJob
 from ..common.clock import check_time
 from ..common.tolerance import loosened
-from .classes import Classes, Home, JobClass, Kind, Part, ServerClass, common_step, exact, worth_of
+from .classes import (
+    ClassTable,
+    CurrentPlacement,
+    JobClass,
+    Part,
+    ServerClass,
+    TaskShape,
+    common_step,
+    exact,
+    worth_of,
+)
 from .cluster_data import ClusterData
 
-MOST_LOADS = 400_000
+MOST_USAGES = 400_000
 """Different sums of demands on a server; beyond, classes are not used."""
 MOST_PIECES = 2_000
-"""Different pieces of one kind."""
+"""Different pieces of one shape."""
 MOST_CELLS = 100_000_000
-"""Different servers times loads."""
+"""Different servers times sums of demands."""
 COARSENESS = (None, 32, 8)
 """Parts of the largest amount that units are at least, tried one after the other; None: units as they are."""
 LARGEST_UNIT = 2**31
@@ -34,12 +44,13 @@ def _unit(amounts: Iterable[float]) -> tuple[Fraction, bool]:
     """Return the largest unit of all amounts, or a coarse one if that is too small, and whether it is."""
     fractions = {exact(amount) for amount in amounts} - {Fraction(0)}
     unit = common_step(fractions) or Fraction(1)
+    # A tiny unit would give integers that leave 64 bits when they are added up.
     least = max(fractions, default=Fraction(0)) / LARGEST_UNIT
     return max(unit, least), unit >= least
 
 
 Alike = tuple[tuple[int, ...], tuple[int, ...]]
-"""What is free on servers, and the home kinds of their residents."""
+"""What is free on servers, and the shapes of their resident tasks."""
 
 
 class _Builder:
@@ -57,13 +68,14 @@ class _Builder:
         units = [_unit(asked[name]) for name in self.resources]
         self.units, self.exact = [unit for unit, _ in units], all(exactly for _, exactly in units)
         if parts is not None:
+            # Coarse units lose accuracy, not validity: demands are rounded down, so that more seems to fit.
             free = data.shapes(None, free=True)
             most = [max(dict(shape).get(name, 0.0) for shape in free) for name in self.resources]
             coarse = [max(unit, exact(amount) / parts) for unit, amount in zip(self.units, most, strict=True)]
             self.exact = self.exact and coarse == self.units
             self.units = coarse
-        self.kinds: dict[Kind, int] = {}
-        self.at_home: dict[int, dict[int, list[int]]] = {}
+        self.task_shapes: dict[TaskShape, int] = {}
+        self.placed_now: dict[int, dict[int, list[int]]] = {}
         self.residents: dict[int, list[int]] = defaultdict(list)
         self.positions = {name: n for n, name in enumerate(data.servers)}
 
@@ -73,8 +85,8 @@ class _Builder:
             for name, unit in zip(self.resources, self.units, strict=True)
         )
 
-    def _kind(self, demands: Sequence[tuple[int, ...]], gpu_model: str | None) -> int:
-        return self.kinds.setdefault(Kind(tuple(demands), gpu_model), len(self.kinds))
+    def _task_shape(self, demands: Sequence[tuple[int, ...]], gpu_model: str | None) -> int:
+        return self.task_shapes.setdefault(TaskShape(tuple(demands), gpu_model), len(self.task_shapes))
 
     def _job_class(self, job: PlacementJob, members: Sequence[int]) -> JobClass | None:
         check_time()
@@ -84,31 +96,38 @@ class _Builder:
         rule = self.data.instance.spread_of(job)
         preferred = rule == "preferred" and "spread" in self.counts
         tasks = tuple(group.tasks for group in groups)
+        # A job uses no more servers than it has tasks.
         most = min(sum(tasks), sum(self.data.shapes(job.gpu_model).values()))
         most = min(most, fewest) if rule == "required" else most
         worth, lost = worth_of(job), tuple[Fraction, ...]()
         if "slowdown" in self.counts and job.speed_by_servers:
+            # Beyond the last number that is listed the speed stays the same.
             differ = min(max(job.speed_by_servers), most)
             lost = tuple(worth * (1 - exact(job.relative_speed(k + 1))) for k in range(differ))
+        # If any number of servers will do, which tasks meet does not matter.
         loose = not preferred and not lost and (rule != "required" or fewest >= sum(tasks))
         demands = [self._demand(group.demand) for group in groups]
         if loose:
             parts = tuple(
-                Part(self._kind([demand], job.gpu_model), (g,), (count,))
+                Part(self._task_shape([demand], job.gpu_model), (g,), (count,))
                 for g, (demand, count) in enumerate(zip(demands, tasks, strict=True))
             )
         else:
-            parts = (Part(self._kind(demands, job.gpu_model), tuple(range(len(tasks))), tasks),)
-        homes = self._homes(parts, members) if "migrations" in self.data.instance.objectives else ()
+            parts = (Part(self._task_shape(demands, job.gpu_model), tuple(range(len(tasks))), tasks),)
+        placed = (
+            self._current_placements(parts, members) if "migrations" in self.data.instance.objectives else ()
+        )
         return JobClass(
             tuple(members), parts, worth, job.must_place, loose, most,
-            fewest if preferred else None, lost, homes,
+            fewest if preferred else None, lost, placed,
         )  # fmt: skip
 
-    def _homes(self, parts: tuple[Part, ...], members: Sequence[int]) -> tuple[Home, ...]:
-        """Return the homes of jobs of one class; where there are several jobs, each is on one server."""
-        homes: dict[tuple[int, int], Home] = {}
-        kinds = list(self.kinds)
+    def _current_placements(
+        self, parts: tuple[Part, ...], members: Sequence[int]
+    ) -> tuple[CurrentPlacement, ...]:
+        """Return the current placements of the jobs of a class; of several jobs, each is on one server."""
+        placed: dict[tuple[int, int], CurrentPlacement] = {}
+        task_shapes = list(self.task_shapes)
         for member in members:
             now = self.data.now(self.data.instance.jobs[member])
             for place, (server, counts) in enumerate(now.items()):
@@ -116,15 +135,15 @@ class _Builder:
                     kept = tuple(counts[g] for g in part.groups)
                     if not any(kept):
                         continue
-                    if (place, p) not in homes:
-                        alike, number = kinds[part.kind], len(self.kinds)
-                        self.kinds[Kind(alike.demands, alike.gpu_model, number)] = number
-                        homes[place, p] = Home(number, p, kept)
-                        self.at_home[number] = defaultdict(list)
-                    kind, position = homes[place, p].kind, self.positions[server]
-                    self.at_home[kind][position].append(member)
-                    self.residents[position].append(kind)
-        return tuple(homes.values())
+                    if (place, p) not in placed:
+                        alike, number = task_shapes[part.shape], len(self.task_shapes)
+                        self.task_shapes[TaskShape(alike.demands, alike.gpu_model, number)] = number
+                        placed[place, p] = CurrentPlacement(number, p, kept)
+                        self.placed_now[number] = defaultdict(list)
+                    shape, position = placed[place, p].shape, self.positions[server]
+                    self.placed_now[shape][position].append(member)
+                    self.residents[position].append(shape)
+        return tuple(placed.values())
 
     def jobs(self) -> tuple[JobClass, ...]:
         made = (self._job_class(job, members) for job, members in self.data.distinct_jobs)
@@ -136,7 +155,7 @@ class _Builder:
         What is free beyond what all tasks together take does not count.
         """
         totals = [sum(demand[r] * n for demand, n in tasks.items()) for r in range(len(self.resources))]
-        asked = {kind.gpu_model for kind in self.kinds}
+        asked = {shape.gpu_model for shape in self.task_shapes}
         known: dict[tuple[float, ...], tuple[int, ...]] = {}
         found: dict[str | None, dict[Alike, list[int]]] = defaultdict(lambda: defaultdict(list))
         names = self.resources
@@ -150,7 +169,9 @@ class _Builder:
                     min(math.floor(exact(loosened(amount)) / unit), total)
                     for amount, unit, total in zip(key, self.units, totals, strict=True)
                 )
+            # Servers of a model that no job asks for differ in nothing but what is free.
             pool = server.gpu_model if server.gpu_model in asked else None
+            # Resident tasks may stay, so servers with others are not interchangeable.
             found[pool][units, tuple(sorted(self.residents.get(n, ())))].append(n)
         return found
 
@@ -163,22 +184,25 @@ def _radix(limit: Ints) -> Ints:
     return np.array([math.prod(sizes[r + 1 :]) for r in range(len(sizes))], dtype=np.int64)
 
 
-def _union(loads: Ints, weight: Ints, most: int, largest: Ints) -> Ints:
-    """Add up to `most` tasks of one demand to every load, as far as some server holds them.
+def _union(usages: Ints, weight: Ints, most: int, largest: Ints) -> Ints:
+    """Add up to `most` tasks of one demand to every sum, as far as some server holds them.
 
     What was reached before, with no more tasks, need not be gone on from again.
     """
+    # Each sum as one number: sets of numbers are quick to compare.
     radix = _radix(largest.max(axis=0))
-    known, step = loads @ radix, loads
-    found, count = [loads], len(loads)
+    known, step = usages @ radix, usages
+    found, count = [usages], len(usages)
     for _ in range(most):
         check_time()
         step = step + weight
         keep = np.zeros(len(step), dtype=bool)
+        # A sum matters only if some server holds it.
         for limit in largest:
             keep |= (step <= limit).all(axis=1)
         step = step[keep]
         keys = step @ radix
+        # What is known already has been gone on from, with as many tasks left or more.
         new = ~np.isin(keys, known)
         step = step[new]
         if not len(step):
@@ -186,13 +210,14 @@ def _union(loads: Ints, weight: Ints, most: int, largest: Ints) -> Ints:
         known = np.concatenate([known, keys[new]])
         found.append(step)
         count += len(step)
-        if count > MOST_LOADS:
+        if count > MOST_USAGES:
             raise _too_many("loads of a server")
     return np.concatenate(found)
 
 
 def _maximal(vectors: Ints, most: int = 40) -> Ints:
     """Return the vectors that no other exceeds; a single one above them all if they are too many."""
+    # A vector is never below one with a smaller sum.
     order = vectors[np.argsort(-vectors.sum(axis=1), kind="stable")]
     kept: list[Ints] = []
     for vector in order:
@@ -209,21 +234,21 @@ def _too_many(what: str) -> TooLargeError:
     return TooLargeError(f"there are too many different {what} for exact classes")
 
 
-def _loads(demands: Iterable[tuple[int, ...]], tasks: dict[tuple[int, ...], int], free: Ints) -> Ints:
+def _usages(demands: Iterable[tuple[int, ...]], tasks: dict[tuple[int, ...], int], free: Ints) -> Ints:
     """Return every sum of demands that one of the free vectors holds."""
     largest = _maximal(free)
-    loads = np.zeros((1, free.shape[1]), dtype=np.int64)
+    usages = np.zeros((1, free.shape[1]), dtype=np.int64)
     for demand in demands:
         if any(demand):
-            loads = _union(loads, np.array(demand), tasks[demand], largest)
-    ordered: Ints = loads[np.argsort(loads @ _radix(largest.max(axis=0)))]
+            usages = _union(usages, np.array(demand), tasks[demand], largest)
+    ordered: Ints = usages[np.argsort(usages @ _radix(largest.max(axis=0)))]
     return ordered
 
 
-def _holdable(kind: Kind, tasks: Sequence[int], largest: Ints) -> Ints:
+def _holdable(shape: TaskShape, tasks: Sequence[int], largest: Ints) -> Ints:
     """Return the tasks of each group that some server may hold, without none at all; shape (S, G)."""
     ranges = []
-    for demand, count in zip(kind.demands, tasks, strict=True):
+    for demand, count in zip(shape.demands, tasks, strict=True):
         check_time()
         need = np.array(demand)
         fits = [min([count, *(limit[need > 0] // need[need > 0]).tolist()]) for limit in largest]
@@ -231,7 +256,7 @@ def _holdable(kind: Kind, tasks: Sequence[int], largest: Ints) -> Ints:
     if math.prod(map(len, ranges)) > 20 * MOST_PIECES:
         raise _too_many("pieces of a job")
     counts = np.array(list(itertools.product(*ranges)), dtype=np.int64)[1:]
-    weights = counts @ np.array(kind.demands, dtype=np.int64)
+    weights = counts @ np.array(shape.demands, dtype=np.int64)
     held = np.zeros(len(counts), dtype=bool)
     for limit in largest:
         check_time()
@@ -241,8 +266,8 @@ def _holdable(kind: Kind, tasks: Sequence[int], largest: Ints) -> Ints:
     return counts[held]
 
 
-def classes_of(data: ClusterData) -> Classes:
-    """Return the classes of an instance; coarse ones where there would be too many different loads.
+def classes_of(data: ClusterData) -> ClassTable:
+    """Return the classes of an instance; coarse ones where there would be too many different sums of demands.
 
     Raises
     ------
@@ -258,96 +283,100 @@ def classes_of(data: ClusterData) -> Classes:
     raise reason
 
 
-def _classes(data: ClusterData, parts: int | None) -> Classes:
+def _classes(data: ClusterData, parts: int | None) -> ClassTable:
     """Return classes in units of at least so many parts of the largest amount that is free."""
     builder = _Builder(data, parts)
     jobs = builder.jobs()
-    kinds = tuple(builder.kinds)
-    tasks, by_demand = _tasks(kinds, jobs)
-    loads: dict[str | None, Ints] = {}
+    task_shapes = tuple(builder.task_shapes)
+    tasks, by_demand = _tasks(task_shapes, jobs)
+    usages: dict[str | None, Ints] = {}
     servers: list[ServerClass] = []
+    # Before the sums of demands are known, servers are told apart by all that is free.
     raw = builder.raw_servers(by_demand)
-    slots = _slots(kinds, tasks, raw, len(builder.resources))
+    slots = _slots(task_shapes, tasks, raw, len(builder.resources))
     for pool, by_free in sorted(raw.items(), key=lambda item: item[0] or ""):
-        here = [kind for kind in kinds if kind.gpu_model is None or kind.gpu_model == pool]
-        demands = dict.fromkeys(demand for kind in here for demand in kind.demands)
+        here = [shape for shape in task_shapes if shape.gpu_model is None or shape.gpu_model == pool]
+        demands = dict.fromkeys(demand for shape in here for demand in shape.demands)
         free = np.array([units for units, _ in by_free], dtype=np.int64).reshape(len(by_free), -1)
-        loads[pool] = _loads(demands, by_demand, free)
-        servers += _server_classes(pool, by_free, loads[pool], not all(map(any, demands)))
-    cut = {part.kind for job in jobs if not job.loose for part in job.parts}
-    cut |= {home.kind for job in jobs for home in job.homes}
-    return Classes(
-        kinds,
+        usages[pool] = _usages(demands, by_demand, free)
+        servers += _server_classes(pool, by_free, usages[pool], not all(map(any, demands)))
+    # Only pieces of these jobs need prices of their own; single tasks do for the others.
+    cut = {part.shape for job in jobs if not job.loose for part in job.parts}
+    cut |= {current.shape for job in jobs for current in job.current}
+    return ClassTable(
+        task_shapes,
         tuple(held if k in cut else held[:1] for k, held in enumerate(slots)),
         slots,
         jobs,
         tuple(servers),
-        loads,
-        builder.at_home,
-        _bases(jobs, slots),
         sum(sum(group.current.values()) for job in data.instance.jobs for group in job.task_groups),
         builder.exact,
+        tuple(builder.units),
+        usages,
+        builder.placed_now,
+        _bases(jobs, slots),
     )
 
 
 def _tasks(
-    kinds: Sequence[Kind], jobs: Sequence[JobClass]
+    task_shapes: Sequence[TaskShape], jobs: Sequence[JobClass]
 ) -> tuple[list[list[int]], dict[tuple[int, ...], int]]:
-    """Return the tasks that there are of each group of each kind, and of each demand."""
-    tasks = [[0] * len(kind.demands) for kind in kinds]
+    """Return the tasks that there are of each group of each shape, and of each demand."""
+    tasks = [[0] * len(shape.demands) for shape in task_shapes]
     by_demand: dict[tuple[int, ...], int] = defaultdict(int)
     for job in jobs:
         for part in job.parts:
             for g, count in enumerate(part.tasks):
-                tasks[part.kind][g] += count * len(job.members)
-                by_demand[kinds[part.kind].demands[g]] += count * len(job.members)
-        for home in job.homes:
-            tasks[home.kind] = list(home.kept if job.loose else job.parts[home.part].tasks)
+                tasks[part.shape][g] += count * len(job.members)
+                by_demand[task_shapes[part.shape].demands[g]] += count * len(job.members)
+        for current in job.current:
+            tasks[current.shape] = list(current.kept if job.loose else job.parts[current.part].tasks)
     return tasks, by_demand
 
 
 def _slots(
-    kinds: Sequence[Kind],
+    task_shapes: Sequence[TaskShape],
     tasks: Sequence[Sequence[int]],
     raw: Mapping[str | None, Mapping[Alike, list[int]]],
     resources: int,
 ) -> tuple[Ints, ...]:
-    """Return for each kind the tasks that a server may hold."""
+    """Return for each shape the tasks that a server may hold."""
     slots = []
     largest: dict[str | None, Ints] = {}
-    for kind, counts in zip(kinds, tasks, strict=True):
-        if kind.gpu_model not in largest:
-            able = {free for pool in raw if kind.gpu_model in (None, pool) for free, _ in raw[pool]}
+    for shape, counts in zip(task_shapes, tasks, strict=True):
+        if shape.gpu_model not in largest:
+            able = {free for pool in raw if shape.gpu_model in (None, pool) for free, _ in raw[pool]}
             free = np.array(sorted(able) or [(0,) * resources], dtype=np.int64)
-            largest[kind.gpu_model] = _maximal(free, len(free))
-        slots.append(_holdable(kind, counts, largest[kind.gpu_model]))
+            largest[shape.gpu_model] = _maximal(free, len(free))
+        slots.append(_holdable(shape, counts, largest[shape.gpu_model]))
     return tuple(slots)
 
 
 def _bases(jobs: Sequence[JobClass], slots: Sequence[Ints]) -> dict[int, tuple[int, Ints]]:
-    """Return for each home kind the kind of the job's other pieces, and where the same tasks are there."""
+    """Return for each current placement the shape of the job's other pieces, and its row for each slot."""
     bases = {}
     for job in jobs:
-        for home in job.homes:
-            kind = job.parts[home.part].kind
-            place = {tuple(row): i for i, row in enumerate(slots[kind].tolist())}
-            rows = [place[tuple(row)] for row in slots[home.kind].tolist()]
-            bases[home.kind] = kind, np.array(rows, dtype=np.int64)
+        for current in job.current:
+            shape = job.parts[current.part].shape
+            place = {tuple(row): i for i, row in enumerate(slots[shape].tolist())}
+            rows = [place[tuple(row)] for row in slots[current.shape].tolist()]
+            bases[current.shape] = shape, np.array(rows, dtype=np.int64)
     return bases
 
 
 def _server_classes(
-    pool: str | None, by_free: dict[Alike, list[int]], loads: Ints, zero_demand: bool
+    pool: str | None, by_free: dict[Alike, list[int]], usages: Ints, zero_demand: bool
 ) -> list[ServerClass]:
-    """Put servers together that hold the same loads; those of none only count for tasks of no demand."""
-    if len(by_free) * len(loads) > MOST_CELLS:
+    """Put servers together that hold the same tasks; those of none only count for tasks of no demand."""
+    if len(by_free) * len(usages) > MOST_CELLS:
         raise _too_many("servers and loads")
     members: dict[Alike, list[int]] = defaultdict(list)
     most: dict[tuple[int, ...], tuple[int, ...]] = {}
     for (free, residents), servers in by_free.items():
         if free not in most:
             check_time()
-            held = loads[(loads <= np.array(free)).all(axis=1)]
+            held = usages[(usages <= np.array(free)).all(axis=1)]
+            # What is left beside every sum that fits is of no use: without it more servers are equal.
             most[free] = tuple(held.max(axis=0).tolist())
         members[most[free], residents] += servers
     return [
@@ -355,21 +384,3 @@ def _server_classes(
         for (free, residents), listed in sorted(members.items(), reverse=True)
         if zero_demand or any(free)
     ]
-
-
-class ClassifiedCluster(ClusterData):
-    """Servers and jobs of an instance, and their classes where there are few enough."""
-
-    _classes: Classes | TooLargeError | None = None
-
-    @property
-    def classes(self) -> Classes:
-        """Servers and jobs in classes; raises TooLargeError where they are too diverse."""
-        if self._classes is None:
-            try:
-                self._classes = classes_of(self)
-            except TooLargeError as error:
-                self._classes = error
-        if isinstance(self._classes, TooLargeError):
-            raise self._classes
-        return self._classes

@@ -1,44 +1,31 @@
-"""Bounds on a placement from prices of pieces, derived here without trusting any solver.
+"""The certificate of a placement: dual prices of pieces for each objective, as plain data that methods write.
 
-A piece is what one job has on one server; a price π for each kind of piece cuts every plan into jobs, which
-pay for the pieces they are cut into, and servers, which are paid for the pieces they hold. For an objective
-fᵢ to be minimised, with multipliers μ ≥ 0 for the earlier ones and the plan's own values F of these,
+A piece is what one job has on one server. Dual prices π of pieces decompose every plan (Lagrangian relaxation
+of the pattern formulation, Gilmore & Gomory 1961): jobs pay for the pieces of their pattern, servers are
+paid for the pieces they hold. For an objective fᵢ to be minimised, with multipliers μ ≥ 0 for the earlier
+ones and the plan's own values F of these,
 
-    fᵢ ≥ Σ_j min(0, min over cuts of e·job + π·cut) + Σ_n min(0, min over loads of e·server − π·load) − μ·F
+    fᵢ ≥ Σ_j min(0, min over patterns of e·job + π·pattern)
+       + Σ_n min(0, min over patterns of e·server − π·pattern) − μ·F
 
-where e is what fᵢ + μ·f counts for a job or server; a job that must be placed has no 0 to choose. This holds
-for every plan whose earlier objectives are no worse than F, whatever the prices. Bounds on objectives that
-only have whole multiples of some step are rounded to the next one.
+where e is what fᵢ + μ·f counts for a job or server. A job that must be placed has no 0 to choose. This holds
+for every plan whose earlier objectives are no worse than F, whatever the prices.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
-from fractions import Fraction
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
-from ...instances.common.errors import TooLargeError
 from ...instances.common.fields import Many, Model, in_slices
-from ..common.tolerance import agree
-from .build_classes import ClassifiedCluster
-from .classes import Classes, common_step, exact
-from .dual_bound import PriceBound
-from .placement_enumeration import none_better
-from .traffic import limited, traffic_step
 
 LARGEST = 1e12
 """No price or multiplier may exceed this."""
-ROUNDING = Fraction(1, 10**12)
-"""Relative, of values that are no multiples of a step."""
-FINEST = 10**9
-"""A step is of use if no count is more than so many of it."""
 MUST_PLACE = "must_place"
 """The goal that comes before all objectives: 0 jobs that must be placed are missing."""
 PRICED = ("value", "spread", "servers", "slowdown", "migrations")
-"""Objectives that depend on cuts and loads alone; the others name servers."""
+"""Objectives that depend on patterns alone; the others name servers."""
 Price = Annotated[float, Field(ge=0, le=LARGEST)]
 
 
@@ -48,7 +35,7 @@ class CertifiedGoal(Model):
     Attributes
     ----------
     prices
-        For each kind the price of each of its pieces, in the order of the classes.
+        For each shape the price of each of its pieces, in the order of the classes.
     multipliers
         What a unit of each earlier objective is worth in this one.
     """
@@ -70,260 +57,3 @@ class ConsolidationCertificate(Model):
 
     goals: Annotated[tuple[CertifiedGoal, ...], Field(max_length=8), in_slices(8)]
     traffic: CertifiedTraffic | None = None
-
-
-def read_certificate(classes: Classes, data: Any) -> ConsolidationCertificate | str:
-    """Return the certificate, or what is wrong with its form."""
-    try:
-        certificate = ConsolidationCertificate.model_validate(data)
-    except ValidationError as error:
-        first = error.errors()[0]
-        return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
-    for goal in certificate.goals:
-        if not _fits(classes, goal):
-            return f"the prices of {goal.objective} do not fit the kinds and pieces of the instance"
-    return certificate
-
-
-def _fits(classes: Classes, goal: CertifiedGoal) -> bool:
-    """Return whether there is a price for each piece of each kind."""
-    return [len(prices) for prices in goal.prices] == [len(pieces) for pieces in classes.pieces]
-
-
-def largest_count(classes: Classes, objective: str) -> Fraction:
-    """Return the most that one job or server counts in an objective, whatever its sign; 1 if that is 0."""
-    if objective == "value":
-        amounts = [job.value for job in classes.jobs]
-    elif objective == "slowdown":
-        amounts = [abs(lost) for job in classes.jobs for lost in job.lost]
-    else:
-        amounts = []
-    return max(amounts, default=Fraction(0)) or Fraction(1)
-
-
-def quantum(classes: Classes, objective: str) -> Fraction | None:
-    """Return a step of which every value of an objective is a multiple; None if it is too small to help."""
-    if objective == "value":
-        amounts = {job.value for job in classes.jobs}
-    elif objective == "slowdown":
-        amounts = {lost for job in classes.jobs for lost in job.lost}
-    else:
-        return Fraction(1)
-    step = common_step(amounts)
-    if step is None:
-        return Fraction(1)
-    return step if step * FINEST > max(map(abs, amounts)) else None
-
-
-def level(classes: Classes, objective: str, value: float) -> Fraction:
-    """Return an objective's value, to be minimised, as an exact number that is no better than it."""
-    return as_reached(
-        classes, objective, (exact(value) - classes.offset(objective)) * (-1 if objective == "value" else 1)
-    )
-
-
-def as_reached(classes: Classes, objective: str, exactly: Fraction) -> Fraction:
-    """Return the level, to be minimised, that every plan keeps whose value is the same up to rounding.
-
-    Where values are multiples of a step that is the level itself. Elsewhere plans whose values doubles cannot
-    tell apart are equally good, and what is proven for later objectives has to hold for all of them.
-    """
-    step = quantum(classes, objective)
-    return exactly + abs(exactly) * ROUNDING if step is None else round(exactly / step) * step
-
-
-def _weighed(
-    classes: Classes, goal: CertifiedGoal, levels: Mapping[str, Fraction]
-) -> tuple[PriceBound, dict[str, Fraction], Fraction]:
-    """Return the price bound of a goal, its weights, and what the earlier levels take off it."""
-    weights = {str(name): Fraction(price) for name, price in goal.multipliers.items() if name in levels}
-    less = sum((weight * levels[name] for name, weight in weights.items()), Fraction(0))
-    if goal.objective != MUST_PLACE:
-        weights[goal.objective] = Fraction(1)
-    return PriceBound(classes, goal.prices, weights, missing=goal.objective == MUST_PLACE), weights, less
-
-
-def goal_bound(classes: Classes, goal: CertifiedGoal, levels: Mapping[str, Fraction]) -> Fraction | None:
-    """Return what a goal is at least, to be minimised, where earlier objectives keep their levels.
-
-    Returns
-    -------
-    bound
-        None if a job that must be placed has no way to be.
-
-    Raises
-    ------
-    TooLargeError
-        If there is too much to be priced.
-    """
-    bound, _, less = _weighed(classes, goal, levels)
-    cost = bound.value()
-    if cost is None:
-        return None
-    step = quantum(classes, goal.objective)
-    return cost - less if step is None else math.ceil((cost - less) / step) * step
-
-
-def _nothing_better(
-    classes: Classes, goal: CertifiedGoal, levels: Mapping[str, Fraction], value: Fraction | None
-) -> bool:
-    """Return whether a search proves that nothing beats a value, or that there is no placement at all."""
-    step = quantum(classes, goal.objective)
-    if step is None:
-        return False
-    bound, weights, less = _weighed(classes, goal, levels)
-    if value is None:
-        return none_better(classes, bound, {}, {}, Fraction(0)) is True
-    limits = {**levels, goal.objective: value - step}
-    return none_better(classes, bound, weights, limits, value - step + less) is True
-
-
-def price_bounds(
-    cluster: ClassifiedCluster,
-    data: Any,
-    values: Sequence[float] | None,
-    elementary: Sequence[float | None],
-) -> dict[str, float]:
-    """Return the bounds that a certificate proves, by objective.
-
-    A bound that needs the values of earlier objectives is one on the optimum only if the plan has the best
-    values possible in all of these but the last; so it counts only if those are certified themselves.
-
-    Parameters
-    ----------
-    values
-        Of the plan that it came with; None if there is no plan.
-    elementary
-        Bounds that need no certificate.
-    """
-    try:
-        classes = cluster.classes
-    except TooLargeError:
-        return {}
-    certificate = read_certificate(classes, data)
-    if isinstance(certificate, str):
-        return {}
-    goals: dict[str, CertifiedGoal] = {goal.objective: goal for goal in certificate.goals}
-    found: dict[str, float] = {}
-    if MUST_PLACE in goals:
-        _add(found, classes, goals[MUST_PLACE], {}, None)
-    levels: dict[str, Fraction] = {}
-    certain = True
-    for index, objective in enumerate(cluster.objectives):
-        goal = goals.get(objective.name)
-        if goal is not None and set(goal.multipliers) <= set(levels):
-            reached = None if values is None else level(classes, objective.name, values[index])
-            _add(found, classes, goal, levels, reached)
-        if values is None:
-            continue
-        if certain and objective.name in PRICED:
-            levels[objective.name] = level(classes, objective.name, values[index])
-        if objective.name == "traffic" and certificate.traffic is not None:
-            least = _least_traffic(cluster, certificate.traffic, levels)
-            found |= {} if least is None else {"traffic": least}
-        bound = objective.tighter(elementary[index], found.get(objective.name))
-        certain = certain and bound is not None and agree(bound, values[index])
-    return found
-
-
-def _least_traffic(
-    cluster: ClassifiedCluster, claim: CertifiedTraffic, levels: Mapping[str, Fraction]
-) -> float | None:
-    """Return the least traffic above a limit under which an earlier goal is proven to miss its level."""
-    step, goal = traffic_step(cluster.instance), claim.goal
-    under = ClassifiedCluster(limited(cluster.instance, claim.below))
-    wanted = Fraction(0) if goal.objective == MUST_PLACE else levels.get(goal.objective)
-    if step is None or wanted is None or not set(goal.multipliers) <= set(levels):
-        return None
-    try:
-        if not _fits(under.classes, goal):
-            return None
-        others = {name: value for name, value in levels.items() if name != goal.objective}
-        least = goal_bound(under.classes, goal, others)
-    except TooLargeError:
-        return None
-    if least is not None and least <= wanted:
-        return None
-    return float((math.floor(exact(claim.below) / step) + 1) * step)
-
-
-def _add(
-    found: dict[str, float],
-    classes: Classes,
-    goal: CertifiedGoal,
-    levels: Mapping[str, Fraction],
-    value: Fraction | None,
-) -> None:
-    """Note the bound of one goal in the terms of its objective, if it can be derived.
-
-    Where prices leave something open up to the value that a plan has reached, a search tries to close it.
-    """
-    try:
-        least = goal_bound(classes, goal, levels)
-        if least is None:
-            return
-        if goal.objective == MUST_PLACE:
-            if value is None and least <= 0 and _nothing_better(classes, goal, levels, None):
-                least = Fraction(1)
-        elif value is not None and least < value and _nothing_better(classes, goal, levels, value):
-            least = value
-    except TooLargeError:
-        return
-    found[goal.objective] = float(
-        -least if goal.objective == "value" else least + classes.offset(goal.objective)
-    )
-
-
-def _same_jobs(cluster: ClassifiedCluster) -> bool:
-    """Return whether one more server changes nothing for any job: all can run, and spread as they like."""
-    for job, _ in cluster.distinct_jobs:
-        servers = sum(cluster.shapes(job.gpu_model).values())
-        if cluster.fewest(job) is None or servers < sum(group.tasks for group in job.task_groups):
-            return False
-    return True
-
-
-MOST_SHAPES = 20
-"""Shapes of servers that get a price."""
-
-
-def worth_of_servers(cluster: ClassifiedCluster, data: Any, value: float) -> dict[str, float]:
-    """Return for each shape of server, of which one is empty, what one more of it adds to the value at most.
-
-    What a server is paid bounds what it adds; what is open between the bound and the plan's value counts too.
-
-    Parameters
-    ----------
-    value
-        Of the plan; it has to be the first objective.
-    """
-    try:
-        classes = cluster.classes
-        certificate = read_certificate(classes, data)
-        if isinstance(certificate, str) or cluster.instance.objectives[0] != "value":
-            return {}
-        if not _same_jobs(cluster):
-            return {}
-        goal = next((goal for goal in certificate.goals if goal.objective == "value"), None)
-        if goal is None:
-            return {}
-        bound = PriceBound(classes, goal.prices, {"value": Fraction(1)}, missing=False)
-        least, paid = bound.value(), bound.loads()
-    except TooLargeError:
-        return {}
-    if least is None:
-        return {}
-    step, open_ = quantum(classes, "value"), -least - exact(value)
-    found: dict[str, float] = {}
-    servers = list(cluster.servers.values())
-    for server, most in zip(classes.servers, paid, strict=True):
-        empty = next(
-            (servers[n] for n in server.members if servers[n].available == servers[n].capacity), None
-        )
-        if empty is not None and not server.residents and len(found) < MOST_SHAPES:
-            worth = Fraction(most, bound.scale) + open_
-            rounded = math.floor(worth / step) * step if step is not None else worth
-            model = "" if empty.gpu_model is None else f" ({empty.gpu_model})"
-            amounts = ", ".join(f"{amount:g} {name}" for name, amount in sorted(empty.capacity.items()))
-            found[f"empty server of {amounts}{model}"] = float(rounded)
-    return found

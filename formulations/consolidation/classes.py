@@ -1,16 +1,16 @@
-"""Interchangeable servers and jobs of a consolidation instance, counted instead of named.
+"""Equivalence classes of the servers and jobs of a consolidation instance: counted instead of named.
 
-A *kind* is what tasks look like to a server: demand and GPU model. Jobs of one kind may swap their pieces;
-a *piece* is what one job has on one server, tasks of each of its groups. Servers of one *class* hold the
-same loads of tasks, jobs of one class ask and are worth the same. Amounts are whole multiples of each
-resource's unit, the largest of which all demands are multiples, so that sums are exact.
+A *task shape* is what tasks look like to a server: demand and GPU model. A *piece* is what one job has on
+one server, tasks of each of its groups; jobs of one shape may swap their pieces. Servers of one *class* hold
+the same sets of tasks. Jobs of one class ask for the same and have the same value. Amounts are integer
+multiples of each resource's unit, the largest that divides all demands, so that sums are exact.
 
-A job is *loose* if nothing depends on how many servers it uses; then its tasks are pieces of their own, each
-group by itself, because it does not matter which of them meet.
+A job is *loose* if nothing depends on how many servers it uses. Each of its tasks is then a piece, group by
+group, because it does not matter which of them meet.
 
-Where migrations count, tasks of a job on a server that holds some of it now are of a kind of their own, its
-*home* kind, and servers of one class have residents of the same kinds. Jobs that are on one server now, as
-many tasks of each group, may share a home kind; a job that is on several is a class by itself.
+Where migrations count, the tasks of a job on a server that holds some of it now have a shape of their own,
+that of their *current placement*. Servers of one class then have resident tasks of the same shapes. Jobs that
+run on one server now, with as many tasks of each group, share a shape; a job on several is a class by itself.
 """
 
 from __future__ import annotations
@@ -25,9 +25,12 @@ import numpy as np
 from ...instances.common.arrays import Ints
 from ...instances.consolidation.instance import PlacementJob
 
+BY_SERVERS = ("spread", "slowdown")
+"""Objectives that depend on how many servers a job uses."""
+
 
 @dataclass(frozen=True)
-class Kind:
+class TaskShape:
     """What the tasks of a job look like to a server.
 
     Attributes
@@ -36,29 +39,29 @@ class Kind:
         Units of each resource that a task takes, for each group.
     gpu_model
         Model that a server must have; any if None.
-    home
-        Number of a home kind, of which only servers with such residents hold pieces; None for other kinds.
+    current
+        Number of a current placement: only servers with such residents hold pieces. None for all others.
     """
 
     demands: tuple[tuple[int, ...], ...]
     gpu_model: str | None
-    home: int | None = None
+    current: int | None = None
 
 
 @dataclass(frozen=True)
 class Part:
-    """Tasks of a job that are cut into pieces of one kind: the whole job, or one group of a loose one."""
+    """Tasks of a job that are split into pieces of one shape: the whole job, or one group of a loose one."""
 
-    kind: int
+    shape: int
     groups: tuple[int, ...]
     tasks: tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class Home:
+class CurrentPlacement:
     """Tasks of one of a job's parts that are on one server now, by group."""
 
-    kind: int
+    shape: int
     part: int
     kept: tuple[int, ...]
 
@@ -83,7 +86,7 @@ class JobClass:
         m_j of preferred jobs: each server more counts in `spread`; None for other jobs.
     lost
         What using 1, 2, … servers adds to `slowdown`; the last figure holds beyond, and 0 if there is none.
-    homes
+    current
         Where tasks of each of the jobs are now, if migrations count.
     """
 
@@ -95,7 +98,7 @@ class JobClass:
     most: int
     fewest: int | None
     lost: tuple[Fraction, ...]
-    homes: tuple[Home, ...] = ()
+    current: tuple[CurrentPlacement, ...] = ()
 
     def count(self, objective: str, servers: int) -> Fraction:
         """Return what one of the jobs on so many servers counts in an objective, to be minimised."""
@@ -110,7 +113,7 @@ class JobClass:
 
 @dataclass(frozen=True)
 class ServerClass:
-    """Servers that can hold the same loads.
+    """Servers that can hold the same tasks.
 
     Attributes
     ----------
@@ -119,9 +122,9 @@ class ServerClass:
     pool
         The GPU model as far as a job asks for it.
     free
-        Units of each resource that some load takes; shape (R,).
+        Units of each resource that tasks can take; shape (R,).
     residents
-        Home kinds of what is there now, each as often as jobs have it there.
+        Shapes of current placements of what is there now, each as often as jobs have it there.
     """
 
     members: tuple[int, ...]
@@ -132,53 +135,73 @@ class ServerClass:
 
 @dataclass(frozen=True)
 class Classes:
-    """An instance in classes.
+    """An instance in classes, as certificates refer to it.
 
     Attributes
     ----------
     pieces
-        For each kind the tasks of each group in a piece; shape (P, G). Of kinds that only loose jobs have,
+        For each shape the tasks of each group in a piece; shape (P, G). Of shapes that only loose jobs have,
         the single task.
     slots
-        For each kind the tasks of each group that a server may hold; shape (S, G).
-    loads
-        For each pool the amounts that tasks may take together on some server of it; shape (N, R), sorted.
-    at_home
-        For each home kind the jobs that are on a server now: positions of servers and of jobs.
-    base
-        For each home kind the kind of the job's other pieces, and the row among its slots for each of ours.
+        For each shape the tasks of each group that a server may hold; shape (S, G).
     running
         Tasks of all jobs that are somewhere now.
     exact
         Whether amounts are exact. If not, demands are rounded down to coarse units: what is proven holds,
         but a server may not hold what it seems to.
+    units
+        Of each resource, in which amounts are counted.
     """
 
-    kinds: tuple[Kind, ...]
+    task_shapes: tuple[TaskShape, ...]
     pieces: tuple[Ints, ...]
     slots: tuple[Ints, ...]
     jobs: tuple[JobClass, ...]
     servers: tuple[ServerClass, ...]
-    loads: dict[str | None, Ints]
-    at_home: dict[int, dict[int, list[int]]]
-    base: dict[int, tuple[int, Ints]]
     running: int
     exact: bool
+    units: tuple[Fraction, ...]
 
-    def kinds_of(self, pool: str | None) -> list[int]:
-        """Return the kinds, but for home kinds, that servers of a pool may hold."""
+    @property
+    def pools(self) -> list[str | None]:
+        """The GPU models, as far as jobs ask for them, of servers."""
+        return list(dict.fromkeys(server.pool for server in self.servers))
+
+    def shapes_of(self, pool: str | None) -> list[int]:
+        """Return the shapes that servers of a pool may hold."""
         return [
-            k for k, kind in enumerate(self.kinds) if kind.home is None and kind.gpu_model in (None, pool)
+            k
+            for k, shape in enumerate(self.task_shapes)
+            if shape.current is None and shape.gpu_model in (None, pool)
         ]
 
     def offset(self, objective: str) -> int:
         """Return an objective's value where no job is placed."""
         return self.running if objective == "migrations" else 0
 
-    def weights(self, kind: int, counts: Ints) -> Ints:
+    def weights(self, shape: int, counts: Ints) -> Ints:
         """Return what rows of tasks by group take of each resource."""
-        weights: Ints = counts @ np.array(self.kinds[kind].demands, dtype=np.int64)
+        weights: Ints = counts @ np.array(self.task_shapes[shape].demands, dtype=np.int64)
         return weights
+
+
+@dataclass(frozen=True)
+class ClassTable(Classes):
+    """Classes, with what pricing looks up.
+
+    Attributes
+    ----------
+    usages
+        For each pool the amounts that tasks may take together on some server of it; shape (N, R), sorted.
+    placed_now
+        For each shape of a current placement, position of a server → positions of the jobs there.
+    base
+        For each shape of a current placement the shape of the job's other pieces, and its row for each slot.
+    """
+
+    usages: dict[str | None, Ints]
+    placed_now: dict[int, dict[int, list[int]]]
+    base: dict[int, tuple[int, Ints]]
 
 
 def exact(value: float) -> Fraction:

@@ -1,4 +1,4 @@
-"""What the formulation, its model, its check and its reasons look up in an instance of consolidation."""
+"""Look-ups in an instance of consolidation that its model, its check and its explanations share."""
 
 from __future__ import annotations
 

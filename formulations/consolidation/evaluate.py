@@ -46,6 +46,7 @@ def _migrations(data: ClusterData, plan: Sequence[JobPlacement]) -> float:
         for group in job.task_groups:
             if group.current:
                 placed = entries[job.name].tasks.get(group.name, {})
+                # Tasks of a group are interchangeable: as many as are still there have not moved.
                 kept = sum(min(count, placed.get(server, 0)) for server, count in group.current.items())
                 moved += sum(group.current.values()) - kept
     return float(moved)

@@ -1,6 +1,7 @@
-"""Why a job is not placed, in words: which resource of which servers is short, or what contradicts what.
+"""Explanation of what is not placed: which resource of which servers is short, or what contradicts what.
 
-The words do not depend on the order of keys in a document, so that they can be derived again from any copy.
+The sentences do not depend on the order of keys in a document, so that they can be derived again from any
+copy.
 """
 
 from __future__ import annotations
@@ -27,20 +28,22 @@ def why_never(data: ClusterData, job: PlacementJob) -> str | None:
         models = sorted({s.gpu_model for s in data.servers.values() if s.gpu_model is not None})
         there = f"there are: {', '.join(map(repr, models))}" if models else "no server says its model"
         return f"never fits: no server has the GPU model {job.gpu_model!r}; {there}"
-    kind = "" if job.gpu_model is None else f" with GPU model {job.gpu_model!r}"
+    of_model = "" if job.gpu_model is None else f" with GPU model {job.gpu_model!r}"
     for group in job.task_groups:
-        if not room(capacity, group):
-            return f"never fits: {_short(group, capacity, kind)}"
+        if not tasks_held(capacity, group):
+            return f"never fits: {_short(group, capacity, of_model)}"
     for group in job.task_groups:
-        holds = room(capacity, group)
+        holds = tasks_held(capacity, group)
         if holds < group.tasks:
-            return f"never fits: all servers{kind} together hold {holds} of its {group.tasks} {group.name}"
+            return (
+                f"never fits: all servers{of_model} together hold {holds} of its {group.tasks} {group.name}"
+            )
     fewest = data.fewest(job)
     if fewest is None:
-        return f"never fits: its groups of tasks do not fit beside each other on all servers{kind}"
+        return f"never fits: its groups of tasks do not fit beside each other on all servers{of_model}"
     free = data.shapes(job.gpu_model, free=True)
     for group in job.task_groups:
-        now = room(free, group)
+        now = tasks_held(free, group)
         if now < group.tasks:
             return f"waits: only {now} of its {group.tasks} {group.name} fit in what is free now"
     needed = fewest_servers(job.task_groups, free)
@@ -58,21 +61,23 @@ def _servers(count: int) -> str:
     return "a single server" if count == 1 else f"at most {count} servers"
 
 
-def room(shapes: Shapes, group: Group) -> int:
-    """Return how many of a group's tasks servers of these shapes hold, were it alone."""
+def tasks_held(shapes: Shapes, group: Group) -> int:
+    """Return how many of a group's tasks servers of these shapes hold, without other groups."""
     holds, count = shapes.hold(group.demand, group.tasks)
     return int(holds @ count)
 
 
-def _short(group: Group, shapes: Shapes, kind: str) -> str:
+def _short(group: Group, shapes: Shapes, of_model: str) -> str:
     """Say for each shape of server of which resource a task needs more than there is."""
     what, demand = f"a task of {group.name!r} needs", shape_of(group.demand)
     for resource, need in demand:
         largest, of = max((dict(shape).get(resource, 0.0), shape) for shape in shapes)
         if need > largest:
             if not largest:
-                return f"{what} {need:g} {resource}; no server{kind} has any"
-            return f"{what} {need:g} {resource}; the largest server{kind} has {largest:g} ({_described(of)})"
+                return f"{what} {need:g} {resource}; no server{of_model} has any"
+            return (
+                f"{what} {need:g} {resource}; the largest server{of_model} has {largest:g} ({_described(of)})"
+            )
     lacks = []
     for shape in list(shapes)[:MOST_SHAPES]:
         amounts = dict(shape)
@@ -81,7 +86,7 @@ def _short(group: Group, shapes: Shapes, kind: str) -> str:
     more = len(shapes) - MOST_SHAPES
     rest = f"; {more} more shapes lack something too" if more > 0 else ""
     asked = ", ".join(f"{need:g} {r}" for r, need in demand if need)
-    return f"{what} {asked} on one server{kind}; {'; '.join(lacks)}{rest}"
+    return f"{what} {asked} on one server{of_model}; {'; '.join(lacks)}{rest}"
 
 
 def _described(shape: tuple[tuple[str, float], ...]) -> str:
@@ -111,6 +116,7 @@ class Reasons:
         number = self._alike[position]
         if number not in self._known:
             job = self.data.distinct_jobs[number][0]
+            # Reasons are worked out for each request once, and only as long as this takes seconds.
             self._work += work_of(job.task_groups, self.data.shapes(job.gpu_model))
             if self._work > MOST_WORK:
                 self._known[number] = TOO_MUCH
@@ -122,7 +128,7 @@ class Reasons:
         """Say why a job that could run alone does not run beside those that are placed."""
         left = self.left(job.gpu_model)
         for group in job.task_groups:
-            now = room(left, group)
+            now = tasks_held(left, group)
             if now == 0:
                 any_ = "its task" if group.tasks == 1 else f"any of its {group.tasks} {group.name}"
                 what = f"no server has room for {any_}"

@@ -1,4 +1,7 @@
-"""m_j: the fewest servers that a job could ever use, from the capacities of eligible servers."""
+"""m_j: the fewest servers that a job could ever use, from the capacities of eligible servers.
+
+Servers of one capacity are interchangeable, so a count for each capacity is enough.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ from ..common.tolerance import TOLERANCE, loosened
 
 MOST_STATES = 5_000_000
 STATES_AT_ONCE, LOADS_AT_ONCE = 2_000, 10
-"""So many states, or loads of a server, take about as long as whatever else is to be done for it."""
+"""So many states, or patterns of a server, take about as long as whatever else is to be done for it."""
 
 
 def tasks_that_fit(amounts: Mapping[str, float], demand: Mapping[str, float], most: int) -> int:
@@ -75,12 +78,14 @@ def fewest_servers(groups: Sequence[Group], shapes: Shapes) -> int | None:
     if len(groups) == 1:
         tasks = groups[0].tasks
         holds, count = shapes.hold(groups[0].demand, tasks)
+        # The servers that hold most come first: no other choice needs fewer.
         order = np.argsort(-holds, kind="stable")
         holds, count = holds[order], count[order]
         held = np.cumsum(holds * count)
         last = int(np.searchsorted(held, tasks))
         if last == len(held):
             return None
+        # Of the last kind of server only as many as the remaining tasks need.
         left = tasks - int(held[last] - holds[last] * count[last])
         return int(count[:last].sum()) - (-left // int(holds[last]))
     return _fewest_for_groups(groups, shapes)
@@ -97,9 +102,10 @@ def work_of(groups: Sequence[Group], shapes: Shapes) -> int:
 
 
 def _loads(capacity: Mapping[str, float], groups: Sequence[Group]) -> list[tuple[int, ...]]:
-    """Return the loads of one server, tasks by group, to which no task can be added."""
+    """Return the patterns of one server, tasks by group, to which no task can be added."""
     *others, last = groups
     shape = [tasks_that_fit(capacity, group.demand, group.tasks) + 1 for group in others]
+    # Every choice of tasks of the other groups; then as many of the last group as fit.
     counts = np.indices(shape)
     possible = np.ones(shape, dtype=bool)
     most = np.full(shape, float(last.tasks))
@@ -112,7 +118,7 @@ def _loads(capacity: Mapping[str, float], groups: Sequence[Group]) -> list[tuple
     most = np.where(possible, np.maximum(most, 0.0), -1.0)
     full = possible
     for g in range(len(others)):
-        # With one more task of another group as many of the last one go there: nobody needs this load.
+        # With one more task of another group as many of the last one go there: nobody needs this pattern.
         more = np.roll(most, -1, axis=g)
         more[(slice(None),) * g + (-1,)] = -1.0
         full &= more < most
@@ -129,6 +135,7 @@ def _fewest_for_groups(groups: Sequence[Group], shapes: Shapes) -> int | None:
     # need[t1, t2, …]: servers needed so far for that many tasks of each group
     need = np.full(size, np.inf, dtype=np.float32)
     need[(0,) * len(size)] = 0.0
+    # Servers with the same patterns are one kind, whatever else they have.
     alike: Counter[tuple[tuple[int, ...], ...]] = Counter()
     for shape, count in shapes.items():
         check_time()
@@ -144,6 +151,7 @@ def _fewest_for_groups(groups: Sequence[Group], shapes: Shapes) -> int | None:
                 starts = [m - held for m, held in zip(most, load, strict=True)]
                 place = tuple(slice(start, start + n) for start, n in zip(starts, size, strict=True))
                 np.minimum(better, before[place] + 1, out=better)
+            # Further servers of this kind change nothing.
             if (better == need).all():
                 break
             need = better

@@ -26,6 +26,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any, ClassVar
 
 from ...instances.common.base import ProblemKind
@@ -34,9 +35,11 @@ from ...instances.consolidation.instance import ConsolidationInstance, Placement
 from ..common.formulation import Formulation
 from ..common.objective import Diagnosis, Violation
 from ..common.tolerance import within
-from .build_classes import ClassifiedCluster
-from .certificate import MUST_PLACE, price_bounds, read_certificate, worth_of_servers
-from .elementary import elementary_bounds, elementary_infeasibility
+from .certificate import MUST_PLACE
+from .check.certificate import price_bounds, read_certificate, worth_of_servers
+from .check.classes import CheckedCluster, Disagreement
+from .check.elementary import elementary_bounds, elementary_infeasibility
+from .classified_cluster import ClassifiedCluster
 from .evaluate import VALUE_OF
 from .explain import Reasons, action_of
 from .plan import JobPlacement
@@ -67,44 +70,30 @@ class ConsolidationFormulation(ClassifiedCluster, Formulation[ConsolidationInsta
         return found or self._overuse(plan)
 
     def _entry_violations(self, job: PlacementJob, entry: JobPlacement) -> Iterator[Violation]:
-        name = job.name
+        several = job.groups is not None
         if not entry.placed:
-            if job.must_place:
-                yield Violation("must_place", f"job {name!r} must be placed")
-            if entry.tasks:
-                yield Violation("all or nothing", f"job {name!r} is not placed, but has tasks on servers")
-            return
-        if (entry.groups is not None) != (job.groups is not None) or (
-            entry.groups is not None and entry.servers
-        ):
-            yield Violation(
-                "groups", f"job {name!r} must list {'groups' if job.groups is not None else 'servers'}"
-            )
-            return
-        wanted = {group.name: group.tasks for group in job.task_groups}
-        for group in set(entry.tasks) - set(wanted):
-            yield Violation("groups", f"job {name!r} has no group {group!r}")
-        for group, count in wanted.items():
-            placed = sum(entry.tasks.get(group, {}).values())
-            if placed != count:
-                yield Violation("all or nothing", f"job {name!r} has {placed} of {count} {group} on servers")
+            yield from _left_out(job, entry)
+        elif (entry.groups is not None) != several or (several and entry.servers):
+            listed = "groups" if several else "servers"
+            yield Violation("groups", f"job {job.name!r} must list {listed}")
+        else:
+            yield from _all_or_nothing(job, entry)
+            yield from self._eligibility(job, entry)
+            yield from self._required_spread(job, entry)
+
+    def _eligibility(self, job: PlacementJob, entry: JobPlacement) -> Iterator[Violation]:
         for server in sorted(entry.used_servers):
             if server not in self.servers:
-                yield Violation("server", f"job {name!r}: there is no server {server!r}")
+                yield Violation("server", f"job {job.name!r}: there is no server {server!r}")
             elif job.gpu_model is not None and self.servers[server].gpu_model != job.gpu_model:
-                yield Violation(
-                    "gpu_model", f"job {name!r} needs {job.gpu_model}; {server!r} has another model"
-                )
-        fewest = self.fewest(job)
-        if (
-            self.instance.spread_of(job) == "required"
-            and fewest is not None
-            and len(entry.used_servers) > fewest
-        ):
-            used = len(entry.used_servers)
-            yield Violation(
-                "required spread", f"job {name!r} uses {used} servers; at most {fewest} are allowed"
-            )
+                what = f"job {job.name!r} needs {job.gpu_model}; {server!r} has another model"
+                yield Violation("gpu_model", what)
+
+    def _required_spread(self, job: PlacementJob, entry: JobPlacement) -> Iterator[Violation]:
+        fewest, used = self.fewest(job), len(entry.used_servers)
+        if self.instance.spread_of(job) == "required" and fewest is not None and used > fewest:
+            what = f"job {job.name!r} uses {used} servers; at most {fewest} are allowed"
+            yield Violation("required spread", what)
 
     def _overuse(self, plan: Sequence[JobPlacement]) -> list[Violation]:
         used: dict[tuple[str, str], list[float]] = defaultdict(list)
@@ -141,9 +130,23 @@ class ConsolidationFormulation(ClassifiedCluster, Formulation[ConsolidationInsta
             finished.append(entry)
         return tuple(finished)
 
+    @cached_property
+    def _checked(self) -> CheckedCluster:
+        return CheckedCluster(self)
+
+    def shared_tables(self) -> str | None:
+        """Return how the methods' classes differ from the check's, or which m_j were not derived again."""
+        checked = self._checked
+        if checked.fault is not None:
+            return f"classes: {checked.fault}; so prices prove nothing"
+        if not checked.too_large:
+            return None
+        share = f"{checked.too_large:,} of {checked.requests:,}"
+        return f"fewest servers of jobs: shared with the methods for {share} requests; the others are equal"
+
     def elementary_bounds(self) -> tuple[float | None, ...]:
         """Bound the objectives by counting."""
-        return elementary_bounds(self)
+        return elementary_bounds(self._checked)
 
     def certified_bounds(
         self, certificate: Any, values: Sequence[float] | None = None
@@ -152,7 +155,7 @@ class ConsolidationFormulation(ClassifiedCluster, Formulation[ConsolidationInsta
         elementary = self.elementary_bounds()
         if certificate is None:
             return elementary
-        proven = price_bounds(self, certificate, values, elementary)
+        proven = price_bounds(self._checked, certificate, values, elementary)
         if proven.get(MUST_PLACE, 0) > 0:
             return tuple(math.inf if o.sense == "min" else -math.inf for o in self.objectives)
         return tuple(
@@ -163,8 +166,8 @@ class ConsolidationFormulation(ClassifiedCluster, Formulation[ConsolidationInsta
     def certificate_fault(self, certificate: Any) -> str | None:
         """Return what is wrong with the form of a certificate."""
         try:
-            found = read_certificate(self.classes, certificate)
-        except TooLargeError as error:
+            found = read_certificate(self._checked.classes, certificate)
+        except (TooLargeError, Disagreement) as error:
             return str(error)
         return found if isinstance(found, str) else None
 
@@ -174,7 +177,10 @@ class ConsolidationFormulation(ClassifiedCluster, Formulation[ConsolidationInsta
             return None
         # The plan may be of another instance; that is found out elsewhere.
         placed = (self.jobs.get(entry.job) for entry in plan if entry.placed)
-        return worth_of_servers(self, certificate, math.fsum(job.worth for job in placed if job)) or None
+        return (
+            worth_of_servers(self._checked, certificate, math.fsum(job.worth for job in placed if job))
+            or None
+        )
 
     def advice(self, prices: Mapping[str, float], value: float) -> str | None:
         """Return which server would add most to the value."""
@@ -186,3 +192,20 @@ class ConsolidationFormulation(ClassifiedCluster, Formulation[ConsolidationInsta
     def elementary_infeasibility(self) -> Diagnosis | None:
         """Find jobs that must be placed but never fit, or a resource that they overfill together."""
         return elementary_infeasibility(self)
+
+
+def _left_out(job: PlacementJob, entry: JobPlacement) -> Iterator[Violation]:
+    if job.must_place:
+        yield Violation("must_place", f"job {job.name!r} must be placed")
+    if entry.tasks:
+        yield Violation("all or nothing", f"job {job.name!r} is not placed, but has tasks on servers")
+
+
+def _all_or_nothing(job: PlacementJob, entry: JobPlacement) -> Iterator[Violation]:
+    wanted = {group.name: group.tasks for group in job.task_groups}
+    for group in set(entry.tasks) - set(wanted):
+        yield Violation("groups", f"job {job.name!r} has no group {group!r}")
+    for group, count in wanted.items():
+        placed = sum(entry.tasks.get(group, {}).values())
+        if placed != count:
+            yield Violation("all or nothing", f"job {job.name!r} has {placed} of {count} {group} on servers")

@@ -1,4 +1,4 @@
-"""The textbook model of consolidation in PuLP; symbols as in the formulation."""
+"""The compact MILP formulation of consolidation in PuLP; symbols as in the formulation."""
 
 from __future__ import annotations
 
@@ -50,6 +50,7 @@ class _Builder:
         for j, job in enumerate(self.data.instance.jobs):
             check_time()
             never = self.data.fewest(job) is None
+            # A job that must be placed and never fits makes the model infeasible, as it should.
             low, high = int(job.must_place), int(not never or job.must_place)
             self.z[job.name] = self.problem.add_variable(f"z_{j}", low, high, self.pulp.LpInteger)
             for server in [] if never else self.data.eligible(job):
@@ -68,6 +69,7 @@ class _Builder:
                         self.x[job.name, group.name, server.name] = x
                         self.add(x <= fits[group.name] * y)
                         tasks.append(x)
+                # Without this, a server without tasks might count as used where that is worth something.
                 self.add(y <= self.total(tasks))
                 self.y_of[job.name].append(y)
 
@@ -195,7 +197,7 @@ def model_terms(data: ClusterData) -> int:
 
 
 def milp_model(data: ClusterData) -> MilpModel[JobPlacement]:
-    """Return the textbook model with one objective for each that the instance lists.
+    """Return the compact formulation with one objective for each that the instance lists.
 
     Raises
     ------

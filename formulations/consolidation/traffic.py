@@ -18,6 +18,7 @@ RESOURCE = ""
 
 def traffic_step(instance: ConsolidationInstance) -> Fraction | None:
     """Return a step of which all traffic is a multiple; None if there is none, or it is too small to help."""
+    # Sums of multiples of a step are multiples of it, so that only these are limits worth asking for.
     amounts = {exact(server.traffic_gbit_per_s) for server in instance.servers}
     amounts |= {exact(g.traffic_gbit_per_s) for job in instance.jobs for g in job.task_groups}
     step = common_step(amounts)
@@ -27,7 +28,7 @@ def traffic_step(instance: ConsolidationInstance) -> Fraction | None:
 def limited(instance: ConsolidationInstance, most: float) -> ConsolidationInstance:
     """Return the instance in which no server has more traffic than this.
 
-    Capacities have room for all traffic there is, so that the fewest servers of a job stay the same.
+    Capacities hold all traffic there is, so that the fewest servers of a job stay the same.
     """
     everything = most + math.fsum(
         group.tasks * group.traffic_gbit_per_s for job in instance.jobs for group in job.task_groups

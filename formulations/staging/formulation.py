@@ -28,28 +28,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, ClassVar
 
-import numpy as np
-
 from ...instances.common.base import ProblemKind
-from ...instances.common.errors import TooLargeError
 from ...instances.staging.instance import StagingInstance
-from ..common.clock import check_time
 from ..common.formulation import Formulation
 from ..common.objective import Diagnosis, Objective, Violation
-from ..common.tolerance import TOLERANCE, loosened, within
-from .certificate import (
-    BUDGET,
-    ROUNDING,
-    Facts,
-    certified_cost,
-    certified_stage_time,
-    prices_at,
-    read_certificate,
-)
-from .plan import Column, Stage
-from .stage_times import StageTable, layer_parts, stage_table, stage_time_s
+from ..common.tolerance import loosened, within
+from .certificate import BUDGET, prices_at, read_certificate
+from .check.certificate import CertificateCheck
+from .check.frontier_error import certified_error, proves_none
+from .plan import Corner, Stage
+from .stage_table import StageTable, stage_table
+from .stage_times import layer_parts, stage_time_s
 
-MOST_COLUMNS = 2_000_000
 OBJECTIVES = {
     "cost": Objective("cost", "min", "USD"),
     "throughput": Objective("throughput", "max", "samples/s"),
@@ -70,7 +60,7 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
 
     @cached_property
     def table(self) -> StageTable:
-        """The serial and parallel parts of every run of layers on every type."""
+        """The serial and parallel parts of every segment of layers on every type."""
         return stage_table(self.instance)
 
     @property
@@ -103,7 +93,7 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
 
     def rate_usd_per_hour(self, plan: Sequence[Stage]) -> float:
         """Return the price per hour of all units of the plan."""
-        prices = {kind.name: kind.price_usd_per_hour for kind in self.instance.types}
+        prices = {hardware.name: hardware.price_usd_per_hour for hardware in self.instance.types}
         return math.fsum(prices[stage.type] * stage.units for stage in plan)
 
     def evaluate(self, plan: Sequence[Stage]) -> tuple[float, ...]:
@@ -133,11 +123,11 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
         return found or self.resource_violations(plan)
 
     def resource_violations(self, plan: Sequence[Stage]) -> list[Violation]:
-        """Return what the plan breaks of limits, memory, floor and budgets; it may be partial."""
+        """Return the limits, memory, floor and budgets that a plan breaks; it may be partial."""
         return [*self._resources(plan), *self._limits(plan)]
 
     def _structure(self, plan: Sequence[Stage]) -> Iterator[Violation]:
-        types = {kind.name for kind in self.instance.types}
+        types = {hardware.name for hardware in self.instance.types}
         expected = 0
         for index, stage in enumerate(plan):
             where = f"stage {index} (layers {stage.first_layer} to {stage.last_layer} on {stage.type})"
@@ -156,20 +146,20 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
             yield Violation("layers", f"the plan covers {expected} layers of {len(self.instance.layers)}")
 
     def _resources(self, plan: Sequence[Stage]) -> Iterator[Violation]:
-        for kind in self.instance.types:
-            stages = [stage for stage in plan if stage.type == kind.name]
+        for hardware in self.instance.types:
+            stages = [stage for stage in plan if stage.type == hardware.name]
             units = sum(stage.units for stage in stages)
-            if kind.limit is not None and units > kind.limit:
+            if hardware.limit is not None and units > hardware.limit:
                 yield Violation(
-                    f"limit of {kind.name}", f"the plan takes {units} units; there are {kind.limit}"
+                    f"limit of {hardware.name}", f"the plan takes {units} units; there are {hardware.limit}"
                 )
             for stage in stages:
                 layers = self.instance.layers[stage.first_layer : stage.last_layer + 1]
                 held = sum(layer.memory_gib for layer in layers)
-                if kind.memory_gib is not None and not within(held, kind.memory_gib):
+                if hardware.memory_gib is not None and not within(held, hardware.memory_gib):
                     where = f"layers {stage.first_layer} to {stage.last_layer}"
-                    what = f"{where} need {held:g} GiB in a unit of {kind.memory_gib:g} GiB"
-                    yield Violation(f"memory of {kind.name}", what)
+                    what = f"{where} need {held:g} GiB in a unit of {hardware.memory_gib:g} GiB"
+                    yield Violation(f"memory of {hardware.name}", what)
 
     def _limits(self, plan: Sequence[Stage]) -> Iterator[Violation]:
         time, rate = self.stage_time_s(plan), self.rate_usd_per_hour(plan)
@@ -195,9 +185,9 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
             return (self.of_stage_time(self.fastest_s) if self.fastest_s > 0 else None,)
         work = [
             min(
-                kind.price_usd_per_hour * self._unit_seconds(layer_parts(layer, kind.name))
-                for kind in self.instance.types
-                if kind.name in layer.compute_s
+                hardware.price_usd_per_hour * self._unit_seconds(layer_parts(layer, hardware.name))
+                for hardware in self.instance.types
+                if hardware.name in layer.compute_s
             )
             for layer in self.instance.layers
         ]
@@ -212,24 +202,20 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
         if certificate is None:
             return (elementary,)
         if self.instance.objective == "cost":
-            proven = certified_cost(self.facts, certificate)
+            proven = CertificateCheck(self.instance).cost_bound(certificate)
         else:
             proven = self._certified_speed(certificate)
         return (self.objectives[0].tighter(elementary, proven),)
 
-    @property
-    def facts(self) -> Facts:
-        """What the check of certificates takes from the instance."""
-        return Facts(self.instance, self.table, self.cost_factor, self.latest_s * (1 + ROUNDING))
-
     def _certified_speed(self, certificate: Any) -> float | None:
         """Return the bound on throughput or time; infinite where there is proven to be no plan."""
-        given = read_certificate(self.facts, certificate)
+        given = read_certificate(self.instance, certificate)
         if isinstance(given, str):
             return None
+        # A throughput or time of 0 or less is no cutoff on a stage time.
         cutoff = given.cutoff if given.cutoff is not None and given.cutoff > 0 else None
         claimed = None if cutoff is None else self.to_stage_time(cutoff)
-        time = certified_stage_time(self.facts, claimed, certificate)
+        time = CertificateCheck(self.instance).stage_time_bound(claimed, certificate)
         if time is None or time <= 0:
             return None
         # That there is no plan is a bound beyond all values: −∞ for a maximum.
@@ -237,9 +223,24 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
             -math.inf if math.isinf(time) and self.objectives[0].sense == "max" else self.of_stage_time(time)
         )
 
+    def certified_error(
+        self,
+        corners: Sequence[Corner],
+        error: float,
+        most_usd: float | None,
+        intervals: Any,
+        most_work: int | None = None,
+    ) -> float | None:
+        """Return by which part a frontier's certificate proves that plans beat its points at most."""
+        return certified_error(self.instance, corners, error, most_usd, intervals, most_work)
+
+    def proves_none(self, most_usd: float | None, intervals: Any) -> bool:
+        """Return whether a frontier's certificate proves that no plan costs at most so much."""
+        return proves_none(self.instance, most_usd, intervals)
+
     def certificate_fault(self, certificate: Any) -> str | None:
         """Return what is wrong with the form of a certificate."""
-        given = read_certificate(self.facts, certificate)
+        given = read_certificate(self.instance, certificate)
         return given if isinstance(given, str) else None
 
     def prices(self, certificate: Any, plan: Sequence[Stage]) -> dict[str, float] | None:
@@ -249,7 +250,7 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
         return prices_at(self.instance, certificate, self.stage_time_s(plan))
 
     def advice(self, prices: Mapping[str, float], value: float) -> str | None:
-        """Return which type is scarcest. What more units of it save, prices say only as a first estimate."""
+        """Return which type is scarcest; its price is only a first estimate of the saving."""
         del value
         worth = {name: price for name, price in prices.items() if price > 0 and name != BUDGET}
         if not worth:
@@ -272,24 +273,29 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
         found = []
         for layer in self.instance.layers:
             times = []
-            for kind in self.instance.types:
-                serial, parallel, comm_serial, comm_parallel = layer_parts(layer, kind.name)
-                units = kind.limit or math.inf
-                if kind.memory_gib is not None and not within(layer.memory_gib, kind.memory_gib):
+            for hardware in self.instance.types:
+                serial, parallel, comm_serial, comm_parallel = layer_parts(layer, hardware.name)
+                # With infinitely many units A/k vanishes, which bounds every real number of units.
+                units = hardware.limit or math.inf
+                if hardware.memory_gib is not None and not within(layer.memory_gib, hardware.memory_gib):
                     serial = math.inf
-                times.append((max(serial + parallel / units, comm_serial + comm_parallel / units), kind.name))
+                times.append(
+                    (max(serial + parallel / units, comm_serial + comm_parallel / units), hardware.name)
+                )
             found.append(min(times))
         return found
 
     def elementary_infeasibility(self) -> Diagnosis | None:
-        """Find layers that no type can hold, or that none can run as fast as the floor asks."""
+        """Find layers that no type can hold, or that none can run at the floor."""
         reasons = []
-        for layer, (time, kind) in zip(self.instance.layers, self._fastest_by_layer, strict=True):
+        for layer, (time, fastest_type) in zip(self.instance.layers, self._fastest_by_layer, strict=True):
             if math.isinf(time):
                 reasons.append(f"layer {layer.name!r}: no type can run it within its memory")
             elif not within(time, self.slowest_allowed_s):
                 best = self.instance.probe_batch / time
-                reasons.append(f"layer {layer.name!r}: at most {best:g} samples/s, on all units of {kind}")
+                reasons.append(
+                    f"layer {layer.name!r}: at most {best:g} samples/s, on all units of {fastest_type}"
+                )
         if not reasons:
             return None
         remedies = ["raise a limit, memory or parallel share that is named above"]
@@ -299,113 +305,3 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
                 0, f"no floor above {self.instance.probe_batch / fastest:g} samples/s can be reached"
             )
         return Diagnosis(reasons=tuple(reasons), remedies=tuple(remedies))
-
-    def _highest_units(self) -> list[int]:
-        """Return for each type how many units a sensible plan has at most.
-
-        Raises
-        ------
-        TooLargeError
-            If nothing in the instance bounds a type.
-        """
-        highest = []
-        for kind in self.instance.types:
-            bounds = [float(kind.limit)] if kind.limit is not None else []
-            if self.instance.hourly_budget_usd is not None and kind.price_usd_per_hour > 0:
-                bounds.append(self.instance.hourly_budget_usd * (1 + TOLERANCE) / kind.price_usd_per_hour)
-            rate = self._rate_limit()
-            if rate is not None and kind.price_usd_per_hour > 0:
-                bounds.append(rate * (1 + TOLERANCE) / kind.price_usd_per_hour)
-            if not bounds or min(bounds) > 1e6:
-                raise TooLargeError(
-                    f"type {kind.name!r} has no limit and nothing else bounds its units; give it a limit"
-                )
-            highest.append(int(min(bounds) * (1 + TOLERANCE)))  # rounding must not lose a unit
-        return highest
-
-    def _rate_limit(self) -> float | None:
-        """Return the most USD/h an optimal plan can take, from a cost limit or a plan on a single type."""
-        if self.fastest_s <= 0:
-            return None
-        costs = [] if self.instance.cost_limit_usd is None else [self.instance.cost_limit_usd]
-        if self.instance.objective == "cost":
-            costs += [plan_cost for plan_cost, _ in self.single_type_plans()]
-        return min(costs) / (self.cost_factor * self.fastest_s) if costs else None
-
-    def single_type_plans(self) -> list[tuple[float, Stage]]:
-        """Return the cheapest plan on each single type that has one, with its cost, cheapest first.
-
-        k·ET(k) does not fall with k, so the cheapest has the fewest units that keep the floor.
-        """
-        last, found = len(self.instance.layers) - 1, []
-        for t, kind in enumerate(self.instance.types):
-            allowed = self.slowest_allowed_s
-            time = self.table.run_time_s(0, last, t, 1) if math.isinf(allowed) else allowed
-            units = self.table.fewest_units(0, last, t, time) if math.isfinite(time) else None
-            if units is None:
-                continue
-            stage = Stage(first_layer=0, last_layer=last, type=kind.name, units=units)
-            if not self.violations([stage]):
-                found.append(
-                    (self.cost_usd(self.stage_time_s([stage]), self.rate_usd_per_hour([stage])), stage)
-                )
-        return sorted(found, key=lambda pair: pair[0])
-
-    @property
-    def model_terms(self) -> int:
-        """Coefficients of an explicit model, roughly; most are in the rows that keep types apart."""
-        apart = len(self.instance.types) + 1 if self.instance.stage_rule == "maximal_runs" else 0
-        return len(self.columns) * (10 + 2 * apart)
-
-    @cached_property
-    def columns(self) -> list[Column]:
-        """Every stage that limits, memory, floor and cost allow; of units, no more than speed it up.
-
-        Raises
-        ------
-        TooLargeError
-            If a type's units are unbounded or there are more than two million columns.
-        """
-        found: list[Column] = []
-        limit = self.instance.cost_limit_usd
-        for t, highest in enumerate(self._highest_units()):
-            own = slice(t, None, len(self.instance.types))
-            first, last = self.table.first[own], self.table.last[own]
-            before = None
-            for units in range(1, highest + 1):
-                check_time()
-                time = self.table.time_s(units)[own]
-                useful = time <= self.latest_s if math.isfinite(self.latest_s) else np.isfinite(time)
-                if limit is not None:
-                    rate = units * self.instance.types[t].price_usd_per_hour
-                    most = loosened(limit) * (1 + TOLERANCE)
-                    useful[useful] = time[useful] * self.cost_usd(1.0, rate) <= most
-                if before is not None:
-                    useful &= (time < before) & (before > self.fastest_s)
-                if before is not None and not (time < before).any():
-                    break
-                if len(found) + int(useful.sum()) > MOST_COLUMNS:
-                    raise TooLargeError(
-                        f"more than {MOST_COLUMNS:,} possible stages; lower the limits of the types"
-                    )
-                found += [
-                    Column(int(first[i]), int(last[i]), t, units, float(time[i]))
-                    for i in np.flatnonzero(useful)
-                ]
-                before = time
-        return found
-
-    def uses(self, plan: Sequence[Stage]) -> list[bool]:
-        """Return for each column whether the plan has that stage."""
-        names = [kind.name for kind in self.instance.types]
-        used = {(s.first_layer, s.last_layer, names.index(s.type), s.units) for s in plan}
-        return [(c.first, c.last, c.type, c.units) in used for c in self.columns]
-
-    def stages_of(self, columns: Sequence[Column]) -> tuple[Stage, ...]:
-        """Return the plan that these columns make, from the first layer to the last."""
-        return tuple(
-            Stage(
-                first_layer=c.first, last_layer=c.last, type=self.instance.types[c.type].name, units=c.units
-            )
-            for c in sorted(columns, key=lambda c: c.first)
-        )

@@ -18,10 +18,18 @@ class Stage(Model):
 
 @dataclass(frozen=True)
 class Column:
-    """A possible stage of the textbook model; `type` is the index of the type."""
+    """A possible stage, a column of the compact model; `type` is the index of the type."""
 
     first: int
     last: int
     type: int
     units: int
     time_s: float
+
+
+@dataclass(frozen=True)
+class Corner:
+    """A point of the frontier: stage time [s per probe batch] and cost [USD]."""
+
+    time_s: float
+    cost_usd: float

@@ -25,7 +25,7 @@ MOST_JOBS = 1_000_000
 RESOURCES = ("cpu", "gpu", "memory_gib", "network_gbit_per_s")
 WORKER = [(1, 4), (1, 1), (4, 12), (1, 3)]
 PS = [(1, 4), (0, 0), (4, 12), (1, 5)]
-"""What one worker and one parameter server take of each resource: least and most, whole numbers."""
+"""What one worker and one parameter server take of each resource: least and most, integers."""
 
 
 def generate_allocation(
@@ -43,7 +43,7 @@ def generate_allocation(
     jobs, resources
         How many jobs, and how many of cpu, gpu, memory and network there are (1 to 4).
     tightness
-        0: everybody can have the fastest configuration; 1: only the smallest configurations fit; 0.5 unless
+        0: all jobs can have the fastest configuration; 1: only the smallest configurations fit; 0.5 unless
         `spare` is given.
     optional_share
         Share of the jobs that may stay unplaced.
@@ -85,7 +85,7 @@ def generate_allocation(
 
 
 def _demands(rng: np.random.Generator, jobs: int, ranges: list[tuple[int, int]]) -> Floats:
-    """Return whole demands of one task, shape (J, R), each resource within its range."""
+    """Return integer demands of one task, shape (J, R), each resource within its range."""
     return np.column_stack([rng.integers(low, high + 1, jobs) for low, high in ranges]).astype(float)
 
 
@@ -95,6 +95,7 @@ def _use(table: JobTable, prices: Floats) -> Floats:
     best = np.full(len(table), np.inf)
     best_ps, best_workers = table.min_ps.copy(), table.min_workers.copy()
     theta = list(table.theta.T)
+    # Few pairs (p, w) and many jobs: the loop is over pairs, and all jobs are compared at once.
     for p in range(1, int(table.max_ps.max()) + 1):
         for w in range(1, int(table.max_workers.max()) + 1):
             time = table.remaining_steps * ps_sync_step_s(theta, table.batch, p, w)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 def _keep_table(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
-    """Take a job table as it is: its rows were checked when it was made."""
+    """Return a job table as it is: its rows were validated when it was made."""
     return value if isinstance(value, JobTable) else handler(value)
 
 

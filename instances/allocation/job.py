@@ -8,7 +8,6 @@ from pydantic import ConfigDict, Field, model_validator
 
 from ..common.fields import (
     Amounts,
-    Complaint,
     Count,
     Flag,
     Model,
@@ -17,10 +16,10 @@ from ..common.fields import (
     Positive,
     TaskCount,
     in_slices,
-    refuse,
     repeated,
 )
-from .speed import RingAllreduce, SpeedModel, SpeedTable
+from .rules import check, job_rules, range_rules, variant_rules
+from .speed import SpeedModel
 from .with_fits import or_measured_loss
 
 
@@ -32,8 +31,7 @@ class Range(Model):
 
     @model_validator(mode="after")
     def _check(self) -> Range:
-        if self.max < self.min:
-            refuse([("max", f"is {self.max}, below min {self.min}; max must be at least min")])
+        check(range_rules(self.min, self.max), least=self.min, most=self.max)
         return self
 
 
@@ -59,28 +57,15 @@ class Variant(Model):
     @model_validator(mode="after")
     def _check(self) -> Variant:
         model = self.speed.model
-        complaints: list[Complaint] = []
-        if isinstance(self.speed, SpeedTable):
-            for key in ("workers", "ps"):
-                if getattr(self, key) is not None:
-                    complaints.append((key, "a table lists its configurations; leave this range out"))
-        elif self.workers is None:
-            complaints.append(("workers", f"is missing; {model} needs a range such as {{min: 1, max: 16}}"))
-        elif self.workers.min < 1:
-            complaints.append(("workers.min", "is 0; a job that runs has at least 1 worker"))
-        if isinstance(self.speed, RingAllreduce) and self.ps is not None:
-            complaints.append(("ps", "ring_allreduce has no parameter servers; leave this range out"))
-        if model in ("ps_sync", "ps_async"):
-            if self.ps is None:
-                complaints.append(("ps", f"is missing; {model} needs a range such as {{min: 1, max: 8}}"))
-            elif self.ps.min < 1:
-                complaints.append(("ps.min", f"is 0; {model} needs at least 1 parameter server"))
-        refuse(complaints)
+        sort = (model == "table", model == "ring_allreduce", model in ("ps_sync", "ps_async"))
+        workers, ps = (1 if limits is None else limits.min for limits in (self.workers, self.ps))
+        rules = variant_rules(sort, self.workers is not None, workers, self.ps is not None, ps)
+        check(rules, model=model)
         return self
 
 
 class Configuration(Model):
-    """What a job runs with now."""
+    """The configuration with which a job runs now."""
 
     variant: Name
     ps: Count = 0
@@ -121,14 +106,8 @@ class Job(Model):
 
     @model_validator(mode="after")
     def _check(self) -> Job:
-        complaints = list(repeated((variant.name for variant in self.variants), "variants"))
-        if self.optional and self.unplaced_s is None:
-            complaints.append(("unplaced_s", "is missing; an optional job needs the time it counts with"))
-        if not self.optional and self.unplaced_s is not None:
-            complaints.append(("unplaced_s", "is set, but the job is not optional; set optional: true"))
-        if self.current is not None and self.current.variant not in {v.name for v in self.variants}:
-            names = ", ".join(variant.name for variant in self.variants)
-            what = f"no variant is called {self.current.variant!r}; the variants are: {names}"
-            complaints.append(("current.variant", what))
-        refuse(complaints)
+        names = [variant.name for variant in self.variants]
+        now = None if self.current is None else self.current.variant
+        rules = job_rules(self.optional, self.unplaced_s is not None, now is not None, now in names)
+        check(rules, repeated(names, "variants"), variant=now, variants=", ".join(names))
         return self

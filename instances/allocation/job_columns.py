@@ -1,34 +1,35 @@
 """The columns of a table of jobs, read and checked as a whole.
 
-The rules are those of `Job`, `Variant`, `Range` and the speed models; a rule may suspect a row that is
-fine, but never passes one that is not. `job_table_reading` has suspects judged one by one.
+What a cell may hold is asked of the field types of `Job`, `Variant`, `Range` and the speed models, and the
+rules between fields are those of `rules`. A check may suspect a row that is fine, but never passes one that
+is not; `read_table` has suspects judged one by one.
 """
 
 from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from typing import Any, get_args
+from typing import Any, NamedTuple
 
 import numpy as np
 from pydantic import BaseModel
-from pydantic.fields import FieldInfo
 
 from ..common.arrays import Flags, Floats, Ints
-from ..common.fields import LARGEST
+from ..common.fields import Name, marks_of
 from ..files.columns import Columns
 from ..files.limits import MOST_CELLS
-from .job import Configuration, Job, Range
+from .job import Configuration, Job, Range, Variant
 from .job_table import MODELS, MOST_THETA, TABLE, JobTable
+from .rules import broken, job_rules, range_rules, theta_rules, variant_rules
 from .speed import FORMULAS, PsSync, SpeedRow
 
-LONGEST_NAME = 200
-NON_NEGATIVE = (0.0, LARGEST)
 MOST_VALUES = MOST_CELLS
 """Of a table and of what is made while it is read."""
 NO_MODEL = -2
+COLUMNS_OF_A_VARIANT = 20
+"""Arrays made for each variant, whether the table has these columns or not; two more for each resource."""
 
 
 class JobColumns:
@@ -65,7 +66,7 @@ class JobColumns:
     def too_wide(cls, columns: Columns, resources: int) -> bool:
         """Return whether columns of all variants would take too much memory, as in a hostile table."""
         variants = len({name.split(".")[1] for name in columns.names if name.startswith("variants.")})
-        width = len(columns.names) + variants * (20 + 2 * resources)
+        width = len(columns.names) + variants * (COLUMNS_OF_A_VARIANT + 2 * resources)
         return len(columns) * width > MOST_VALUES
 
     # Cells
@@ -88,16 +89,26 @@ class JobColumns:
         return there
 
     def _number(
-        self, name: str, default: float, limits: tuple[float, float], whole: bool = False
+        self, name: str, model: type[BaseModel], field: str = "", needed: Flags | bool = False
     ) -> tuple[Floats, Flags]:
-        """Return a column of numbers, with the default where there is none, and where there is one."""
+        """Return a column of numbers, and where it has a cell; elsewhere stands the default of the field.
+
+        Parameters
+        ----------
+        model, field
+            Where the type of the cells is declared; by default the field is the last part of the name.
+        needed
+            The rows that must have a cell.
+        """
+        allowed = _allowed(model, field or name.rsplit(".", 1)[-1])
         if not self._take(name):
-            return np.full(len(self), default), np.zeros(len(self), dtype=bool)
+            self.wrong |= needed
+            return np.full(len(self), allowed.default), np.zeros(len(self), dtype=bool)
         given = self._columns.given(name)
-        values = self._columns.whole_numbers(name) if whole else self._columns.numbers(name)
-        fine = given & (values >= limits[0]) & (values <= limits[1])
-        self.wrong |= given & ~fine
-        return np.where(fine, values, default), given
+        values = self._columns.whole_numbers(name) if allowed.whole else self._columns.numbers(name)
+        fine = given & (values >= allowed.least) & (values <= allowed.most)
+        self.wrong |= (given & ~fine) | (needed & ~given)
+        return np.where(fine, values, allowed.default), given
 
     def _words(self, name: str) -> tuple[Ints, list[str], Flags]:
         if not self._take(name):
@@ -108,6 +119,7 @@ class JobColumns:
     def _choice(self, name: str, codes_of: Mapping[str, int], default: int) -> Ints:
         """Return the code of each cell of a column that allows few words."""
         codes, words, given = self._words(name)
+        # An empty cell has the index -1, which is the last entry.
         coded = np.array([*(codes_of.get(str(word), NO_MODEL) for word in words), NO_MODEL])[codes]
         self.wrong |= given & (coded == NO_MODEL)
         return np.where(given, coded, default)
@@ -115,6 +127,7 @@ class JobColumns:
     def _names(self, name: str) -> tuple[Ints, list[str]]:
         """Return a column of names that must be there, as indices into a list; −1 where one is wrong."""
         codes, names, _ = self._words(name)
+        # A cell without a name has the index -1, which is the last entry.
         good = np.array([*_are_names(names), False])
         return np.where(good[codes], codes, -1), names
 
@@ -128,30 +141,30 @@ class JobColumns:
 
     def _read_job(self) -> None:
         self._name, self._name_list = self._names("name")
-        self._remaining, given = self._number("remaining_steps", np.nan, _limits(Job, "remaining_steps"))
-        self.wrong |= (self._name < 0) | ~given
-        self._weight, _ = self._number("weight", 1.0, _limits(Job, "weight"))
+        self.wrong |= self._name < 0
+        self._remaining, _ = self._number("remaining_steps", Job, needed=True)
+        self._weight, _ = self._number("weight", Job)
         self._beginning = self._choice("stage", {"running": 0, "beginning": 1}, 0) == 1
-        self._deadline, _ = self._number("deadline_s", np.inf, _limits(Job, "deadline_s"))
+        deadline, due = self._number("deadline_s", Job)
+        self._deadline = np.where(due, deadline, np.inf)
         optional = np.zeros(len(self))
         if self._take("optional"):
             given = self._columns.given("optional")
             optional = np.where(given, self._columns.flags("optional"), 0)
             self.wrong |= np.isnan(optional)
-        self._unplaced, given = self._number("unplaced_s", np.nan, _limits(Job, "unplaced_s"))
-        self.wrong |= given != (optional == 1)
-        self._restart, _ = self._number("restart_s", 0.0, _limits(Job, "restart_s"))
+        self._optional = optional == 1
+        self._unplaced, self._has_unplaced = self._number("unplaced_s", Job)
+        self._restart, _ = self._number("restart_s", Job)
         self._running = self._given("current")
         self._now = self._shared_names("current.variant")
-        self._now_ps, _ = self._number("current.ps", 0, _limits(Configuration, "ps"), whole=True)
-        limits = _limits(Configuration, "workers")
-        self._now_workers, given = self._number("current.workers", 0, limits, whole=True)
-        self.wrong |= self._running & ~given
+        self._now_ps, _ = self._number("current.ps", Configuration)
+        self._now_workers, _ = self._number("current.workers", Configuration, needed=self._running)
 
     def _check_variants(self) -> None:
         """Variants stand one after the other, are called differently, and the current one is among them."""
         count = max(1, len(self._variants))
         self._present = np.zeros((len(self), count), dtype=bool)
+        # A variant that is not there has a negative name of its own, which no other one repeats.
         names = np.tile(-1 - np.arange(count), (len(self), 1))
         for v, variant in enumerate(self._variants):
             self._present[:, v] = variant["present"]
@@ -159,9 +172,9 @@ class JobColumns:
         self.wrong |= ~self._present[:, 0] | (self._present[:, 1:] & ~self._present[:, :-1]).any(axis=1)
         matches = names == self._now[:, None]
         self._now_at = matches.argmax(axis=1)
-        self.wrong |= self._running & ~((self._now >= 0) & matches.any(axis=1))
-        names.sort(axis=1)
-        self.wrong |= (names[:, 1:] == names[:, :-1]).any(axis=1)
+        known = (self._now >= 0) & matches.any(axis=1)
+        self.wrong |= broken(job_rules(self._optional, self._has_unplaced, self._running, known))
+        self.wrong |= _repeats(names)
 
     # Variants
 
@@ -173,9 +186,10 @@ class JobColumns:
         codes = {name: code for code, name in enumerate(MODELS)} | {"table": TABLE}
         model = found["model"] = self._choice(f"{at}.speed.model", codes, NO_MODEL)
         self.wrong |= present & ((found["name"] < 0) | (model == NO_MODEL))
-        needs_ps = np.isin(model, [MODELS.index("ps_sync"), MODELS.index("ps_async")])
-        for key, wanted in (("workers", model >= 0), ("ps", needs_ps)):
-            found[f"min_{key}"], found[f"max_{key}"] = self._range(f"{at}.{key}", wanted & present)
+        ranges = {key: self._range(f"{at}.{key}") for key in ("workers", "ps")}
+        for key, (given, low, high) in ranges.items():
+            found[f"min_{key}"], found[f"max_{key}"] = np.where(given, low, 0), np.where(given, high, 0)
+        self.wrong |= broken(variant_rules(_sort_of(model), *ranges["workers"][:2], *ranges["ps"][:2]))
         for key, needed in (("worker_demand", True), ("ps_demand", False)):
             found[key] = self._demand(v, key)
             if needed:
@@ -184,13 +198,13 @@ class JobColumns:
         found["rows"] = self._measured(f"{at}.speed.rows", (model == TABLE) & present)
         return found
 
-    def _range(self, at: str, wanted: Flags) -> tuple[Floats, Floats]:
+    def _range(self, at: str) -> tuple[Flags, Floats, Floats]:
+        """Return which rows have a range, and its ends."""
         given = self._given(at)
-        limits = (1, _limits(Range, "max")[1])  # a variant that runs has one task at least
-        low, _ = self._number(f"{at}.min", 1, limits, whole=True)
-        high, ends = self._number(f"{at}.max", 0, limits, whole=True)
-        self.wrong |= (given != wanted) | (given & ~(ends & (low <= high)))
-        return np.where(given, low, 0), high
+        low, _ = self._number(f"{at}.min", Range)
+        high, _ = self._number(f"{at}.max", Range, needed=given)
+        self.wrong |= given & broken(range_rules(low, high))
+        return given, low, high
 
     def _demand(self, v: int, key: str) -> Floats:
         """Return what one task takes of each known resource, shape (J, R)."""
@@ -201,7 +215,7 @@ class JobColumns:
             resource = column.removeprefix(f"{at}.")
             if "." in resource or resource.isdigit() or not _is_name(resource):
                 continue  # rows know whether this is a fault
-            amount, given = self._number(column, 0.0, NON_NEGATIVE)
+            amount, given = self._number(column, Variant, key)
             if resource in places:
                 amounts[:, places[resource]] = amount
             elif given.any():
@@ -210,12 +224,13 @@ class JobColumns:
 
     def _formula(self, at: str, model: Ints, present: Flags) -> dict[str, Floats]:
         counts = np.array([*(FORMULAS[name][0] for name in MODELS), 0, 0])[model]
+        # Coefficients that a model does not have are 0, so that one array holds those of all models.
         theta = np.zeros((len(self), MOST_THETA))
         for k in range(MOST_THETA):
-            theta[:, k], given = self._number(f"{at}.theta.{k}", 0.0, NON_NEGATIVE)
+            theta[:, k], given = self._number(f"{at}.theta.{k}", PsSync, "theta")
             self.wrong |= present & (given != (k < counts))
-        self.wrong |= present & (model >= 0) & ~theta.any(axis=1)
-        batch, given = self._number(f"{at}.batch", 0.0, _limits(PsSync, "batch"))
+        self.wrong |= present & (model >= 0) & broken(theta_rules(list(theta.T)))
+        batch, given = self._number(f"{at}.batch", PsSync)
         batched = (model >= 0) & (model != MODELS.index("ps_async"))
         self.wrong |= present & (given != batched)
         return {"theta": theta, "batch": batch}
@@ -226,18 +241,17 @@ class JobColumns:
         before, keys = wanted, []
         for k in range(self._listed(at)):
             row = self._given(f"{at}.{k}")
-            ps, _ = self._number(f"{at}.{k}.ps", 0, _limits(SpeedRow, "ps"), whole=True)
-            limits = _limits(SpeedRow, "workers")
-            workers, counted = self._number(f"{at}.{k}.workers", 0, limits, whole=True)
-            speed, timed = self._number(f"{at}.{k}.steps_per_s", np.nan, _limits(SpeedRow, "steps_per_s"))
-            self.wrong |= row & ~(before & counted & timed)
+            ps, _ = self._number(f"{at}.{k}.ps", SpeedRow)
+            workers, _ = self._number(f"{at}.{k}.workers", SpeedRow, needed=row)
+            speed, _ = self._number(f"{at}.{k}.steps_per_s", SpeedRow, needed=row)
+            self.wrong |= row & ~before
             rows.append((row, ps, workers, speed))
+            # The pair as one number; a row that is not there has a negative one of its own.
             keys.append(np.where(row, _whole(workers) * 2**31 + _whole(ps), -1 - k))
             before = row
         self.wrong |= wanted & ~(rows[0][0] if rows else np.zeros(len(self), dtype=bool))
         if len(keys) > 1:
-            ordered = np.sort(np.column_stack(keys), axis=1)
-            self.wrong |= (ordered[:, 1:] == ordered[:, :-1]).any(axis=1)
+            self.wrong |= _repeats(np.column_stack(keys))
         return rows
 
     # The table
@@ -285,6 +299,7 @@ class JobColumns:
                 counts[j, v] += 1
                 parts.append(np.stack([ps[j], workers[j], np.full(len(j), v), j, speed[j]]))
         ps, workers, variants, jobs, speed = np.concatenate([np.zeros((5, 0)), *parts], axis=1)
+        # The last key counts first: by job, then variant, workers and parameter servers.
         order = np.lexsort((ps, workers, variants, jobs))
         return {
             "first_row": _offsets(counts[self._present]),
@@ -294,24 +309,42 @@ class JobColumns:
         }
 
 
+def _sort_of(model: Ints) -> tuple[Flags, Flags, Flags]:
+    """Return what `variant_rules` asks of the speed models with these codes."""
+    ring = model == MODELS.index("ring_allreduce")
+    return model == TABLE, ring, (model >= 0) & ~ring
+
+
+def _repeats(keys: Ints) -> Flags:
+    """Return which rows of keys, shape (J, K), have the same key twice."""
+    ordered = np.sort(keys, axis=1)
+    repeats: Flags = (ordered[:, 1:] == ordered[:, :-1]).any(axis=1)
+    return repeats
+
+
+class _Allowed(NamedTuple):
+    """The numbers that a field allows, and what stands for an empty cell: its default, NaN for None, or 0."""
+
+    least: float
+    most: float
+    whole: bool
+    default: float
+
+
 @cache
-def _limits(model: type[BaseModel], name: str) -> tuple[float, float]:
-    """Return the least and the greatest number that a field allows."""
-    marks = list(_marks(model.model_fields[name]))
+def _allowed(model: type[BaseModel], name: str) -> _Allowed:
+    field = model.model_fields[name]
+    marks = list(marks_of(field))
     least = [mark.ge for mark in marks if hasattr(mark, "ge")]
+    # The smallest double above an open limit makes it a closed one.
     least += [np.nextafter(mark.gt, np.inf) for mark in marks if hasattr(mark, "gt")]
-    return float(max(least)), float(min(mark.le for mark in marks if hasattr(mark, "le")))
+    most = min(mark.le for mark in marks if hasattr(mark, "le"))
+    default = np.nan if field.default is None else field.default
+    default = default if isinstance(default, int | float) else 0.0
+    return _Allowed(float(max(least)), float(most), int in marks, float(default))
 
 
-def _marks(part: Any) -> Iterator[Any]:
-    """Yield what annotates a field or type, and the members of a union."""
-    if isinstance(part, FieldInfo):
-        yield from part.metadata
-        yield from _marks(part.annotation)
-    for mark in getattr(part, "__metadata__", ()):
-        yield from mark.metadata if isinstance(mark, FieldInfo) else [mark]
-    for member in get_args(part):
-        yield from _marks(member)
+LONGEST_NAME: int = next(mark.max_length for mark in marks_of(Name) if hasattr(mark, "max_length"))
 
 
 def _by_prefix(names: Iterable[str]) -> dict[str, list[str]]:

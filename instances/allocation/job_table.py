@@ -259,6 +259,7 @@ def _current(jobs: Sequence[Job], first: Ints) -> dict[str, Ints]:
         if now is None:
             rows.append((-1, 0, 0))
         else:
+            # The validation has made sure that the name is among them.
             names = [variant.name for variant in job.variants]
             rows.append((start + names.index(now.variant), now.ps, now.workers))
     variant, ps, workers = np.array(rows, dtype=np.int64).T

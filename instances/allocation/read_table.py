@@ -57,6 +57,7 @@ def read_allocation(columns: Columns, data: Mapping[str, Any], source: str) -> A
         return None
     resources = data.get("resources")
     known = tuple(map(str, resources)) if isinstance(resources, Mapping) else ()
+    # A large table that starts wrong is refused before the rest of it is read.
     head = columns.head(HEAD)
     if not JobColumns.too_wide(head, len(known)):
         suspects = np.flatnonzero(JobColumns(head, known).wrong)
@@ -66,6 +67,7 @@ def read_allocation(columns: Columns, data: Mapping[str, Any], source: str) -> A
     jobs = JobColumns(columns, known)
     suspects = np.flatnonzero(jobs.wrong)
     if len(suspects):
+        # If all suspects turn out to be fine, a check was too strict: all rows are read as objects.
         _refuse_faulty(columns, suspects, data, source)
         return None
     faults = _unknown_resources(jobs, source) if isinstance(resources, Mapping) else []

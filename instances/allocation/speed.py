@@ -34,6 +34,7 @@ from ..common.fields import (
     in_slices,
     refuse,
 )
+from .rules import check, theta_rules
 
 
 def ps_sync_step_s(theta: Any, batch: Any, ps: Any, workers: Any) -> Any:
@@ -64,12 +65,6 @@ FORMULAS: dict[str, tuple[int, Callable[[Any, Any, Any, Any], Any]]] = {
 """Speed model → how many θ it has, and its seconds of one step."""
 
 
-def _some_time(theta: tuple[float, ...]) -> list[Complaint]:
-    if any(theta):
-        return []
-    return [("theta", "all coefficients are 0, which means infinite speed; at least one must be positive")]
-
-
 class PsSync(Model):
     """Synchronous training with parameter servers."""
 
@@ -79,7 +74,7 @@ class PsSync(Model):
 
     @model_validator(mode="after")
     def _check(self) -> PsSync:
-        refuse(_some_time(self.theta))
+        check(theta_rules(self.theta))
         return self
 
     def step_time_s(self, ps: Any, workers: Any) -> Floats:
@@ -96,7 +91,7 @@ class PsAsync(Model):
 
     @model_validator(mode="after")
     def _check(self) -> PsAsync:
-        refuse(_some_time(self.theta))
+        check(theta_rules(self.theta))
         return self
 
     def step_time_s(self, ps: Any, workers: Any) -> Floats:
@@ -114,7 +109,7 @@ class RingAllreduce(Model):
 
     @model_validator(mode="after")
     def _check(self) -> RingAllreduce:
-        refuse(_some_time(self.theta))
+        check(theta_rules(self.theta))
         return self
 
     def step_time_s(self, ps: Any, workers: Any) -> Floats:
@@ -140,13 +135,13 @@ class SpeedTable(Model):
     @model_validator(mode="after")
     def _check(self) -> SpeedTable:
         seen: set[tuple[int, int]] = set()
-        complaints: list[Complaint] = []
+        twice: list[Complaint] = []
         for index, row in enumerate(self.rows):
             if (row.ps, row.workers) in seen:
                 what = f"ps={row.ps}, workers={row.workers} is listed twice; each configuration stands once"
-                complaints.append((f"rows[{index}]", what))
+                twice.append((f"rows[{index}]", what))
             seen.add((row.ps, row.workers))
-        refuse(complaints)
+        refuse(twice)
         return self
 
     def sorted_rows(self) -> list[SpeedRow]:

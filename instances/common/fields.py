@@ -10,7 +10,7 @@ import itertools
 import re
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from functools import cache, cached_property
-from typing import Annotated, Any, Literal, Self, TypeVar
+from typing import Annotated, Any, Literal, Self, TypeVar, get_args
 
 from pydantic import (
     AfterValidator,
@@ -24,6 +24,7 @@ from pydantic import (
     WrapValidator,
     model_validator,
 )
+from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema, PydanticCustomError, PydanticKnownError
 
 from .errors import MOST_FAULTS
@@ -253,6 +254,19 @@ Name = Annotated[
 Text = Annotated[str, BeforeValidator(as_text), Field(max_length=10_000), AfterValidator(_readable)]
 Amounts = Annotated[dict[Name, NonNegative], Field(max_length=1000), in_slices(1000)]
 """Resource name → amount; a resource that is not named counts as 0."""
+
+
+def marks_of(part: Any) -> Iterator[Any]:
+    """Yield what annotates a field or type and what it consists of, and the plain types themselves."""
+    if isinstance(part, FieldInfo):
+        yield from part.metadata
+        yield from marks_of(part.annotation)
+    for mark in getattr(part, "__metadata__", ()):
+        yield from mark.metadata if isinstance(mark, FieldInfo) else [mark]
+    for member in get_args(part):
+        yield from marks_of(member)
+    if isinstance(part, type):
+        yield part
 
 
 class TableFile:

@@ -26,6 +26,9 @@ from .fields import (
 if TYPE_CHECKING:
     import pandas as pd
 
+GIB = 2**30
+"""Bytes of a GiB."""
+
 
 class HardwareType(Model):
     """One rentable machine.

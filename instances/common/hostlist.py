@@ -65,6 +65,7 @@ def _numbers(part: str, most: int) -> list[str]:
         low, high = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
         if match is None or high < low:
             raise ValueError(f"has {part[:40]!r}, which is no list of numbers and ranges such as [001-004,7]")
+        # Checked before the numbers are written out: a short text may stand for billions.
         if len(found) + high - low >= most:
             raise ValueError(f"stands for more than {MOST_HOSTS:,} nodes; split it")
         found += [f"{number:0{len(match[1])}d}" for number in range(low, high + 1)]
@@ -80,6 +81,7 @@ def compress_hostlist(names: Iterable[str]) -> str:
         if match is None:
             plain.append(name)
         else:
+            # Only numbers of one width make a range: n1 and n01 are different nodes.
             numbered[match[1], len(match[2])].add(int(match[2]))
     ranges = [_ranges(prefix, width, sorted(found)) for (prefix, width), found in sorted(numbered.items())]
     return ",".join([*sorted(plain), *ranges])

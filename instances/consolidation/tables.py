@@ -1,27 +1,39 @@
-"""Servers and placement jobs in large tables, read and written."""
+"""Servers and placement jobs in large tables, read and written.
+
+A server or job among 100,000 asks for what hundreds of others ask for. Rows that differ in a name alone are
+checked once: one row of each sort goes the way of all small tables, the others are copies of the object that
+it becomes. Fields that no rule ties to another field may differ within a sort, and each of their cells is
+checked by itself.
+"""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
+from ..common.arrays import Ints
 from ..common.errors import MOST_FAULTS, OptionError
 from ..common.fields import Model, Name, NonNegative
 from ..files import tables
 from ..files.columns import Columns
+from ..files.limits import MOST_ALIKE_CELLS
 from ..files.writing import can_be_columns, write_table
 from .instance import ConsolidationInstance, PlacementJob, Server
-from .repeated_rows import read_alike
+
+ModelT = TypeVar("ModelT", bound=Model)
 
 OWN: dict[str, dict[str, Any]] = {
     "servers": {"name": Name, "rack": Name},
     "jobs": {"name": Name, "value": NonNegative},
 }
 """Fields in which rows of one sort may differ."""
+FEWEST_OF_A_SORT = 2
+"""Rows of a sort on average from which on it is worth while to look for sorts."""
 CHUNK = 1_000
 """Rows that are read at a time."""
 MOST_CURRENT = 1_000
@@ -42,6 +54,62 @@ def with_tables(data: dict[str, Any]) -> dict[str, Any]:
             else:
                 found[key] = table.rows()
     return found
+
+
+def read_alike(columns: Columns, model: type[ModelT], own: Mapping[str, Any]) -> list[ModelT] | None:
+    """Return one object for each row of a table.
+
+    Parameters
+    ----------
+    columns
+        The table.
+    model
+        What each row is.
+    own
+        Type of each field that holds one cell and that no rule of the model ties to another field.
+
+    Returns
+    -------
+    objects
+        Objects of one sort share the values of all but their own fields. None if the table has to be read
+        row by row, for it has a fault, or its rows are not alike.
+    """
+    if columns.cells > MOST_ALIKE_CELLS:
+        return None
+    own = {name: kind for name, kind in own.items() if name in columns.names}
+    sort, first = _sorts(columns, own)
+    if len(first) * FEWEST_OF_A_SORT > len(columns):
+        return None
+    try:
+        # Each different cell is checked once, however many rows have it.
+        values = [_values(columns, name, kind) for name, kind in own.items()]
+        patterns = [model.model_validate(row) for row in columns.rows(first)]
+    except ValidationError:
+        return None
+    given = [[name in pattern.model_fields_set for name in own] for pattern in patterns]
+    return [
+        patterns[kind].model_copy(update=dict(itertools.compress(zip(own, cells, strict=True), given[kind])))
+        for kind, *cells in zip(sort.tolist(), *values, strict=True)
+    ]
+
+
+def _sorts(columns: Columns, own: Mapping[str, Any]) -> tuple[Ints, Ints]:
+    """Return the sort of each row, and the first row of each sort; an own field counts as given or not."""
+    sort = np.zeros(len(columns), dtype=np.int64)
+    for name in columns.names:
+        codes = columns.given(name).astype(np.int64) if name in own else columns.distinct(name)[0] + 1
+        # Sorts are numbered anew after each column; the product would overflow otherwise.
+        _, sort = np.unique(sort * (int(codes.max()) + 1) + codes, return_inverse=True)
+    first: Ints = np.unique(sort, return_index=True)[1]
+    return sort, first
+
+
+def _values(columns: Columns, name: str, kind: Any) -> list[Any]:
+    """Return what the cells of an own field mean, None where there is none."""
+    codes, cells = columns.distinct(name)
+    adapter: TypeAdapter[tuple[Any, ...]] = TypeAdapter(tuple[kind, ...])
+    values: list[Any] = np.array([*adapter.validate_python(cells), None], dtype=object)[codes].tolist()
+    return values
 
 
 def _one_by_one(table: Columns, model: type[Model]) -> list[Any]:

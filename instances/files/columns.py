@@ -1,6 +1,6 @@
 """Tables in columns, from which fields are read without an object for each row.
 
-Cells of a CSV file are text that a field may read as a number, as in `table_rows.parse_table`; cells of a
+Cells of a CSV file are text that a field may read as a number, as in `csv_tables.parse_table`; cells of a
 Parquet file are numbers, truth values or text by themselves.
 """
 
@@ -109,7 +109,7 @@ class Columns:
         return codes, cells if self._typed else [Cell(cell) for cell in cells]
 
     def rows(self, indices: Ints | None = None) -> list[dict[str, Any]]:
-        """Return rows as `reading.parse_table` would, all of them or some.
+        """Return rows as `csv_tables.parse_table` would, all of them or some.
 
         Raises
         ------
@@ -118,6 +118,7 @@ class Columns:
         """
         if indices is None:
             self._check_few()
+        # Rows that are wanted alone are cut out first, so that no others become objects.
         chosen = self._table if indices is None else self._table.take(indices)
         paths = [(number, name.split(".")) for number, name in enumerate(self.names, 1)]
         columns = [column.to_pylist() for column in chosen.columns]

@@ -80,6 +80,7 @@ def check_size(text: str, most_values: int | None = None) -> None:
     if most_values is not None and values > most_values:
         most = f"at most {most_values:,} are read from a document"
         raise TooMuchError(f"holds about {values:,} values; {most}: put its lists into CSV or Parquet tables")
+    # What is left of the memory once the text itself is held.
     room = max(MOST_MEMORY, PER_BYTE * len(text)) - (sys.getsizeof(text) - len(text))
     room -= PER_VALUE * values + PER_OBJECT * objects + PER_LIST * lists
     if room < 0 or (room < PER_NEW_KEY * text.count(":") and _has_many_keys(text)):

@@ -49,6 +49,7 @@ class Folder:
         if self.allow_outside:
             return path
         try:
+            # Links and dots are followed first, for they may lead outside.
             found = path.resolve()
             inside = found.is_relative_to(self.path.resolve())
         except (OSError, ValueError, RuntimeError):  # a loop of links, or a name that no file can have

@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from .columns import Columns
-from .csv_columns import CsvColumns
+from .csv_tables import CsvColumns, parse_table
 from .limits import MOST_ROWS
 from .parquet_reading import ParquetColumns
 from .reading import fail, read_bytes, text_of
-from .table_rows import parse_table
 
 MANY_ROWS = 5_000
 """From so many jobs on they are held in columns, and saved in a table beside the document."""

@@ -121,6 +121,7 @@ class _Document:
             if depth == DEEPEST:
                 raise RecursionError
             if event.anchor is not None:
+                # Still open: an alias in it would refer to itself.
                 self._anchors[event.anchor] = None
             sequence = isinstance(event, yaml.SequenceStartEvent)
             data = (self._list if sequence else self._mapping)(event, depth + 1)

@@ -1,13 +1,18 @@
 """Importers: published measurements and traces, and clusters as they are, turned into planning instances.
 
-Each importer is one function that reads untrusted files and returns a validated instance. Whatever the
-source lacks and the importer assumes stands in the instance's `assumptions`, in plain sentences.
+Each importer reads untrusted files and returns a validated instance; its options are declared once, in a
+model. Whatever the source lacks and the importer assumes stands in the instance's `assumptions`, in plain
+sentences.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 from .gavel.allocation import import_gavel
 from .gavel.consolidation import import_gavel_consolidation
+from .gavel.either import import_gavel_either
+from .importer import Importer
 from .kubernetes.importer import import_kubernetes
 from .layer_graphs.dnn_partitioning import import_dnn_partitioning
 from .layer_graphs.pipedream import import_pipedream
@@ -17,7 +22,21 @@ from .sailor import import_sailor
 from .slurm.importer import import_slurm
 from .tiresias import import_tiresias
 
+IMPORTERS: dict[str, Importer[Any, Any]] = {
+    "gavel": import_gavel_either,
+    "tiresias": import_tiresias,
+    "pollux": import_pollux,
+    "sailor": import_sailor,
+    "pipedream": import_pipedream,
+    "dnn-partitioning": import_dnn_partitioning,
+    "philly": import_philly,
+    "kubernetes": import_kubernetes,
+    "slurm": import_slurm,
+}
+"""The commands `import NAME`; a new importer is a file and one line here."""
+
 __all__ = [
+    "IMPORTERS",
     "import_dnn_partitioning",
     "import_gavel",
     "import_gavel_consolidation",

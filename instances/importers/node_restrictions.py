@@ -77,6 +77,7 @@ class Restrictions:
         self._found: dict[tuple[frozenset[str], str], _Resource] = {}
         taken: Counter[str] = Counter()
         for choice in choices:
+            # A choice of all servers is none.
             if choice.servers == servers:
                 continue
             key = choice.key

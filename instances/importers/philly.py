@@ -29,8 +29,9 @@ from ..common.fields import (
     ServerCount,
 )
 from ..consolidation.instance import ConsolidationInstance
+from ..files.csv_tables import numbered_rows
 from ..files.reading import fail, read_text
-from ..files.table_rows import numbered_rows
+from .importer import Importer, ImportOptions, Option
 
 SOURCE = "petuum/adaptdl (branch osdi21-artifact, commit c793c70, Apache-2.0)"
 SpreadRule = Literal["one-server", "required", "preferred", "free"]
@@ -56,12 +57,17 @@ def _as_instant(value: Any) -> Any:
 _Instant = Annotated[datetime, BeforeValidator(_as_instant)]
 
 
-class _Options(Model):
-    at: _Instant
-    servers: ServerCount
-    gpus_per_server: PositiveCount
-    spread: SpreadRule
-    virtual_cluster: Name | None
+class PhillyOptions(ImportOptions):
+    """Jobs that ran at one instant in production (Philly, ATC'19): a consolidation instance."""
+
+    jobs: Annotated[Path, Option("philly.csv of the Pollux artifact.", argument="jobs")]
+    at: Annotated[_Instant, Option("The instant, such as '2017-11-01 12:00'.", kind=str)]
+    servers: Annotated[ServerCount, Option("Servers of the cluster.")]
+    gpus_per_server: Annotated[PositiveCount, Option("GPUs of each server.")] = 8
+    spread: Annotated[
+        SpreadRule, Option("one-server: a job that fits one must have one, others had better use few.")
+    ] = "one-server"
+    virtual_cluster: Annotated[Name | None, Option("Only the jobs of this one, such as 6214e9.")] = None
 
 
 class _Row(Model):
@@ -74,51 +80,19 @@ class _Row(Model):
         return 0 <= (instant - self.timestamp).total_seconds() < self.duration
 
 
-def import_philly(
-    jobs: Path,
-    at: str | datetime,
-    servers: int,
-    gpus_per_server: int,
-    spread: SpreadRule = "one-server",
-    virtual_cluster: str | None = None,
-) -> ConsolidationInstance:
-    """Return the consolidation instance of the jobs that ran at one instant.
-
-    Parameters
-    ----------
-    jobs
-        ``philly.csv``.
-    at
-        The instant, such as ``2017-11-01 12:00``.
-    servers, gpus_per_server
-        The cluster that the jobs are to be placed on.
-    spread
-        `one-server`: a job that fits one server must have one, a larger one had better use few, as production
-        schedulers do; `required`, `preferred` or `free`: the same rule for every job.
-    virtual_cluster
-        Take only the jobs of this one; all by default.
-
-    Raises
-    ------
-    InstanceError
-        If the file or an option is wrong; one fault a line.
-    """
-    given = {
-        "at": at,
-        "servers": servers,
-        "gpus_per_server": gpus_per_server,
-        "spread": spread,
-        "virtual_cluster": virtual_cluster,
-    }
-    options = validated(_Options, given, "options")
-    running, total = _running(jobs, options)
+@Importer
+def import_philly(options: PhillyOptions) -> ConsolidationInstance:
+    """Return the consolidation instance of the jobs that ran at one instant."""
+    running, total = _running(options)
     document = {
         "schema_version": 1,
         "kind": "consolidation",
         "name": f"philly-{options.at:%Y-%m-%dT%H-%M-%S}",
-        "source": f"{jobs.name}, in the layout of {SOURCE}",
+        "source": f"{options.jobs.name}, in the layout of {SOURCE}",
         "assumptions": list(_assumptions(running, total, options)),
-        "servers": [{"name": "server", "count": servers, "capacity": {"gpu": gpus_per_server}}],
+        "servers": [
+            {"name": "server", "count": options.servers, "capacity": {"gpu": options.gpus_per_server}}
+        ],
         "jobs": [
             {
                 "name": f"job-{number:0{len(str(total))}d} {row.cluster}",
@@ -129,19 +103,19 @@ def import_philly(
             for number, row in running.items()
         ],
     }
-    return validated(ConsolidationInstance, document, str(jobs))
+    return validated(ConsolidationInstance, document, str(options.jobs))
 
 
-def _spread(gpus: int, options: _Options) -> str:
+def _spread(gpus: int, options: PhillyOptions) -> str:
     if options.spread != "one-server":
         return options.spread
     return "required" if gpus <= options.gpus_per_server else "preferred"
 
 
-def _running(path: Path, options: _Options) -> tuple[dict[int, _Row], int]:
+def _running(options: PhillyOptions) -> tuple[dict[int, _Row], int]:
     """Return the jobs of the file that run at the instant, by number from 1, and how many jobs it has."""
-    source = str(path)
-    header, table = numbered_rows(read_text(path), source)
+    source = str(options.jobs)
+    header, table = numbered_rows(read_text(options.jobs), source)
     missing = [name for name in _Row.model_fields if name not in header]
     if missing:
         needed = ", ".join(_Row.model_fields)
@@ -149,6 +123,7 @@ def _running(path: Path, options: _Options) -> tuple[dict[int, _Row], int]:
     faults = Faults()
     running: dict[int, _Row] = {}
     for number, (line, cells) in enumerate(table, 1):
+        # Few of the many rows run at one instant; only these become objects.
         if _surely_does_not_run(cells, options.at):
             continue
         used = {name: cells[name] for name in _Row.model_fields if name in cells}
@@ -189,7 +164,7 @@ def _surely_does_not_run(cells: _Cells, instant: datetime) -> bool:
         return False
 
 
-def _nothing_runs(table: list[dict[str, Cell]], options: _Options) -> InstanceError:
+def _nothing_runs(table: list[dict[str, Cell]], options: PhillyOptions) -> InstanceError:
     """Return the error that says where to look instead; every row has been found to be right."""
     clusters = sorted({str(cells["cluster"]) for cells in table})
     if options.virtual_cluster is not None and options.virtual_cluster not in clusters:
@@ -204,7 +179,7 @@ def _nothing_runs(table: list[dict[str, Cell]], options: _Options) -> InstanceEr
     return fail("options", what, "at")
 
 
-def _assumptions(running: Mapping[int, _Row], total: int, options: _Options) -> Iterable[str]:
+def _assumptions(running: Mapping[int, _Row], total: int, options: PhillyOptions) -> Iterable[str]:
     asked = sum(row.num_gpus for row in running.values())
     largest = max(row.num_gpus for row in running.values())
     where = "" if options.virtual_cluster is None else f" in virtual cluster {options.virtual_cluster}"

@@ -17,7 +17,7 @@ them memory would not do without accumulating gradients, and above them nothing 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
@@ -30,8 +30,9 @@ from ..allocation.instance import AllocationInstance
 from ..common.errors import Fault, Faults, InstanceError
 from ..common.faults import validated
 from ..common.fields import Model, Name, Positive, PositiveCount, repeated
+from ..files.csv_tables import numbered_rows
 from ..files.reading import fail, read_text
-from ..files.table_rows import numbered_rows
+from .importer import Importer, ImportOptions, Option
 
 SOURCE = "petuum/adaptdl (branch osdi21-artifact, commit c793c70, Apache-2.0)"
 SHARES = 4
@@ -41,12 +42,29 @@ Seconds = Annotated[Positive, Field(ge=1e-9, le=1e9)]
 LocalBatch = Annotated[PositiveCount, Field(le=1_000_000)]
 
 
-class _Options(Model):
-    gpus: PositiveCount
-    speed: Literal["ring", "table"]
-    batch: dict[Name, Annotated[PositiveCount, Field(le=1_000_000_000)]]
-    samples: dict[Name, Positive]
-    steps: Positive
+class PolluxOptions(ImportOptions):
+    """Measured step times of ring all-reduce training (Pollux, OSDI'21): an allocation instance."""
+
+    folders: Annotated[
+        tuple[Path, ...],
+        Option(
+            "Folder with placements.csv and scalability.csv of an application; repeatable.", option="--app"
+        ),
+    ]
+    gpus: Annotated[PositiveCount, Option("GPUs of the cluster.")]
+    speed: Annotated[Literal["ring", "table"], Option("Fit ring_allreduce, or offer what was measured.")] = (
+        "ring"
+    )
+    batch: Annotated[
+        dict[Name, PositiveCount],
+        Option("Global batches, such as bert=48,cifar10=4096; by default what four GPUs take."),
+    ] = {}
+    samples: Annotated[
+        dict[Name, Positive], Option("Samples still to be trained, such as imagenet=1.2e8.")
+    ] = {}
+    steps: Annotated[Positive, Option("Steps still to be made by jobs that --samples does not name.")] = (
+        10_000
+    )
 
 
 class _Placement(Model):
@@ -99,45 +117,10 @@ class _App:
         }
 
 
-def import_pollux(
-    folders: Sequence[Path],
-    gpus: int,
-    speed: Literal["ring", "table"] = "ring",
-    batch: Mapping[str, int] | None = None,
-    samples: Mapping[str, float] | None = None,
-    steps: float = 10_000,
-) -> AllocationInstance:
-    """Return an allocation instance with one job for each application.
-
-    Parameters
-    ----------
-    folders
-        One for each application, named after it, with placements.csv and scalability.csv.
-    gpus
-        How many GPUs the cluster has.
-    speed
-        `ring` fits `ring_allreduce`; `table` offers only the numbers of GPUs that were measured.
-    batch
-        Application → global batch M; by default four times its largest measured local batch.
-    samples
-        Application → samples still to be trained; the job has samples/M steps to make.
-    steps
-        Remaining steps of the jobs that `samples` does not name.
-
-    Raises
-    ------
-    InstanceError
-        If a file or an option is wrong; one fault a line.
-    """
-    given = {
-        "gpus": gpus,
-        "speed": speed,
-        "batch": dict(batch or {}),
-        "samples": dict(samples or {}),
-        "steps": steps,
-    }
-    options = validated(_Options, given, "options")
-    apps = _read_apps(folders, options)
+@Importer
+def import_pollux(options: PolluxOptions) -> AllocationInstance:
+    """Return an allocation instance with one job for each application."""
+    apps = _read_apps(options.folders, options)
     jobs = [_job(app, options) for app in apps]
     document = {
         "schema_version": 1,
@@ -152,7 +135,7 @@ def import_pollux(
     return validated(AllocationInstance, document, "pollux")
 
 
-def _read_apps(folders: Sequence[Path], options: _Options) -> list[_App]:
+def _read_apps(folders: Sequence[Path], options: PolluxOptions) -> list[_App]:
     names = [folder.resolve().name for folder in folders]
     if not names:
         raise fail("options", "is empty; give at least one folder with placements.csv", "folders")
@@ -212,7 +195,7 @@ def _fitted(app: _App) -> SpeedFit:
     return fit_speed(points, "ring_allreduce", app.batch, source=app.name)
 
 
-def _job(app: _App, options: _Options) -> tuple[dict[str, Any], str]:
+def _job(app: _App, options: PolluxOptions) -> tuple[dict[str, Any], str]:
     """Return a job, and the sentence that says what was assumed of it."""
     rows = app.rows(options.gpus)
     if not rows:
@@ -251,7 +234,7 @@ def _fitting_batches(app: _App, gpus: int) -> tuple[int, int]:
     )
 
 
-def _assumptions(options: _Options) -> Iterable[str]:
+def _assumptions(options: PolluxOptions) -> Iterable[str]:
     yield "All jobs are present at once; their remaining work is not in the source but an option."
     yield (
         "A step is one global batch, the same at every number of GPUs and divided evenly among them; the "

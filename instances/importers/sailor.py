@@ -10,16 +10,19 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
-from pydantic import ConfigDict, Field
+from pydantic import BeforeValidator, ConfigDict, Field
 
 from ..common.errors import Fault, InstanceError
 from ..common.faults import validated
-from ..common.fields import ManyNamed, Model, Name, NonNegative, Positive, PositiveCount, Share, unknown_names
+from ..common.fields import ManyNamed, Model, Name, NonNegative, PositiveCount, unknown_names
+from ..common.hardware import GIB
 from ..common.printable import shortened
 from ..files.reading import fail, parse_document, read_text
 from ..staging.instance import StagingInstance
+from .importer import Importer, ImportOptions, Option
+from .staging_options import Epochs, Floor, Link, ParallelShare, Samples, UnitLimits
 
 SOURCE = "eth-easl/sailor (commit cf2c8e3, MIT)"
 DEGREE = "1"
@@ -35,22 +38,42 @@ GPU_MEMORY_GB = {
     "RTX-2080": 11,
     "RTX-3090": 24,
 }
-GIB = 2**30
 COPIES = 4
 """Weights, gradients and the two moments of Adam."""
 
 
-class _Options(Model):
-    types: Annotated[tuple[Name, ...], Field(min_length=1)]
-    microbatch: PositiveCount | None
-    limit: dict[Name, PositiveCount]
-    throughput: Positive | None
-    prices: dict[Name, NonNegative]
-    samples: Positive
-    epochs: Positive
-    parallel_share: Share
-    link_gbit_per_s: Positive | None
-    microbatches_per_step: PositiveCount
+ALL = ("all",)
+"""Stands for the types that were measured on one GPU."""
+
+
+def _split(types: Any) -> Any:
+    return tuple(name.strip() for name in types.split(",")) if isinstance(types, str) else types
+
+
+class SailorOptions(ImportOptions):
+    """Measured layer times of a language model on several GPU types (Sailor): a staging instance."""
+
+    model_dir: Annotated[Path, Option("Folder of one model's profiles, such as profiles/OPT-350.")]
+    types: Annotated[
+        tuple[Name, ...],
+        Field(min_length=1),
+        BeforeValidator(_split),
+        Option("GPU types, separated by commas; all: those measured on one GPU.", kind=str),
+    ]
+    microbatch: Annotated[
+        PositiveCount | None, Option("Samples of the profiled batch. [default: most measured]")
+    ] = None
+    limit: UnitLimits = {}
+    throughput: Floor = None
+    prices: Annotated[
+        dict[Name, NonNegative], Option("USD per GPU-hour, such as Titan-RTX=0.5.", option="--price")
+    ] = {}
+    parallel_share: ParallelShare = 0.99
+    link_gbit_per_s: Link = 100.0
+    microbatches_per_step: Annotated[PositiveCount, Option("Microbatches that share an all-reduce.")] = 4
+    samples: Samples = 1e6
+    epochs: Epochs = 1.0
+    llm_info: Annotated[Path | None, Option("Sizes; by default llm_info.json above the folder.")] = None
 
 
 class _Times(Model):
@@ -74,74 +97,21 @@ class _Sizes(Model):
     layers: ManyNamed[Name, _Bytes]
 
 
-def import_sailor(
-    model_dir: Path,
-    types: Sequence[str] | Literal["all"],
-    microbatch: int | None = None,
-    limit: dict[str, int] | None = None,
-    throughput: float | None = None,
-    *,
-    llm_info: Path | None = None,
-    prices: dict[str, float] | None = None,
-    samples: float = 1_000_000,
-    epochs: float = 1,
-    parallel_share: float = 0.99,
-    link_gbit_per_s: float | None = 100.0,
-    microbatches_per_step: int = 4,
-) -> StagingInstance:
-    """Return the staging instance of a model that Sailor profiled.
-
-    Parameters
-    ----------
-    model_dir
-        Folder of the model, such as ``profiles/OPT-350``, with a folder for each GPU type.
-    types
-        GPU types to choose from; ``all``: those that were measured, and one GPU at a time.
-    microbatch
-        Samples that the layer times refer to; must have been measured on every type. By default the most
-        that were.
-    limit
-        GPU type → GPUs that there are; a type that is not named has no limit.
-    throughput
-        Samples per second that a plan must reach at least.
-    llm_info
-        Sizes of the layers; by default the ``llm_info.json`` in the nearest folder above `model_dir`.
-    prices
-        GPU type → USD per GPU and hour; needed for types without a known price.
-    samples, epochs
-        How much is to be trained.
-    parallel_share
-        Share of a layer's compute time that further GPUs divide.
-    link_gbit_per_s
-        Assumed speed of the network; None: neither all-reduce nor transfers take time.
-    microbatches_per_step
-        Microbatches of a training step, which share the time of its one all-reduce.
-
-    Raises
-    ------
-    InstanceError
-        If a file or an option is wrong, or something was not measured; one fault a line.
-    """
+@Importer
+def import_sailor(options: SailorOptions) -> StagingInstance:
+    """Return the staging instance of a model that Sailor profiled."""
+    model_dir, every = options.model_dir, options.types == ALL
     profiled = _profiled(model_dir)
-    measured = _measured(model_dir, profiled) if types == "all" else {}
-    asked = {
-        "types": [name for name, batches in measured.items() if batches] if types == "all" else types,
-        "microbatch": microbatch,
-        "limit": limit or {},
-        "throughput": throughput,
-        "prices": prices or {},
-        "samples": samples,
-        "epochs": epochs,
-        "parallel_share": parallel_share,
-        "link_gbit_per_s": link_gbit_per_s,
-        "microbatches_per_step": microbatches_per_step,
-    }
-    options = validated(_Options, asked, "options")
+    measured = _measured(model_dir, profiled) if every else {}
+    if every:
+        alone = [name for name, batches in measured.items() if batches]
+        # Validated again: perhaps no type was measured on one GPU.
+        options = validated(SailorOptions, {**dict(options), "types": alone}, "options")
     _check_types(options, profiled)
     measured = measured or _measured(model_dir, options.types)
     microbatch = _microbatch(options, measured, str(model_dir))
     model = model_dir.absolute().name
-    info = llm_info or _find_info(model_dir)
+    info = options.llm_info or _find_info(model_dir)
     sizes = _read_sizes(info, model)
     times = {
         name: _read_times(model_dir / name / "profile.json", microbatch, sizes) for name in options.types
@@ -151,7 +121,7 @@ def import_sailor(
         "kind": "staging",
         "name": f"sailor-{model}",
         "source": f"profiles of {model} and {info.name}, in the layout of {SOURCE}",
-        "assumptions": [*_assumptions(options, times), *_left_out(measured, types)],
+        "assumptions": [*_assumptions(options, times), *(_left_out(measured) if every else ())],
         "throughput_floor_samples_per_s": options.throughput,
         "training": {"samples": options.samples, "epochs": options.epochs},
         "probe_batch": microbatch,
@@ -187,7 +157,7 @@ def _measured(model_dir: Path, types: Iterable[str]) -> dict[str, list[int]]:
     }
 
 
-def _check_types(options: _Options, measured: Sequence[str]) -> None:
+def _check_types(options: SailorOptions, measured: Sequence[str]) -> None:
     """Refuse types that were not measured or have no price, and options for types that are not chosen."""
     complaints = [*unknown_names(options.types, measured, "types", "GPU type", "measured types")]
     complaints += unknown_names(options.limit, options.types, "limit", "GPU type", "chosen types")
@@ -202,7 +172,7 @@ def _check_types(options: _Options, measured: Sequence[str]) -> None:
         raise InstanceError(Fault("options", path, what) for path, what in complaints)
 
 
-def _microbatch(options: _Options, measured: Mapping[str, Sequence[int]], source: str) -> int:
+def _microbatch(options: SailorOptions, measured: Mapping[str, Sequence[int]], source: str) -> int:
     """Return the microbatch that is asked for, or the largest that was measured on one GPU of each type."""
     alone = [name for name in options.types if not measured[name]]
     if alone:
@@ -221,9 +191,9 @@ def _microbatch(options: _Options, measured: Mapping[str, Sequence[int]], source
     return options.microbatch
 
 
-def _left_out(measured: Mapping[str, Sequence[int]], types: Sequence[str]) -> Iterable[str]:
+def _left_out(measured: Mapping[str, Sequence[int]]) -> Iterable[str]:
     alone = [name for name, batches in measured.items() if not batches]
-    if types == "all" and alone:
+    if alone:
         yield f"{', '.join(alone)} is left out: no time of one GPU was measured on it."
 
 
@@ -291,7 +261,7 @@ def _read_times(
     return times
 
 
-def _type(name: str, options: _Options) -> dict[str, Any]:
+def _type(name: str, options: SailorOptions) -> dict[str, Any]:
     memory = GPU_MEMORY_GB.get(name)
     price = options.prices.get(name, PRICES_USD_PER_HOUR.get(name))
     return {
@@ -306,7 +276,7 @@ def _layer(
     key: str,
     size: _Bytes,
     microbatch: int,
-    options: _Options,
+    options: SailorOptions,
     times: Mapping[str, Mapping[str, tuple[float, float, float]]],
 ) -> dict[str, Any]:
     link = options.link_gbit_per_s
@@ -327,7 +297,7 @@ def _layer(
 
 
 def _assumptions(
-    options: _Options, times: Mapping[str, Mapping[str, tuple[float, float, float]]]
+    options: SailorOptions, times: Mapping[str, Mapping[str, tuple[float, float, float]]]
 ) -> Iterable[str]:
     yield (
         "A layer takes its forward and backward seconds for each microbatch; the seconds of the weight "
@@ -350,7 +320,7 @@ def _assumptions(
     )
 
 
-def _communication(options: _Options) -> Iterable[str]:
+def _communication(options: SailorOptions) -> Iterable[str]:
     if options.link_gbit_per_s is None:
         yield "The source has no communication times; neither all-reduce nor transfers take any."
         return
@@ -376,7 +346,7 @@ def _memory(types: Iterable[str]) -> Iterable[str]:
         yield f"The memory of {', '.join(unknown)} is unknown and not checked."
 
 
-def _prices(options: _Options) -> Iterable[str]:
+def _prices(options: SailorOptions) -> Iterable[str]:
     known = [name for name in options.types if name not in options.prices]
     if known:
         yield f"Prices of {', '.join(known)} are on-demand prices of one GPU in the source's repository."

@@ -17,8 +17,9 @@ from ..common.errors import Fault, Faults, InstanceError
 from ..common.faults import validated
 from ..common.fields import ManyNamed, Model, Name, NonNegative, Positive, PositiveCount, in_slices, repeated
 from ..consolidation.instance import ConsolidationInstance
+from ..files.csv_tables import parse_table
 from ..files.reading import fail, parse_document, read_text
-from ..files.table_rows import parse_table
+from .importer import Importer, ImportOptions, Option
 
 SOURCE = "SymbioticLab/Tiresias (commit 959f9b0, Apache-2.0)"
 SKEW_THRESHOLD = 0.3
@@ -57,21 +58,20 @@ class _Tensors(Model):
 RowT = TypeVar("RowT", bound=Model)
 
 
-def import_tiresias(jobs: Path, cluster: Path, tensor_sizes: Path | None = None) -> ConsolidationInstance:
-    """Return the consolidation instance of a Tiresias job list on one of its clusters.
+class TiresiasOptions(ImportOptions):
+    """Jobs and clusters of the Tiresias simulator (NSDI'19): a consolidation instance."""
 
-    Parameters
-    ----------
-    jobs, cluster
-        CSV files such as ``60_job.csv`` and ``n32g4.csv``.
-    tensor_sizes
-        JSON file, model → list of tensor sizes in MB, that overrides the built-in figures.
+    jobs: Annotated[Path, Option("Job list of the simulator, CSV.")]
+    cluster: Annotated[Path, Option("Cluster description of the simulator, CSV.")]
+    tensor_sizes: Annotated[
+        Path | None, Option("JSON: model → tensor sizes; by default those of the simulator.")
+    ] = None
 
-    Raises
-    ------
-    InstanceError
-        If a file is wrong; one fault a line.
-    """
+
+@Importer
+def import_tiresias(options: TiresiasOptions) -> ConsolidationInstance:
+    """Return the consolidation instance of a Tiresias job list on one of its clusters."""
+    jobs, cluster, tensor_sizes = options.jobs, options.cluster, options.tensor_sizes
     rows = _rows(jobs, _JobRow)
     twice = repeated((row.job_id for row in rows), "rows", "job_id")
     faults = [Fault(str(jobs), path, what) for path, what in twice]

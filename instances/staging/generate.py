@@ -23,8 +23,8 @@ SLACK = 0.9
 
 
 @dataclass(frozen=True)
-class _Chain:
-    """Random layers on random types, rounded as the document has them.
+class _RandomModel:
+    """Random layers on random types, rounded as in the document.
 
     Attributes
     ----------
@@ -43,7 +43,7 @@ class _Chain:
     embeddings: int
 
     def parts(self, link: bool) -> Parts:
-        """Return what decides the times of stages."""
+        """Return the figures that decide the times of stages."""
         alpha, beta = self.alpha[:, None], self.beta[:, None]
         communication = np.broadcast_to(self.communication[:, None], self.compute.shape)
         received = np.concatenate(([0.0], self.output_bytes[:-1])) * 8 / (LINK_GBIT_PER_S * 1e9)
@@ -88,18 +88,18 @@ def generate_staging(
     """
     if not 1 <= layers <= 2000 or not 1 <= types <= 1000:
         raise OptionError("layers must be 1 to 2000 and types 1 to 1000")
-    chain = _random_chain(layers, types, memory, seed)
-    parts = chain.parts(transfers)
-    wanted_s = float(chain.compute.mean(axis=1).sum()) / (UNITS_PER_TYPE * min(layers, types))
-    slowest_s = reachable_time(parts, chain.price, wanted_s)
-    free = cheapest_path(parts, chain.price, slowest_s) or []
-    plan = spread_path(parts, chain.price, slowest_s) if limits == "tight" else free
+    model = _random_model(layers, types, memory, seed)
+    parts = model.parts(transfers)
+    wanted_s = float(model.compute.mean(axis=1).sum()) / (UNITS_PER_TYPE * min(layers, types))
+    slowest_s = reachable_time(parts, model.price, wanted_s)
+    free = cheapest_path(parts, model.price, slowest_s) or []
+    plan = spread_path(parts, model.price, slowest_s) if limits == "tight" else free
     units: Ints | None = None
     if limits != "none":
         units = (
             np.maximum(1, used(plan, types)) if limits == "tight" else 2 * np.maximum(4, used(free, types))
         )
-    floor = SLACK * PROBE / max(parts.stage_s(s.first, s.last, s.kind, s.units) for s in plan)
+    floor = SLACK * PROBE / max(parts.stage_s(s.first, s.last, s.unit_type, s.units) for s in plan)
     digits = 3 - math.ceil(math.log10(floor)) + 2
     return StagingInstance.model_validate(
         {
@@ -110,17 +110,18 @@ def generate_staging(
             "training": {"samples": 1_000_000},
             "probe_batch": PROBE,
             "link_gbit_per_s": LINK_GBIT_PER_S if transfers else None,
-            "types": _types(chain, units),
-            "layers": _layers(chain),
+            "types": _types(model, units),
+            "layers": _layers(model),
         }
     )
 
 
-def _random_chain(layers: int, types: int, memory: bool, seed: int) -> _Chain:
+def _random_model(layers: int, types: int, memory: bool, seed: int) -> _RandomModel:
     """Return random figures, rounded; every layer fits every type, and a single type holds them all."""
     rng = np.random.default_rng(seed)
     speed = rng.uniform(1, 10, types)
     price = speed * rng.uniform(0.7, 1.4, types)
+    # Data-heavy layers come first, as in click-through-rate models.
     embeddings = max(1, layers // 5)
     embedding = np.arange(layers) < embeddings
     work = rng.uniform(0.5, 2, layers) * np.where(embedding, 0.3, 1.0)
@@ -130,7 +131,7 @@ def _random_chain(layers: int, types: int, memory: bool, seed: int) -> _Chain:
     compute *= np.where(embedding[:, None], speed**0.6, 1.0)
     held = rng.uniform(0.1, 2, layers).round(3)
     room = held.max() * rng.uniform(1, 3, types) if types > 1 else np.array([held.sum()])
-    return _Chain(
+    return _RandomModel(
         compute=np.maximum(compute.round(6), 1e-6),
         communication=(data * 0.05).round(6),
         alpha=rng.uniform(0.9, 0.999, layers).round(4),
@@ -143,41 +144,41 @@ def _random_chain(layers: int, types: int, memory: bool, seed: int) -> _Chain:
     )
 
 
-def _types(chain: _Chain, units: Ints | None) -> list[dict[str, Any]]:
+def _types(model: _RandomModel, units: Ints | None) -> list[dict[str, Any]]:
     return [
         {
             "name": f"type-{t}",
             "price_usd_per_hour": float(price),
             "limit": None if units is None else int(units[t]),
-            "memory_gib": float(chain.room[t]) if math.isfinite(chain.room[t]) else None,
+            "memory_gib": float(model.room[t]) if math.isfinite(model.room[t]) else None,
         }
-        for t, price in enumerate(chain.price)
+        for t, price in enumerate(model.price)
     ]
 
 
-def _layers(chain: _Chain) -> list[dict[str, Any]]:
-    names = [f"type-{t}" for t in range(len(chain.price))]
+def _layers(model: _RandomModel) -> list[dict[str, Any]]:
+    names = [f"type-{t}" for t in range(len(model.price))]
     return [
         {
             "name": f"layer-{index}",
-            "kind": "embedding" if index < chain.embeddings else "dense",
-            "memory_gib": float(chain.memory[index]),
-            "output_bytes": float(chain.output_bytes[index]),
+            "kind": "embedding" if index < model.embeddings else "dense",
+            "memory_gib": float(model.memory[index]),
+            "output_bytes": float(model.output_bytes[index]),
             "compute_s": dict(zip(names, row, strict=True)),
-            "communication_s": dict.fromkeys(names, float(chain.communication[index])),
-            "compute_parallel": float(chain.alpha[index]),
-            "communication_parallel": float(chain.beta[index]),
+            "communication_s": dict.fromkeys(names, float(model.communication[index])),
+            "compute_parallel": float(model.alpha[index]),
+            "communication_parallel": float(model.beta[index]),
         }
-        for index, row in enumerate(chain.compute.tolist())
+        for index, row in enumerate(model.compute.tolist())
     ]
 
 
 def _assumptions(limits: Limits, plan: list[Stage]) -> list[str]:
     said = ["all times, sizes and prices are random"]
     if limits == "tight":
-        kinds = len({stage.kind for stage in plan})
+        types = len({stage.unit_type for stage in plan})
         said.append(
-            f"limits are the units of a plan of {len(plan)} stages on {kinds} types; the floor is {SLACK:g} "
+            f"limits are the units of a plan of {len(plan)} stages on {types} types; the floor is {SLACK:g} "
             "of its throughput"
         )
     return said

@@ -87,7 +87,7 @@ def generate_ctr(layers: int = 16, seed: int = 0, floor: float | None = None) ->
 
 
 def _carry_along(rows: list[dict[str, Any]]) -> None:
-    """Add to what a layer hands over what lookups and towers before it made, up to the join."""
+    """Add the outputs of earlier lookups and towers to that of each layer, up to the join."""
     finished = tower = 0.0
     for row in rows:
         if row["kind"] == "embedding":

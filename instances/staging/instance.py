@@ -141,7 +141,7 @@ class StagingInstance(Instance):
         return self
 
     def _complaints(self) -> Iterator[Complaint]:
-        known = [kind.name for kind in self.types]
+        known = [hardware.name for hardware in self.types]
         yield from repeated(known, "types")
         yield from repeated((layer.name for layer in self.layers), "layers")
         for index, layer in enumerate(self.layers):

@@ -1,6 +1,6 @@
-"""A good plan for a synthetic chain of layers, so that limits and floors can be drawn around it.
+"""A reference solution of a synthetic model, so that limits and floors can be drawn around it.
 
-At a fixed time τ of the slowest stage, a run of layers on a type needs the least k ≥ 1 units with
+At a fixed time τ of the slowest stage, a segment of layers on a type needs the least k ≥ 1 units with
 max(S + A/k, S' + A'/k) ≤ τ, and the cheapest plan is a shortest path over (layer, type) in which neighbours
 differ in type. Prices that are raised on types with much of the work and lowered on those with little
 spread the plan over all types.
@@ -15,6 +15,7 @@ import numpy as np
 from ..common.arrays import Floats, Ints
 
 ROUNDS = 40
+"""Of raising and lowering prices until a plan is spread over all types."""
 
 
 @dataclass(frozen=True)
@@ -40,24 +41,27 @@ class Parts:
     room: Floats
 
     def units(self, first: int, last: int, slowest_s: float) -> Floats:
-        """Return the units of the runs from `first` or later to `last`, by first layer and type.
+        """Return the units of the segments from `first` or later to `last`, by first layer and type.
 
         They are infinite where no number of units will do.
         """
 
-        def run(column: Floats) -> Floats:
+        def sums(column: Floats) -> Floats:
             return np.cumsum(column[first : last + 1][::-1], axis=0)[::-1]
 
-        held = run(self.memory)
-        compute = _least_units(run(self.parallel), slowest_s - run(self.serial))
-        received = run(self.comm_parallel) + self.transfer[first : last + 1, None]
-        units = np.maximum(compute, _least_units(received, slowest_s - run(self.comm_serial)))
-        return np.where(held[:, None] <= self.room, units, np.inf)
+        held = sums(self.memory)
+        compute = _least_units(sums(self.parallel), slowest_s - sums(self.serial))
+        received = sums(self.comm_parallel) + self.transfer[first : last + 1, None]
+        units = np.maximum(compute, _least_units(received, slowest_s - sums(self.comm_serial)))
+        # Sums in another order must not overfill a unit that was drawn to hold just these layers.
+        return np.where(held[:, None] <= self.room * (1 + 1e-12), units, np.inf)
 
-    def stage_s(self, first: int, last: int, kind: int, units: int) -> float:
+    def stage_s(self, first: int, last: int, unit_type: int, units: int) -> float:
         """Return the time of one stage."""
-        runs = (self.serial, self.parallel, self.comm_serial, self.comm_parallel)
-        serial, parallel, waiting, moved = (float(run[first : last + 1, kind].sum()) for run in runs)
+        columns = (self.serial, self.parallel, self.comm_serial, self.comm_parallel)
+        serial, parallel, waiting, moved = (
+            float(column[first : last + 1, unit_type].sum()) for column in columns
+        )
         moved += float(self.transfer[first])
         return max(serial + parallel / units, waiting + moved / units)
 
@@ -73,7 +77,7 @@ class Stage:
 
     first: int
     last: int
-    kind: int
+    unit_type: int
     units: int
 
 
@@ -92,7 +96,7 @@ def cheapest_path(parts: Parts, prices: Floats, slowest_s: float) -> list[Stage]
         possible = np.isfinite(needed).any(axis=1)
         if not possible.any():
             return None
-        # A run that no type can have stays impossible as it grows.
+        # A segment that no type can run stays impossible as it grows.
         skipped = int(np.argmax(possible))
         first, needed = first + skipped, needed[skipped:]
         total = before[first : last + 1] + needed * prices
@@ -106,15 +110,15 @@ def cheapest_path(parts: Parts, prices: Floats, slowest_s: float) -> list[Stage]
         second = int(np.argmin(others)) if len(others) else -1
         before[last + 1, best] = others[second] if len(others) else np.inf
         previous[last + 1, best] = second + (second >= best) if len(others) else -1
-    kind = int(np.argmin(cost[layers]))
-    if not np.isfinite(cost[layers, kind]):
+    unit_type = int(np.argmin(cost[layers]))
+    if not np.isfinite(cost[layers, unit_type]):
         return None
     stages: list[Stage] = []
     end = layers
     while end:
-        first = int(start[end - 1, kind])
-        stages.append(Stage(first, end - 1, kind, int(units[end - 1, kind])))
-        kind, end = int(previous[first, kind]), first
+        first = int(start[end - 1, unit_type])
+        stages.append(Stage(first, end - 1, unit_type, int(units[end - 1, unit_type])))
+        unit_type, end = int(previous[first, unit_type]), first
     return stages[::-1]
 
 
@@ -129,7 +133,7 @@ def used(stages: list[Stage], types: int) -> Ints:
     """Return the units of each type that a plan uses."""
     counts = np.zeros(types, dtype=np.int64)
     for stage in stages:
-        counts[stage.kind] += stage.units
+        counts[stage.unit_type] += stage.units
     return counts
 
 
@@ -152,5 +156,6 @@ def spread_path(parts: Parts, prices: Floats, slowest_s: float) -> list[Stage]:
         if score > best_score:
             best, best_score = stages, score
         wanted = 1.0 / types
+        # Steps shrink, so that the split of the money settles.
         raised *= np.exp(np.clip((share - wanted) / wanted, -1, 1) * 0.3 / (1 + turn / 10))
     return best

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ...formulations.allocation.cluster_grid import Mix
-from ...formulations.allocation.cluster_grids import ladder_of
+from ...formulations.allocation.cluster_grids import cluster_grid_of
 from ...instances.allocation.instance import AllocationInstance
 from ...instances.common.errors import OptionError
 from ...instances.common.fields import LARGEST, unknown_names
@@ -52,7 +52,7 @@ def find(
     assumed = [
         f"{name} costs {price:g} USD/h, as given; not from the instance" for name, price in given.items()
     ]
-    ladder = ladder_of(instance, mix, priced, most_usd)
+    grid = cluster_grid_of(instance, mix, priced, most_usd)
     return find_allocation_frontier(
-        instance, ladder, options, DEFAULT_ERROR if error is None else error, clock, tuple(assumed)
+        instance, grid, options, DEFAULT_ERROR if error is None else error, clock, tuple(assumed)
     )

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from ...formulations.allocation.cluster_grid import Ladder
-from ...formulations.allocation.cluster_grids import ladder_of
+from ...formulations.allocation.cluster_grid import ClusterGrid
+from ...formulations.allocation.cluster_grids import cluster_grid_of
 from ...formulations.allocation.configurations import BUDGET
 from ...formulations.allocation.formulation import AllocationFormulation
-from ...formulations.allocation.frontier_error import ROUNDING, WRONG, proven_error, stretches
+from ...formulations.allocation.frontier_error import ROUNDING, WRONG, intervals, proven_error
 from ...formulations.common.tolerance import agree
 from ...instances.allocation.instance import AllocationInstance
 from ...instances.common.errors import OptionError, TooLargeError
@@ -46,6 +46,8 @@ def verify_allocation(instance: AllocationInstance, frontier: AllocationFrontier
         return found.verification(instance.name)
     if frontier.points:
         found.confirmed.append(f"{HOLDS} for each of {len(frontier.points)} plans")
+    if check.shared is not None:
+        found.confirmed.append(check.shared)
     if frontier.certified_error is not None:
         found.confirmed.append(f"no plan{most} beats the points by more than {frontier.certified_error:g}")
     note_extent(found, frontier, most, DEFAULT_ERROR)
@@ -56,8 +58,8 @@ def verify_allocation(instance: AllocationInstance, frontier: AllocationFrontier
 
 def _check_infeasible(found: Findings, check: _Check) -> None:
     """Check that not even the dearest cluster has a plan, and why."""
-    assert check.ladder is not None
-    dearest, proven = check.ladder.formulation(check.ladder.last), check.proves_none()
+    assert check.grid is not None
+    dearest, proven = check.grid.formulation(check.grid.last), check.proves_none()
     words = f"not even the dearest cluster{_at_most(check.frontier)} has a plan" if proven else None
     check_infeasible(found, dearest, words, check.frontier.diagnosis, check.frontier.versions)
 
@@ -68,7 +70,7 @@ def _at_most(frontier: AllocationFrontier) -> str:
 
 
 class _Check:
-    """What is derived from an instance and the plans and certificates of a frontier.
+    """The figures that the check derives from an instance and the plans and certificates of a frontier.
 
     Attributes
     ----------
@@ -76,14 +78,17 @@ class _Check:
         Σ ω t of the plan of each step that is a point, and the certified bound of each step that has one.
     unproven
         How many clusters are said to have no plan, and are not proven to have none.
+    shared
+        How far the check took configurations from the methods, in a sentence; None if not at all.
     """
 
     def __init__(self, instance: AllocationInstance, frontier: AllocationFrontier) -> None:
         self.instance, self.frontier = instance, frontier
-        self.ladder: Ladder | None = None
+        self.grid: ClusterGrid | None = None
         self.values: dict[Fraction, float] = {}
         self.bounds: dict[Fraction, float] = {}
         self.unproven = 0
+        self.shared: str | None = None
 
     def faults(self) -> Iterator[str]:
         """Yield what is wrong."""
@@ -95,64 +100,65 @@ class _Check:
             return
         try:
             prices, most = frontier.prices_usd_per_hour, frontier.most_usd_per_hour
-            ladder = self.ladder = ladder_of(self.instance, frontier.mix, prices, most)
-            last = ladder.last
+            grid = self.grid = cluster_grid_of(self.instance, frontier.mix, prices, most)
+            last = grid.last
         except (OptionError, TooLargeError) as error:
             yield str(error)
             return
-        if not agree(frontier.weight, ladder.weight):
-            yield f"weight is stored as {frontier.weight:.10g}; recomputed it is {ladder.weight:.10g}"
-        found = [fault for i, point in enumerate(frontier.points) for fault in self._point(ladder, i, point)]
-        found += [fault for i, other in enumerate(frontier.others) for fault in self._other(ladder, i, other)]
+        self.shared = grid.formulation(last).shared_tables()
+        if not agree(frontier.weight, grid.weight):
+            yield f"weight is stored as {frontier.weight:.10g}; recomputed it is {grid.weight:.10g}"
+        found = [fault for i, point in enumerate(frontier.points) for fault in self._point(grid, i, point)]
+        found += [fault for i, other in enumerate(frontier.others) for fault in self._other(grid, i, other)]
         yield from found
-        yield from self._current(ladder)
+        yield from self._current(grid)
         if any(step > last for step in self.values):
             yield "points: there are clusters beyond the dearest one that matters"
         for index, (a, b) in enumerate(itertools.pairwise(frontier.points)):
             cheaper = a.rate_usd_per_hour > b.rate_usd_per_hour
             if not (cheaper and a.mean_completion_s < b.mean_completion_s):
                 yield f"points[{index + 1}] is not slower and cheaper than the one before"
-        yield from () if found else self._error_faults(ladder)
+        yield from () if found else self._error_faults(grid)
 
-    def _error_faults(self, ladder: Ladder) -> Iterator[str]:
-        if any(stretch.contradicts for stretch in stretches(ladder, self.values, self.bounds)):
+    def _error_faults(self, grid: ClusterGrid) -> Iterator[str]:
+        if any(interval.contradicts for interval in intervals(grid, self.values, self.bounds)):
             yield "the certificates exclude a plan that is there, so one of them is wrong"
-        proven = proven_error(ladder, self.values, self.bounds) if self.values else None
+        proven = proven_error(grid, self.values, self.bounds) if self.values else None
         stored = self.frontier.certified_error
         if stored is not None and (proven is None or proven > stored + 2 * ROUNDING):
             yield f"certified_error is stored as {stored}; what the certificates prove is {proven}"
 
-    def _point(self, ladder: Ladder, index: int, point: AllocationPoint) -> Iterator[str]:
+    def _point(self, grid: ClusterGrid, index: int, point: AllocationPoint) -> Iterator[str]:
         place = f"points[{index}]"
-        step = ladder.step_of(point.rate_usd_per_hour, point.capacities)
+        step = grid.step_of(point.rate_usd_per_hour, point.capacities)
         if step is None:
-            yield f"{place} is no cluster of the mix {ladder.mix}: its capacities or hourly cost are wrong"
+            yield f"{place} is no cluster of the mix {grid.mix}: its capacities or hourly cost are wrong"
             return
-        formulation = ladder.formulation(step)
-        faults = list(_plan_faults(ladder, formulation, place, point))
+        formulation = grid.formulation(step)
+        faults = list(_plan_faults(grid, formulation, place, point))
         yield from faults
         if not faults:
-            used = ladder.place(step, ladder.used(formulation, point.plan))[1]
+            used = grid.place(step, grid.used(formulation, point.plan))[1]
             for name, amount in used.items():
                 if not agree(amount, point.capacities.get(name, -1.0)):
                     yield f"{place}.capacities.{name} is {point.capacities.get(name)}; it must be {amount}"
-            cost = ladder.cost_of(used)
+            cost = grid.cost_of(used)
             if not agree(point.rate_usd_per_hour, cost):
                 rate = point.rate_usd_per_hour
                 yield f"{place}.rate_usd_per_hour is stored as {rate:.10g}; its cluster costs {cost:.10g}"
             self.values[step] = formulation.evaluate(point.plan)[0]
             self.bounds[step] = min(_certified(formulation, point), self.values[step])
 
-    def _other(self, ladder: Ladder, index: int, other: ClusterBound) -> Iterator[str]:
+    def _other(self, grid: ClusterGrid, index: int, other: ClusterBound) -> Iterator[str]:
         place = f"others[{index}]"
-        step = ladder.step_of(other.rate_usd_per_hour, other.capacities)
+        step = grid.step_of(other.rate_usd_per_hour, other.capacities)
         if step is None:
-            yield f"{place} is no cluster of the mix {ladder.mix}: its capacities or hourly cost are wrong"
+            yield f"{place} is no cluster of the mix {grid.mix}: its capacities or hourly cost are wrong"
             return
-        if not agree(other.rate_usd_per_hour, ladder.rate(step)):
+        if not agree(other.rate_usd_per_hour, grid.rate(step)):
             rate = other.rate_usd_per_hour
-            yield f"{place}.rate_usd_per_hour is stored as {rate:.10g}; the step is {ladder.rate(step):.10g}"
-        formulation = ladder.formulation(step)
+            yield f"{place}.rate_usd_per_hour is stored as {rate:.10g}; the step is {grid.rate(step):.10g}"
+        formulation = grid.formulation(step)
         yield from _certificate_faults(formulation, place, other)
         bound = _certified(formulation, other)
         if other.no_plan and other.bound_s is not None:
@@ -160,29 +166,29 @@ class _Check:
         if other.no_plan and any(reached <= step for reached in self.values):
             yield f"{place} has no plan, although there is a point that costs no more"
         self.unproven += other.no_plan and not math.isinf(bound)
-        yield from _bound_faults(place, other, bound, math.inf, ladder.weight)
+        yield from _bound_faults(place, other, bound, math.inf, grid.weight)
         self.bounds[step] = max(bound, self.bounds.get(step, -math.inf))
 
-    def _current(self, ladder: Ladder) -> Iterator[str]:
+    def _current(self, grid: ClusterGrid) -> Iterator[str]:
         point = self.frontier.current
         if point is None:
             return
-        if point.capacities != ladder.instance.resources:
+        if point.capacities != grid.instance.resources:
             yield "current.capacities is not the instance's own cluster"
-        elif not agree(point.rate_usd_per_hour, ladder.own_rate()):
-            rate = ladder.own_rate()
+        elif not agree(point.rate_usd_per_hour, grid.own_rate()):
+            rate = grid.own_rate()
             yield (
                 f"current.rate_usd_per_hour is stored as {point.rate_usd_per_hour:.10g}; it costs {rate:.10g}"
             )
-        yield from _plan_faults(ladder, ladder.own(), "current", point)
+        yield from _plan_faults(grid, grid.own(), "current", point)
 
     def proves_none(self) -> bool:
         """Return whether the certificates show that no cluster has a plan."""
-        assert self.ladder is not None
-        return any(math.isinf(bound) for step, bound in self.bounds.items() if step >= self.ladder.last)
+        assert self.grid is not None
+        return any(math.isinf(bound) for step, bound in self.bounds.items() if step >= self.grid.last)
 
     def claimed(self) -> Iterator[str]:
-        """Yield what only the solver vouches for."""
+        """Yield the claims that only the solver makes."""
         if self.unproven:
             yield f"that {self.unproven} clusters have no plan"
         frontier = self.frontier
@@ -193,7 +199,7 @@ class _Check:
             yield f"the bounds bound_s of {beyond} clusters, which are higher than the certified ones"
 
     def given_prices(self) -> Iterator[str]:
-        """Yield which prices are not those of the instance: whoever asked gave them."""
+        """Yield the prices that were given beside those of the instance."""
         priced = self.instance.prices_usd_per_hour
         for name, price in self.frontier.prices_usd_per_hour.items():
             if price != priced.get(name, 0.0):
@@ -205,7 +211,7 @@ def _same(a: float | None, b: float | None) -> bool:
 
 
 def _plan_faults(
-    ladder: Ladder, formulation: AllocationFormulation, place: str, point: AllocationPoint
+    grid: ClusterGrid, formulation: AllocationFormulation, place: str, point: AllocationPoint
 ) -> Iterator[str]:
     """Check the plan of a cluster, then every figure that depends on it."""
     broken = formulation.violations(point.plan)
@@ -215,8 +221,8 @@ def _plan_faults(
     if formulation.finish(point.plan) != point.plan:
         yield f"{place}.plan: the jobs are not in the order of the instance, or one has no completion_s"
     value = formulation.evaluate(point.plan)[0]
-    if not agree(point.mean_completion_s, value / ladder.weight):
-        stored, derived = point.mean_completion_s, value / ladder.weight
+    if not agree(point.mean_completion_s, value / grid.weight):
+        stored, derived = point.mean_completion_s, value / grid.weight
         yield f"{place}.mean_completion_s is stored as {stored:.10g}; recomputed it is {derived:.10g}"
     yield from _certificate_faults(formulation, place, point)
     if point.prices is not None and point.prices != (point.certificate or {}).get("prices"):
@@ -224,7 +230,7 @@ def _plan_faults(
     bound = _certified(formulation, point)
     if bound > value * (1 + WRONG):
         yield f"{place}.certificate: it would exclude the plan of {place}"
-    yield from _bound_faults(place, point, min(bound, value), value, ladder.weight)
+    yield from _bound_faults(place, point, min(bound, value), value, grid.weight)
 
 
 def _certificate_faults(
@@ -277,7 +283,7 @@ def shown_allocation(frontier: AllocationFrontier) -> tuple[Table, list[str]]:
 
 
 def _worth(point: AllocationPoint, frontier: AllocationFrontier) -> tuple[float | None, str]:
-    """Return by how much one more USD/h lowers the mean, by the prices, and what is scarcest.
+    """Return by how much one more USD/h lowers the mean by the dual prices, and the scarcest resource.
 
     The mix `fixed` spends it on the whole cluster; what it saves is Σ_r λ_r C_r for twice the cluster, and
     so much less for what one USD/h is of its cost.
@@ -327,7 +333,7 @@ def _lines(frontier: AllocationFrontier, shown_points: int, unit: str, scale: fl
 
 
 def _about_current(frontier: AllocationFrontier, unit: str, scale: float) -> Iterator[str]:
-    """Say where the instance's own cluster lies, and what is cheaper and as fast."""
+    """Return where the instance's own cluster lies, and a cheaper cluster that is as fast."""
     now = frontier.current
     if now is None:
         return

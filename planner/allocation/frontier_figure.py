@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from ...formulations.allocation.cluster_grid import Ladder
-from ...formulations.allocation.cluster_grids import ladder_of
+from ...formulations.allocation.cluster_grid import ClusterGrid
+from ...formulations.allocation.cluster_grids import cluster_grid_of
 from ...instances.allocation.instance import AllocationInstance
 from ...instances.common.errors import OptionError, TooLargeError
 from ...solvers.allocation.frontier_result import AllocationFrontier, AllocationPoint, ClusterBound
@@ -18,15 +18,17 @@ Corners = list[tuple[float, float]]
 
 
 def lower_steps(instance: AllocationInstance, frontier: AllocationFrontier) -> Corners:
-    """Return from which rate on which bound holds: for so much money no plan has a lower mean.
+    """Return the lower envelope of bounds: hourly costs from which on no plan has a lower mean.
 
     The bound of a cluster holds for all cheaper ones down to the next one with a bound. Left of the first
     corner it is proven that there is no plan, or nothing is known.
     """
     known = _known_bounds(frontier)
     try:
-        ladder = ladder_of(instance, frontier.mix, frontier.prices_usd_per_hour, frontier.most_usd_per_hour)
-        starts = [_next_rate(ladder, rate, capacities) for rate, capacities, _ in known]
+        grid = cluster_grid_of(
+            instance, frontier.mix, frontier.prices_usd_per_hour, frontier.most_usd_per_hour
+        )
+        starts = [_next_rate(grid, rate, capacities) for rate, capacities, _ in known]
     except (OptionError, TooLargeError):
         starts = [rate for rate, _, _ in known]  # where the cluster above begins is not known: too early
     corners: Corners = []
@@ -54,10 +56,10 @@ def _known_bounds(frontier: AllocationFrontier) -> list[tuple[float, Mapping[str
     return sorted(known, key=lambda cluster: cluster[0])
 
 
-def _next_rate(ladder: Ladder, rate: float, capacities: Mapping[str, float]) -> float:
-    """Return what the cheapest dearer cluster costs."""
-    step = ladder.step_of(rate, capacities)
-    return rate if step is None else max(rate, ladder.rate(ladder.next(step)))
+def _next_rate(grid: ClusterGrid, rate: float, capacities: Mapping[str, float]) -> float:
+    """Return the hourly cost of the next dearer cluster."""
+    step = grid.step_of(rate, capacities)
+    return rate if step is None else max(rate, grid.rate(grid.next(step)))
 
 
 def cluster_words(point: AllocationPoint) -> str:

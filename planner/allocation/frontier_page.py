@@ -191,7 +191,7 @@ def _resources(
 
 
 def _saves(frontier: AllocationFrontier, point: AllocationPoint, name: str) -> str:
-    """Say by how much one more unit lowers the mean: the price, and how far the plan is from its bound."""
+    """Return by how much one more unit lowers the mean: the dual price, and the distance to the bound."""
     if point.prices is None:
         return "–"
     price = point.prices.get(name, 0.0) / frontier.weight
@@ -211,7 +211,7 @@ def _lead(frontier: AllocationFrontier) -> str:
 
 
 def _certified(frontier: AllocationFrontier, count: int) -> Iterator[str]:
-    """Say what is proven, and how today's cluster compares."""
+    """Return what is proven, and how today's cluster compares, a sentence each."""
     limit = frontier.most_usd_per_hour
     most = "" if limit is None else f" of at most {short(limit)} USD/h"
     if frontier.status == "infeasible":

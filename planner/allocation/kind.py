@@ -1,4 +1,4 @@
-"""What allocation consists of on this floor."""
+"""The registered views of allocation: tables, pages and its frontier."""
 
 from ...solvers.allocation.frontier_result import AllocationFrontier
 from ..kind import FrontierKind, PlannerKind

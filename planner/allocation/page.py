@@ -1,4 +1,4 @@
-"""What the page of an allocation plan shows."""
+"""The page of an allocation plan: bars of resources, dual prices, completion times and a table of jobs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .usage import Usage
 
 MOST_JOBS = 3000
 MOST_ADVISED = 20_000
-"""The prices of instances with more jobs are not turned into advice: that builds every configuration."""
+"""Dual prices of instances with more jobs give no advice, which needs every configuration."""
 HOUR = 3600.0
 NAMES = {BUDGET: "hourly budget [USD]"}
 

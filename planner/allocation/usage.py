@@ -1,4 +1,4 @@
-"""How much of each resource a plan of an allocation takes, and what more of it would save."""
+"""How much of each resource a plan of an allocation takes."""
 
 from __future__ import annotations
 
@@ -11,13 +11,16 @@ from ...instances.allocation.job_table import JobTable
 
 
 class Usage:
-    """Adds up what plans of one instance take."""
+    """The usage of resources by plans of one instance."""
 
     def __init__(self, instance: AllocationInstance) -> None:
         self.instance = instance
         self.table: JobTable = instance.table()
         self._index = {name: j for j, name in enumerate(self.table.names)}
-        self.rows = [*instance.resources, *([BUDGET] if instance.budget_usd_per_hour is not None else [])]
+        self.resources = [
+            *instance.resources,
+            *([BUDGET] if instance.budget_usd_per_hour is not None else []),
+        ]
         self._demands = task_demands(instance, self.table)
 
     def of(self, plan: Sequence[JobAllocation]) -> dict[str, float]:
@@ -27,4 +30,4 @@ class Usage:
         variant, ps, workers = (c[placed] for c in (entries.variant, entries.ps, entries.workers))
         per_ps, per_worker = self._demands
         used = (ps[:, None] * per_ps[variant] + workers[:, None] * per_worker[variant]).sum(axis=0)
-        return dict(zip(self.rows, used.tolist(), strict=True))
+        return dict(zip(self.resources, used.tolist(), strict=True))

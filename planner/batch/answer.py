@@ -1,4 +1,4 @@
-"""What comes back of a task; nothing heavy is imported here."""
+"""The answer of a task; this module imports nothing heavy."""
 
 from __future__ import annotations
 

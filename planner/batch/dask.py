@@ -1,7 +1,7 @@
-"""The workers of a Dask cluster: the same tasks on other machines.
+"""The Dask engine: tasks are done by the workers of a Dask cluster, on other machines.
 
-Dask moves the tasks of a lost worker to another one. On each worker a solve has a process to itself, as it
-has here, so that what crashes or does not stop costs one row and no worker.
+Dask moves the tasks of a lost worker to another one. On each worker a solve has a process to itself, as on
+this machine, so that a crash or an endless solve costs one row and no worker.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ CONNECT_S = 15
 AHEAD = 2
 """Tasks sent for each thread of the cluster, so that none waits for its next one."""
 _of_thread = threading.local()
-"""Each thread of a Dask worker does one task at a time, and keeps what it does them in."""
+"""Each thread of a Dask worker does one task at a time, and keeps its local engine for the next."""
 
 
 class DaskEngine:
@@ -88,6 +88,7 @@ class DaskEngine:
         except ClusterplanError as error:
             seconds = time.perf_counter() - began
             return task, Answer(fault=one_line(error), code=code_of_error(error)), seconds
+        # A source that is only read, or is solved already, need not cross the network.
         head = Head(instance.name, instance.kind, instance.sha256())
         if task.solver is None or head.sha256 == task.known_sha256:
             return task, Answer(head, unchanged=task.solver is not None), time.perf_counter() - began
@@ -107,7 +108,7 @@ class DaskEngine:
 
 
 def _answer(future: Any) -> tuple[Answer, float]:
-    """Return what came back, or that nothing did: a task whose workers die again and again is given up."""
+    """Return the answer of a task, or a failure where Dask gave it up because its workers die repeatedly."""
     try:
         answer: tuple[Answer, float] = future.result()
     except (Exception, CancelledError) as error:  # noqa: BLE001 - of Dask, whose errors are many
@@ -117,7 +118,7 @@ def _answer(future: Any) -> tuple[Answer, float]:
 
 
 def execute_guarded(task: Task) -> tuple[Answer, float]:
-    """Do a task in a process of its own on a Dask worker; return its answer and its seconds."""
+    """Do a task on a Dask worker in a separate process; return its answer and its seconds."""
     engine = getattr(_of_thread, "engine", None)
     if engine is None:
         engine = _of_thread.engine = LocalEngine(1)

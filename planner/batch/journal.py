@@ -94,7 +94,7 @@ class Journal:
             raise OptionError(f"{self.path}: {what}") from None
 
     def _continue(self, asked: dict[str, Any], resume: bool) -> None:
-        """Read what is there, drop a line that was cut off, and check that it is the same batch."""
+        """Read an earlier journal, cut off an incomplete last line, and check that the batch is the same."""
         before, end = None, 0
         altered: list[Line] = []
         with self.path.open("rb") as file:
@@ -109,19 +109,20 @@ class Journal:
         if before is not None and not resume:
             what = f"there is a journal of {len(self.finished)} finished solves"
             raise OptionError(f"{self.path}: {what}; continue it with --resume, or give another --output")
-        self._file.truncate(end)
+        self._file.truncate(end)  # a line without its end was being written when the batch stopped
         if before is None:
             self._write(json.dumps({"journal": VERSION, "asked": asked}))
         elif before.get("asked") != asked:
             what = _difference(before.get("asked"), asked)
             raise OptionError(f"{self.path}: is of another batch: {what}")
+        # An altered line needs no word if a later intact one has the same pair.
         for line in altered:
             if line.data is None or line.pair not in self.finished:
                 what = "was altered since it was written: its checksum does not match. It does not count"
                 log.warning("%s: %s %s; what is missing is solved again", self.path, line.shown(), what)
 
     def _take(self, line: Line) -> None:
-        """Note where a finished solve stands; a later one, or an error, replaces an earlier one."""
+        """Note the place of a finished solve; a later one, or an error, replaces an earlier one."""
         if line.data is None or "journal" in line.data:
             raise not_of_a_journal(f"{self.path}: line {line.number}")
         result = line.data.get("result")
@@ -156,7 +157,7 @@ class Journal:
     def _write(self, line: str) -> None:
         left = memoryview(sealed(line))
         try:
-            while left:
+            while left:  # an unbuffered write may take only a part
                 left = left[self._file.write(left) :]
             os.fsync(self._file.fileno())
         except OSError as error:
@@ -168,7 +169,7 @@ class Journal:
 
 
 def read_journal(folder: Path) -> Iterator[Record]:
-    """Yield what the intact lines of a folder's journal tell, oldest first; a later one replaces an earlier.
+    """Yield the records of a folder's journal from its intact lines, oldest first; of a pair the last holds.
 
     Raises
     ------
@@ -185,7 +186,7 @@ def read_journal(folder: Path) -> Iterator[Record]:
 
 
 def _head(line: Line, path: Path) -> dict[str, Any]:
-    """Return what the first line says.
+    """Return the head of a journal, its first line.
 
     Raises
     ------
@@ -215,7 +216,7 @@ def _record(line: Line, path: Path) -> Record:
 
 
 def _difference(before: Any, asked: dict[str, Any]) -> str:
-    """Say in what the batch of the journal differs from the one that is asked for."""
+    """Return how the options of the journal differ from those asked for."""
     if not isinstance(before, dict):
         return "it does not say what was asked"
     parts = [

@@ -54,7 +54,7 @@ class Line(NamedTuple):
         return source if isinstance(source, str) else "?", solver if isinstance(solver, str) else "?"
 
     def shown(self) -> str:
-        """Return its number, and what it is about as far as that can be read; the text may be anybody's."""
+        """Return its number, source and solver for a message; names, which are untrusted, are cut."""
         if self.data is None:
             return f"line {self.number} (which cannot be read)"
         source, solver = (name[:MOST_SHOWN] for name in self.pair)
@@ -74,7 +74,7 @@ _SEAL = len(_sealed(b""))
 
 
 def lines(file: Iterable[bytes]) -> Iterator[Line]:
-    """Yield the complete lines; what a stop cut off at the end is none."""
+    """Yield the complete lines; a last line that a stop cut off is not one."""
     offset = 0
     for number, text in enumerate(file, 1):
         if not text.endswith(b"\n"):
@@ -97,7 +97,7 @@ def not_of_a_journal(place: str, why: str = "") -> InstanceError:
 
 
 def stored_results(raw: bytes, source: str) -> list[Any]:
-    """Return what a journal has as results, oldest first, and warn of what was altered.
+    """Return the results in a journal, oldest first, and warn of lines that were altered.
 
     An altered line is left out where a later intact one is of the same source and solver, which were
     solved again.
@@ -112,6 +112,7 @@ def stored_results(raw: bytes, source: str) -> list[Any]:
     found: list[Any] = []
     altered: list[str] = []
     known: set[tuple[str, str]] = set()
+    # From the end, so that an altered line already knows whether a later one replaces it.
     for line in reversed(list(lines(io.BytesIO(raw)))):
         if line.intact:
             known.add(line.pair)

@@ -1,4 +1,4 @@
-"""What every worker process does before its first task, and how its memory is limited.
+"""Set-up of worker processes: quiet, single-threaded libraries, limited memory.
 
 Nothing heavy is imported here: numerical libraries read their number of threads when they are loaded.
 """
@@ -35,7 +35,7 @@ def prepare(level: int) -> None:
 
 
 def _hide_chatter(level: int) -> None:
-    """Keep what solvers write by themselves off the parent's data, and off stderr unless more is asked for.
+    """Keep the output of solvers off the parent's stdout, and off stderr unless the log shows details.
 
     Python's own stderr, and so the log, stays.
     """
@@ -79,7 +79,7 @@ def limited_memory(gib: float | None) -> Iterator[None]:
         import resource
     except ImportError:
         raise OptionError("this system cannot limit the memory of a worker; leave it out") from None
-    # Of what a process allocates for itself; address space that is only reserved does not count.
+    # RLIMIT_DATA and not RLIMIT_AS: libraries reserve address space that they never use.
     soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
     wanted = int(gib * GIB)
     resource.setrlimit(resource.RLIMIT_DATA, (wanted if hard < 0 else min(wanted, hard), hard))

@@ -1,4 +1,4 @@
-"""Processes on this machine, started and watched by a keeper."""
+"""The local engine: tasks are done on this machine, in workers under a supervisor."""
 
 from __future__ import annotations
 
@@ -32,23 +32,23 @@ START = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
     "from clusterplan.planner.batch.supervisor import main; main(int(sys.argv[2]), int(sys.argv[3]))"
 )
-"""What a keeper runs; unlike the processes of `multiprocessing` it does not import the main module again."""
+"""The program of a supervisor; `multiprocessing` would import the caller's main module again."""
 PATIENCE_S = 5.0
-"""What a keeper may take to end, before it is killed."""
+"""Seconds that a supervisor may take to end before it is killed."""
 
 
-_ready: list[Keeper] = []
-"""A keeper that was started before anybody needed it."""
+_ready: list[Supervisor] = []
+"""At most one supervisor that was started before an engine needs it."""
 
 
 def start_early() -> None:
-    """Start a keeper now, so that it loads what it needs while this process does so too."""
+    """Start a supervisor now, so that it loads libraries while this process does too."""
     if os.name == "posix" and not _ready:
-        _ready.append(Keeper())
+        _ready.append(Supervisor())
 
 
 class LocalEngine:
-    """A keeper, and what is asked of it.
+    """Does tasks under one supervisor, and starts another if that is killed.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ class LocalEngine:
         if os.name != "posix":
             raise UnavailableError("batches need Linux or macOS; --engine dask can use machines that have it")
         self.jobs = jobs
-        self._keeper: Keeper | None = None
+        self._supervisor: Supervisor | None = None
 
     def run(self, tasks: deque[Task]) -> Iterator[tuple[Task, Answer, float]]:
         """Take tasks until there are none, and yield each with its answer and its seconds as it ends."""
@@ -75,8 +75,8 @@ class LocalEngine:
             while tasks and len(sent) < self.jobs:
                 number += 1
                 sent[number] = tasks.popleft()
-                self._running_keeper().give(number, sent[number])
-            told = self._running_keeper().told.get()
+                self._running_supervisor().give(number, sent[number])
+            told = self._running_supervisor().told.get()  # blocks until a task has ended
             if told is None:
                 yield from self._lost(sent)
                 continue
@@ -85,18 +85,18 @@ class LocalEngine:
             if tasks:  # no process shall wait until the caller has dealt with this answer
                 number += 1
                 sent[number] = tasks.popleft()
-                self._running_keeper().give(number, sent[number])
+                self._running_supervisor().give(number, sent[number])
             yield task, answer, seconds
 
-    def _running_keeper(self) -> Keeper:
-        if self._keeper is None:
-            self._keeper = _ready.pop() if _ready else Keeper()
-        return self._keeper
+    def _running_supervisor(self) -> Supervisor:
+        if self._supervisor is None:
+            self._supervisor = _ready.pop() if _ready else Supervisor()
+        return self._supervisor
 
     def _lost(self, sent: dict[int, Task]) -> Iterator[tuple[Task, Answer, float]]:
-        """Give up the tasks of a keeper that has ended, which nothing that they do can bring about."""
-        code = self._running_keeper().end()
-        self._keeper = None
+        """Answer the tasks of a supervisor that has ended; no task can end it, so they are not repeated."""
+        code = self._running_supervisor().end()
+        self._supervisor = None
         ended = f"the process that watched it was ended from outside, with exit code {code}"
         while sent:
             _, task = sent.popitem()
@@ -104,13 +104,13 @@ class LocalEngine:
 
     def close(self) -> None:
         """Stop at once, whatever is running."""
-        if self._keeper is not None:
-            self._keeper.end()
-            self._keeper = None
+        if self._supervisor is not None:
+            self._supervisor.end()
+            self._supervisor = None
 
 
-class Keeper:
-    """The process that runs `keeper.main`, and the link to it; without the link it ends.
+class Supervisor:
+    """The process that runs `supervisor.main`, and the link to it; it ends when the link closes.
 
     Attributes
     ----------
@@ -134,18 +134,18 @@ class Keeper:
         self._finalize = weakref.finalize(self, _end, self.process, self._link)
 
     def give(self, number: int, task: Task) -> None:
-        """Give it a task; if it has ended, that shows when it is listened to."""
+        """Send a task; if the process has ended, the next word from it is None."""
         with suppress(OSError):
             self._link.send((number, task))
 
     def end(self) -> int:
-        """Let go of it, so that it kills what it is waiting for and ends; return its exit code."""
+        """Close the link, so that it kills its workers and ends; return its exit code."""
         self._finalize()
         return self.process.returncode
 
 
 def _listen(link: Connection, told: queue.SimpleQueue[tuple[int, Answer, float] | None]) -> None:
-    """Pass on what a keeper says, until it says no more."""
+    """Put the answers of a supervisor into the queue, and None once its link is closed."""
     with suppress(EOFError, OSError):
         while True:
             told.put(link.recv())

@@ -1,4 +1,4 @@
-"""What all tasks need, loaded by the process that the others are forked from."""
+"""Modules that every task needs, loaded once by the supervisor before it forks workers."""
 
 from ...solvers.common.conclude import library_versions
 from ...solvers.plugins import installed
@@ -9,7 +9,7 @@ __all__ = ["execute", "fill_caches"]
 
 
 def fill_caches() -> None:
-    """Find out once what each task would find out again."""
+    """Fill the caches that every task reads, so that forked workers share them."""
     own_solvers()
     installed()
     library_versions()

@@ -1,4 +1,4 @@
-"""What became of one solver on one source."""
+"""The record of one solver on one source."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Record:
     seconds: float = field(default=0.0, compare=False)
 
     def light(self) -> Record:
-        """Return the record without what is large, plan and certificate: many may be kept."""
+        """Return the record without plan, certificate and trace, since many records are kept."""
         if self.result is None:
             return self
         plan = None if self.result.plan is None else ()

@@ -76,7 +76,7 @@ class BatchOptions:
     def kill_after(self, time_limit_s: float | None) -> float | None:
         """Return the hard time limit that goes with a time limit."""
         if self.kill_after_s is not None:
-            return self.kill_after_s or None
+            return self.kill_after_s or None  # 0 is for never
         return None if time_limit_s is None else PATIENCE * time_limit_s + GRACE_S
 
     def memory_of_each(self) -> float | None:
@@ -87,6 +87,7 @@ class BatchOptions:
 
     def with_threads(self, options: SolveOptions) -> SolveOptions:
         """Return options whose threads, where none are given, share the cores; warn if they cannot."""
+        # The cores of a cluster's workers are not known here.
         if self.scheduler is not None:
             return options if options.threads else options.model_copy(update={"threads": 1})
         cores, jobs = available_cores(), self.jobs or 1
@@ -112,7 +113,7 @@ def solve_many(
     options: SolveOptions | None = None,
     batch: BatchOptions | None = None,
 ) -> Iterator[Record]:
-    """Solve many instances, and yield what became of each as it ends.
+    """Solve many instances, and yield the record of each as it ends.
 
     Solves run in processes with hard limits: one that crashes, eats memory or does not stop is a record
     that says so, and the others go on. A process is used again only for this package's own solvers, and
@@ -136,7 +137,7 @@ def solve_many(
 
 
 def labelled(sources: Sequence[Source]) -> dict[str, str | Instance]:
-    """Return the sources by what to call them: the file, or the instance's name; with a number if needed."""
+    """Return the sources by label: the file, or the instance's name; with a number where two are alike."""
     named: dict[str, str | Instance] = {}
     for source in sources:
         given: str | Instance = source if isinstance(source, Instance) else str(source)
@@ -212,12 +213,13 @@ def run(
 
 
 def _with_checks(engine: Engine, tasks: deque[Task]) -> Iterator[tuple[Task, Answer, float]]:
-    """Do tasks, and verify what solvers of other packages answer in a process that has not run them."""
+    """Do tasks, and verify results of plug-ins in another process than the one that ran the plug-in."""
     solving_s: dict[tuple[str, str | None], float] = {}
     for task, answer, seconds in engine.run(tasks):
         pair = task.label, task.solver
         if answer.result is not None and pair not in solving_s and _is_foreign(pair[1]):
             solving_s[pair] = seconds
+            # The plug-in may have changed the very code that would check its plan.
             tasks.append(replace(task, check=answer.result, alone=False, warm_up=False))
         else:
             yield task, answer, seconds + solving_s.get(pair, 0.0)
@@ -239,7 +241,7 @@ def make_engine(batch: BatchOptions) -> Engine:
 
 
 def _asked(options: SolveOptions) -> dict[str, Any]:
-    """Return what must be the same for a journal to be continued; more threads or memory do no harm."""
+    """Return the options that have to agree for a journal to be continued; threads and memory may differ."""
     return options.model_dump(mode="json", exclude={"threads", "memory_limit_gib"})
 
 

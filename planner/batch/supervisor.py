@@ -1,10 +1,10 @@
-"""A process that lets tasks be done, in children of its own, and outlives whatever they do.
+"""The supervisor: a process that has tasks done by workers and survives whatever they do.
 
-A task may crash, eat memory, go on for ever, leave threads, children and a changed environment behind. So it
-is done in a process forked from this one, which has loaded what all tasks need and never runs a solver
-itself; what comes from another package, and what is to be timed, in one that is used once. The keeper waits
-for answers, for the death of children, for the end of their time, for the growth of their memory, and for the
-end of whoever gave the tasks; then it kills the children and all that they started.
+A task may crash, eat memory, go on for ever, or leave threads, processes and a changed environment behind.
+So a worker does it: a process forked from the supervisor, which has loaded what all tasks need and never runs
+a solver itself. A solver of another package, and a task that is to be timed, has a worker that is used once.
+The supervisor waits for answers, for the death of workers, for the end of their time, for the growth of their
+memory, and for the end of the process that gave the tasks; then it kills the workers and all they started.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from ..exit_codes import FAILED, LIMIT_NO_PLAN
 from .answer import Answer, Head
 from .limits import prepare
-from .workers import Child, Children, cause_of_death
+from .workers import Worker, Workers, cause_of_death
 
 if TYPE_CHECKING:
     from ...solvers.common.result import Limit
@@ -36,7 +36,7 @@ LOOK_S = 0.2
 
 
 def main(link_fd: int, level: int) -> None:
-    """Do tasks for whoever holds the other end of a link, until that is closed.
+    """Supervise tasks that come through a link, until its other end is closed.
 
     Parameters
     ----------
@@ -50,55 +50,51 @@ def main(link_fd: int, level: int) -> None:
     link = Connection(link_fd)
     for name in PRELOADED:
         importlib.import_module(name)
-    from . import preload  # here, so that children need not load it
+    from . import preload  # before any fork, so that workers need not load it
 
     preload.fill_caches()
-    gc.freeze()  # or the collector would write into pages that all children share
-    children = Children(link_fd)
+    gc.freeze()  # or the collector would write into pages that all workers share
+    workers = Workers(link_fd)
     try:
         with suppress(EOFError, ConnectionError):
-            _keep(link, children)
+            _supervise(link, workers)
     finally:
-        children.kill()
+        workers.kill()
 
 
-def _keep(link: Connection, children: Children) -> NoReturn:
-    """Do tasks for ever.
+def _supervise(link: Connection, workers: Workers) -> NoReturn:
+    """Hand out tasks and send back answers for ever.
 
     Raises
     ------
     EOFError, ConnectionError
-        Once whoever gives them has gone, be it while an answer is on its way.
+        Once the process that gives them has gone, even while an answer is on its way.
     """
     attempts: dict[int, Attempt] = {}
     while True:
         pauses = [pause for attempt in attempts.values() if (pause := attempt.pause()) is not None]
         watched: list[Any] = [link, *(thing for attempt in attempts.values() for thing in attempt.watched())]
+        # Nothing is polled while all tasks are quiet, except for memory and deadlines.
         ready = wait(watched, min(pauses, default=None))
         if link in ready:
             number, task = link.recv()
-            attempts[number] = Attempt(task, children.for_task(task))
+            attempts[number] = Attempt(task, workers.for_task(task))
         for number, attempt in list(attempts.items()):
             answer = attempt.look(ready)
             if answer is None:
                 continue
             del attempts[number]
-            if attempt.died_warming_up(answer):
-                children.release(attempt.child, attempt.task, again=False)
+            if attempt.died_warming_up(answer):  # the tiny instance is to blame, not the one to be solved
+                workers.release(attempt.worker, attempt.task, again=False)
                 task = replace(attempt.task, warm_up=False)
-                attempts[number] = Attempt(task, children.for_task(task))
+                attempts[number] = Attempt(task, workers.for_task(task))
                 continue
             link.send((number, answer, time.perf_counter() - attempt.began))
-            children.release(attempt.child, attempt.task, again=answer.ended is None)
+            workers.release(attempt.worker, attempt.task, again=answer.ended is None)
 
 
 class Attempt:
-    """One task in one child, and what is known of it.
-
-    Parameters
-    ----------
-    task, child
-        What is done, and by whom.
+    """One task in one worker, with the messages received so far.
 
     Attributes
     ----------
@@ -106,18 +102,18 @@ class Attempt:
         When it was given; the solver's own time, to which the hard limit applies, begins later.
     """
 
-    def __init__(self, task: Task, child: Child) -> None:
-        self.task, self.child = task, child
+    def __init__(self, task: Task, worker: Worker) -> None:
+        self.task, self.worker = task, worker
         self.began = self._clock = time.perf_counter()
         self._head: Head | None = None
         self._solving = False
 
     def watched(self) -> list[Any]:
-        """Return what may become ready."""
-        return [self.child.link, self.child.process.sentinel]
+        """Return the handles to wait for: messages of the worker, and its end."""
+        return [self.worker.link, self.worker.process.sentinel]
 
     def died_warming_up(self, answer: Answer) -> bool:
-        """Whether it ended before the solver saw its instance."""
+        """Return whether the worker ended after it read the instance and before it solved it."""
         reached = self._head is not None and not self._solving
         return answer.ended is not None and self.task.warm_up and reached
 
@@ -129,32 +125,32 @@ class Attempt:
         return LOOK_S if left is None else min(LOOK_S, left)
 
     def look(self, ready: list[Any]) -> Answer | None:
-        """Return the answer, or how the child ended; None if it is still at work."""
+        """Return the answer, or how the worker ended; None if it is still at work."""
         answer = self._look(ready)
         return None if answer is None else replace(answer, head=answer.head or self._head)
 
     def _look(self, ready: list[Any]) -> Answer | None:
-        if self.child.link in ready:
+        if self.worker.link in ready:  # before its end: it may have answered and died since
             return self._hear()
-        if self.child.process.sentinel in ready:
+        if self.worker.process.sentinel in ready:
             return self._dead()
         if self._left() == 0:
             return _answer(_killed(self.task), "time", LIMIT_NO_PLAN)
         most = self.task.memory_gib
-        if most is not None and self.child.resident_gib() > most:
+        if most is not None and self.worker.resident_gib() > most:
             return _answer(f"out of memory: it needs more than {most:.3g} GiB", "memory", LIMIT_NO_PLAN)
         return None
 
     def _left(self) -> float | None:
-        """Return how many seconds are left to the child; None for any number."""
+        """Return how many seconds are left to the worker; None for any number."""
         if self.task.kill_after_s is None:
             return None
         return max(0.0, self._clock + self.task.kill_after_s - time.perf_counter())
 
     def _hear(self) -> Answer | None:
-        """Take what the child says; return it if it is the answer."""
+        """Receive one message of the worker; return it if it is the answer."""
         try:
-            what, told = self.child.link.recv()
+            what, told = self.worker.link.recv()
         except Exception:  # noqa: BLE001 - it died while it spoke, or what it said makes no sense
             return self._dead()
         if what == "answer":
@@ -167,8 +163,8 @@ class Attempt:
         return None
 
     def _dead(self) -> Answer:
-        self.child.process.join(1)
-        cause = cause_of_death(self.child.process.exitcode, self.task)
+        self.worker.process.join(1)
+        cause = cause_of_death(self.worker.process.exitcode, self.task)
         return _answer(f"its process died{cause}", "none", FAILED)
 
 

@@ -1,4 +1,4 @@
-"""One unit of work: read an instance, solve it with one solver, and answer in plain data."""
+"""A task of a batch: read an instance, solve it with one solver, and answer in plain data."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MOST_TEXT = 2000
 
 @dataclass(frozen=True)
 class Task:
-    """What a worker is asked to do.
+    """One unit of work for a worker.
 
     Attributes
     ----------
@@ -152,7 +152,7 @@ def _as_json(result: Result) -> str:
     if result.message and len(result.message) > MOST_TEXT:
         result = result.model_copy(update={"message": result.message[:MOST_TEXT] + " …"})
     text = result.to_json()
-    Result.model_validate_json(text)
+    Result.model_validate_json(text)  # a plug-in's values may be written but not read again
     return text
 
 
@@ -173,7 +173,7 @@ def warm_up(solver: str, kind: ProblemKind) -> None:
 
 
 def record_of(task: Task, answer: Answer, seconds: float) -> Record:
-    """Return the record of a solve; where the instance is known, there is a result whatever happened."""
+    """Return the record of a solve; once the instance was read, even a crash has a result that says so."""
     solver = task.solver or ""
     if answer.result is not None:
         return Record.of(task.label, solver, Result.model_validate_json(answer.result), seconds)

@@ -1,4 +1,4 @@
-"""The processes that a keeper forks, one for each task at a time."""
+"""Worker processes: forked by the supervisor, each does one task at a time."""
 
 from __future__ import annotations
 
@@ -18,68 +18,68 @@ if TYPE_CHECKING:
     from .task import Task
 
 MOST_TASKS, MOST_GIB = 100, 0.5
-"""A child does not work again after so many tasks, or if it holds so much memory."""
+"""A worker does not work again after so many tasks, or if it holds so much memory."""
 PR_SET_PDEATHSIG = 1
 
 
-class Children:
-    """Processes for tasks: a spare one, forked while others work, and some that may work again.
+class Workers:
+    """The pool of workers: a spare one, forked while others work, and idle ones that may work again.
 
-    A child that answered for one of this package's own solvers may do more tasks, which saves the time of a
-    fork. A task that is to be alone gets a child that has done nothing yet and will do nothing after it.
+    A worker that answered for one of this package's own solvers may do more tasks, which saves a fork. A task
+    that is to be alone gets a worker that has done nothing before and does nothing after it.
 
     Parameters
     ----------
     link_fd
-        The keeper's own link.
+        The supervisor's own link.
     """
 
     def __init__(self, link_fd: int) -> None:
         self._link_fd = link_fd
-        self._spare = Child(link_fd)
-        self._again: list[Child] = []
-        self._working: list[Child] = []
-        self._dead: list[Child] = []
+        self._spare = Worker(link_fd)
+        self._again: list[Worker] = []
+        self._working: list[Worker] = []
+        self._dead: list[Worker] = []
 
-    def for_task(self, task: Task) -> Child:
-        """Give a task to a child."""
+    def for_task(self, task: Task) -> Worker:
+        """Give a task to a worker."""
         if self._again and not task.alone:
-            child = self._again.pop()
-            child.give(task)
+            worker = self._again.pop()
+            worker.give(task)
         else:
-            child = self._spare
-            child.give(task)
-            self._spare = Child(self._link_fd)
-        self._working.append(child)
-        while self._dead:  # while the child works, there is time to wait for their end
-            self._dead.pop().bury()
-        return child
+            worker = self._spare
+            worker.give(task)
+            self._spare = Worker(self._link_fd)
+        self._working.append(worker)
+        while self._dead:  # while the worker works, there is time to wait for their end
+            self._dead.pop().join()
+        return worker
 
-    def release(self, child: Child, task: Task, again: bool) -> None:
-        """Let a child wait for another task, or kill it with all that it has started."""
-        self._working.remove(child)
-        if again and not task.alone and child.tasks < MOST_TASKS and child.resident_gib() < MOST_GIB:
-            self._again.append(child)
+    def release(self, worker: Worker, task: Task, again: bool) -> None:
+        """Let a worker wait for another task, or kill it with all that it has started."""
+        self._working.remove(worker)
+        if again and not task.alone and worker.tasks < MOST_TASKS and worker.resident_gib() < MOST_GIB:
+            self._again.append(worker)
         else:
-            child.kill()
-            self._dead.append(child)
+            worker.kill()
+            self._dead.append(worker)
 
     def kill(self) -> None:
-        """Kill every child, and wait for their end."""
+        """Kill every worker, and wait for their end."""
         everyone = [self._spare, *self._again, *self._working]
-        for child in everyone:
-            child.kill()
-        for child in (*everyone, *self._dead):
-            child.bury()
+        for worker in everyone:
+            worker.kill()
+        for worker in (*everyone, *self._dead):
+            worker.join()
 
 
-class Child:
+class Worker:
     """A process that waits for a task and does it.
 
     Parameters
     ----------
     link_fd
-        The keeper's own link, which a child must not hold: it would hide the keeper's end.
+        The supervisor's own link. A worker closes it: an open copy would hide the supervisor's end.
 
     Attributes
     ----------
@@ -98,7 +98,7 @@ class Child:
 
     @property
     def pid(self) -> int:
-        """Of the process, and of the group of all that it starts."""
+        """The id of the process, and of the group of all processes that it starts."""
         assert self.process.pid
         return self.process.pid
 
@@ -109,7 +109,7 @@ class Child:
             self.link.send(task)
 
     def resident_gib(self) -> float:
-        """Return the memory that it holds, shared memory included; 0 where that cannot be seen."""
+        """Return its resident memory, shared memory included; 0 where the system does not tell."""
         try:
             with open(f"/proc/{self.pid}/statm", encoding="ascii") as file:
                 return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / GIB
@@ -122,15 +122,15 @@ class Child:
             os.killpg(self.pid, signal.SIGKILL)
         self.process.kill()  # it may have died before it had a group of its own
 
-    def bury(self) -> None:
+    def join(self) -> None:
         """Wait for its end, once it is killed."""
         self.process.join()
         self.link.close()
 
 
 def _do(link: Connection, inherited_fd: int) -> None:
-    """Do tasks in a process of their own; after that nothing is of use, not even leaving in good order."""
-    os.setsid()
+    """Do tasks until one is to be alone or the link closes, then leave at once."""
+    os.setsid()  # a group of its own, so that the supervisor can kill all that the task starts
     if sys.platform == "linux":
         os.close(inherited_fd)
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -144,7 +144,7 @@ def _do(link: Connection, inherited_fd: int) -> None:
             break
         link.send(("answer", execute(task, lambda what, told: link.send((what, told)))))
         alone = task.alone
-    os._exit(0)
+    os._exit(0)  # clean-up of a plug-in or a library may hang, and nothing here is worth it
 
 
 def cause_of_death(code: int | None, task: Task) -> str:

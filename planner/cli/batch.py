@@ -1,83 +1,94 @@
-"""How a batch is shown while it runs, and what is written and printed of it in the end."""
+"""Batches on the command line: progress while they run, tables and `summary.csv` at the end."""
 
 from __future__ import annotations
 
 import signal
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import typer
+from rich.table import Table
 
+from ...instances.common.base import Instance
 from ...solvers.common.options import SolveOptions
+from ...solvers.common.result import Result
 from ..batch.journal import NAME as JOURNAL
 from ..batch.journal import read_journal
 from ..batch.record import Record
-from ..batch.solve_many import BatchOptions, check_solvers, labelled, run
+from ..batch.solve_many import BatchOptions, check_solvers, labelled
+from ..batch.solve_many import run as solve_each
 from ..exit_codes import INTERRUPTED, worst
 from ..output.files import write_all
 from ..output.results import COLUMNS, csv_row, notes, status_text
 from ..output.terminal import say
 from ..output.text import MOST_ROWS, console, csv_line, figure, percent, safe_cell, table
-from .common import Format
+from .common import Format, RunOptions
 from .progress import Progress
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 SUMMARY = "summary.csv"
 TITLES = ("source", *COLUMNS, "message", "seconds", "exit_code")
 
 
-def solve_batch(
-    files: Sequence[str], solver: str, options: SolveOptions, batch: BatchOptions, format: Format, quiet: bool
-) -> int:
+def solve_batch(run: RunOptions, solver: str, options: SolveOptions, batch: BatchOptions) -> int:
     """Solve files as a batch, show how it goes, and return the exit code."""
-    named = labelled(files)
+    named = labelled(run.files)
     check_solvers([solver])
-    if len(named) < len(files):
-        say(f"{len(files) - len(named)} files stand twice; each is solved once")
-    if format is Format.csv:
+    if len(named) < len(run.files):
+        say(f"{len(run.files) - len(named)} files stand twice; each is solved once")
+    if run.format is Format.csv:
         typer.echo(csv_line(("source", *COLUMNS)))
+    records, interrupted = _solve_all(run, named, solver, options, batch)
+    if run.format is Format.table:
+        _show(records, batch.output)
+    if batch.output is not None:
+        write_summary(records, batch.output)
+        if not run.quiet:
+            say(f"written: {batch.output / SUMMARY}, and every result in {batch.output / JOURNAL}")
+    if interrupted:
+        how = "; --resume continues it" if batch.output is not None else ""
+        say(f"interrupted: {len(records)} of {len(named)} are finished{how}")
+        return INTERRUPTED
+    return worst(record.code for record in records)
+
+
+def _solve_all(
+    run: RunOptions,
+    named: Mapping[str, str | Instance],
+    solver: str,
+    options: SolveOptions,
+    batch: BatchOptions,
+) -> tuple[list[Record], bool]:
+    """Return the finished records in the order of the files, and whether the batch was interrupted."""
     records: dict[str, Record] = {}
     interrupted = False
-    with Progress(quiet) as progress:
+    with Progress(run.quiet) as progress:
         try:
-            for record in run(named, [(name, solver) for name in named], options, batch, progress.begin):
+            for record in solve_each(
+                named, [(name, solver) for name in named], options, batch, progress.begin
+            ):
                 records[record.source] = record.light()
-                _print(record, format)
+                if record.result is not None:
+                    print_result(record.result, run.format, safe_cell(record.source))
                 progress.advance(record)
         except KeyboardInterrupt:
             interrupted = True
     if interrupted:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # what is left to do is short, and must not be cut off
-        if batch.output is not None:
-            for record in read_journal(batch.output):
-                if record.solver == solver and record.source in named:
-                    records.setdefault(record.source, record.light())
-    ordered = [records[name] for name in named if name in records]
-    if format is Format.table:
-        _show(ordered, batch.output)
-    if batch.output is not None:
-        write_summary(ordered, batch.output)
-    if batch.output is not None and not quiet:
-        say(f"written: {batch.output / SUMMARY}, and every result in {batch.output / JOURNAL}")
-    if interrupted:
-        how = "; --resume continues it" if batch.output is not None else ""
-        say(f"interrupted: {len(ordered)} of {len(named)} are finished{how}")
-        return INTERRUPTED
-    return worst(record.code for record in ordered)
+        # The journal may hold records that were written but not yet handed over, and those of earlier runs.
+        for record in read_journal(batch.output) if batch.output is not None else ():
+            if record.solver == solver and record.source in named:
+                records.setdefault(record.source, record.light())
+    return [records[name] for name in named if name in records], interrupted
 
 
-def _print(record: Record, format: Format) -> None:
-    """Print a record at once, for programs."""
-    if record.result is None:
-        return
+def print_result(result: Result, format: Format, *head: Any) -> None:
+    """Print a result at once, for programs; tables have to wait for the last one."""
     if format is Format.json:
-        typer.echo(record.result.to_json())
+        typer.echo(result.to_json())
     elif format is Format.csv:
-        typer.echo(csv_line([safe_cell(record.source), *csv_row(record.result)]))
+        typer.echo(csv_line([*head, *csv_row(result)]))
 
 
 def write_summary(records: Sequence[Record], folder: Path) -> Path:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections.abc import Callable, Container
+from dataclasses import dataclass
 from enum import StrEnum
+from functools import wraps
+from inspect import Parameter, Signature
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, TypeVar, get_type_hints
 
 import typer
 
@@ -28,35 +32,111 @@ class Engine(StrEnum):
     dask = "dask"
 
 
+class Provisioning(StrEnum):
+    """How units are found once types are chosen."""
+
+    load_balance = "load-balance"
+    exact = "exact"
+
+
 Files = Annotated[list[str], typer.Argument(help="Instance files, or example:NAME.", show_default=False)]
-TimeLimit = Annotated[
-    float | None, typer.Option(help="Seconds for each instance, 0 for no limit. [default: 60]")
-]
-Gap = Annotated[float | None, typer.Option(help="Relative gap that counts as optimal. [default: 1e-6]")]
 Threads = Annotated[int | None, typer.Option(help="Most threads to use.")]
 Seed = Annotated[int | None, typer.Option(help="Of everything random.")]
-Settings = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Option of the method; may be repeated."),
-]
-Config = Annotated[Path | None, typer.Option(help="YAML file with options; those given here win.")]
-Jobs = Annotated[int | None, typer.Option(help="Solves at a time, each in a process of its own.", min=1)]
-Resume = Annotated[bool, typer.Option(help="Continue the batch in the folder --output.")]
-KillAfter = Annotated[
-    float | None,
-    typer.Option(help="Seconds after which a solve is killed. [default: twice the time limit and 10]", min=0),
-]
-Where = Annotated[
-    Engine, typer.Option("--engine", help="Where a batch runs: this machine, or a Dask cluster.")
-]
-Scheduler = Annotated[str | None, typer.Option(help="Address of the Dask scheduler.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, only errors.")]
-Verbose = Annotated[int, typer.Option("--verbose", "-v", count=True, help="Say more; twice: even more.")]
 HowToPrint = Annotated[Format, typer.Option(help="How to print.")]
 AllowOutside = Annotated[
     bool,
     typer.Option("--allow-outside", help="Also read files that an instance names outside its own folder."),
 ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """The options of `solve`, in the order of `--help`; `compare` inherits them."""
+
+    files: Files
+    solver: Annotated[str | None, typer.Option(help="A name from 'clusterplan solvers'. [default: auto]")] = (
+        None
+    )
+    time_limit: Annotated[
+        float | None, typer.Option(help="Seconds for each instance, 0 for no limit. [default: 60]")
+    ] = None
+    gap: Annotated[
+        float | None, typer.Option(help="Relative gap that counts as optimal. [default: 1e-6]")
+    ] = None
+    threads: Threads = None
+    seed: Seed = None
+    memory_limit: Annotated[
+        float | None,
+        typer.Option(help="GiB that the backend, or in a batch each worker process, may take."),
+    ] = None
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Option of the method; may be repeated."),
+    ] = None
+    provisioning: Annotated[
+        Provisioning | None,
+        typer.Option(help="How HeterPS's methods find units. [default: load-balance]"),
+    ] = None
+    config: Annotated[Path | None, typer.Option(help="YAML file with options; those given here win.")] = None
+    jobs: Annotated[
+        int | None, typer.Option(help="Solves at a time, each in a process of its own.", min=1)
+    ] = None
+    resume: Annotated[bool, typer.Option(help="Continue the batch in the folder --output.")] = False
+    kill_after: Annotated[
+        float | None,
+        typer.Option(
+            help="Seconds after which a solve is killed. [default: twice the time limit and 10]", min=0
+        ),
+    ] = None
+    engine: Annotated[
+        Engine, typer.Option("--engine", help="Where a batch runs: this machine, or a Dask cluster.")
+    ] = Engine.local
+    scheduler: Annotated[str | None, typer.Option(help="Address of the Dask scheduler.")] = None
+    allow_outside: AllowOutside = False
+    format: HowToPrint = Format.table
+    output: Annotated[
+        Path | None,
+        typer.Option(help="Also write the results here, one JSON object a line; of a batch, a folder."),
+    ] = None
+    verbose: Annotated[
+        int, typer.Option("--verbose", "-v", count=True, help="Say more; twice: even more.")
+    ] = 0
+    quiet: Quiet = False
+
+
+OptionsT = TypeVar("OptionsT")
+
+
+def taking(
+    options: type[OptionsT], leave_out: Container[str] = ()
+) -> Callable[[Callable[[OptionsT], None]], Callable[..., None]]:
+    """Return a decorator that makes the fields of a dataclass the parameters of a command.
+
+    Parameters
+    ----------
+    options
+        A dataclass whose fields are annotated for Typer; the command takes one of these.
+    leave_out
+        Fields that the command does not offer.
+    """
+    empty = Parameter.empty
+    offered = [
+        Parameter(name, Parameter.KEYWORD_ONLY, default=getattr(options, name, empty), annotation=hint)
+        for name, hint in get_type_hints(options, include_extras=True).items()
+        if name not in leave_out
+    ]
+
+    def decorate(command: Callable[[OptionsT], None]) -> Callable[..., None]:
+        @wraps(command)
+        def flat(**given: Any) -> None:
+            command(options(**given))
+
+        # Typer reads options from the signature alone.
+        flat.__signature__ = Signature(offered)  # type: ignore[attr-defined]
+        return flat
+
+    return decorate
 
 
 def write_text(path: Path, text: str, append: bool = False) -> None:

@@ -1,44 +1,38 @@
-"""What `compare` does, apart from its options, so that these are read before anything heavy is loaded."""
+"""The work of `compare`, apart from its options, which are read before anything heavy is loaded."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import typer
 from rich.table import Table
 
-from ...solvers.common.options import SolveOptions
-from ..batch.solve_many import BatchOptions
 from ..comparison.compare import compare
 from ..comparison.comparison import Comparison
 from ..exit_codes import BAD_INSTANCE, INTERRUPTED, SOLVED
 from ..output.terminal import say
 from ..output.text import MOST_ROWS, console, figure, percent, table
 from ..reports.comparison.files import to_csv, write
-from .common import Format
-from .options import batch_options, merged_options
+from .common import Format, RunOptions
+from .options import batch_options, search_options
 from .progress import Progress
 
-__all__ = ["batch_options", "compare_and_show", "merged_options"]
 
-
-def compare_and_show(
-    files: list[str],
-    solvers: Sequence[str] | None,
-    options: SolveOptions,
-    batch: BatchOptions,
-    format: Format,
-    quiet: bool,
-) -> int:
+def compare_and_show(run: RunOptions) -> int:
     """Compare solvers, print and write what was found, and return the exit code."""
-    with Progress(quiet) as progress:
-        found = compare(files, solvers, options, batch, on_start=progress.begin, on_record=progress.advance)
-    _print(found, format)
+    named, options = search_options(run)
+    batch = batch_options(run)
+    solvers = None if named is None else [name.strip() for name in named.split(",") if name.strip()]
+    with Progress(run.quiet) as progress:
+        found = compare(
+            run.files, solvers, options, batch, on_start=progress.begin, on_record=progress.advance
+        )
+    _print(found, run.format)
     for fault in found.faults:
         say(fault)
     if batch.output is not None and (found.rows or not found.interrupted):
         for path in write(found, batch.output):
-            if not quiet:
+            if not run.quiet:
                 say(f"written: {path}")
     if found.interrupted:
         say("interrupted; what is shown is complete" + ("; --resume continues it" if batch.output else ""))
@@ -47,7 +41,6 @@ def compare_and_show(
 
 
 def _print(comparison: Comparison, format: Format) -> None:
-
     if format is Format.json:
         typer.echo(comparison.to_json())
         return

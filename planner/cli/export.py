@@ -8,13 +8,12 @@ from typing import Annotated
 
 import typer
 
-from ...instances.common.errors import OptionError
 from ...instances.documents import load
 from ..exit_codes import NOT_VERIFIED, code_of_result
 from ..export_plan import export_plan as export
 from ..export_plan import notes, verified_result
 from ..output.terminal import say
-from .common import AllowOutside
+from .common import AllowOutside, write_text
 
 
 def export_plan(
@@ -48,18 +47,12 @@ def export_plan(
     if result.plan is None:
         typer.echo(f"{result_file}: holds no plan: {result.status}", err=True)
         raise typer.Exit(code_of_result(result))
-    _write(output, export(instance, result, format, every, checked))
+    text = export(instance, result, format, every, checked)
+    if output is not None:
+        write_text(output, text)
+    else:
+        sys.stdout.write(text)
     if not checked.complete:
         say(f"{result_file}: {checked.verdict}")
     for note in notes(instance, result, format, every):
         typer.echo(note, err=True)
-
-
-def _write(path: Path | None, text: str) -> None:
-    if path is None:
-        sys.stdout.write(text)
-        return
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise OptionError(f"{path}: cannot be written: {error.strerror or error}") from None

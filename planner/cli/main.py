@@ -43,7 +43,7 @@ def root(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and leave.")
     ] = False,
 ) -> None:
-    """Do what all commands share."""
+    """Handle the options before the command."""
     del version
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ from ...instances.common.errors import InstanceError, OptionError
 from ...instances.files.reading import parse_document, read_text
 from ...solvers.common.options import SolveOptions, parse_options
 from ..batch.solve_many import BatchOptions
-from .common import Engine
+from .common import Engine, RunOptions
 
 DEFAULT_TIME_LIMIT_S = 60.0
 
@@ -49,9 +50,16 @@ def merged_options(
     return solver, options.model_copy(update={"method_options": method_options})
 
 
-def batch_options(
-    engine: Engine, scheduler: str | None, memory_limit: float | None, **given: Any
-) -> BatchOptions:
+def search_options(
+    run: RunOptions, settings: Sequence[str] = (), **more: Any
+) -> tuple[str | None, SolveOptions]:
+    """Return the solver that is named, if any, and the options of every solve."""
+    given = {"time_limit_s": run.time_limit, "gap": run.gap, "threads": run.threads, "seed": run.seed}
+    configured, options = merged_options(run.config, {**given, **more}, [*(run.settings or ()), *settings])
+    return run.solver or configured, options
+
+
+def batch_options(run: RunOptions) -> BatchOptions:
     """Return how to run a batch.
 
     Raises
@@ -59,6 +67,14 @@ def batch_options(
     OptionError
         If options do not belong together.
     """
-    if (engine is Engine.dask) != (scheduler is not None):
+    if (run.engine is Engine.dask) != (run.scheduler is not None):
         raise OptionError("--engine dask and --scheduler ADDRESS belong together; give both or neither")
-    return BatchOptions(scheduler=scheduler, memory_limit_gib=memory_limit, **given)
+    return BatchOptions(
+        jobs=run.jobs,
+        output=run.output,
+        resume=run.resume,
+        kill_after_s=run.kill_after,
+        memory_limit_gib=run.memory_limit,
+        scheduler=run.scheduler,
+        allow_outside=run.allow_outside,
+    )

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
-from rich.text import Text
 
+from ...instances.common.base import Instance
 from ...instances.common.errors import OptionError
 from ...instances.documents import load
+from ...solvers.common.options import SolveOptions
+from ...solvers.common.result import Result
 from ...solvers.registry import find_solver
 from ..api import solve
 from ..exit_codes import code_of_frontier
@@ -22,26 +24,12 @@ from ..pareto import pareto as find
 from ..pareto import shown
 from ..registry import KINDS
 from ..reports.frontier_files import to_csv, write
-from .common import AllowOutside
+from .common import AllowOutside, Format, HowToPrint, Quiet, Seed, Threads, taking
 from .options import merged_options
-
-if TYPE_CHECKING:
-    from ...instances.common.base import Instance
-    from ...solvers.common.frontier import AnyFrontier
-    from ...solvers.common.options import SolveOptions
-    from ...solvers.common.result import Result
-
+from .progress import working
 
 BASELINE_S = 10.0
 """What each baseline may take."""
-
-
-class FrontierFormat(StrEnum):
-    """How to print a frontier."""
-
-    table = "table"
-    json = "json"
-    csv = "csv"
 
 
 class ClusterMix(StrEnum):
@@ -51,68 +39,73 @@ class ClusterMix(StrEnum):
     any = "any"
 
 
-def pareto(
+@dataclass(frozen=True, kw_only=True)
+class FrontierOptions:
+    """The options of `pareto`, in the order of `--help`."""
+
     file: Annotated[
         str, typer.Argument(help="A staging or allocation instance, or example:NAME.", show_default=False)
-    ],
-    output: Annotated[
-        Path | None, typer.Option(help="Folder for frontier.html, .md, .csv and .json.")
-    ] = None,
+    ]
+    output: Annotated[Path | None, typer.Option(help="Folder for frontier.html, .md, .csv and .json.")] = None
     error: Annotated[
         float | None,
         typer.Option(
             help="Relative error, of staging in cost, of allocation in mean completion time; 0 for every "
             "breakpoint. [default: 1e-4, of allocation 0.01]"
         ),
-    ] = None,
+    ] = None
     most_usd: Annotated[
         float | None,
         typer.Option("--most-usd", help="Leave out what costs more; of allocation USD per hour."),
-    ] = None,
+    ] = None
     mix: Annotated[
         ClusterMix | None,
         typer.Option(
             help="Allocation: scale the cluster, or take any amounts of what has a price. [default: fixed]"
         ),
-    ] = None,
+    ] = None
     price: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME=USD", help="Allocation: price of a resource per unit and hour; may be repeated."
         ),
-    ] = None,
+    ] = None
     baselines: Annotated[
         str | None,
         typer.Option(
             help="Staging: solvers to be seen on the page beside the frontier, separated by commas, or none. "
             "[default: single-type,greedy,genetic]"
         ),
-    ] = None,
-    time_limit: Annotated[float | None, typer.Option(help="Seconds, 0 for no limit. [default: 60]")] = None,
-    threads: Annotated[int | None, typer.Option(help="Most threads to use.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Of everything random.")] = None,
-    format: Annotated[FrontierFormat, typer.Option(help="How to print.")] = FrontierFormat.table,
-    allow_outside: AllowOutside = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, only errors.")] = False,
-) -> None:
+    ] = None
+    time_limit: Annotated[float | None, typer.Option(help="Seconds, 0 for no limit. [default: 60]")] = None
+    threads: Threads = None
+    seed: Seed = None
+    format: HowToPrint = Format.table
+    allow_outside: AllowOutside = False
+    quiet: Quiet = False
+
+
+@taking(FrontierOptions)
+def pareto(run: FrontierOptions) -> None:
     """Find what no other plan beats in two aims at once, and prove that none is missing.
 
     Staging: cost against throughput. Allocation: mean completion time against the hourly cost of the cluster.
     """
-    given = {"time_limit_s": time_limit, "threads": threads, "seed": seed}
+    given = {"time_limit_s": run.time_limit, "threads": run.threads, "seed": run.seed}
     _, options = merged_options(None, given, [])
-    wanted: dict[str, Any] = {"error": error, "most_usd": most_usd, "prices": read_prices(price or ())}
-    wanted["mix"] = None if mix is None else mix.value
-    instance = load(file, allow_outside)
-    names = _baseline_names(instance, baselines, output)
-    frontier = _find(instance, options, wanted, quiet)
-    if output is not None:
-        for path in write(instance, frontier, output, _baselines(instance, names, options)):
-            if not quiet:
+    wanted: dict[str, Any] = {"error": run.error, "most_usd": run.most_usd}
+    wanted |= {"prices": read_prices(run.price or ()), "mix": run.mix and run.mix.value}
+    instance = load(run.file, run.allow_outside)
+    names = _baseline_names(instance, run.baselines, run.output)
+    with working(f"{instance.name}: frontier", options, run.quiet):
+        frontier = find(instance, options, **wanted)
+    if run.output is not None:
+        for path in write(instance, frontier, run.output, _baselines(instance, names, options)):
+            if not run.quiet:
                 typer.echo(f"written: {path}", err=True)
-    if format is FrontierFormat.json:
+    if run.format is Format.json:
         typer.echo(frontier.to_json())
-    elif format is FrontierFormat.csv:
+    elif run.format is Format.csv:
         typer.echo(to_csv(frontier), nl=False)
     else:
         out, (points, lines) = console(), shown(frontier)
@@ -166,12 +159,3 @@ def read_prices(given: Sequence[str]) -> dict[str, float]:
             raise OptionError(f"--price {name} is given twice; give each resource one price")
         prices[name] = price
     return prices
-
-
-def _find(instance: Instance, options: SolveOptions, wanted: dict[str, Any], quiet: bool) -> AnyFrontier:
-
-    if quiet or not sys.stderr.isatty():
-        return find(instance, options, **wanted)
-    limit = f", at most {options.time_limit_s:g} s" if options.time_limit_s else ""
-    with console(stderr=True).status(Text(f"{instance.name}: frontier{limit} …")):
-        return find(instance, options, **wanted)

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Self
 
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
+from rich.text import Text
 
+from ...solvers.common.options import SolveOptions
 from ..batch.record import Record
 from ..output.terminal import say
 from ..output.text import console, figure, percent
 
 
 class Progress:
-    """Shows how many are done, and what became of each.
+    """Shows how many solves are done, and the outcome of each.
 
     Parameters
     ----------
@@ -44,7 +48,7 @@ class Progress:
             self._bar.stop()
 
     def begin(self, finished: int, total: int) -> None:
-        """Say how many there are, and how many an earlier run has finished."""
+        """Set the number of solves, and say how many an earlier run has finished."""
         self._total = total
         if finished and not self._quiet:
             say(f"resuming: {finished:,} of {total:,} are finished")
@@ -52,7 +56,7 @@ class Progress:
             self._bar.add_task("solving", total=total)
 
     def advance(self, record: Record) -> None:
-        """Show what became of one."""
+        """Count one more solve, and show its outcome."""
         self._done += 1
         wrong = record.result is None or record.result.status in ("error", "unknown")
         if self._bar is not None:
@@ -61,6 +65,17 @@ class Progress:
                 self._bar.console.print(_line(record), markup=False)
         elif wrong or not self._quiet:
             say(f"[{self._done:>{len(str(self._total))}}/{self._total}] {_line(record)}")
+
+
+@contextmanager
+def working(what: str, options: SolveOptions, quiet: bool) -> Iterator[None]:
+    """Show a line with a time limit on a terminal while one solve runs."""
+    if quiet or not sys.stderr.isatty():
+        yield
+        return
+    limit = f", at most {options.time_limit_s:g} s" if options.time_limit_s else ""
+    with console(stderr=True).status(Text(f"{what}{limit} …")):
+        yield
 
 
 def _line(record: Record) -> str:

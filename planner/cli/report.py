@@ -1,24 +1,22 @@
-"""The command `report`: a page for people of what was solved before."""
+"""The command `report`: the page of a stored result or frontier."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from ...instances.common.base import Instance
 from ...instances.common.errors import OptionError
 from ...instances.documents import load
+from ..output.files import write_file
 from ..output.terminal import say
 from ..reports.frontier_files import frontier_page
-from ..reports.page import write_page
 from ..reports.plan_page import plan_page
+from ..verification.findings import Verification
 from ..verification.stored import is_frontier, parse_frontier, parse_result, read_results, verify_stored
 from .common import AllowOutside
-
-if TYPE_CHECKING:
-    from ...instances.common.base import Instance
-    from ..verification.findings import Verification
 
 
 def report(
@@ -38,14 +36,14 @@ def report(
     Of a file with several results it takes the last one of the instance.
     """
     page, checked = page_of(load(instance_file, allow_outside), result_file)
-    write_page(output, page)
+    write_file(output, page)
     say(f"written: {output}")
     if not checked.complete:
         say(f"{result_file}: {checked.verdict}; the page says so")
 
 
 def page_of(instance: Instance, path: Path) -> tuple[str, Verification]:
-    """Return the page of the last result or frontier of an instance in a file, and what its check found.
+    """Return the page of an instance's last result or frontier in a file, and its verification.
 
     Raises
     ------

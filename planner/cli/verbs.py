@@ -85,7 +85,7 @@ class Verbs(TyperGroup):
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
-        self.commands = _Loading(VERBS)
+        self.commands = _Loading(VERBS)  # typer looks a command up here only when it is run
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the names."""

@@ -89,7 +89,7 @@ def compare(
 def _left_in_journal(
     batch: BatchOptions, heads: Mapping[str, Head], missing: set[tuple[str, str]]
 ) -> dict[tuple[str, str], Record]:
-    """Return what the journal knows of pairs that an interrupt kept from being looked at."""
+    """Return the journal's records of pairs that the interrupted run had not reached yet."""
     found = {}
     for record in read_journal(batch.output) if batch.output is not None else ():
         pair, result = (record.source, record.solver), record.result
@@ -106,7 +106,7 @@ def _read_heads(
     unread: list[str],
     left_out: list[str],
 ) -> dict[str, Head]:
-    """Return what kind each source is of; what cannot be read, or is another one again, is told."""
+    """Return the head of each source; note those that cannot be read, or are the same instance again."""
     tasks = deque(
         Task(
             label,
@@ -137,7 +137,7 @@ def _read_heads(
 def _pairs(
     heads: Mapping[str, Head], solvers: Sequence[str] | None, left_out: list[str]
 ) -> list[tuple[str, str]]:
-    """Return which solver is to solve what; what is asked for in vain is told."""
+    """Return the pairs of source and solver; note solvers that are not for the kind of an instance."""
     pairs = []
     for label, head in heads.items():
         known = [solver.name for solver in solvers_for(head.kind)]

@@ -1,4 +1,4 @@
-"""Several solvers on the same instances: what each found, measured against the best that all of them know.
+"""A comparison of solvers on the same instances, each plan measured against the best bound and the best plan.
 
 For an instance, the *best plan* is the first in the lexicographic order of the objectives, and the *best
 bound* on an objective the tightest that any solver proved. A plan is judged at the first objective at which
@@ -70,7 +70,7 @@ class Comparison(Model):
         return self.model_dump_json()
 
     def _repr_html_(self) -> str:
-        """Return what a notebook shows."""
+        """Return the summary that a notebook shows."""
         rows = [
             (
                 summary.solver,
@@ -114,7 +114,7 @@ def compared(
     interrupted: bool = False,
     versions: dict[str, str] | None = None,
 ) -> Comparison:
-    """Return the comparison of what was solved; records without a result count as faults."""
+    """Return the comparison of records; those without a result count as faults."""
     by_instance: dict[str, list[Record]] = defaultdict(list)
     missing = list(left_out)
     for record in records:
@@ -135,8 +135,9 @@ def compared(
 
 
 def _names(by_instance: dict[str, list[Record]]) -> dict[str, str]:
-    """Return what to call each instance, with its file where several have one name."""
+    """Return the label of each instance: its name, with its file where several share the name."""
     plain = {sha256: group[0].result.instance for sha256, group in by_instance.items() if group[0].result}
+    # By hash and not by name: two files may hold different instances of one name.
     often = [name for name in set(plain.values()) if list(plain.values()).count(name) > 1]
     return {
         sha256: f"{name} ({by_instance[sha256][0].source})" if name in often else name
@@ -167,6 +168,7 @@ def _rows(group: Sequence[Record], name: str) -> list[ComparisonRow]:
     for objectives in plans:
         if _precedes(objectives, best):
             best = objectives
+    # A wrong bound would make every other solver look bad, so it does not count as the best.
     refuted = {id(result): _refuted(result, best) for result in results}
     bounds = _best_bounds([result for result in results if refuted[id(result)] is None], best)
     return [
@@ -176,7 +178,7 @@ def _rows(group: Sequence[Record], name: str) -> list[ComparisonRow]:
 
 
 def _refuted(result: Result, best: Sequence[ObjectiveRecord]) -> str | None:
-    """Say that another solver's plan is better than what this one calls a bound, if it is."""
+    """Return the message that another solver's plan contradicts the bound of this one; None if none does."""
     if result.status == "infeasible" and best:
         return "says that no plan exists, but another solver found one"
     for own, other in zip(result.objectives, best, strict=False):
@@ -205,7 +207,7 @@ def _best_bounds(results: Sequence[Result], best: Sequence[ObjectiveRecord]) -> 
             bounds[index] = _objective(record).tighter(bounds[index], record.bound)
             known = best[index].value if index < len(best) else None
             if record.value is None or known is None or not agree(record.value, known):
-                break
+                break  # its bounds on later objectives hold for worse plans only
     return bounds
 
 
@@ -251,7 +253,7 @@ def _gap(own: Sequence[ObjectiveRecord], reference: Sequence[float | None], clos
         if record.value is None:
             return None
         if known is not None and not _objective(record).better(known, record.value):
-            gap = 0.0
+            gap = 0.0  # as good as the reference: the next objective decides
             continue
         gap = _objective(record).gap(record.value, known)
         if gap is None or math.isinf(gap) or gap > close:

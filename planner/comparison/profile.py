@@ -1,4 +1,4 @@
-"""How solvers do over many instances: geometric means, wins, and performance profiles."""
+"""Aggregates over instances: geometric means, wins, and performance profiles."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class SolverSummary(Model):
 
 
 class ProfileCurve(Model):
-    """The share of instances that a solver has done within so many times the fastest solver's seconds.
+    """The performance profile of a solver: share of instances done within τ times the fastest seconds.
 
     Attributes
     ----------
@@ -110,6 +110,7 @@ def _summary(solver: str, rows: Sequence[ComparisonRow], time_limit_s: float | N
     planned = [row for row in rows if row.objective is not None]
 
     def mean_gap(gaps: list[float | None]) -> float | None:
+        # Of 1 + gap, because a geometric mean of gaps would be 0 as soon as one of them is.
         known = [1 + gap for gap in gaps if gap is not None]
         mean = _geometric_mean(known) if len(known) == len(gaps) else None
         return None if mean is None else max(0.0, mean - 1)
@@ -139,6 +140,7 @@ def performance_profile(rows: Sequence[ComparisonRow], within: float) -> Profile
         ratios = sorted(times[solver] / min(times.values()) for times in done.values() if solver in times)
         given = sum(row.instance in done for row in own)
         steps = {ratio: (index + 1) / given for index, ratio in enumerate(ratios)}
+        # A curve that is never the fastest begins at a share of 0.
         if not math.isclose(min(steps, default=math.inf), 1.0):
             steps = {1.0: 0.0, **steps}
         curves.append(ProfileCurve(solver=solver, ratio=tuple(steps), share=tuple(steps.values())))

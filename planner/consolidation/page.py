@@ -94,7 +94,7 @@ def _bars(servers: Servers) -> list[tuple[str, float, str]]:
 
 
 def _slots(capacity: float) -> int:
-    """Return how many slots a bar is ruled into; 1 where they would be too narrow, or no whole number."""
+    """Return how many slots a bar is ruled into; 1 where they would be too narrow, or no integer."""
     return int(capacity) if capacity == int(capacity) and 1 <= capacity <= 16 else 1
 
 

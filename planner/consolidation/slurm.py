@@ -89,7 +89,7 @@ def _gpus_by_node(job: PlacementJob | None, name: str, servers: Mapping[str, int
 
 
 def _the_same(gpus: Mapping[str, float]) -> int | None:
-    """Return the whole number that all nodes share, if there is one."""
+    """Return the integer that all nodes share, if there is one."""
     numbers = {round(count, 6) for count in gpus.values()}
     number = numbers.pop() if len(numbers) == 1 else 0.5
     return int(number) if number == int(number) else None

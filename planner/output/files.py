@@ -21,15 +21,28 @@ def write_all(folder: Path, texts: Mapping[str, str]) -> list[Path]:
     OptionError
         If they cannot be written.
     """
-    paths = [folder / name for name in texts]
+    for name, text in texts.items():
+        write_file(folder / name, text if name.endswith(".html") else visible(text))
+    return [folder / name for name in texts]
+
+
+def write_file(path: Path, text: str) -> None:
+    """Write a text as it is to a file, whose folder is made if it is missing.
+
+    Raises
+    ------
+    OptionError
+        If it cannot be written.
+    """
+    special = path.exists() and not path.is_file()  # such as /dev/stdout, which nothing can stand in for
+    kept = path.resolve()  # a link stays a link
+    partial = path if special else kept.with_name(f".{kept.name}.partial")
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for path, text in zip(paths, texts.values(), strict=True):
-            partial = path.with_name(f".{path.name}.partial")
-            kept = text if path.suffix == ".html" else visible(text)
-            partial.write_text(kept, encoding="utf-8", errors="backslashreplace", newline="\n")
-            os.replace(partial, path)  # nobody shall find half a file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # Names in an instance may hold half of a surrogate pair, which no encoding has.
+        partial.write_text(text, encoding="utf-8", errors="backslashreplace", newline="\n")
+        if not special:
+            os.replace(partial, kept)  # nobody shall find half a file
     except OSError as error:
-        where = error.filename or folder
+        where = error.filename or path
         raise OptionError(f"{where}: cannot be written: {error.strerror or error}") from None
-    return paths

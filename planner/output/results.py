@@ -54,7 +54,7 @@ def _figures(record: ObjectiveRecord | None) -> list[str]:
 
 
 def summary(results: Sequence[Result], width: int) -> list[Table | str]:
-    """Return what to print of the results: one wide table, or a line and a small table for each."""
+    """Return one wide table of the results, or on a narrow terminal a line and a small table for each."""
     if width < NARROW:
         return [part for result in results for part in _summary_in_parts(result)]
     columns = [
@@ -76,7 +76,7 @@ def summary(results: Sequence[Result], width: int) -> list[Table | str]:
 
 
 def _check(result: Result) -> str:
-    """Return what was checked before the result was returned: all of it, or the plan but not every bound."""
+    """Return `verified` if plan and bounds were certified, `plan verified` if some bound was not."""
     if result.plan is None:
         return "–"
     for record in result.objectives:
@@ -106,7 +106,7 @@ def plan_table(result: Result) -> Table | None:
 
 
 def notes(result: Result) -> list[str]:
-    """Return what else there is to say about a result, a line each."""
+    """Return message, diagnosis and remarks on the plan of a result, a line each."""
     lines = [result.message] if result.message else []
     if result.diagnosis:
         lines += [f"why: {reason}" for reason in result.diagnosis.reasons]

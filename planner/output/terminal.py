@@ -1,8 +1,8 @@
-"""What is printed, on its way to a terminal that would obey what it is shown.
+"""Output without control characters, which a terminal would obey.
 
-Names, messages of plug-ins and names of files come from anywhere. Whatever this package writes to stdout and
-stderr goes through `VisibleStream`, which writes control characters as escapes; only rich writes past it,
-through `output.console`, which does the same to all text before it adds its colours.
+Names in instances, messages of plug-ins and names of files are untrusted. All that this package writes to
+stdout and stderr goes through `VisibleStream`, which writes control characters as escapes. Only rich writes
+past it, through `text.console`, which escapes all text before rich adds its colours.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ...instances.common.printable import visible
 
 
 class VisibleStream:
-    """A text stream that writes what is not printable as escapes.
+    """A text stream that writes unprintable characters as escapes.
 
     Attributes
     ----------
@@ -43,7 +43,7 @@ class VisibleStream:
 
 
 def as_visible(stream: TextIO) -> TextIO:
-    """Return a stream that shows what is not printable, and a question mark for a letter that it lacks."""
+    """Return a stream that escapes unprintable characters, and writes ? for letters it cannot encode."""
     if isinstance(stream, io.TextIOWrapper):
         stream.reconfigure(errors="replace")  # a name must not fail because the terminal lacks a letter
     return cast(TextIO, VisibleStream(stream))
@@ -51,7 +51,7 @@ def as_visible(stream: TextIO) -> TextIO:
 
 @contextmanager
 def visible_output() -> Iterator[None]:
-    """Make stdout and stderr show what is not printable."""
+    """Make stdout and stderr escape unprintable characters."""
     before = sys.stdout, sys.stderr
     sys.stdout, sys.stderr = map(as_visible, before)
     try:
@@ -61,7 +61,7 @@ def visible_output() -> Iterator[None]:
 
 
 def below(stream: Any) -> TextIO:
-    """Return the stream below one that shows what is not printable; any other stream as it is."""
+    """Return the stream below a `VisibleStream`; any other stream as it is."""
     found: TextIO = stream.styled if isinstance(stream, VisibleStream) else stream
     return found
 

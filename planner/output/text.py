@@ -6,7 +6,7 @@ import csv
 import io
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Literal
+from typing import Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -17,15 +17,14 @@ from rich.text import Text
 from ...instances.common.printable import visible
 from .terminal import below
 
-Format = Literal["table", "json", "csv"]
 MOST_ROWS = 60
 
 
 class VisibleConsole(Console):
-    """A console that shows what is not printable in everything it prints."""
+    """A console that writes unprintable characters as escapes."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """Yield what is to be printed, its text made visible."""
+        """Yield the segments with their text escaped; control segments of rich itself stay."""
         for segment in super().render(renderable, options):
             text = segment.text if segment.control else visible(segment.text)
             yield segment if text == segment.text else Segment(text, segment.style)
@@ -80,8 +79,8 @@ def safe_cell(value: Any) -> Any:
 def csv_line(cells: Sequence[Any]) -> str:
     """Return one line of CSV without its end."""
     text = io.StringIO()
-    csv.writer(text, lineterminator="").writerow(cells)
-    return text.getvalue()
+    csv.writer(text, lineterminator="\r\n").writerow(cells)  # cells with either character are quoted
+    return text.getvalue().removesuffix("\r\n")
 
 
 MOST_NAMED = 20

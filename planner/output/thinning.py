@@ -31,6 +31,7 @@ def thinned(points: Sequence[PointT], figures: Callable[[PointT], tuple[float, f
         here = figures(point)
         shares = [math.log(first[axis] / here[axis]) / spans[axis] for axis in axes if here[axis] > 0]
         along = sum(shares) / len(shares) if shares else index / (len(points) - 1)
+        # The next point is taken once the curve has come as far as the points taken so far should reach.
         if along * (MOST_ROWS - 1) >= len(chosen) - 1:
             chosen[index] = point
     return [chosen[index] for index in sorted(chosen)][:MOST_ROWS]

@@ -14,8 +14,6 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...instances.common.errors import OptionError
-
 if TYPE_CHECKING:
     import jinja2
 
@@ -65,23 +63,6 @@ def render(
 def to_json(data: Any) -> str:
     """Return JSON that can stand inside a script element."""
     return json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":")).translate(IN_SCRIPTS)
-
-
-def write_page(path: Path, html: str) -> None:
-    """Write a page.
-
-    Raises
-    ------
-    OptionError
-        If it cannot be written.
-    """
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        # Options of a stored result may hold half of a surrogate pair, which is no text.
-        path.write_text(html, encoding="utf-8", errors="backslashreplace", newline="\n")
-    except OSError as error:
-        where = error.filename or path
-        raise OptionError(f"{where}: cannot be written: {error.strerror or error}") from None
 
 
 def _policy(scripts: Sequence[str]) -> str:

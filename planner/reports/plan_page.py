@@ -1,4 +1,4 @@
-"""The page of a plan: how good it is, what it says, and what to buy next; or why there is none."""
+"""The page of a plan: objectives and bounds, the plan itself, advice; or why there is none."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def symbol(index: int) -> str:
 
 
 def size(index: int, points: int) -> int:
-    """Return how large the marker of this number is, where there are so many; triangles look smaller."""
+    """Return the size of marker `index` in a plot of `points` points; triangles look smaller."""
     larger = symbol(index).startswith("triangle")
     return (9 if points < MANY else 6) + (2 if larger else 0)
 
@@ -82,6 +82,7 @@ def log_axis(title: str, values: Sequence[float], **more: Any) -> Figure:
 def _log_ticks(low: float, high: float) -> list[float]:
     """Return some three to ten round values between two."""
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    # From the finest steps to the coarsest, until no more than nine ticks are left.
     for digits in ((1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 7, 8, 9), (1, 1.5, 2, 3, 4, 5, 7), (1, 2, 5), (1,)):
         ticks = [digit * 10.0**power for power in powers for digit in digits]
         ticks = [tick for tick in ticks if low <= tick <= high]

@@ -1,28 +1,25 @@
-"""What stands at the head and the foot of a report: how good, from what, by whom."""
+"""Head and foot of a report: status, objectives, claims, options and versions."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from ...instances.common.base import Instance
 from ...instances.common.errors import OptionError
+from ...solvers.common.frontier import AnyFrontier
 from ...solvers.common.options import SolveOptions
 from ...solvers.common.result import Result
+from ..verification.findings import Verification
 from .tables import Cell, Column, Table, number, share, text
 from .text import MARK, duration, short, status_words
-
-if TYPE_CHECKING:
-    from ...solvers.common.frontier import AnyFrontier
-    from ..verification.findings import Verification
 
 Facts = list[tuple[str, str]]
 """Pairs of what it is and what it says."""
 
 
 def check_same(instance: Instance, sha256: str, what: str) -> None:
-    """Refuse what was computed for another instance.
+    """Refuse a result or frontier of another instance.
 
     Raises
     ------
@@ -98,7 +95,7 @@ def objectives_table(result: Result) -> Table:
 
 
 def instance_facts(instance: Instance) -> Facts:
-    """Return what the instance says about itself."""
+    """Return kind and source of the instance."""
     return [("kind", instance.kind), ("source", instance.source or "not given")]
 
 
@@ -118,7 +115,7 @@ def headline(status: str, limit: str, checked: Verification | None = None) -> tu
 
 
 def claims(checked: Verification | None) -> Sequence[str]:
-    """Return what only the solver vouches for."""
+    """Return the claims that were not derived again."""
     return () if checked is None else checked.claimed
 
 

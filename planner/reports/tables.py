@@ -1,4 +1,4 @@
-"""Tables of a report: columns, and cells that carry what they are sorted by."""
+"""Tables of a report: columns, and cells with the value by which they are sorted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How reports say things: durations, statuses, and counts."""
+"""Formatting of durations, statuses and counts in reports."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""How plans and frontiers of staging look, and what is checked of them."""
+"""Tables, pages and verification of staging plans and frontiers."""

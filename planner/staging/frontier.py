@@ -1,4 +1,4 @@
-"""The frontier of a staging instance, cost against throughput: checked, and shown to people."""
+"""The frontier of a staging instance, cost against throughput: its verification and its table."""
 
 from __future__ import annotations
 
@@ -8,10 +8,8 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ...formulations.common.tolerance import agree, within
-from ...formulations.staging.certificate import read_certificate
 from ...formulations.staging.formulation import StagingFormulation
-from ...formulations.staging.frontier_error import Corner, certified_error, proves_none
-from ...formulations.staging.plan import Stage
+from ...formulations.staging.plan import Corner, Stage
 from ...instances.staging.instance import StagingInstance
 from ...solvers.staging.frontier import describe
 from ...solvers.staging.frontier_result import Frontier, FrontierPoint
@@ -52,21 +50,21 @@ def _narrower(instance: StagingInstance, frontier: Frontier) -> bool:
 
 
 def _check_infeasible(found: Findings, formulation: StagingFormulation, frontier: Frontier) -> None:
-    """Check that no plan costs so little as was asked for, and why."""
+    """Check that no plan is within the cost that was asked for, and the reasons given."""
 
     def counts(plan: Sequence[Stage]) -> bool:
         most = math.inf if frontier.most_usd is None else frontier.most_usd
         return within(describe(formulation, tuple(plan)).cost_usd, most)
 
-    proven = proves_none(formulation, frontier.most_usd, frontier.certificate)
+    proven = formulation.proves_none(frontier.most_usd, frontier.certificate)
     words = "the prices of the certificate prove that there is no plan" if proven else None
     check_infeasible(found, formulation, words, frontier.diagnosis, frontier.versions, counts)
 
 
 def _faults(formulation: StagingFormulation, frontier: Frontier) -> Iterator[str]:
     yield from frontier_faults(formulation.instance, frontier)
-    malformed = read_certificate(formulation.facts, {"intervals": frontier.certificate})
-    if isinstance(malformed, str):
+    malformed = formulation.certificate_fault({"intervals": frontier.certificate})
+    if malformed is not None:
         yield f"certificate: {malformed}"
     broken = False
     for index, point in enumerate(frontier.points):
@@ -81,6 +79,7 @@ def _faults(formulation: StagingFormulation, frontier: Frontier) -> Iterator[str
             old, new = getattr(point, field), getattr(derived, field)
             if not agree(old, new):
                 yield f"points[{index}].{field} is stored as {old:.10g}; recomputed it is {new:.10g}"
+    # The stored figures were compared with the plans above.
     corners = [Corner(point.stage_time_s, point.cost_usd) for point in frontier.points]
     most = math.inf if frontier.most_usd is None else frontier.most_usd
     if not all(within(corner.cost_usd, most) for corner in corners):
@@ -90,9 +89,7 @@ def _faults(formulation: StagingFormulation, frontier: Frontier) -> Iterator[str
             yield f"points[{index + 1}] is not slower and cheaper than the one before"
     proven = None
     if corners:
-        proven = certified_error(
-            formulation, corners, frontier.error, frontier.most_usd, frontier.certificate
-        )
+        proven = formulation.certified_error(corners, frontier.error, frontier.most_usd, frontier.certificate)
     stored = frontier.certified_error
     if stored is not None and (proven is None or proven > stored * (1 + 1e-9)):
         yield f"certified_error is stored as {stored}; what the certificate proves is {proven}"

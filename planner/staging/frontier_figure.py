@@ -14,6 +14,7 @@ from ..reports.text import duration, short
 from .stages import in_short
 
 CLOSE = 1e-6
+"""Plans that are dearer by no more than this part lie on the frontier."""
 HOVER = (
     "<b>%{customdata[0]}</b><br>%{customdata[1]}<br>%{customdata[2]}<br>%{customdata[3]}<br>"
     "%{customdata[4]}<extra></extra>"
@@ -37,7 +38,7 @@ class Baseline:
 
     @property
     def dearer(self) -> float | None:
-        """By which part of the frontier's cost the plan is dearer."""
+        """The excess of the plan's cost over the frontier's, as a part of the latter."""
         if self.cheapest_usd is None or not self.cheapest_usd:
             return None
         return max(0.0, self.point.cost_usd / self.cheapest_usd - 1)
@@ -96,7 +97,7 @@ def near_limit(instance: StagingInstance, points: Sequence[FrontierPoint]) -> bo
 
 
 def _marks(points: Sequence[FrontierPoint], titles: Sequence[str]) -> Figure:
-    """Return points with what is shown when one hovers over them."""
+    """Return points with their hover texts."""
     return {
         "type": "scatter",
         "mode": "markers",
@@ -137,7 +138,7 @@ def _hover(point: FrontierPoint, title: str) -> list[str]:
 
 
 def _line(points: Sequence[FrontierPoint]) -> Figure:
-    """Return the frontier: what a throughput costs at least, a step at each point."""
+    """Return the frontier: the least cost of each throughput, a step at each point."""
     titles = [f"point {index + 1}" for index in range(len(points))]
     return {
         **_marks(points, titles),
@@ -153,7 +154,7 @@ def _line(points: Sequence[FrontierPoint]) -> Figure:
 
 
 def _budget(instance: StagingInstance, budget: float, speeds: Sequence[float]) -> Figure:
-    """Return the costs at which plans take the whole hourly budget; feasible ones lie below."""
+    """Return the costs at which plans spend the whole hourly budget; feasible ones lie below."""
     hours = instance.training.epochs * instance.training.samples / 3600
     low, high = min(speeds), max(speeds)
     at = [low * (high / low) ** (step / 60) for step in range(61)]

@@ -1,4 +1,4 @@
-"""The page of a frontier: every plan that no other beats, and what each of them looks like."""
+"""The page of a staging frontier: the plot, the plan of each point, and all points as a table."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from ..reports.tables import Cell, Column, Table, number, seconds
 from ..reports.text import counted, duration, short
 from ..verification.findings import Verification
 from .frontier_figure import Baseline, frontier_figure, near_limit
-from .stages import Chains, in_short, limits_facts, types_table
+from .stages import PlanDrawing, in_short, limits_facts, types_table
 
 MOST_POINTS = 1500
-"""Of a frontier with more, so many are shown."""
+"""A page shows at most so many points of a frontier."""
 
 
 def staging_frontier_page(
@@ -31,7 +31,7 @@ def staging_frontier_page(
 ) -> str:
     """Return the page of a frontier of cost against throughput."""
     points = thinned(frontier.points)
-    chains, baselines = Chains(instance), list(_baselines(instance, frontier, results))
+    drawing, baselines = PlanDrawing(instance), list(_baselines(instance, frontier, results))
     sections = [("plot", "Frontier"), ("plan", "Plan of a point"), ("table", "All points")] if points else []
     if baselines:
         sections.append(("baselines", "Other methods"))
@@ -40,13 +40,13 @@ def staging_frontier_page(
     data: dict[str, Any] = {"figures": {}}
     if points:
         data["figures"]["frontier"], at = frontier_figure(instance, points, today, baselines)
-        data["chain"] = chains.data()
+        data["chain"] = drawing.data()
         data["choice"] = {
             "plot": "frontier",
             **at,
             "today": today,
             "start": today,
-            "points": [_choice(chains, point, index, len(points)) for index, point in enumerate(points)],
+            "points": [_choice(drawing, point, index, len(points)) for index, point in enumerate(points)],
         }
     return render(
         "frontier.html.j2",
@@ -111,7 +111,7 @@ def _figures(point: FrontierPoint) -> str:
 
 
 def _certified(frontier: Frontier, shown: int) -> Iterator[str]:
-    """Say what is proven, and by whom."""
+    """Yield what is proven, a sentence each."""
     most = "" if frontier.most_usd is None else f" that costs at most {usd(frontier.most_usd)}"
     if frontier.status == "infeasible":
         yield "It is proven that no plan exists."
@@ -138,8 +138,8 @@ def _most(frontier: Frontier) -> Facts:
     return [] if frontier.most_usd is None else [("dearer plans were left out", usd(frontier.most_usd))]
 
 
-def _choice(chains: Chains, point: FrontierPoint, index: int, count: int) -> dict[str, Any]:
-    """Return what the script shows of a point."""
+def _choice(drawing: PlanDrawing, point: FrontierPoint, index: int, count: int) -> dict[str, Any]:
+    """Return the figures and the plan of a point, as the script shows them."""
     return {
         "x": point.throughput_samples_per_s,
         "y": point.cost_usd,
@@ -151,7 +151,7 @@ def _choice(chains: Chains, point: FrontierPoint, index: int, count: int) -> dic
             "is-rate": f"{short(point.rate_usd_per_hour, 6)} USD/h",
             "is-slowest": duration(point.stage_time_s),
         },
-        **chains.plan(point.plan),
+        **drawing.plan(point.plan),
     }
 
 
@@ -228,7 +228,7 @@ def _baseline_table(baselines: Sequence[Baseline]) -> Table | None:
 def _keys(
     instance: StagingInstance, points: Sequence[FrontierPoint], baselines: Sequence[Baseline]
 ) -> list[tuple[str, str]]:
-    """Return what the marks of the plot mean: (mark, words)."""
+    """Return the legend of the plot: (mark, words)."""
     keys = [("line", "least cost at which a throughput can be had"), ("star", _today_words(instance))]
     keys.append(("ring", "the point whose plan is shown below"))
     if baselines:

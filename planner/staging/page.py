@@ -12,7 +12,7 @@ from ...solvers.common.result import Result
 from ...solvers.staging.frontier import describe
 from ..reports.provenance import Facts, usd
 from ..reports.text import duration, short
-from .stages import Chains, limits_facts, types_table
+from .stages import PlanDrawing, limits_facts, types_table
 
 
 def staging_parts(instance: StagingInstance, result: Result) -> dict[str, Any]:
@@ -20,8 +20,8 @@ def staging_parts(instance: StagingInstance, result: Result) -> dict[str, Any]:
     plan = None if result.plan is None else cast("tuple[Stage, ...]", result.plan)
     data: dict[str, Any] = {"figures": {}}
     if plan is not None:
-        chains = Chains(instance)
-        data["chain"] = {**chains.data(), "plan": chains.plan(plan)}
+        drawing = PlanDrawing(instance)
+        data["chain"] = {**drawing.data(), "plan": drawing.plan(plan)}
     return {
         "scripts": ("choose.js", "chain.js"),
         "data": data,

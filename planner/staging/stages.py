@@ -14,18 +14,18 @@ from ..reports.tables import Cell, Column, Table, number
 from ..reports.text import short
 
 
-class Chains:
-    """Draws plans of one instance; stages that several plans share are timed once."""
+class PlanDrawing:
+    """Data from which scripts draw the plans of one instance; shared stages are timed once."""
 
     def __init__(self, instance: StagingInstance) -> None:
         self.instance = instance
-        self._index = {kind.name: index for index, kind in enumerate(instance.types)}
+        self._index = {hardware.name: index for index, hardware in enumerate(instance.types)}
         self._times: dict[tuple[int, int, str, int], float] = {}
 
     def data(self) -> dict[str, Any]:
         """Return names of types and layers."""
         return {
-            "types": [kind.name for kind in self.instance.types],
+            "types": [hardware.name for hardware in self.instance.types],
             "layers": [layer.name for layer in self.instance.layers],
         }
 
@@ -56,8 +56,8 @@ def in_short(plan: Sequence[Stage], most: int = 6) -> str:
 def types_table(
     instance: StagingInstance, plan: Sequence[Stage] | None, prices: Mapping[str, float] | None = None
 ) -> Table:
-    """Return what there is of each type, what it costs, and what the plan takes of it."""
-    used = Counter({kind.name: 0 for kind in instance.types})
+    """Return a table of the types: price, limit, memory, and units in the plan."""
+    used = Counter({hardware.name: 0 for hardware in instance.types})
     for stage in plan or ():
         used[stage.type] += stage.units
     columns = [Column("type"), Column("USD/h per unit", True), Column("units there are", True)]
@@ -67,18 +67,18 @@ def types_table(
         [Column("price", True, "USD that one more unit is worth, as a first estimate")] if prices else []
     )
     rows = []
-    for index, kind in enumerate(instance.types):
-        limit = Cell("no limit") if kind.limit is None else number(kind.limit)
-        memory = Cell("not checked") if kind.memory_gib is None else number(kind.memory_gib)
-        row = [Cell(kind.name, swatch=index), number(kind.price_usd_per_hour), limit, memory]
-        row += [number(used[kind.name])] if plan is not None else []
-        row += [number(prices.get(kind.name, 0.0), 4)] if prices else []
+    for index, hardware in enumerate(instance.types):
+        limit = Cell("no limit") if hardware.limit is None else number(hardware.limit)
+        memory = Cell("not checked") if hardware.memory_gib is None else number(hardware.memory_gib)
+        row = [Cell(hardware.name, swatch=index), number(hardware.price_usd_per_hour), limit, memory]
+        row += [number(used[hardware.name])] if plan is not None else []
+        row += [number(prices.get(hardware.name, 0.0), 4)] if prices else []
         rows.append(row)
     return Table("types", "Types of hardware", columns, rows)
 
 
 def limits_facts(instance: StagingInstance) -> Facts:
-    """Return what the document asks of every plan, and what is trained."""
+    """Return the limits of the instance, its stage rule, and the training."""
     floor = instance.throughput_floor_samples_per_s
     rule = "neighbouring stages differ in type" if instance.stage_rule == "maximal_runs" else "free cuts"
     link = instance.link_gbit_per_s

@@ -1,1 +1,1 @@
-"""Checking stored results and frontiers, without trusting whoever made them."""
+"""Verification of stored results and frontiers, without trust in the solver that made them."""

@@ -79,11 +79,11 @@ class Verification(Model):
         return f"{checked}ONLY CLAIMED: {'; '.join(self.claimed[:2])}{more}{within}"
 
     def lines(self) -> list[str]:
-        """Return what was found, a line each with its title."""
+        """Return the findings, a line each with its title."""
         return [f"{title}: {line}" for name, title in TITLES.items() for line in getattr(self, name)]
 
     def _repr_html_(self) -> str:
-        """Return what a notebook shows."""
+        """Return the summary that a notebook shows."""
         return card(f"{self.instance}: {self.verdict}", (), (), [(line,) for line in self.lines()])
 
 

@@ -1,4 +1,4 @@
-"""What the checks of all frontiers share."""
+"""The part of a frontier's check that all kinds share."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def frontier_faults(instance: Instance, frontier: AnyFrontier) -> Iterator[str]:
 
 
 def note_extent(found: Findings, frontier: AnyFrontier, most: str, default: float) -> None:
-    """Note what of a complete frontier's error is only claimed, and what `complete` or `infeasible` means.
+    """Note an error that is not certified as claimed, and the meaning of `complete` or `infeasible`.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ def note_extent(found: Findings, frontier: AnyFrontier, most: str, default: floa
 
 
 def stated(frontier: AnyFrontier) -> Iterator[str]:
-    """Name what a frontier holds that is no claim about the instance."""
+    """Yield the parts of a frontier that are no claim about the instance."""
     yield ", ".join(name for name in FACTS if getattr(frontier, name, None) not in (None, 0.0, {}, ()))
     if frontier.limit != "none":
         yield f"that a {frontier.limit} limit ended the search"

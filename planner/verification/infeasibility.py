@@ -1,4 +1,4 @@
-"""Checking the claim that no plan exists, and what is said of why there is none."""
+"""Verification of infeasibility: the claim that no plan exists, and the diagnosis."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def check_infeasible(
     versions: Mapping[str, str],
     counts: Callable[[Sequence[Any]], bool] = lambda _: True,
 ) -> None:
-    """Check that no plan exists, by counting, by what a certificate proves, or by looking for one; and why.
+    """Check that no plan exists, by counting, by the certificate, or by searching for one; and the diagnosis.
 
     Parameters
     ----------
@@ -78,5 +78,5 @@ def _check_diagnosis(
 
 
 def _lines(diagnosis: Diagnosis) -> tuple[list[str], list[str]]:
-    """Return what a diagnosis says, in an order that does not depend on that of keys in a document."""
+    """Return reasons and remedies, each sorted: their order may depend on that of keys in a document."""
     return sorted(diagnosis.reasons), sorted(diagnosis.remedies)

@@ -1,4 +1,4 @@
-"""Checking a stored result against its instance, without trusting whoever made it.
+"""Verification of a stored result against its instance, without trust in the solver that made it.
 
 The objective is recomputed from the plan, every constraint is checked, bounds are derived again from the
 certificate, and every stored figure, word and status has to agree. What cannot be derived is listed as
@@ -69,7 +69,7 @@ def _shown(value: float | None) -> str:
 
 
 def _identity_faults(instance: Instance, result: Result) -> Iterator[str]:
-    """Check that the result is of this very instance, and that it is told once what the options were."""
+    """Yield faults of the head: hash and name of the instance, the gap, and the seed, stored twice."""
     if result.instance_sha256 != instance.sha256():
         yield "instance_sha256 does not agree: the result is of another instance, or it was changed since"
     if result.instance != instance.name:
@@ -130,7 +130,7 @@ def _check_plan(
 
 
 def _check_without_plan(found: Findings, formulation: Formulation[Any, Any], result: Result) -> None:
-    """Check that there is no plan, or what is said of the best that is possible."""
+    """Check a result without a plan: the claim that none exists, or the bounds."""
     if result.plan_sha256 is not None:
         found.faults.append("plan_sha256 is given, without a plan")
     if result.status != "infeasible":
@@ -151,7 +151,7 @@ def _proves_infeasible(formulation: Formulation[Any, Any], certificate: Any) -> 
 def _check_records(
     found: Findings, formulation: Formulation[Any, Any], result: Result, values: tuple[float, ...] | None
 ) -> None:
-    """Derive what is known about each objective again, and compare; bounds better than ours are claims."""
+    """Derive the record of each objective again, and compare; bounds better than ours are claims."""
     certified = formulation.certified_bounds(result.certificate, values)
     if note := formulation.shared_tables():
         found.confirmed.append(note)
@@ -161,6 +161,7 @@ def _check_records(
     elif values is None and any(bound is not None and math.isinf(bound) for bound in certified):
         found.faults.append(f"status is stored as {result.status}; the certificate proves infeasible")
         return
+    # A solve under a time limit may have certified less than this check, which has time, derives now.
     certified = _as_far_as_stored(formulation, certified, result)
     bounds = [record.bound for record in result.objectives]
     derived = objective_records(formulation, values, bounds, certified, result.options.gap)
@@ -187,7 +188,7 @@ def _as_far_as_stored(
 
 
 def _check_entries(found: Findings, result: Result, plan: Sequence[Any], finished: Sequence[Any]) -> None:
-    """Compare what entries say beside where things run: actions, reasons and times."""
+    """Compare the derived fields of entries: actions, reasons and times."""
     jobs = [[getattr(entry, "job", None) for entry in entries] for entries in (plan, finished)]
     if jobs[0] != jobs[1]:
         found.faults.append("plan: the jobs are not in the order of the instance")
@@ -199,6 +200,7 @@ def _check_entries(found: Findings, result: Result, plan: Sequence[Any], finishe
         for field in type(entry).model_fields
         if (old := getattr(entry, field)) != (new := getattr(right, field))
     ]
+    # Reasons are sentences, which another version of this package may have worded differently.
     words = [what for field, what in wrong if field == "reason"]
     others = [what for field, what in wrong if field != "reason"]
     found.faults += _some(others)
@@ -213,7 +215,7 @@ def _some(lines: list[str]) -> list[str]:
 
 
 def _note_bounds(found: Findings, result: Result) -> None:
-    """Note what is known of each objective, and what of it and of the status only the solver vouches for."""
+    """Note value and certified bound of each objective; better bounds, and what rests on them, are claims."""
     for record in result.objectives:
         unit = "" if record.unit == record.name else f" {record.unit}"
         plan = f"{record.name} = {_shown(record.value)}{unit}"
@@ -227,14 +229,14 @@ def _note_bounds(found: Findings, result: Result) -> None:
     if all(r.certified_gap is not None and r.certified_gap <= gap for r in result.objectives):
         found.confirmed.append("optimal, by the certified bounds alone")
     else:
-        found.claimed.insert(0, "that the plan is optimal")
+        found.claimed.insert(0, "that the plan is optimal")  # the verdict names the first two claims
     if gap > DEFAULT_GAP:
         worst = max(record.gap or 0.0 for record in result.objectives)
         found.within = f"optimal means a gap of at most {gap:g} here, and it is {worst:.3g}"
 
 
 def _check_prices(found: Findings, formulation: Formulation[Any, Any], result: Result) -> None:
-    """Derive prices from the certificate again, and what to buy next from them.
+    """Derive the dual prices from the certificate again, and the advice on what to buy next from them.
 
     Prices that the certificate does not give are a claim like a bound: money is spent by them.
     """
@@ -257,7 +259,7 @@ def _same_prices(stored: Mapping[str, float], derived: Mapping[str, float] | Non
 
 
 def _stated(result: Result) -> Iterator[str]:
-    """Name what the result holds that is no claim about the instance."""
+    """Yield the parts of a result that are no claim about the instance."""
     yield ", ".join(name for name in FACTS if getattr(result, name) not in (None, 0.0, {}, ()))
     if result.limit != "none":
         yield f"that a {result.limit} limit ended the solve"

@@ -46,7 +46,7 @@ def _is_result(data: Any) -> bool:
 
 
 def _results(text: str, source: str) -> list[Any]:
-    """Return the JSON documents in a text; of a line of a journal, in whatever layout, its result."""
+    """Return the JSON documents in a text; of a journal's line, its result."""
     try:
         check_size(text)
     except TooMuchError as error:
@@ -59,6 +59,7 @@ def _results(text: str, source: str) -> list[Any]:
         except (ValueError, RecursionError) as error:
             raise fail(source, f"is not JSON: {error}") from None
         at = _INK.search(text, position)
+        # A journal that somebody formatted again is no longer one by its first bytes.
         if isinstance(data, dict) and ("journal" in data or "source" in data):
             if "result" not in data:
                 continue  # the head of a batch's journal, or a file that could not be read
@@ -85,6 +86,7 @@ def parse_result(data: Any, source: str, most: int | None = None) -> Result:
     faults = Faults()
     if plan is not None and not isinstance(plan, list):
         raise fail(source, "is not a list of entries", "plan")
+    # Before entries are parsed: a hostile file may hold millions.
     if most is not None and plan is not None and len(plan) > most:
         raise fail(source, f"has {len(plan):,} entries; a plan of the instance has at most {most:,}", "plan")
     for index, given in enumerate(plan or ()):
@@ -99,7 +101,7 @@ def parse_result(data: Any, source: str, most: int | None = None) -> Result:
 
 
 def kind_of(data: Any, source: str) -> str:
-    """Return of what kind a stored result is.
+    """Return the kind of a stored result.
 
     Raises
     ------

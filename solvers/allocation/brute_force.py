@@ -1,4 +1,4 @@
-"""Allocation by trying every combination of configurations; the yardstick for tiny instances."""
+"""Implicit enumeration of all combinations of configurations: ground truth for tiny instances."""
 
 from __future__ import annotations
 
@@ -24,29 +24,32 @@ class AllocationBruteForce(Solver[AllocationFormulation]):
         """Enumerate all plans, or as many as the time allows."""
         del options
         refuse_many(len(formulation.instance.jobs), "jobs")
-        menu = formulation.menu
-        jobs = len(menu.start) - 1
+        configs = formulation.configurations
+        jobs = len(configs.start) - 1
         makespan = formulation.instance.objective == "makespan"
-        limit = menu.limit
+        limit = configs.limit
         best_value, best, chosen, out_of_time = np.inf, None, [0] * jobs, False
 
         def extend(job: int, used: Any, value: float) -> None:
             nonlocal best_value, best, out_of_time
+            # Costs only add up, so that no completion of this branch is better.
             if value >= best_value:
                 return
             if job == jobs:
                 best_value, best = value, list(chosen)
                 return
-            for k in menu.of(job):
+            for k in configs.of(job):
                 out_of_time = out_of_time or clock.expired
                 if out_of_time:
                     return
-                after = used + menu.demand[k]
+                after = used + configs.demand[k]
                 if (after <= limit).all():
                     chosen[job] = k
-                    extend(job + 1, after, max(value, menu.time_s[k]) if makespan else value + menu.cost[k])
+                    extend(
+                        job + 1, after, max(value, configs.time_s[k]) if makespan else value + configs.cost[k]
+                    )
 
-        extend(0, np.zeros(len(menu.rows)), 0.0)
+        extend(0, np.zeros(len(configs.resources)), 0.0)
         if best is None:
             return Outcome(limit="time") if out_of_time else Outcome(infeasible=True)
         plan = formulation.plan_of(best)

@@ -1,4 +1,4 @@
-"""Certificates for allocation methods that make none: prices of our own, and the method's bound as cutoff.
+"""Certificates for allocation methods that write none: our dual prices, and the method's bound as cutoff.
 
 Whether they prove the bound is for the check to find out; a wrong bound only leaves it uncertified.
 """
@@ -17,16 +17,17 @@ from .makespan import even_share, least_share, per_unit
 
 def certify(formulation: AllocationFormulation, outcome: Outcome, clock: Clock) -> None:
     """Add a certificate of the outcome's bound, or of infeasibility."""
-    menu, claim = formulation.menu, None if outcome.infeasible else outcome.bounds[0]
+    configs, claim = formulation.configurations, None if outcome.infeasible else outcome.bounds[0]
     if formulation.instance.objective == "total_completion_time":
-        prices = best_prices(MultipleChoice.of(menu, menu.cost), clock).prices
+        prices = best_prices(MultipleChoice.of(configs, configs.cost), clock).prices
         if claim is not None:
-            outcome.prices = dict(zip(menu.rows, prices.tolist(), strict=True))
+            outcome.prices = dict(zip(configs.resources, prices.tolist(), strict=True))
     else:
-        early = menu.time_s < (np.inf if claim is None else claim)
-        if not np.logical_or.reduceat(early, menu.start[:-1]).all():
+        # A bound T on the makespan is proven by prices of the configurations that end before T.
+        early = configs.time_s < (np.inf if claim is None else claim)
+        if not np.logical_or.reduceat(early, configs.start[:-1]).all():
             return  # a job that is later alone is proof enough
-        problem = MultipleChoice.of(menu, np.zeros(len(early))).only(early)
-        share, _, _ = least_share(problem, even_share(menu.limit), clock)
-        prices = per_unit(share, menu.limit)
-    outcome.certificate = certificate(menu, prices, claim)
+        problem = MultipleChoice.of(configs, np.zeros(len(early))).only(early)
+        share, _, _ = least_share(problem, even_share(configs.limit), clock)
+        prices = per_unit(share, configs.limit)
+    outcome.certificate = certificate(configs.resources, prices, claim)

@@ -1,6 +1,6 @@
-"""The core of a multiple-choice knapsack, what prices leave open, as a small mixed-integer program on HiGHS.
+"""The core problem of a multiple-choice knapsack (Balas & Zemel 1980; Pisinger 1995), solved by HiGHS.
 
-Jobs with one row left are constants. Costs and demands are taken relative to each job's least, and limits
+Jobs with one item left are constants. Costs and demands are taken relative to each job's least, and limits
 to what that leaves, all scaled to moderate figures, because HiGHS works with absolute tolerances. So no
 coefficient is negative, and where HiGHS drops a tiny one the model is only looser: its bound still holds.
 """
@@ -20,27 +20,51 @@ from ..common.options import SolveOptions
 from ..common.result import Limit
 from .knapsack import MultipleChoice
 
-BOUND_ERROR = 1e-6
-"""How far the bound of HiGHS may be off, where the largest cost is some thousands."""
-FINE = 2.0**13
-"""The largest coefficient of limits for which the tolerance of 1e-9 is far below the slack that they have."""
+
+@dataclass(frozen=True)
+class CoreSettings:
+    """Constants of a core on HiGHS.
+
+    Attributes
+    ----------
+    bound_error
+        How far the bound of HiGHS may be off, in units of the scaled costs.
+    largest_cost
+        The largest scaled cost lies between half of this and this.
+    least_gap
+        Least absolute gap that is asked of HiGHS.
+    fine_coefficient
+        The largest coefficient of limits in the second attempt, for which the tolerance of 1e-9 is far below
+        the slack that limits have.
+    tightening
+        Relative to the largest demand: how much tighter limits are in the third attempt.
+    """
+
+    bound_error: float = 1e-6
+    largest_cost: float = 4096
+    least_gap: float = 1e-9
+    fine_coefficient: float = 2.0**13
+    tightening: float = 1e-8
+
+
+SETTINGS = CoreSettings()
 
 
 @dataclass(frozen=True)
 class CoreAnswer:
-    """What was found out about a core.
+    """A choice from a core, and a bound on all choices.
 
     Attributes
     ----------
-    rows
-        Row of the core of each job, None if no choice was found that keeps the limits.
+    chosen
+        Item of each job; None if no choice was found that keeps the limits.
     bound
         No choice costs less; infinite if none keeps the limits.
     limit
         What stopped HiGHS, `none` if it ended or reached the target.
     """
 
-    rows: Ints | None
+    chosen: Ints | None
     bound: float
     limit: Limit = "none"
 
@@ -61,7 +85,7 @@ def solve_core(
     Parameters
     ----------
     start
-        Rows of the core, one of each job, to start from.
+        Items of the core, one of each job, to start from.
     target
         A choice that costs no more is good enough.
     gap
@@ -69,8 +93,8 @@ def solve_core(
     nodes
         Most nodes of the search; None for no limit.
     attempt
-        In the second one, 1, limits are in so fine a unit that HiGHS tolerates next to nothing; in the third
-        they are tighter.
+        0, then 1 with limits in so fine a unit that HiGHS tolerates next to nothing, then 2 with tighter
+        limits.
     """
     counts = np.diff(problem.start)
     base = problem.start[:-1]
@@ -81,49 +105,52 @@ def solve_core(
     if not len(free):
         fits = bool((slack >= 0).all())
         return CoreAnswer(base if fits else None, constant if fits else math.inf)
-    rows = np.flatnonzero(np.repeat(counts > 1, counts))
+    items = np.flatnonzero(np.repeat(counts > 1, counts))
     owner = np.repeat(np.arange(len(free)), counts[free])
-    cost = problem.cost[rows] - cheapest[free][owner]
-    demand = problem.demand[rows] - least[free][owner]
+    cost = problem.cost[items] - cheapest[free][owner]
+    demand = problem.demand[items] - least[free][owner]
     unit = _unit(cost)
-    model = _model(cost / unit, demand, slack, owner, len(free), FINE if attempt else 1.0)
-    settings: dict[str, Any] = {"mip_abs_gap": max(gap / unit, 1e-9)}
+    model = _model(
+        cost / unit, demand, slack, owner, len(free), SETTINGS.fine_coefficient if attempt else 1.0
+    )
+    highs: dict[str, Any] = {"mip_abs_gap": max(gap / unit, SETTINGS.least_gap)}
     if math.isfinite(target):
-        settings["objective_target"] = (target - constant) / unit
+        highs["objective_target"] = (target - constant) / unit
     if nodes is not None:
-        settings["mip_max_nodes"] = nodes
-    known = None if start is None else np.isin(rows, start).astype(float)
-    values, bound, limit = branch_and_bound(model, settings, clock, options, known)
+        highs["mip_max_nodes"] = nodes
+    known = None if start is None else np.isin(items, start).astype(float)
+    values, bound, limit = branch_and_bound(model, highs, clock, options, known)
     if bound == math.inf:
         return CoreAnswer(None, math.inf, limit)
-    lowest = constant + unit * (bound - BOUND_ERROR)
+    lowest = constant + unit * (bound - SETTINGS.bound_error)
     if values is None:
         return CoreAnswer(None, lowest, limit)
     chosen = base.copy()
+    # Values are integers within a tolerance: of each job the item of the largest value is chosen.
     order = np.lexsort((-values, owner))
-    chosen[free] = rows[order[np.unique(owner[order], return_index=True)[1]]]
+    chosen[free] = items[order[np.unique(owner[order], return_index=True)[1]]]
     if problem.fits(chosen):
         return CoreAnswer(chosen, lowest, limit)
     # The choice breaks a limit by what HiGHS tolerates.
     if attempt == 0:
         finer = solve_core(problem, clock, options, target=target, gap=gap, nodes=nodes, attempt=1)
-        if finer.rows is not None:
+        if finer.chosen is not None:
             return finer
     if attempt <= 1:  # ask for a choice that keeps the limits by far; the bound stands
-        tighter = replace(problem, limit=problem.limit - 1e-8 * problem.demand.max(axis=0))
+        tighter = replace(problem, limit=problem.limit - SETTINGS.tightening * problem.demand.max(axis=0))
         other = solve_core(tighter, clock, options, target=target, gap=gap, nodes=nodes, attempt=2)
-        return CoreAnswer(other.rows, lowest, limit)
+        return CoreAnswer(other.chosen, lowest, limit)
     return CoreAnswer(None, lowest, limit)
 
 
 def _unit(cost: Floats) -> float:
-    """Return what costs are divided by, so that the largest is some thousands; whole costs stay multiples."""
+    """Return the divisor of costs: a power of 2, which rounds nothing; the largest is some thousands."""
     largest = float(np.abs(cost).max())
-    return 2.0 ** math.ceil(math.log2(largest / 4096)) if largest > 0 else 1.0
+    return 2.0 ** math.ceil(math.log2(largest / SETTINGS.largest_cost)) if largest > 0 else 1.0
 
 
 def _model(cost: Floats, demand: Floats, slack: Floats, owner: Ints, jobs: int, size: float) -> Any:
-    """Return the model: one row of each job, R limits whose largest coefficient is `size`."""
+    """Return the model: one constraint of each job, and R limits whose largest coefficient is `size`."""
     import highspy
 
     columns, limits = demand.shape

@@ -1,4 +1,4 @@
-"""Why an allocation instance has no plan: the least capacity that is missing, from an elastic model."""
+"""Why an allocation has no plan: the least capacity that is missing, by an elastic model (Chinneck 2008)."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ def diagnose(formulation: AllocationFormulation, known: Diagnosis | None, clock:
         return known
     import pulp
 
-    menu, problem = formulation.menu, new_problem("elastic")
+    configs, problem = formulation.configurations, new_problem("elastic")
     refuse_beyond(formulation.model_terms, "the relaxed model")
     x: list[Any] = []
-    for j in range(menu.jobs):
+    for j in range(configs.jobs):
         check_time()
-        x += [problem.add_variable(f"x_{k}", cat=pulp.LpBinary) for k in menu.of(j)]
-        problem += pulp.lpSum(x[k] for k in menu.of(j)) == 1
-    limits = menu.capacity.tolist()
+        x += [problem.add_variable(f"x_{k}", cat=pulp.LpBinary) for k in configs.of(j)]
+        problem += pulp.lpSum(x[k] for k in configs.of(j)) == 1
+    limits = configs.capacity.tolist()
     extra = [problem.add_variable(f"extra_{r}", lowBound=0) for r in range(len(limits))]
     for r, limit in enumerate(limits):
         check_time()
-        taken = list(zip(x, menu.demand[:, r].tolist(), strict=True))
+        taken = list(zip(x, configs.demand[:, r].tolist(), strict=True))
         problem += pulp.LpAffineExpression([*taken, (extra[r], -1.0)]) <= limit
     problem.objective = pulp.LpAffineExpression(
         [(more, 1 / max(limit, 1.0)) for more, limit in zip(extra, limits, strict=True)]
@@ -42,7 +42,7 @@ def diagnose(formulation: AllocationFormulation, known: Diagnosis | None, clock:
         return None
     missing = [
         (name, limit, values[more.name])
-        for name, limit, more in zip(menu.rows, limits, extra, strict=True)
+        for name, limit, more in zip(configs.resources, limits, extra, strict=True)
         if values[more.name] > 1e-6
     ]
     reasons = [

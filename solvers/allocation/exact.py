@@ -1,4 +1,4 @@
-"""`exact`: allocation to proven optimality, with a certificate that needs no trust in any solver."""
+"""`exact`: allocation to proven optimality, with a certificate that the check verifies by itself."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from .total_time import solve_total
 
 
 class AllocationExact(Solver[AllocationFormulation]):
-    """Prices, fixing and core; what it proves, `verify` certifies.
+    """Lagrangian bound, reduced-cost fixing and core problem; what it proves, `verify` certifies.
 
     Parameters
     ----------
     cores
-        Without cores it is `lagrangian`: the bound of the prices, and the plan that is rounded from them,
-        repaired and improved, without any integer program.
+        Without cores it is `lagrangian`: the Lagrangian bound, and a plan that is rounded from the dual
+        prices, repaired and improved, without any integer program.
     """
 
     kinds = ("allocation",)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Literal
 
-from ...formulations.allocation.cluster_grid import Ladder
+from ...formulations.allocation.cluster_grid import ClusterGrid
 from ...formulations.allocation.frontier_error import ROUNDING, proven_error
 from ...formulations.common.objective import Diagnosis
 from ...instances.allocation.instance import AllocationInstance
@@ -21,12 +21,12 @@ from .frontier_result import AllocationFrontier, AllocationPoint, ClusterBound
 from .frontier_search import ClusterSearch, Found, mean
 
 MOST_DIAGNOSED = 20_000
-"""Configurations of a cluster for which a relaxed model looks for what is missing."""
+"""Configurations of a cluster up to which an elastic model finds the capacity that is missing."""
 
 
 def find_allocation_frontier(
     instance: AllocationInstance,
-    ladder: Ladder,
+    grid: ClusterGrid,
     options: SolveOptions,
     error: float,
     clock: Clock,
@@ -36,15 +36,15 @@ def find_allocation_frontier(
 
     Parameters
     ----------
-    ladder
+    grid
         Of the instance; which clusters there are, at which prices.
     error
         ε: for every cluster there is to be a point that costs no more, and whose mean completion time, less
         the part ε, is no longer.
     assumptions
-        What else was assumed, beside what the ladder takes for granted.
+        Assumptions beside those of the grid.
     """
-    search = ClusterSearch(ladder, options, error, clock)
+    search = ClusterSearch(grid, options, error, clock)
     search.run()
     none = search.limit == "none" and not search.found
     steps = _undominated(search.found)
@@ -52,18 +52,18 @@ def find_allocation_frontier(
     return AllocationFrontier(
         instance=instance.name,
         instance_sha256=instance.sha256(),
-        mix=ladder.mix,
+        mix=grid.mix,
         status="infeasible" if none else _status(search),
         limit=search.limit if search.limit != "none" else _why_short(search),
         error=error,
-        certified_error=proven_error(ladder, search.values(), certified) if search.found else None,
-        most_usd_per_hour=ladder.most_usd,
-        prices_usd_per_hour=ladder.prices,
-        weight=ladder.weight,
+        certified_error=proven_error(grid, search.values(), certified) if search.found else None,
+        most_usd_per_hour=grid.most_usd,
+        prices_usd_per_hour=grid.prices,
+        weight=grid.weight,
         points=tuple(_point(search, step) for step in reversed(steps)),
         others=tuple(_others(search, steps)),
         current=search.current,
-        assumptions=(*assumptions, *ladder.assumptions()),
+        assumptions=(*assumptions, *grid.assumptions()),
         runtime_s=clock.elapsed_s,
         options=options,
         versions=library_versions(),
@@ -72,7 +72,7 @@ def find_allocation_frontier(
 
 
 def _undominated(found: Mapping[Fraction, Found]) -> list[Fraction]:
-    """Return the steps whose plans are better than those of all steps below, from the cheapest."""
+    """Return the steps whose plans are better than those of all cheaper steps, from the cheapest."""
     steps: list[Fraction] = []
     for step in sorted(found):
         if not steps or found[step].value < found[steps[-1]].value * (1 - ROUNDING):
@@ -82,7 +82,7 @@ def _undominated(found: Mapping[Fraction, Found]) -> list[Fraction]:
 
 def _claimed_error(search: ClusterSearch) -> float | None:
     claimed = {step: bound.claimed for step, bound in search.bounds.items()}
-    return proven_error(search.ladder, search.values(), claimed)
+    return proven_error(search.grid, search.values(), claimed)
 
 
 def _status(search: ClusterSearch) -> Literal["complete", "partial"]:
@@ -100,13 +100,13 @@ def _why_short(search: ClusterSearch) -> Limit:
 
 
 def _point(search: ClusterSearch, step: Fraction) -> AllocationPoint:
-    found, bound, ladder = search.found[step], search.bounds.get(step), search.ladder
+    found, bound, grid = search.found[step], search.bounds.get(step), search.grid
     return AllocationPoint(
         rate_usd_per_hour=found.rate,
         capacities=dict(found.capacities),
-        mean_completion_s=found.value / ladder.weight,
-        bound_s=None if bound is None else mean(bound.claimed, ladder),
-        certified_bound_s=None if bound is None else mean(bound.certified, ladder),
+        mean_completion_s=found.value / grid.weight,
+        bound_s=None if bound is None else mean(bound.claimed, grid),
+        certified_bound_s=None if bound is None else mean(bound.certified, grid),
         prices=None if bound is None else bound.prices,
         certificate=None if bound is None else bound.certificate,
         plan=found.plan,
@@ -114,8 +114,8 @@ def _point(search: ClusterSearch, step: Fraction) -> AllocationPoint:
 
 
 def _others(search: ClusterSearch, points: list[Fraction]) -> list[ClusterBound]:
-    """Return what else the error rests on: bounds that no dearer step has, and where plans begin."""
-    ladder, kept = search.ladder, []
+    """Return the bounds beside those of the points on which the error rests, from the dearest step."""
+    grid, kept = search.grid, []
     claimed = certified = -math.inf
     for step in sorted(search.bounds, reverse=True):
         bound = search.bounds[step]
@@ -123,14 +123,14 @@ def _others(search: ClusterSearch, points: list[Fraction]) -> list[ClusterBound]
         claimed, certified = max(claimed, bound.claimed), max(certified, bound.certified)
         if better and step not in points:
             none = math.isinf(bound.claimed)
-            capacities = ladder.cluster(step).resources
+            capacities = grid.cluster(step).resources
             kept.append(
                 ClusterBound(
-                    rate_usd_per_hour=ladder.rate(step),
-                    capacities=capacities if ladder.mix == "fixed" else ladder.unpriced(),
+                    rate_usd_per_hour=grid.rate(step),
+                    capacities=capacities if grid.mix == "fixed" else grid.unpriced(),
                     no_plan=none,
-                    bound_s=mean(bound.claimed, ladder),
-                    certified_bound_s=mean(bound.certified, ladder),
+                    bound_s=mean(bound.claimed, grid),
+                    certified_bound_s=mean(bound.certified, grid),
                     certificate=bound.certificate,
                 )
             )
@@ -139,8 +139,8 @@ def _others(search: ClusterSearch, points: list[Fraction]) -> list[ClusterBound]
 
 def _diagnosis(search: ClusterSearch) -> Diagnosis:
     """Return why not even the dearest cluster has a plan."""
-    formulation = search.ladder.formulation(search.ladder.last)
+    formulation = search.grid.formulation(search.grid.last)
     known = formulation.elementary_infeasibility()
-    if known is None and len(formulation.menu.cost) <= MOST_DIAGNOSED:
+    if known is None and len(formulation.configurations.cost) <= MOST_DIAGNOSED:
         return diagnose_with(diagnose, formulation, patience_s=search.clock.remaining_s)
     return known or PLAIN

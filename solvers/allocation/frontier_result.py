@@ -27,7 +27,7 @@ class AllocationPoint(Model):
     bound_s, certified_bound_s
         Below which no plan for this cluster can be: as the method proved, and as our own check derives.
     prices, certificate
-        λ of each resource in weighted job-seconds per unit, and what the check derives the bound from.
+        λ of each resource in weighted job-seconds per unit, and from what the check derives the bound.
     """
 
     rate_usd_per_hour: float
@@ -41,7 +41,7 @@ class AllocationPoint(Model):
 
 
 class ClusterBound(Model):
-    """What is proven about a cluster that is no point, because another one is better or it has no plan.
+    """The bound of a cluster that is no point, because another one is better or it has no plan.
 
     Attributes
     ----------
@@ -62,7 +62,7 @@ class ClusterBound(Model):
 
 
 class AllocationFrontier(AnyFrontier):
-    """What a search over clusters found; JSON and back without loss.
+    """The result of a search over clusters; JSON and back without loss.
 
     Attributes
     ----------

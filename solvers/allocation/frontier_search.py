@@ -1,9 +1,10 @@
 """The search for an allocation's frontier: solve clusters where the proven error is worst.
 
-Along a ladder of clusters (`formulations/allocation_clusters.py`) the optimum can only fall, so two solved
-clusters say about all between them that no plan beats the bound of the dearer one. The stretch between two
-clusters with the worst error is split until the error is as asked, or nothing lies between, or the time is
-up; where it is split, the mean completion time is expected to fall in equal parts.
+This approximates the Pareto front by bisection between solved points (Rote 1992; Ruzika & Wiecek 2005).
+Along a grid of clusters (`formulations/allocation/cluster_grid.py`) the optimum can only fall, so two solved
+clusters say about all between them that no plan beats the bound of the dearer one. The interval between two
+clusters with the worst error is split until the error is as requested, or no cluster lies between, or the
+time is up. It is split where the mean completion time is expected to fall in equal parts.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from ...formulations.allocation.cluster_grid import ZERO, Ladder
+from ...formulations.allocation.cluster_grid import ZERO, ClusterGrid
 from ...formulations.allocation.formulation import AllocationFormulation
-from ...formulations.allocation.frontier_error import Stretch, stretches
+from ...formulations.allocation.frontier_error import Interval, intervals
 from ...formulations.allocation.plan import JobAllocation
 from ...instances.common.errors import OutOfTimeError
 from ..common.base import Clock, Outcome
@@ -28,19 +29,35 @@ from ..common.result import Limit, Result
 from .exact import AllocationExact
 from .frontier_result import AllocationPoint
 
-FINER = 100
-"""Single clusters are solved to one part in so many of the error, unless a gap was asked for."""
-FINEST = 1e-9
-"""No cluster is solved to a smaller gap."""
-AIM = 0.97
-"""Share of the error at which splits aim, to spare the rest for the gaps of single clusters."""
-SHARE = 4
-"""A cluster may take at first one part in so many of the time that is left."""
+
+@dataclass(frozen=True)
+class FrontierSettings:
+    """Constants of the search.
+
+    Attributes
+    ----------
+    error_per_gap
+        Single clusters are solved to one part in so many of the error, unless a gap was asked for.
+    least_gap
+        No cluster is solved to a smaller gap.
+    aimed_share
+        Share of the error at which splits aim, to spare the rest for the gaps of single clusters.
+    parts_of_time
+        A cluster may take at first one part in so many of the time that is left.
+    """
+
+    error_per_gap: int = 100
+    least_gap: float = 1e-9
+    aimed_share: float = 0.97
+    parts_of_time: int = 4
+
+
+SETTINGS = FrontierSettings()
 
 
 @dataclass(frozen=True)
 class Bound:
-    """What a solve proved about a step; bounds of Σ ω t, infinite where there is no plan.
+    """The proven bounds of a step, on Σ ω t, infinite where there is no plan.
 
     Attributes
     ----------
@@ -70,7 +87,7 @@ class ClusterSearch:
 
     Parameters
     ----------
-    ladder
+    grid
         The clusters.
     options
         Time limit of the whole search; threads, seed and gap of each solve.
@@ -78,9 +95,13 @@ class ClusterSearch:
         ε that is asked for.
     """
 
-    def __init__(self, ladder: Ladder, options: SolveOptions, error: float, clock: Clock) -> None:
-        self.ladder, self.options, self.error, self.clock = ladder, options, error, clock
-        self.gap = options.gap if "gap" in options.model_fields_set else max(error / FINER, FINEST)
+    def __init__(self, grid: ClusterGrid, options: SolveOptions, error: float, clock: Clock) -> None:
+        self.grid, self.options, self.error, self.clock = grid, options, error, clock
+        self.gap = (
+            options.gap
+            if "gap" in options.model_fields_set
+            else max(error / SETTINGS.error_per_gap, SETTINGS.least_gap)
+        )
         self.bounds: dict[Fraction, Bound] = {}
         self.found: dict[Fraction, Found] = {}
         self.current: AllocationPoint | None = None
@@ -109,46 +130,48 @@ class ClusterSearch:
         return self.limit != "none"
 
     def _own(self) -> None:
-        """Solve the instance's own cluster; its plan is one of the ladder's too."""
-        ladder = self.ladder
-        formulation = ladder.own()
+        """Solve the instance's own cluster; its plan is one of the grid's too."""
+        grid = self.grid
+        formulation = grid.own()
         result = self._result(formulation)
         if result.plan is None or result.objective is None:
             return
-        plan = self._kept(result)
+        plan = self._with_shared_entries(result)
         self.current = AllocationPoint(
-            rate_usd_per_hour=ladder.own_rate(),
-            capacities=ladder.instance.resources,
-            mean_completion_s=result.objective / ladder.weight,
-            bound_s=mean(result.bound, ladder),
-            certified_bound_s=mean(result.certified_bound, ladder),
+            rate_usd_per_hour=grid.own_rate(),
+            capacities=grid.instance.resources,
+            mean_completion_s=result.objective / grid.weight,
+            bound_s=mean(result.bound, grid),
+            certified_bound_s=mean(result.certified_bound, grid),
             prices=result.prices,
             certificate=result.certificate,
             plan=plan,
         )
-        if ladder.mix == "fixed" and ladder.last >= 1:
-            self._note(Fraction(1), formulation, result)
-        elif ladder.mix == "any":
-            step, capacities = ladder.place(ladder.last, ladder.used(formulation, plan))
-            if not ladder.formulation(step).violations(plan):
-                self._offer(step, capacities, result.objective, plan)
+        if grid.mix == "fixed" and grid.last >= 1:
+            self._record(Fraction(1), formulation, result)
+        elif grid.mix == "any":
+            step, capacities = grid.place(grid.last, grid.used(formulation, plan))
+            if not grid.formulation(step).violations(plan):
+                self._update_incumbent(step, capacities, result.objective, plan)
 
     def _ends(self) -> None:
         """Solve the dearest step, and find the cheapest one that has a plan."""
-        ladder, menu = self.ladder, self.ladder.wide
+        grid, configs = self.grid, self.grid.wide
         bottom: Fraction | None = None
-        if not (np.diff(menu.start) == 0).any():
-            bottom = ladder.lowest_with(np.minimum.reduceat(menu.demand, menu.start[:-1], axis=0).sum(axis=0))
-        if ladder.last not in self.bounds:
-            self.solve(ladder.last)
-        if self._has_none(ladder.last) or bottom is None or bottom > ladder.last or self._stopped():
+        if not (np.diff(configs.start) == 0).any():
+            bottom = grid.lowest_with(
+                np.minimum.reduceat(configs.demand, configs.start[:-1], axis=0).sum(axis=0)
+            )
+        if grid.last not in self.bounds:
+            self.solve(grid.last)
+        if self._has_none(grid.last) or bottom is None or bottom > grid.last or self._stopped():
             return
         if bottom > ZERO:
-            self.solve(ladder.previous(bottom))  # counting alone proves that it has no plan
+            self.solve(grid.previous(bottom))  # counting alone proves that it has no plan
         if bottom not in self.bounds:
             self.solve(bottom)
         if self._has_none(bottom):
-            ladder.highest(self._lacks, bottom, min(self.found, default=ladder.last))
+            grid.highest(self._lacks, bottom, min(self.found, default=grid.last))
 
     def _lacks(self, step: Fraction) -> bool:
         if self._stopped():
@@ -163,13 +186,13 @@ class ClusterSearch:
     def solve(self, step: Fraction) -> None:
         """Solve a step; one that was stopped by its share of the time gets more."""
         again = step in self.bounds
-        formulation = self.ladder.formulation(step)
-        self._note(step, formulation, self._result(formulation, 1 if again else SHARE))
+        formulation = self.grid.formulation(step)
+        self._record(step, formulation, self._result(formulation, 1 if again else SETTINGS.parts_of_time))
 
-    def _result(self, formulation: AllocationFormulation, share: int = SHARE) -> Result:
-        """Solve a cluster as `solve` does, but for the diagnosis, which is for the last one alone."""
+    def _result(self, formulation: AllocationFormulation, parts: int = SETTINGS.parts_of_time) -> Result:
+        """Solve a cluster as `solve` does, without the diagnosis, which only the last one gets."""
         left = self.clock.remaining_s
-        limit = None if left is None else max(left / share, 1e-3)
+        limit = None if left is None else max(left / parts, 1e-3)
         options = self.options.model_copy(update={"gap": self.gap, "time_limit_s": limit})
         clock = Clock(limit)
         if formulation.elementary_infeasibility() is not None:
@@ -178,45 +201,45 @@ class ClusterSearch:
             outcome = AllocationExact().solve(formulation, options, clock)
         return conclude(formulation, "exact", options, outcome, clock.elapsed_s)
 
-    def _note(self, step: Fraction, formulation: AllocationFormulation, result: Result) -> None:
-        """Remember what a solve proved and found."""
+    def _record(self, step: Fraction, formulation: AllocationFormulation, result: Result) -> None:
+        """Keep the bound and the plan of a solve."""
         if result.status == "infeasible":
             proven = _proves_none(formulation, result.certificate)
             certified = math.inf if proven else formulation.elementary_bounds()[0] or 0.0
             self.bounds[step] = Bound(math.inf, certified, result.certificate)
             return
         claimed, certified = result.bound or 0.0, result.certified_bound or 0.0
-        self._learn(step, Bound(claimed, certified, result.certificate, result.prices, result.limit))
+        self._update_bound(step, Bound(claimed, certified, result.certificate, result.prices, result.limit))
         if result.plan is None or result.objective is None:
             return
-        plan = self._kept(result)
-        place, capacities = self.ladder.place(step, self.ladder.used(formulation, plan))
+        plan = self._with_shared_entries(result)
+        place, capacities = self.grid.place(step, self.grid.used(formulation, plan))
         if place != step:
-            cheaper = self.ladder.formulation(place)
+            cheaper = self.grid.formulation(place)
             if cheaper.violations(plan):
                 return
-            # Prices prove at least as much where less may be spent.
+            # The dual prices prove at least as much for the cheaper cluster, which has less capacity.
             own = min(cheaper.certified_bounds(result.certificate)[0] or 0.0, result.objective)
             best = max(claimed, own)
-            self._learn(place, Bound(best, own, result.certificate, result.prices, result.limit))
-        self._offer(place, capacities, result.objective, plan)
+            self._update_bound(place, Bound(best, own, result.certificate, result.prices, result.limit))
+        self._update_incumbent(place, capacities, result.objective, plan)
 
-    def _learn(self, step: Fraction, bound: Bound) -> None:
-        """Remember a bound, unless a better one is known."""
+    def _update_bound(self, step: Fraction, bound: Bound) -> None:
+        """Keep a bound, unless a better one is known."""
         before = self.bounds.get(step)
         if before is None or bound.certified > before.certified or bound.claimed > before.claimed:
             self.bounds[step] = bound
 
-    def _offer(
+    def _update_incumbent(
         self, step: Fraction, capacities: Mapping[str, float], value: float, plan: tuple[JobAllocation, ...]
     ) -> None:
-        """Take a plan of a step if it is the best one yet; its cluster must tell its step."""
-        before, rate = self.found.get(step), self.ladder.cost_of(capacities)
+        """Keep a plan of a step if it is the best one yet; its cluster must determine its step."""
+        before, rate = self.found.get(step), self.grid.cost_of(capacities)
         better = before is None or value < before.value
-        if better and self.ladder.step_of(rate, capacities) == step:
+        if better and self.grid.step_of(rate, capacities) == step:
             self.found[step] = Found(value, capacities, rate, plan)
 
-    def _kept(self, result: Result) -> tuple[JobAllocation, ...]:
+    def _with_shared_entries(self, result: Result) -> tuple[JobAllocation, ...]:
         """Return a plan whose entries are shared with the other plans, which are much alike."""
         entries = []
         for entry in result.plan or ():
@@ -232,54 +255,59 @@ class ClusterSearch:
     def _worst(self) -> Fraction | None:
         """Return the step to solve next; None where nothing more can be gained."""
         values = self.values()
-        certified = stretches(self.ladder, values, {x: bound.certified for x, bound in self.bounds.items()})
-        claimed = stretches(self.ladder, values, {x: bound.claimed for x, bound in self.bounds.items()})
+        certified = intervals(self.grid, values, {x: bound.certified for x, bound in self.bounds.items()})
+        claimed = intervals(self.grid, values, {x: bound.claimed for x, bound in self.bounds.items()})
         pairs = zip(certified, claimed, strict=True)
-        for stretch, believed in sorted(pairs, key=lambda pair: -pair[0].error):
-            if stretch.error <= self.error:
+        for interval, believed in sorted(pairs, key=lambda pair: -pair[0].error):
+            if interval.error <= self.error:
                 return None
-            if believed.error <= self.error and self._own_gap(stretch) > self.error / 2:
+            if believed.error <= self.error and self._own_gap(interval) > self.error / 2:
                 continue  # the certificate of the dearest step is too weak for splits to help
-            step = self._split(stretch)
+            step = self._split(interval)
             if step is not None:
                 return step
         return None
 
-    def _split(self, stretch: Stretch) -> Fraction | None:
-        """Return which step of a stretch to solve, if any helps."""
-        own = self.bounds.get(stretch.high)
-        if own is not None and own.limit == "time" and self._own_gap(stretch) > self.error / 2:
-            return stretch.high
-        if stretch.low >= stretch.high:
+    def _split(self, interval: Interval) -> Fraction | None:
+        """Return which step of a interval to solve, if any helps."""
+        own = self.bounds.get(interval.high)
+        if own is not None and own.limit == "time" and self._own_gap(interval) > self.error / 2:
+            return interval.high
+        if interval.low >= interval.high:
             return None
-        low, high = stretch.low, stretch.high
-        dearest = self.ladder.previous(high)
-        if low not in self._tried and self._is_flat(stretch):
+        low, high = interval.low, interval.high
+        dearest = self.grid.previous(high)
+        if low not in self._tried and self._is_flat(interval):
             self._tried.add(low)
             return dearest  # the whole fall may be at the dearest step, which a single solve shows
-        if low == ZERO or stretch.point is None or stretch.bound <= 0:
+        if low == ZERO or interval.point is None or interval.bound <= 0:
             amount = (low + high) / 2
         else:
-            falls = math.log(stretch.value / stretch.bound)
-            parts = 2 if not self.error else max(2, math.ceil(falls / -math.log1p(-AIM * self.error)))
+            # Completion times fall about geometrically: equal ratios of cost give equal ratios of time.
+            falls = math.log(interval.value / interval.bound)
+            parts = (
+                2
+                if not self.error
+                else max(2, math.ceil(falls / -math.log1p(-SETTINGS.aimed_share * self.error)))
+            )
             amount = low * Fraction(float(high / low) ** (parts // 2 / parts))
-        step = self.ladder.at_most(amount)
+        step = self.grid.at_most(amount)
         return min(max(step, low), dearest)
 
-    def _is_flat(self, stretch: Stretch) -> bool:
-        """Return whether the best plan of the step below the stretch is that of a cheaper step."""
-        below = self.ladder.previous(stretch.low) if stretch.low > ZERO else ZERO
-        return stretch.point is not None and stretch.point < below in self.bounds
+    def _is_flat(self, interval: Interval) -> bool:
+        """Return whether the best plan of the step below the interval belongs to a cheaper step."""
+        below = self.grid.previous(interval.low) if interval.low > ZERO else ZERO
+        return interval.point is not None and interval.point < below in self.bounds
 
-    def _own_gap(self, stretch: Stretch) -> float:
-        """Return how far the best plan of the stretch's dearest step is from its bound."""
-        value = min((f.value for step, f in self.found.items() if step <= stretch.high), default=math.inf)
-        return 1.0 if math.isinf(value) or not value else 1 - stretch.bound / value
+    def _own_gap(self, interval: Interval) -> float:
+        """Return the relative distance of the best plan of the interval's dearest step from its bound."""
+        value = min((f.value for step, f in self.found.items() if step <= interval.high), default=math.inf)
+        return 1.0 if math.isinf(value) or not value else 1 - interval.bound / value
 
 
-def mean(total: float | None, ladder: Ladder) -> float | None:
+def mean(total: float | None, grid: ClusterGrid) -> float | None:
     """Return the mean that a sum of weighted completion times stands for; None where it is infinite."""
-    return None if total is None or math.isinf(total) else total / ladder.weight
+    return None if total is None or math.isinf(total) else total / grid.weight
 
 
 def _proves_none(formulation: AllocationFormulation, certificate: object) -> bool:

@@ -1,4 +1,4 @@
-"""What allocation consists of on this floor."""
+"""The registered methods of allocation, its certificates and its diagnosis."""
 
 from ..common.kind import SolverKind
 from .brute_force import AllocationBruteForce

@@ -1,11 +1,11 @@
-"""The Lagrangian dual of a multiple-choice knapsack: best prices by cutting planes.
+"""The Lagrangian dual of a multiple-choice knapsack: best dual prices by cutting planes (Kelley 1960).
 
     L(λ) = Σ_j min_k (c_k + λ·a_k) − λ·b,  λ ≥ 0
 
-is concave and piecewise linear, and an evaluation is one pass over the rows. Kelley's method maximises the
-lower envelope of the pieces seen so far. What keeps it fast at scale: the prices of a sample of the jobs
-tell in which box the best ones lie, and within a box few rows can ever be chosen, so that only the first
-pass reads them all.
+is concave and piecewise linear, and an evaluation is one pass over the items. Kelley's method maximises the
+minimum of the linear pieces seen so far. Two steps make it fast at scale: the prices of a sample of the jobs
+locate a box for the best ones, and within a box few items can ever be chosen, so that only the first pass
+reads them all. Wherever the box ends too early, it grows.
 """
 
 from __future__ import annotations
@@ -21,22 +21,47 @@ from ..backends.cutting_planes import Envelope
 from ..common.base import Clock
 from .knapsack import MultipleChoice
 
-SAMPLE_SHARE = 8
-"""One job in so many is in the sample."""
-FEWEST_SAMPLED = 8000
-"""Problems with fewer jobs are solved without a sample."""
-SAMPLE_ERROR = 4.0
-"""Half the width of the box around the prices of n sampled jobs, relatively and in units of 1/√n."""
-GROWTH = 8.0
-"""How much a box grows at whose edge the prices lie."""
-MOST_ROUNDS = 400
-TIGHT = 1e-10
-"""Relative distance to the best bound at which prices count as best."""
+
+@dataclass(frozen=True)
+class KelleySettings:
+    """Constants of the cutting-plane method.
+
+    Attributes
+    ----------
+    jobs_per_sampled_job
+        One job in so many is in the sample.
+    fewest_jobs_sampled
+        Problems with fewer jobs are solved without a sample.
+    sample_error
+        Half the width of the box around the prices of n sampled jobs, relatively and in units of 1/√n.
+    sample_tolerance
+        Least relative accuracy of the prices of a sample.
+    least_price_share
+        A price counts as at least this share of its scale where the box is laid around it.
+    box_growth
+        How much a box grows at whose edge the prices lie.
+    most_rounds
+        Evaluations of L in one box.
+    tolerance
+        Relative distance to the best bound at which prices count as best.
+    """
+
+    jobs_per_sampled_job: int = 8
+    fewest_jobs_sampled: int = 8000
+    sample_error: float = 4.0
+    sample_tolerance: float = 1e-7
+    least_price_share: float = 1e-3
+    box_growth: float = 8.0
+    most_rounds: int = 400
+    tolerance: float = 1e-10
+
+
+SETTINGS = KelleySettings()
 
 
 @dataclass(frozen=True)
 class Dual:
-    """Prices and what they are worth.
+    """Dual prices and their bound.
 
     Attributes
     ----------
@@ -45,9 +70,9 @@ class Dual:
     bound
         L(λ), in plain floating point.
     chosen
-        Row of each job with the least priced cost, shape (J,).
+        Configuration of each job that attains the minimum, shape (J,).
     unbounded
-        Whether L exceeds what any choice of rows can cost, so that none keeps the limits.
+        Whether L exceeds what any choice can cost, so that none keeps the limits.
     """
 
     prices: Floats
@@ -56,8 +81,8 @@ class Dual:
     unbounded: bool = False
 
 
-def best_prices(problem: MultipleChoice, clock: Clock, tolerance: float = TIGHT) -> Dual:
-    """Return the best prices, or the best that were found when the time was up.
+def best_prices(problem: MultipleChoice, clock: Clock, tolerance: float = SETTINGS.tolerance) -> Dual:
+    """Return the best dual prices, or the best that were found when the time was up.
 
     Parameters
     ----------
@@ -66,13 +91,15 @@ def best_prices(problem: MultipleChoice, clock: Clock, tolerance: float = TIGHT)
     """
     scale = _scale(problem)
     centre, half = np.zeros(len(scale)), scale
-    if problem.jobs >= FEWEST_SAMPLED:
-        count = problem.jobs // SAMPLE_SHARE
+    if problem.jobs >= SETTINGS.fewest_jobs_sampled:
+        count = problem.jobs // SETTINGS.jobs_per_sampled_job
         jobs = np.sort(np.random.default_rng(0).choice(problem.jobs, count, replace=False))
-        rough = best_prices(problem.sample(jobs), clock, max(tolerance, 1e-7))
+        rough = best_prices(problem.sample(jobs), clock, max(tolerance, SETTINGS.sample_tolerance))
         if not rough.unbounded:
             centre = rough.prices
-            half = SAMPLE_ERROR / math.sqrt(count) * np.maximum(centre, 1e-3 * scale)
+            # Prices of n sampled jobs deviate from those of all by O(1/√n).
+            least = SETTINGS.least_price_share * scale
+            half = SETTINGS.sample_error / math.sqrt(count) * np.maximum(centre, least)
     return _within_growing_boxes(problem, centre, half, clock, tolerance)
 
 
@@ -90,50 +117,51 @@ def _within_growing_boxes(
 ) -> Dual:
     """Maximise L in a box, and in a larger one around the best prices while they lie at its edge."""
     most = math.fsum(np.maximum.reduceat(problem.cost, problem.start[:-1]))
-    envelope = _Envelope(problem.limit)
+    pieces = _Pieces(problem.limit)
     while True:
-        least, rows = problem.choose(centre)
-        best = envelope.add(problem, centre, least, rows)
-        active = problem.only(_can_win(problem, centre, half, least, rows))
-        best, edge = _kelley(active, envelope, best, half, most, clock, tolerance)
+        least, chosen = problem.choose(centre)
+        best = pieces.add(problem, centre, least, chosen)
+        active = problem.only(_can_win(problem, centre, half, least, chosen))
+        best, edge = _kelley(active, pieces, best, half, most, clock, tolerance)
         if best.unbounded or clock.expired or not edge.any():
             return best
-        centre, half = best.prices, np.where(edge, GROWTH * half, half)
+        centre, half = best.prices, np.where(edge, SETTINGS.box_growth * half, half)
 
 
 def _can_win(
-    problem: MultipleChoice, centre: Floats, half: Floats, least: Floats, rows: Ints
+    problem: MultipleChoice, centre: Floats, half: Floats, least: Floats, chosen: Ints
 ) -> NDArray[np.bool_]:
-    """Return which rows may cost less than their job's best row at some prices of the box."""
+    """Return which items may cost less than their job's chosen item at some prices of the box."""
     keep = np.empty(len(problem.cost), dtype=bool)
     for part, jobs, start in problem.parts():
         counts = np.diff(start)
-        beyond = np.abs(problem.demand[part] - np.repeat(problem.demand[rows[jobs]], counts, axis=0)) @ half
+        # |Δa|·h is the most by which the difference of two priced costs changes within the box.
+        beyond = np.abs(problem.demand[part] - np.repeat(problem.demand[chosen[jobs]], counts, axis=0)) @ half
         value = problem.demand[part] @ centre
         value += problem.cost[part]
         low = np.repeat(least[jobs], counts)
         keep[part] = value - beyond <= low + 1e-9 * np.abs(low)
-    keep[rows] = True
+    keep[chosen] = True
     return keep
 
 
-class _Envelope(Envelope):
-    """The pieces of L seen so far: L(λ) ≤ constant_i + λ·slope_i, whichever rows were left out."""
+class _Pieces(Envelope):
+    """The linear pieces of L seen so far: L(λ) ≤ constant_i + λ·slope_i, whichever items are left out."""
 
     def __init__(self, limit: Floats) -> None:
         super().__init__()
         self.limit = limit
 
-    def add(self, problem: MultipleChoice, prices: Floats, least: Floats, rows: Ints) -> Dual:
-        """Remember the piece that is lowest at these prices."""
-        self.constants.append(problem.value(rows))
-        self.slopes.append(problem.take(rows) - self.limit)
-        return Dual(prices, math.fsum(least) - float(prices @ self.limit), problem.row[rows])
+    def add(self, problem: MultipleChoice, prices: Floats, least: Floats, chosen: Ints) -> Dual:
+        """Add the piece that is lowest at these prices."""
+        self.constants.append(problem.value(chosen))
+        self.slopes.append(problem.take(chosen) - self.limit)
+        return Dual(prices, math.fsum(least) - float(prices @ self.limit), problem.configuration[chosen])
 
 
 def _kelley(
     problem: MultipleChoice,
-    envelope: _Envelope,
+    pieces: _Pieces,
     best: Dual,
     half: Floats,
     most: float,
@@ -142,15 +170,15 @@ def _kelley(
 ) -> tuple[Dual, NDArray[np.bool_]]:
     """Maximise L in the box around `best`; return the best prices, and where they lie at the box's edge."""
     low, high = np.maximum(best.prices - half, 0.0), best.prices + half
-    for _ in range(MOST_ROUNDS):
-        prices, above = envelope.highest(best.prices, best.bound, low, high)
+    for _ in range(SETTINGS.most_rounds):
+        prices, above = pieces.highest(best.prices, best.bound, low, high)
         if above <= tolerance * abs(best.bound) or clock.expired:
             break
-        found = envelope.add(problem, prices, *problem.choose(prices))
+        found = pieces.add(problem, prices, *problem.choose(prices))
         if found.bound > best.bound:
             best = found
         if best.bound > most + 1e-6 * abs(most):
             return Dual(best.prices, best.bound, best.chosen, unbounded=True), np.zeros(len(half), dtype=bool)
-    reach = 1e-6 * half
-    edge = (best.prices >= high - reach) | ((best.prices <= low + reach) & (low > 0))
+    at_edge = 1e-6 * half
+    edge = (best.prices >= high - at_edge) | ((best.prices <= low + at_edge) & (low > 0))
     return best, edge

@@ -1,23 +1,25 @@
-"""Least total completion time of an allocation: prices, fixing, core.
+"""Least total completion time: Lagrangian bound, reduced-cost fixing and core problem.
 
-1. Prices: the Lagrangian dual bounds the optimum from below, and its reduced costs say what every
-   configuration costs at least beyond that bound.
-2. A plan, rounded from the prices: a configuration whose reduced cost exceeds the distance between plan
-   and bound is in no better plan, and is gone for good.
-3. Core: what is left is solved exactly. The first cores hold only the rows of least reduced cost; they
-   find better plans, which leave fewer rows to the last one.
+1. Bound: the best dual prices bound the optimum from below (Kelley 1960), and the reduced cost of a
+   configuration says how much every plan with it exceeds that bound at least.
+2. Fixing: a plan is rounded from the prices. A configuration whose reduced cost exceeds the distance between
+   plan and bound is in no better plan, and is removed for good.
+3. Core (Balas & Zemel 1980; for multiple-choice knapsacks Pisinger 1995): the rest is solved exactly. The
+   first cores hold only the configurations of least reduced cost; they find better plans, which leave fewer
+   configurations to the last one.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 
 from ...formulations.allocation.certificate import certificate
-from ...formulations.allocation.dual_bound import price_bound
 from ...formulations.allocation.formulation import AllocationFormulation
-from ...instances.common.arrays import Floats, Ints
+from ...instances.common.arrays import Flags, Floats, Ints
+from ...instances.common.errors import OutOfTimeError
 from ..backends.base import BackendError
 from ..common.base import Clock, Outcome
 from ..common.options import SolveOptions
@@ -25,20 +27,42 @@ from ..common.result import Limit
 from .core import CoreAnswer, solve_core
 from .knapsack import MultipleChoice
 from .lagrangian import Dual, best_prices
-from .marginal_gain import rows_by_gain
+from .lagrangian_bound import knapsack_bound
+from .marginal_gain import choose_by_gain
 from .rounding import round_prices
 
-FIRST_CORE = 300
-"""Rows of the first core beyond one for each job."""
-GROWTH = 4
-MOST_ROWS = 2_000_000
-"""Of a core; a larger one is not tried."""
-NODES = 1000
-"""Of the search in a core that does not hold every row that matters."""
-ENOUGH = 0.5
-"""Share of the requested gap at which a plan is good enough to stop looking for a better one."""
-CLOSE = 1e-9
-"""Relative; reduced costs are compared with this much to spare."""
+
+@dataclass(frozen=True)
+class TotalTimeSettings:
+    """Constants of the search.
+
+    Attributes
+    ----------
+    first_core, core_growth
+        Configurations of the first core beyond one for each job, and the factor to the next core.
+    most_configurations
+        Of a core, beyond one for each job; a larger one is not tried.
+    nodes_of_partial_core
+        Branch-and-bound nodes in a core without every configuration that matters.
+    gap_share
+        Share of the requested gap at which a plan of a core is good enough.
+    price_accuracy, least_price_tolerance
+        The dual prices are so many times as accurate as the requested gap, but no finer than the second.
+    fixing_margin
+        Relative; reduced costs are compared with this much to spare.
+    """
+
+    first_core: int = 300
+    core_growth: int = 4
+    most_configurations: int = 2_000_000
+    nodes_of_partial_core: int = 1000
+    gap_share: float = 0.5
+    price_accuracy: float = 100
+    least_price_tolerance: float = 1e-10
+    fixing_margin: float = 1e-9
+
+
+SETTINGS = TotalTimeSettings()
 
 
 def solve_total(
@@ -49,14 +73,14 @@ def solve_total(
     Parameters
     ----------
     cores
-        Whether what prices leave open is solved; without, the plan is what rounding and local search give.
+        Whether cores are solved; without, the plan is what rounding and local search give.
     """
     search = Search(formulation, options, clock)
     return search.outcome() if search.impossible else search.run(cores)
 
 
 class Search:
-    """The state of the search: the best plan so far, in rows of the menu, and the best bound.
+    """The state of the search: incumbent and best bound.
 
     Parameters
     ----------
@@ -67,21 +91,25 @@ class Search:
     ----------
     prices, priced
         λ and L(λ), which stay; `bound` is the best that is known.
+    incumbent, value
+        Configuration of each job in the best plan, None without one; and its weighted completion time.
     """
 
     def __init__(self, formulation: AllocationFormulation, options: SolveOptions, clock: Clock) -> None:
         self.formulation, self.options, self.clock = formulation, options, clock
-        menu = formulation.menu
-        self.problem = MultipleChoice.of(menu, menu.cost)
-        dual: Dual = best_prices(self.problem, clock, max(1e-10, options.gap / 100))
-        self.prices, self.priced = dual.prices, price_bound(menu, dual.prices)
+        configs = formulation.configurations
+        self.problem = MultipleChoice.of(configs, configs.cost)
+        dual: Dual = best_prices(
+            self.problem, clock, max(SETTINGS.least_price_tolerance, options.gap / SETTINGS.price_accuracy)
+        )
+        self.prices, self.priced = dual.prices, knapsack_bound(self.problem, dual.prices)
         # In plain floating point a dual may only seem unbounded; the price bound is rounded down.
         self.impossible = dual.unbounded and self.priced > 2 * _dearest(self.problem)
         if dual.unbounded and not self.impossible:
             self.prices = np.zeros_like(dual.prices)
-            self.priced = price_bound(menu, self.prices)
+            self.priced = knapsack_bound(self.problem, self.prices)
         self.bound = self.priced
-        self.rows: Ints | None = None
+        self.incumbent: Ints | None = None
         self.value = math.inf
         self.limit: Limit = "none"
         self.message: str | None = None
@@ -92,72 +120,112 @@ class Search:
 
     def note(self) -> None:
         """Add a line to the trace."""
-        value = None if self.rows is None else self.value
+        value = None if self.incumbent is None else self.value
         self.trace.append((self.clock.elapsed_s, value, self.bound))
 
-    def offer(self, rows: Ints | None) -> None:
-        """Take rows of the menu, one of each job, if they keep the limits and cost less than the best."""
-        if rows is not None and len(rows) == self.problem.jobs and self.problem.fits(rows):
-            value = self.problem.value(rows)
+    def update_incumbent(self, chosen: Ints | None) -> None:
+        """Replace the incumbent by a choice of one configuration of each job that is feasible and better."""
+        if chosen is not None and len(chosen) == self.problem.jobs and self.problem.fits(chosen):
+            value = self.problem.value(chosen)
             if value < self.value:
-                self.rows, self.value = rows, value
+                self.incumbent, self.value = chosen, value
                 self.note()
 
     @property
     def proven(self) -> bool:
         """Whether plan and bound are as close as was asked."""
-        return self.rows is not None and self.value - self.bound <= self.options.gap * abs(self.value)
+        return self.incumbent is not None and self.value - self.bound <= self.options.gap * abs(self.value)
 
     def run(self, cores: bool) -> Outcome:
-        """Find a first plan, then solve cores until it is proven or the time is up."""
+        """Find an incumbent, then solve cores until it is proven optimal or the time is up."""
         reduced = self.problem.reduced_costs(self.prices)
         self.first_plan(reduced)
-        wanted = FIRST_CORE
+        size = SETTINGS.first_core
         while not (self.proven or self.impossible or self.limit != "none"):
             if self.clock.expired:
                 self.limit = "time"
                 break
             if not cores:
                 break
-            reach = _reach(reduced, self.problem.jobs + wanted)
-            # Reduced costs add up to the bound of the prices, not to a better one from a core.
-            most = (self.value - self.priced) * (1 + CLOSE) + CLOSE * abs(self.value)
-            complete = reach >= most
-            core = self.problem.only(reduced <= min(reach, most) + CLOSE * abs(self.bound))
-            if len(core.cost) > MOST_ROWS + core.jobs:
+            of_size = _threshold(reduced, self.problem.jobs + size)
+            # The pruning threshold: reduced costs add up to the bound of the prices, not of a core.
+            margin = SETTINGS.fixing_margin
+            pruning = (self.value - self.priced) * (1 + margin) + margin * abs(self.value)
+            complete = of_size >= pruning
+            keep = reduced <= min(of_size, pruning) + margin * abs(self.bound)
+            core = self.problem.only(self._affordable(keep) if complete else keep)
+            if len(core.cost) > SETTINGS.most_configurations + core.jobs:
                 self.limit = "memory"
                 break
             before = self.value
             try:
-                self.take(core, self.solve(core, complete), complete)
+                self.learn(core, self.solve(core, complete), complete)
             except BackendError as error:
                 self.message = f"the core was not solved, plan and bound are from the prices: {error}"
                 break
             if complete and not self.value < before:
-                break  # a better plan leaves fewer rows, on which a bound can be sharper
-            wanted *= GROWTH
+                break  # only a better plan leaves a smaller core, on which the bound can be sharper
+            size *= SETTINGS.core_growth
+        if cores and self.limit == "none" and not (self.proven or self.impossible):
+            self.enumerate()
         return self.outcome()
 
+    def enumerate(self) -> None:
+        """Ask the enumeration of certificates whether there is anything better than the incumbent.
+
+        It has no tolerances: it settles what choices leave open that HiGHS takes for feasible and are not.
+        """
+        claim = None if self.incumbent is None else self.value
+        data = certificate(self.formulation.configurations.resources, self.prices, claim)
+        try:
+            with self.clock.enforced():
+                found = self.formulation.certified_bounds(data)[0]
+        except OutOfTimeError:
+            self.limit = "time"
+            return
+        if found is not None and claim is None:
+            self.impossible = math.isinf(found)
+        elif found is not None:
+            self.bound = max(self.bound, min(found, self.value))
+
+    def _affordable(self, keep: Flags) -> Flags:
+        """Return those kept that prices of zero prune neither, unless a job would be left with none.
+
+        A configuration may cost more than the whole incumbent, and scarce prices hide that. In a core it
+        would set the scale of costs, and HiGHS would not see the others.
+        """
+        start, cost = self.problem.start, self.problem.cost
+        cheapest = np.minimum.reduceat(cost, start[:-1])
+        most = self.value - math.fsum(cheapest) + SETTINGS.fixing_margin * abs(self.value)
+        affordable = keep & (cost - np.repeat(cheapest, np.diff(start)) <= most)
+        return affordable if np.logical_or.reduceat(affordable, start[:-1]).all() else keep
+
     def first_plan(self, reduced: Floats) -> None:
-        """Start from a given plan, the rounded prices and, if all fails, marginal gain."""
-        menu_rows = self.problem.jobs + max(4 * FIRST_CORE, self.problem.jobs)
+        """Find an incumbent: a given plan, the rounded prices and, if all fails, marginal gain."""
+        count = self.problem.jobs + max(4 * SETTINGS.first_core, self.problem.jobs)
         if self.options.warm_start is not None:
-            self.offer(self.formulation.rows_of(self.formulation.parse_plan(self.options.warm_start)))
-        near = self.problem.only(reduced <= _reach(reduced, menu_rows))
+            self.update_incumbent(
+                self.formulation.indices_of(self.formulation.parse_plan(self.options.warm_start))
+            )
+        near = self.problem.only(reduced <= _threshold(reduced, count))
+        # Rounding among few configurations is fast, but may find none that keep the limits.
         for problem in (near, self.problem):
-            rows = round_prices(problem, self.prices, self.clock)
-            if rows is not None:
-                self.offer(problem.row[rows])
+            chosen = round_prices(problem, self.prices, self.clock)
+            if chosen is not None:
+                self.update_incumbent(problem.configuration[chosen])
                 break
-        if self.rows is None or self.clock.expired:
-            self.offer(rows_by_gain(self.formulation, self.clock))
+        if self.incumbent is None or self.clock.expired:
+            self.update_incumbent(choose_by_gain(self.formulation, self.clock))
 
     def solve(self, core: MultipleChoice, complete: bool) -> CoreAnswer:
-        """Solve a core as far as it helps."""
-        enough = ENOUGH * self.options.gap * abs(self.bound)
+        """Solve a core, to a part of the requested gap."""
+        enough = SETTINGS.gap_share * self.options.gap * abs(self.bound)
         start = None
-        if self.rows is not None and np.isin(self.rows, core.row, assume_unique=True).all():
-            start = np.searchsorted(core.row, self.rows)
+        if (
+            self.incumbent is not None
+            and np.isin(self.incumbent, core.configuration, assume_unique=True).all()
+        ):
+            start = np.searchsorted(core.configuration, self.incumbent)
         return solve_core(
             core,
             self.clock,
@@ -165,46 +233,48 @@ class Search:
             start=start,
             target=self.bound + enough if enough else -math.inf,
             gap=enough,
-            nodes=None if complete else NODES,
+            nodes=None if complete else SETTINGS.nodes_of_partial_core,
         )
 
-    def take(self, core: MultipleChoice, answer: CoreAnswer, complete: bool) -> None:
-        """Learn from what was found in a core."""
-        if answer.rows is not None:
-            self.offer(core.row[answer.rows])
+    def learn(self, core: MultipleChoice, answer: CoreAnswer, complete: bool) -> None:
+        """Update incumbent and bound from the answer of a core."""
+        if answer.chosen is not None:
+            self.update_incumbent(core.configuration[answer.chosen])
         if answer.limit != "node":
             self.limit = answer.limit
         if complete:
-            if math.isinf(answer.bound) and answer.bound > 0 and self.rows is None:
+            if math.isinf(answer.bound) and answer.bound > 0 and self.incumbent is None:
                 self.impossible = True
                 return
             self.bound = max(self.bound, min(answer.bound, self.value))
             self.note()
 
     def outcome(self) -> Outcome:
-        """Return what is known."""
-        menu, prices = self.formulation.menu, self.prices
-        priced = dict(zip(menu.rows, prices.tolist(), strict=True))
+        """Return incumbent, bound and certificate."""
+        configs, prices = self.formulation.configurations, self.prices
+        priced = dict(zip(configs.resources, prices.tolist(), strict=True))
         if self.impossible:
-            return Outcome(infeasible=True, certificate=certificate(menu, prices, None), trace=self.trace)
+            return Outcome(
+                infeasible=True, certificate=certificate(configs.resources, prices, None), trace=self.trace
+            )
         return Outcome(
-            None if self.rows is None else self.formulation.plan_of(self.rows),
+            None if self.incumbent is None else self.formulation.plan_of(self.incumbent),
             (self.bound,),
             limit=self.limit,
             prices=priced if self.found_prices else None,
-            certificate=certificate(menu, prices, self.bound),
+            certificate=certificate(configs.resources, prices, self.bound),
             trace=self.trace,
             message=self.message,
         )
 
 
 def _dearest(problem: MultipleChoice) -> float:
-    """Return what no choice of rows can exceed."""
+    """Return the largest cost of any choice."""
     return math.fsum(np.maximum.reduceat(problem.cost, problem.start[:-1]))
 
 
-def _reach(reduced: Floats, count: int) -> float:
-    """Return the reduced cost that so many rows do not exceed; infinite if there are no more rows."""
+def _threshold(reduced: Floats, count: int) -> float:
+    """Return the reduced cost that so many items do not exceed; infinite if there are no more items."""
     if count >= len(reduced):
         return math.inf
     return float(np.partition(reduced, count)[count])

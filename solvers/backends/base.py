@@ -1,4 +1,4 @@
-"""What every mixed-integer solver behind PuLP is asked, and answers."""
+"""The contract of a mixed-integer solver behind PuLP: request, answer, backend."""
 
 from __future__ import annotations
 

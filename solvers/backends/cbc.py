@@ -1,4 +1,4 @@
-"""CBC as PuLP brings it: a process whose log knows the bound."""
+"""CBC as PuLP ships it: a separate program whose log holds the bound."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Cbc(Backend):
         return f"in PuLP {metadata.version('pulp')}"
 
     def minimise(self, problem: Any, request: Request) -> Answer:
-        """Solve with CBC in a process of its own."""
+        """Solve with CBC, which is a separate process."""
         import pulp
 
         # CBC's own increment of 1e-5 would hide improvements of small objectives.
@@ -93,7 +93,7 @@ class Cbc(Backend):
 
     @staticmethod
     def _answer(problem: Any, log: str, gap: float) -> Answer:
-        """Read what the log says; PuLP's status alone does not tell a limit from an optimum."""
+        """Return status, values and bound by the log: PuLP's status does not tell a limit from an optimum."""
         if re.search(
             r"proven infeasible|Linear relaxation infeasible|Problem is infeasible|Integer infeasible",
             log,

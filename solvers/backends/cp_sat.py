@@ -1,4 +1,4 @@
-"""What the three CP-SAT models share: settings, scaling to whole numbers, and the loop over objectives."""
+"""Shared by the models for CP-SAT: settings, scaling to integers, the lexicographic loop over objectives."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ortools.sat.python import cp_model
 
 LARGEST_SUM = 2**50
+"""Bound on scaled sums: CP-SAT computes in 64 bits, and doubles hold integers up to 2⁵³."""
 FEATURES: frozenset[Feature] = frozenset({"memory_limit", "warm_start", "backend_options"})
 
 
@@ -31,7 +32,7 @@ def unavailable() -> str | None:
 
 
 def whole_at_most(coefficients: Sequence[float], limit: float) -> tuple[list[int], int]:
-    """Return the row Σ aᵢxᵢ ≤ b, a ≥ 0, in whole numbers: exactly where possible, else a shade looser.
+    """Return the row Σ aᵢxᵢ ≤ b, a ≥ 0, scaled to integers: exactly where possible, else slightly looser.
 
     Loosening by less than 2⁻⁴⁰ of the limit, beyond what the check allows, keeps bounds valid.
     """
@@ -47,7 +48,7 @@ def whole_at_most(coefficients: Sequence[float], limit: float) -> tuple[list[int
 
 @dataclass(frozen=True)
 class WholeTerms:
-    """Σ cᵢxᵢ in whole numbers: `numbers[i]` / `scale` is cᵢ, or a shade better for the objective."""
+    """Σ cᵢxᵢ scaled to integers: `numbers[i]` / `scale` is cᵢ, or slightly better for the objective."""
 
     numbers: list[int]
     scale: float
@@ -71,7 +72,7 @@ def whole_terms(coefficients: Sequence[float], sense: str, most: float) -> Whole
 
 @dataclass
 class CpObjective:
-    """An objective of the plan as a whole-number expression of the model.
+    """An objective of the plan as an integer expression of the model.
 
     Attributes
     ----------
@@ -149,7 +150,7 @@ def solve_in_order(
             outcome.limit = "time"
             break
         if outcome.plan is not None:
-            model.clear_hints()
+            model.clear_hints()  # those of the objective before; CP-SAT adds hints up
             for variable, start in built.hint(outcome.plan):
                 model.add_hint(variable, start)
         if target.sense == "min":
@@ -184,6 +185,7 @@ def solve_in_order(
 
 def _keep(model: cp_model.CpModel, target: CpObjective, reached: float) -> None:
     """Keep an objective at a value, up to the rounding of its scaled figures."""
+    # The value read from the solver is a float of an integer expression.
     slack = 1e-6 + 1e-12 * abs(reached)
     if target.sense == "min":
         model.add(target.expression <= math.floor(reached + slack))

@@ -1,6 +1,9 @@
-"""The highest point of a lower envelope of linear pieces: the small linear program behind every price search.
+"""Kelley's cutting-plane method: the master problem, which maximises a lower envelope of linear pieces.
 
     maximise  min_i (constant_i + slope_i·x)  subject to  low ≤ x ≤ high, and Σ x = total where one is given
+
+It maximises Lagrangian duals (Kelley, "The cutting-plane method for solving convex programs", Journal of the
+SIAM 8, 1960).
 
 A few variables and a few dozen rows, solved by HiGHS itself: `scipy.optimize` would wrap the same solver, and
 takes longer to import than most instances to solve.
@@ -27,6 +30,7 @@ def highest_point(
     """
     import highspy
 
+    # One more column h is the height: h − slope_i·x ≤ constant_i for every piece, and h is maximised.
     pieces, size = slopes.shape
     rows = np.column_stack([-slopes, np.ones(pieces)])
     least, most = np.full(pieces, -highspy.kHighsInf), constants
@@ -54,7 +58,7 @@ def highest_point(
 
 
 class Envelope:
-    """The pieces of a concave function seen so far: f(x) ≤ constant_i + slope_i·x."""
+    """The cutting planes of a concave function found so far: f(x) ≤ constant_i + slope_i·x."""
 
     def __init__(self) -> None:
         self.constants: list[float] = []
@@ -71,6 +75,7 @@ class Envelope:
         best, value
             The best point so far, and the function's value there.
         """
+        # A box of no width in some direction still needs a unit to divide by.
         wide = np.maximum(high - low, 1e-300)
         slopes = np.array(self.slopes)
         above = np.array(self.constants) + slopes @ best - value

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from ...formulations.common.clock import check_time
 from ...instances.common.arrays import Flags, Floats, Ints
 from ...instances.common.errors import OptionError
-from ..common.result import Limit
-from .base import Answer, Backend, BackendError, Request, installed
+from .base import Answer, Backend, Request, installed
+from .highs_mip import how_it_ended, solver_with, start_from
 from .threads import run_highs
 
 LARGEST_ENTRY = 1e4
@@ -37,11 +37,8 @@ class Highs(Backend):
 
     def minimise(self, problem: Any, request: Request) -> Answer:
         """Solve with HiGHS; bound and status come from its info object."""
-        import highspy
         import pulp
 
-        model = highspy.Highs()
-        model.setOptionValue("output_flag", False)
         names = ("mip_feasibility_tolerance", "primal_feasibility_tolerance", "dual_feasibility_tolerance")
         settings: dict[str, Any] = dict.fromkeys(names, HIGHS_TOLERANCE)
         settings |= {"mip_rel_gap": request.gap, "mip_abs_gap": 1e-12, **(request.settings or {})}
@@ -49,43 +46,27 @@ class Highs(Backend):
             settings.setdefault("threads", request.threads)
         if request.seed is not None:
             settings.setdefault("random_seed", request.seed % 2**31)
-        if "threads" in settings:
-            highspy.Highs.resetGlobalScheduler(True)
-        for key, value in settings.items():
-            if model.setOptionValue(key, value) != highspy.HighsStatus.kOk:
-                raise OptionError(f"HiGHS does not accept the option {key!r} = {value!r}")
+        model = solver_with(settings, OptionError)
         variables = problem.variables()
         lp, uncertain = _in_arrays(problem, variables)
         model.passModel(lp)
         if request.start:
-            solution = highspy.HighsSolution()
-            solution.col_value = [float(request.start.get(v, 0.0)) for v in variables]
-            model.setSolution(solution)
+            start_from(model, [float(request.start.get(v, 0.0)) for v in variables])
         if request.clock.remaining_s is not None and "time_limit" not in settings:
-            model.setOptionValue("time_limit", request.clock.remaining_s)
+            model.setOptionValue("time_limit", request.clock.remaining_s)  # after the model took its time
         run_highs(model)
-        status, info = model.getModelStatus(), model.getInfo()
-        found = info.primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible
-        kinds = highspy.HighsModelStatus
-        if status in (kinds.kInfeasible, kinds.kUnboundedOrInfeasible) and not found:
+        ended = how_it_ended(model)
+        if ended.infeasible:
             return Answer(None, None, infeasible=True)
-        limits: dict[Any, Limit] = {
-            kinds.kTimeLimit: "time",
-            kinds.kIterationLimit: "node",
-            kinds.kSolutionLimit: "node",
-            kinds.kInterrupt: "interrupt",
-            kinds.kMemoryLimit: "memory",
-        }
-        if status not in limits and status != kinds.kOptimal:
-            raise BackendError(f"HiGHS stopped with status {model.modelStatusToString(status)!r}")
-        columns = model.getSolution().col_value if found else None
+        columns = model.getSolution().col_value if ended.found else None
         values = None if columns is None else {v.name: columns[i] for i, v in enumerate(variables)}
-        whole = any(v.cat == pulp.LpInteger for v in variables)
-        bound = (
-            info.mip_dual_bound if whole else (info.objective_function_value if found else -highspy.kHighsInf)
-        )
-        proven = float(bound) - uncertain if abs(bound) < highspy.kHighsInf else None
-        return Answer(values, proven, limits.get(status, "none"))
+        info, bound = model.getInfo(), -model.inf
+        if any(v.cat == pulp.LpInteger for v in variables):
+            bound = info.mip_dual_bound
+        elif ended.found:
+            bound = info.objective_function_value  # a linear program has no gap
+        proven = float(bound) - uncertain if abs(bound) < model.inf else None
+        return Answer(values, proven, ended.limit)
 
 
 def _in_arrays(problem: Any, variables: Sequence[Any]) -> tuple[Any, float]:
@@ -133,7 +114,7 @@ def _in_arrays(problem: Any, variables: Sequence[Any]) -> tuple[Any, float]:
 
 
 def _fair_factors(owner: Ints, entries: Floats, over_integers: Flags) -> Floats:
-    """Return by what to multiply rows, so that what HiGHS tolerates is neither much nor less than rounding.
+    """Return row scaling factors by which HiGHS's tolerance is neither large nor below rounding in any row.
 
     Entries beyond 1e4 are rounded by as much as it tolerates. Fractions over integers are brought up to 1e4:
     its presolve cuts off optima where they are small and the row is just filled. Factors are powers of two,

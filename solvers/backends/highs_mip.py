@@ -1,13 +1,15 @@
-"""HiGHS for our own small mixed-integer programs, called directly and with the tightest tolerances."""
+"""Branch and bound of HiGHS on a `HighsLp`, without PuLP and with the tightest tolerances."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...instances.common.arrays import Floats
+from ...instances.common.errors import ClusterplanError
 from ..common.base import Clock
 from ..common.options import SolveOptions
 from ..common.result import Limit
@@ -20,14 +22,13 @@ FIXED: dict[str, Any] = {
     "dual_feasibility_tolerance": 1e-9,
     "small_matrix_value": 1e-12,
     "mip_rel_gap": 0.0,
-    "output_flag": False,
 }
 
 
 def branch_and_bound(
     model: Any, settings: dict[str, Any], clock: Clock, options: SolveOptions, start: Floats | None = None
 ) -> tuple[Floats | None, float, Limit]:
-    """Return the values of the columns, the bound, and what stopped HiGHS.
+    """Return the values of the columns, the bound, and the limit that stopped HiGHS.
 
     Parameters
     ----------
@@ -48,30 +49,82 @@ def branch_and_bound(
     BackendError
         If HiGHS gives up.
     """
-    import highspy
-
-    highs = highspy.Highs()
     settings = {**FIXED, **settings}
-    if clock.remaining_s is not None:
-        settings["time_limit"] = clock.remaining_s
     if options.seed is not None:
         settings["random_seed"] = options.seed % 2**31
     if options.threads is not None:
         settings["threads"] = options.threads
-        highspy.Highs.resetGlobalScheduler(True)
-    for key, value in settings.items():
-        if highs.setOptionValue(key, value) != highspy.HighsStatus.kOk:
-            raise BackendError(f"HiGHS does not accept the option {key!r} = {value!r}")
+    if clock.remaining_s is not None:
+        settings["time_limit"] = clock.remaining_s
+    highs = solver_with(settings, BackendError)
     highs.passModel(model)
     if start is not None:
-        solution = highspy.HighsSolution()
-        solution.col_value = start
-        highs.setSolution(solution)
+        start_from(highs, start)
     run_highs(highs)
-    kinds, status, info = highspy.HighsModelStatus, highs.getModelStatus(), highs.getInfo()
-    found = info.primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible
-    if status in (kinds.kInfeasible, kinds.kUnboundedOrInfeasible) and not found:
+    ended = how_it_ended(highs, by_target=True)
+    if ended.infeasible:
         return None, math.inf, "none"
+    bound = highs.getInfo().mip_dual_bound
+    values = np.array(highs.getSolution().col_value) if ended.found else None
+    return values, float(bound) if abs(bound) < highs.inf else -math.inf, ended.limit
+
+
+class Ending(NamedTuple):
+    """How a run of HiGHS ended: whether it found a plan, proved that there is none, or met a limit."""
+
+    found: bool
+    infeasible: bool
+    limit: Limit
+
+
+def solver_with(settings: Mapping[str, Any], refusal: type[ClusterplanError]) -> Any:
+    """Return HiGHS with these settings.
+
+    Raises
+    ------
+    ClusterplanError
+        The refusal, if it does not accept one of them.
+    """
+    import highspy
+
+    highs = highspy.Highs()
+    highs.setOptionValue("output_flag", False)
+    if "threads" in settings:
+        highspy.Highs.resetGlobalScheduler(True)  # or it keeps the number that this process began with
+    for key, value in settings.items():
+        if highs.setOptionValue(key, value) != highspy.HighsStatus.kOk:
+            raise refusal(f"HiGHS does not accept the option {key!r} = {value!r}")
+    return highs
+
+
+def start_from(highs: Any, values: Sequence[float] | Floats) -> None:
+    """Give HiGHS values of the columns to start from."""
+    import highspy
+
+    solution = highspy.HighsSolution()
+    solution.col_value = values
+    highs.setSolution(solution)
+
+
+def how_it_ended(highs: Any, by_target: bool = False) -> Ending:
+    """Return how the last run ended.
+
+    Parameters
+    ----------
+    by_target
+        Whether it was given an objective at which it may stop.
+
+    Raises
+    ------
+    BackendError
+        If that is neither an answer nor a limit.
+    """
+    import highspy
+
+    kinds, status = highspy.HighsModelStatus, highs.getModelStatus()
+    found = highs.getInfo().primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible
+    if status in (kinds.kInfeasible, kinds.kUnboundedOrInfeasible) and not found:
+        return Ending(found, True, "none")
     limits: dict[Any, Limit] = {
         kinds.kTimeLimit: "time",
         kinds.kInterrupt: "interrupt",
@@ -79,9 +132,7 @@ def branch_and_bound(
         kinds.kIterationLimit: "node",
         kinds.kSolutionLimit: "node",
     }
-    enough = kinds.kOptimal, kinds.kObjectiveTarget, kinds.kObjectiveBound
-    if status not in limits and status not in enough:
+    targets = (kinds.kObjectiveTarget, kinds.kObjectiveBound) if by_target else ()
+    if status not in limits and status not in (kinds.kOptimal, *targets):
         raise BackendError(f"HiGHS stopped with status {highs.modelStatusToString(status)!r}")
-    bound = info.mip_dual_bound if abs(info.mip_dual_bound) < highspy.kHighsInf else -math.inf
-    values = np.array(highs.getSolution().col_value) if found else None
-    return values, float(bound), limits.get(status, "none")
+    return Ending(found, False, limits.get(status, "none"))

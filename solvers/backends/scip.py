@@ -1,4 +1,4 @@
-"""SCIP through PySCIPOpt: its own object knows the bound."""
+"""SCIP through PySCIPOpt, whose model object holds the bound."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What several threads of one process may not do at the same time, because libraries keep it globally."""
+"""Global state of libraries, which the threads of a process have to take in turns."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What solvers of all kinds share: contract, options, results."""
+"""Shared by the solvers of all kinds: contract, options, results."""

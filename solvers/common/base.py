@@ -1,7 +1,7 @@
-"""The contract of a solver: what it is given, and the little it has to answer.
+"""The contract of a solver: formulation, options and clock in; plan and proven bounds out.
 
-A solver never says "optimal". It returns a plan and the bounds it proved; whoever runs it recomputes the
-objective, verifies every constraint and draws the conclusion (`run.py`).
+A solver never says "optimal". `run.py` recomputes the objective of its plan, verifies every constraint and
+concludes the status from the bounds (`conclude.py`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Feature = Literal["memory_limit", "warm_start", "backend_options"]
 
 @dataclass
 class Outcome:
-    """What a solver answers.
+    """The answer of a solver.
 
     Attributes
     ----------
@@ -58,7 +58,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class MethodOption:
-    """A named setting of a method: its default, whose type values must have, and what it does.
+    """A named setting of a method: its default, which also gives the type, and a line of help.
 
     Attributes
     ----------
@@ -74,7 +74,7 @@ class MethodOption:
     least: float | None = None
 
     def fault(self, value: Any) -> str | None:
-        """Return what a value must be, if it is not that."""
+        """Return the rule that a value breaks, such as `must be finite`; None if it is allowed."""
         right = isinstance(value, type(self.default)) and isinstance(value, bool) == isinstance(
             self.default, bool
         )

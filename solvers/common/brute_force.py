@@ -1,11 +1,11 @@
-"""What the brute-force methods share: they decide one thing after the other, each in a call of its own."""
+"""The size limit of brute force, whose recursion is as deep as there are decisions."""
 
 from __future__ import annotations
 
 from ...instances.common.errors import TooLargeError
 
 MOST = 200
-"""Things that are decided one after the other; calls cannot be nested much deeper."""
+"""Decisions, each a recursive call; Python cannot nest calls much deeper."""
 
 
 def refuse_many(count: int, what: str) -> None:

@@ -1,11 +1,13 @@
-"""From what a solver answers to a result that says no more than is proven."""
+"""The conclusion: from a solver's outcome to a result that claims no more than is proven."""
 
 from __future__ import annotations
 
 import logging
 import math
 import platform
-from functools import cache
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache, partial
 from importlib import metadata
 from typing import Any
 
@@ -14,17 +16,22 @@ from ...formulations.common.objective import Diagnosis, Objective, Violation
 from ...instances.common.errors import OutOfTimeError
 from .base import Clock, Outcome
 from .options import SolveOptions
-from .result import ObjectiveRecord, Result, Status, plan_hash
+from .result import ObjectiveRecord, Result, Status, deciding_record, plan_hash
 
 log = logging.getLogger("clusterplan")
 
 SNAP = 1e-9
-"""A bound this close to the value, relatively, is the value: solvers add floats in another order."""
+"""A bound this close to the value, relatively, equals the value: solvers add floats in another order."""
 GRACE, GRACE_S = 0.1, 1.0
 """The search has to end this share of the time limit after it, or so many seconds if that is more; and a
 certificate is checked in what is left of the limit, or in as much."""
 CONTRADICTION = 1e-6
-"""A bound that is better than the value by more than this, relatively, is wrong: a solver's tolerance."""
+"""A bound that is better than the value by more than this, relatively, exceeds any solver's tolerance."""
+
+MOST_NAMED = 5
+"""Broken constraints of a solver's plan that are named."""
+HEADLINE = {"bound", "gap", "certified_bound", "certified_gap"}
+"""What a result repeats from the record of its deciding objective, beside the value."""
 
 
 def patience_of(options: SolveOptions) -> Clock:
@@ -34,7 +41,7 @@ def patience_of(options: SolveOptions) -> Clock:
 
 
 def time_to_check(options: SolveOptions, runtime_s: float) -> Clock:
-    """Return the clock for the check of a certificate: what the search has left, or a little."""
+    """Return the clock for the check of a certificate: the time that the search left, or a grace period."""
     limit_s = options.time_limit_s
     return Clock(None if limit_s is None else max(limit_s - runtime_s, _grace_s(limit_s)))
 
@@ -52,39 +59,56 @@ def conclude(
     runtime_s: float,
     diagnosis: Diagnosis | None = None,
 ) -> Result:
-    """Turn a solver's outcome into a result, after verifying its plan."""
-    plan = None if outcome.plan is None else tuple(outcome.plan)
-    broken = _misfits(formulation, plan) or (formulation.violations(plan) if plan is not None else [])
-    values = formulation.evaluate(plan) if plan is not None and not broken else None
-    message, status = outcome.message, None
-    if broken and outcome.doubtful:  # no fault of anybody: the library sees what it is given only so far
-        message = "; ".join(part for part in (message, f"its plan does not hold: {broken[0]}") if part)
-        plan, broken = None, []
-    if broken:
-        plan, status = None, "error"
-        message = f"{solver} returned a plan that fails verification: " + "; ".join(map(str, broken[:5]))
-    elif plan is not None and outcome.infeasible:
-        outcome.infeasible, outcome.bounds, outcome.certificate = False, (), None
-        message = _refuted(solver, "said that no plan exists", message)
-    certified, unchecked = _certified(formulation, outcome, values, time_to_check(options, runtime_s))
-    message = "; ".join(part for part in (message, unchecked) if part) or None
-    if plan is None and any(bound is not None and math.isinf(bound) for bound in certified):
-        outcome.infeasible = True
-    records: tuple[ObjectiveRecord, ...] = ()
-    if not broken and not outcome.infeasible:
-        if refuted := contradiction(formulation, outcome.bounds, values):
-            outcome.bounds, message = (), _refuted(solver, f"claimed {refuted}", message)
-        if refuted := contradiction(formulation, certified, values):
-            certified, outcome.certificate = formulation.elementary_bounds(), None
-            message = _refuted(solver, f"gave a certificate of {refuted}", message)
-        records = objective_records(formulation, values, outcome.bounds, certified, options.gap)
-        plan = None if plan is None else formulation.finish(plan)
-    if status is None:
-        status = _status(outcome, plan, records)
-    deciding = next((record for record in records if not record.proven), records[-1] if records else None)
-    figures = (
-        deciding.model_dump(include={"bound", "gap", "certified_bound", "certified_gap"}) if deciding else {}
-    )
+    """Turn a solver's outcome into a result, after verifying its plan.
+
+    Parameters
+    ----------
+    runtime_s
+        What the search took; the certificate is checked in what is left of the time limit.
+    diagnosis
+        Why there is no plan, for the case that there is none.
+    """
+    made = partial(_result, formulation, solver, options, runtime_s=runtime_s)
+    outcome = replace(outcome, plan=None if outcome.plan is None else tuple(outcome.plan))
+    if broken := _violations(formulation, outcome.plan):
+        if not outcome.doubtful:
+            said = "; ".join(map(str, broken[:MOST_NAMED]))
+            fault = f"{solver} returned a plan that fails verification: {said}"
+            return made(replace(outcome, plan=None, message=fault), "error")
+        # No fault of anybody: the library sees what it is given only so far.
+        message = _joined(outcome.message, f"its plan does not hold: {broken[0]}")
+        outcome = replace(outcome, plan=None, message=message)
+    values = None if outcome.plan is None else formulation.evaluate(outcome.plan)
+    if values is not None and outcome.infeasible:
+        message = _refuted(solver, "said that no plan exists", outcome.message)
+        outcome = replace(outcome, infeasible=False, bounds=(), certificate=None, message=message)
+    outcome, certified = _certified(formulation, outcome, values, time_to_check(options, runtime_s))
+    if outcome.infeasible:
+        status = _status(outcome, ())
+        return made(outcome, status, diagnosis=diagnosis if status == "infeasible" else None)
+    outcome, certified = _without_refuted(formulation, solver, outcome, certified, values)
+    records = objective_records(formulation, values, outcome.bounds, certified, options.gap)
+    if outcome.plan is not None:
+        outcome = replace(outcome, plan=formulation.finish(outcome.plan))
+    return made(outcome, _status(outcome, records), records)
+
+
+def _result(
+    formulation: Formulation[Any, Any],
+    solver: str,
+    options: SolveOptions,
+    outcome: Outcome,
+    status: Status,
+    records: tuple[ObjectiveRecord, ...] = (),
+    *,
+    runtime_s: float,
+    diagnosis: Diagnosis | None = None,
+) -> Result:
+    """Return the result document; status and records are decided already."""
+    deciding, plan, message = deciding_record(records), outcome.plan, outcome.message
+    if outcome.prices is not None and records and records[0].value is not None:
+        message = _joined(message, formulation.advice(outcome.prices, records[0].value))
+    figures = {} if deciding is None else deciding.model_dump(include=HEADLINE)
     return Result(
         instance=formulation.instance.name,
         kind=formulation.kind,
@@ -98,7 +122,7 @@ def conclude(
         objectives=records,
         prices=outcome.prices,
         certificate=outcome.certificate,
-        plan=plan,
+        plan=None if plan is None else tuple(plan),
         plan_sha256=None if plan is None else plan_hash(plan),
         runtime_s=runtime_s,
         build_s=outcome.build_s,
@@ -106,59 +130,81 @@ def conclude(
         options=options,
         versions=library_versions(),
         trace=tuple(outcome.trace),
-        message=_with_advice(formulation, outcome, records[0].value if records else None, message),
-        diagnosis=diagnosis if status == "infeasible" else None,
+        message=message or None,
+        diagnosis=diagnosis,
     )
 
 
-def _refuted(solver: str, claim: str, message: str | None) -> str:
+def _joined(*parts: str | None) -> str | None:
+    return "; ".join(part for part in parts if part) or None
+
+
+def _violations(formulation: Formulation[Any, Any], plan: Sequence[Any] | None) -> Sequence[Violation]:
+    """Return the faults of a plan; first entries of another class, which a plug-in may have returned."""
+    if plan is None:
+        return ()
+    wrong = {type(entry).__name__ for entry in plan if type(entry) is not formulation.entry}
+    expected = formulation.entry.__name__
+    misfits = [Violation("entries", f"are {name}, not {expected}") for name in sorted(wrong)]
+    return misfits or formulation.violations(plan)
+
+
+def _refuted(solver: str, claim: str, message: str | None) -> str | None:
     """Say, and log, which claim of a solver its own plan refutes; the plan is none the worse for it."""
     said = f"{solver} {claim}; the plan is kept, with the bound that is certified"
     log.warning("%s", said)
-    return "; ".join(part for part in (said, message) if part)
+    return _joined(said, message)
 
 
 def _certified(
     formulation: Formulation[Any, Any], outcome: Outcome, values: Any, patience: Clock
-) -> tuple[tuple[float | None, ...], str | None]:
-    """Return the bounds that the check derives in time, and what it did not get to."""
+) -> tuple[Outcome, tuple[float | None, ...]]:
+    """Return the certified bounds that the check derives in time, and the outcome updated by them."""
     if outcome.infeasible:
-        return (), None
+        return outcome, ()
     if values is None and outcome.certificate is None and patience.limit_s is not None:
-        patience = Clock(0.0)  # only what is at hand
+        patience = Clock(0.0)  # nothing was found, so only a bound that costs no time is worth it
+    message = outcome.message
     try:
         with patience.enforced():
             found = formulation.certified_bounds(outcome.certificate, values)
     except OutOfTimeError:
         if values is None:
-            return tuple(None for _ in formulation.objectives), "there was no time to check any bound"
+            message = _joined(message, "there was no time to check any bound")
+            return replace(outcome, message=message), tuple(None for _ in formulation.objectives)
         found = formulation.elementary_bounds()
-    if outcome.certificate is None or not patience.expired:
-        return found, None
-    return found, "there was no time to check the certificate to the end; it may prove more, see verify"
+    if outcome.certificate is not None and patience.expired:
+        unchecked = "there was no time to check the certificate to the end; it may prove more, see verify"
+        message = _joined(message, unchecked)
+    # Whatever an infinite bound is on, no plan attains it: there is none.
+    infeasible = values is None and any(bound is not None and math.isinf(bound) for bound in found)
+    return replace(outcome, message=message, infeasible=infeasible), found
 
 
-def _misfits(formulation: Formulation[Any, Any], plan: tuple[Any, ...] | None) -> list[Violation]:
-    """Return what in a plan is no entry of one, which a solver of somebody else may have put there."""
-    wrong = {type(entry).__name__ for entry in plan or () if type(entry) is not formulation.entry}
-    return [Violation("entries", f"are {name}, not {formulation.entry.__name__}") for name in sorted(wrong)]
+def _without_refuted(
+    formulation: Formulation[Any, Any],
+    solver: str,
+    outcome: Outcome,
+    certified: tuple[float | None, ...],
+    values: Any,
+) -> tuple[Outcome, tuple[float | None, ...]]:
+    """Drop bounds that the plan itself contradicts, those that are claimed and those that are certified."""
+    if refuted := contradiction(formulation, outcome.bounds, values):
+        message = _refuted(solver, f"claimed {refuted}", outcome.message)
+        outcome = replace(outcome, bounds=(), message=message)
+    if refuted := contradiction(formulation, certified, values):
+        message = _refuted(solver, f"gave a certificate of {refuted}", outcome.message)
+        outcome = replace(outcome, certificate=None, message=message)
+        certified = formulation.elementary_bounds()
+    return outcome, certified
 
 
-def _with_advice(
-    formulation: Formulation[Any, Any], outcome: Outcome, value: float | None, message: str | None
-) -> str | None:
-    advice = None
-    if outcome.prices is not None and value is not None:
-        advice = formulation.advice(outcome.prices, value)
-    return "; ".join(part for part in (message, advice) if part) or None
-
-
-def _status(outcome: Outcome, plan: Any, records: tuple[ObjectiveRecord, ...]) -> Status:
-    if outcome.failed and plan is None:
+def _status(outcome: Outcome, records: tuple[ObjectiveRecord, ...]) -> Status:
+    if outcome.failed and outcome.plan is None:
         return "error"
     if outcome.infeasible:
         return "infeasible"
-    if plan is None:
+    if outcome.plan is None:
         return "unknown"
     return "optimal" if all(record.proven for record in records) else "feasible"
 
@@ -172,7 +218,7 @@ def excess(objective: Objective, value: float, bound: float) -> float:
     beyond = bound - value if objective.sense == "min" else value - bound
     if math.isinf(beyond):
         return beyond
-    return beyond / (max(abs(value), abs(bound)) if value else 1.0)
+    return beyond / (max(abs(value), abs(bound)) if value else 1.0)  # of a value of 0 the excess is absolute
 
 
 def contradiction(formulation: Formulation[Any, Any], claimed: Any, values: Any) -> str | None:
@@ -186,7 +232,7 @@ def contradiction(formulation: Formulation[Any, Any], claimed: Any, values: Any)
                 f"a bound of {bound:.12g}, which its own plan contradicts: {objective.name} is {value:.12g}"
             )
         if bound is None:
-            return None
+            return None  # bounds on later objectives suppose that this one is optimal
     return None
 
 
@@ -200,7 +246,7 @@ def _snapped(objective: Objective, value: float | None, bound: float | None) -> 
 def objective_records(
     formulation: Formulation[Any, Any], values: Any, bounds: Any, certified_bounds: Any, requested_gap: float
 ) -> tuple[ObjectiveRecord, ...]:
-    """Return what is known about each objective.
+    """Return the record of each objective: value, bounds, gaps, and whether it is proven.
 
     A bound on a later objective holds only where the earlier ones are at their optimum, so it counts
     only if they are proven; certified bounds hold always.

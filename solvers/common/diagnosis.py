@@ -16,7 +16,7 @@ PLAIN = Diagnosis(reasons=("no plan keeps all constraints together",))
 """What is said where no more is found, or there is no time to look."""
 
 Diagnose = Callable[[Any, Diagnosis | None, Clock], Diagnosis | None]
-"""How a kind finds out what is in the way; it is given what counting alone has found."""
+"""Derives a kind's diagnosis from the formulation, the diagnosis by counting, and a clock."""
 
 
 def diagnose_with(
@@ -25,7 +25,7 @@ def diagnose_with(
     known: Diagnosis | None = None,
     patience_s: float | None = None,
 ) -> Diagnosis:
-    """Return what is in the way; a plain sentence where nothing is found in time.
+    """Return the diagnosis of an infeasible instance; a plain sentence where none is found in time.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What the frontiers of all kinds have: points, and how good they are proven to be."""
+"""The base of all frontiers: points, and the error that is proven of them."""
 
 from __future__ import annotations
 

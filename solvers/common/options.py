@@ -1,4 +1,4 @@
-"""What one may ask of a solver."""
+"""Options of a solve: limits, gap, threads, seed, and named settings."""
 
 from __future__ import annotations
 

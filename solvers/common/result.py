@@ -1,4 +1,4 @@
-"""The result of a solve: the plan, how good it is, and everything needed to check or repeat it."""
+"""The result of a solve: plan, bounds, certificate, and everything needed to verify or repeat it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def plan_hash(plan: Sequence[Model]) -> str:
 
 
 class _PlanSchema:
-    """Lets the JSON Schema say what entries a plan has, which depends on the kind."""
+    """Lists the entries of the plans of all kinds in the JSON Schema."""
 
     def __get_pydantic_json_schema__(
         self, schema: CoreSchema, handler: GetJsonSchemaHandler
@@ -58,7 +58,7 @@ def _known(kind: str) -> str:
 
 
 class _KindSchema:
-    """Lets the JSON Schema say which kinds there are."""
+    """Lists the kinds in the JSON Schema."""
 
     def __get_pydantic_json_schema__(
         self, schema: CoreSchema, handler: GetJsonSchemaHandler
@@ -97,6 +97,11 @@ class ObjectiveRecord(Model):
     certified_bound: float | None = None
     certified_gap: float | None = None
     proven: bool = False
+
+
+def deciding_record(records: Sequence[ObjectiveRecord]) -> ObjectiveRecord | None:
+    """Return the first objective that is not proven, else the last; None if there are no records."""
+    return next((record for record in records if not record.proven), records[-1] if records else None)
 
 
 class Result(Model):
@@ -165,9 +170,7 @@ class Result(Model):
     @property
     def deciding(self) -> ObjectiveRecord | None:
         """The first objective that is not proven, else the last."""
-        if not self.objectives:
-            return None
-        return next((record for record in self.objectives if not record.proven), self.objectives[-1])
+        return deciding_record(self.objectives)
 
     def to_json(self) -> str:
         """Return the result as one line of JSON."""
@@ -189,7 +192,7 @@ class Result(Model):
         return self
 
     def _repr_html_(self) -> str:
-        """Return what a notebook shows."""
+        """Return the summary that a notebook shows."""
         stopped = "" if self.limit == "none" else f", stopped by the {self.limit} limit"
         lines = [f"{self.status}{stopped}; {self.solver} in {self.runtime_s:.2f} s", self.message or ""]
         lines += self.diagnosis.reasons if self.diagnosis else ()

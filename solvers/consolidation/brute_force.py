@@ -1,12 +1,12 @@
-"""Consolidation by trying every way to put every job on servers; the yardstick for tiny instances."""
+"""Complete enumeration of every way to put every job on servers; the ground truth for tiny instances."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
+from ...formulations.common.tolerance import TOLERANCE
 from ...formulations.consolidation.formulation import ConsolidationFormulation
-from ...formulations.consolidation.plan import Placement, entry_of
+from ...formulations.consolidation.plan import JobPlacement, Placement, entry_of
 from ...instances.consolidation.instance import Group, PlacementJob
 from ..common.base import Clock, Outcome, Solver
 from ..common.brute_force import refuse_many
@@ -24,51 +24,66 @@ class ConsolidationBruteForce(Solver[ConsolidationFormulation]):
     def solve(self, formulation: ConsolidationFormulation, options: SolveOptions, clock: Clock) -> Outcome:
         """Enumerate all plans, or as many as the time allows; each is judged by `evaluate` itself."""
         del options
-        jobs = formulation.instance.jobs
-        refuse_many(len(jobs), "jobs")
+        refuse_many(len(formulation.instance.jobs), "jobs")
         refuse_many(len(formulation.servers), "servers")
-        left = {name: dict(server.available) for name, server in formulation.servers.items()}
-        slack = {(n, r): 1e-9 * max(a, 1e-9) for n, amounts in left.items() for r, a in amounts.items()}
-        entries: list[Any] = []
-        best: tuple[tuple[float, ...], tuple[Any, ...]] | None = None
-        out_of_time = False
+        search = _Enumeration(formulation, clock)
+        search.extend(0)
+        if search.best is None:
+            return Outcome(limit="time") if search.out_of_time else Outcome(infeasible=True)
+        values, plan = search.best
+        bounds = () if search.out_of_time else values
+        return Outcome(plan, bounds, limit="time" if search.out_of_time else "none")
 
-        def take(job: PlacementJob, tasks: Placement) -> bool:
-            fits = True
-            for group in job.task_groups:
-                for server, count in tasks.get(group.name, {}).items():
-                    for resource, amount in group.demand.items():
-                        after = left[server].get(resource, 0.0) - count * amount
-                        left[server][resource] = after
-                        fits = fits and after >= -slack.get((server, resource), 0.0)
-            return fits
 
-        def extend(index: int) -> None:
-            nonlocal best, out_of_time
-            if index == len(jobs):
-                if not formulation.violations(entries):
-                    values = formulation.evaluate(entries)
-                    if best is None or formulation.precedes(values, best[0]):
-                        best = values, tuple(entries)
+class _Enumeration:
+    """Places one job after the other in every way, and keeps the best plan."""
+
+    def __init__(self, formulation: ConsolidationFormulation, clock: Clock) -> None:
+        self.formulation, self.clock = formulation, clock
+        self.free = {name: dict(server.available) for name, server in formulation.servers.items()}
+        self.least = {
+            (server, resource): -TOLERANCE * max(limit, TOLERANCE)
+            for server, amounts in self.free.items()
+            for resource, limit in amounts.items()
+        }
+        self.entries: list[JobPlacement] = []
+        self.best: tuple[tuple[float, ...], tuple[JobPlacement, ...]] | None = None
+        self.out_of_time = False
+
+    def extend(self, index: int) -> None:
+        """Place the jobs from one on; each complete plan is judged by `evaluate` itself."""
+        jobs = self.formulation.instance.jobs
+        if index == len(jobs):
+            self._judge()
+            return
+        for tasks in _ways(self.formulation, jobs[index]):
+            self.out_of_time = self.out_of_time or self.clock.expired
+            if self.out_of_time:
                 return
-            job = jobs[index]
-            for tasks in _ways(formulation, job):
-                out_of_time = out_of_time or clock.expired
-                if out_of_time:
-                    return
-                # What is taken is not given back by adding: of 6e-9 − 1e12 + 1e12 nothing would be left.
-                before = {server: dict(left[server]) for placed in tasks.values() for server in placed}
-                if take(job, tasks):
-                    entries.append(entry_of(job, tasks))
-                    extend(index + 1)
-                    entries.pop()
-                left.update(before)
+            # What is taken is not given back by adding: of 6e-9 − 1e12 + 1e12 nothing would be left.
+            before = {server: dict(self.free[server]) for placed in tasks.values() for server in placed}
+            if self._take(jobs[index], tasks):
+                self.entries.append(entry_of(jobs[index], tasks))
+                self.extend(index + 1)
+                self.entries.pop()
+            self.free.update(before)
 
-        extend(0)
-        if best is None:
-            return Outcome(limit="time") if out_of_time else Outcome(infeasible=True)
-        bounds = () if out_of_time else best[0]
-        return Outcome(best[1], bounds, limit="time" if out_of_time else "none")
+    def _take(self, job: PlacementJob, tasks: Placement) -> bool:
+        """Take what the tasks need; return whether it was there."""
+        fits = True
+        for group in job.task_groups:
+            for server, count in tasks.get(group.name, {}).items():
+                for resource, amount in group.demand.items():
+                    after = self.free[server].get(resource, 0.0) - count * amount
+                    self.free[server][resource] = after
+                    fits = fits and after >= self.least.get((server, resource), 0.0)
+        return fits
+
+    def _judge(self) -> None:
+        if not self.formulation.violations(self.entries):
+            values = self.formulation.evaluate(self.entries)
+            if self.best is None or self.formulation.precedes(values, self.best[0]):
+                self.best = values, tuple(self.entries)
 
 
 def _cuts(tasks: int, servers: int) -> Iterator[tuple[int, ...]]:

@@ -1,4 +1,4 @@
-"""Certificates for placements: prices of the class model, of its own method and of those that have none."""
+"""Certificates for placements: dual prices for the plans of `exact` and of methods that have no prices."""
 
 from __future__ import annotations
 
@@ -6,16 +6,15 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
-from ...formulations.consolidation.certificate import MUST_PLACE, PRICED, level
+from ...formulations.consolidation.certificate import MUST_PLACE, PRICED
 from ...formulations.consolidation.formulation import ConsolidationFormulation
 from ..common.base import Clock, Outcome
 from ..common.options import SolveOptions
 from .column_generation import Program, certified
-from .columns_of_plan import read_in
-from .master import Master
-
-PATIENCE_S = 10.0
-"""Seconds that the search for prices may take."""
+from .columns_of_plan import add_plan_columns
+from .master import RestrictedMaster
+from .objective_steps import reached_level
+from .settings import SETTINGS
 
 
 def certify(formulation: ConsolidationFormulation, outcome: Outcome, clock: Clock) -> None:
@@ -26,7 +25,11 @@ def certify(formulation: ConsolidationFormulation, outcome: Outcome, clock: Cloc
     TooLargeError
         If servers and jobs are too diverse for classes, or there is no time for them.
     """
-    left = PATIENCE_S if clock.remaining_s is None else min(PATIENCE_S, clock.remaining_s)
+    left = (
+        SETTINGS.certificate_patience_s
+        if clock.remaining_s is None
+        else min(SETTINGS.certificate_patience_s, clock.remaining_s)
+    )
     patience = Clock(left)
     with patience.enforced():
         goals = _goals(formulation, outcome, patience)
@@ -38,19 +41,20 @@ def certify(formulation: ConsolidationFormulation, outcome: Outcome, clock: Cloc
 
 def _goals(formulation: ConsolidationFormulation, outcome: Outcome, clock: Clock) -> list[dict[str, Any]]:
     """Return prices for the goals of an outcome; none if there is nothing to be certified."""
-    options, master = SolveOptions(), Master(formulation.classes)
+    options, master = SolveOptions(), RestrictedMaster(formulation.classes)
     if outcome.infeasible:
         return infeasibility(master, options, clock)
     if outcome.plan is None or formulation.violations(outcome.plan):
         return []
     values = formulation.evaluate(outcome.plan)
-    read_in(formulation, master, outcome.plan)
+    # With the plan's own columns the relaxation is feasible at the plan's levels.
+    add_plan_columns(formulation, master, outcome.plan)
     return certified_goals(formulation, master, values, options, clock)
 
 
 def certified_goals(
     formulation: ConsolidationFormulation,
-    master: Master,
+    master: RestrictedMaster,
     values: Sequence[float],
     options: SolveOptions,
     clock: Clock,
@@ -73,11 +77,11 @@ def certified_goals(
             relaxed = program.relax(objective.name)
             if relaxed.prices is not None:
                 goals[objective.name] = certified(master, objective.name, relaxed.prices)
-        program.levels[objective.name] = level(master.classes, objective.name, value)
+        program.levels[objective.name] = reached_level(master.classes, objective.name, value)
     return list(goals.values())
 
 
-def infeasibility(master: Master, options: SolveOptions, clock: Clock) -> list[dict[str, Any]]:
+def infeasibility(master: RestrictedMaster, options: SolveOptions, clock: Clock) -> list[dict[str, Any]]:
     """Return prices that prove that not all jobs that must be placed can be; nothing if there are none."""
     relaxed = Program(master, options, clock).relax(MUST_PLACE)
     if relaxed.prices is None:

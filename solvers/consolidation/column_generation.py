@@ -1,4 +1,10 @@
-"""The class model on HiGHS: its linear relaxation with column generation, and its whole-number solution."""
+"""The pattern formulation on HiGHS: column generation for its linear relaxation, then its integer solution.
+
+The relaxation is solved over the columns there are, and the pricing problems find columns of negative reduced
+cost. It ends where there are none (Gilmore & Gomory 1961), or where the Lagrangian bound, rounded to the
+goal's step, meets the relaxation. Integer solutions are sought over the columns found so far only: this is no
+branch-and-price.
+"""
 
 from __future__ import annotations
 
@@ -11,25 +17,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...formulations.consolidation.certificate import LARGEST, MUST_PLACE, CertifiedGoal, goal_bound
+from ...formulations.consolidation.certificate import LARGEST, MUST_PLACE, CertifiedGoal
 from ...instances.common.arrays import Floats
 from ...instances.common.errors import OutOfTimeError, TooLargeError
 from ..backends.highs_mip import branch_and_bound
 from ..common.base import Clock
 from ..common.options import SolveOptions
 from ..common.result import Limit
-from .master import Column, Master, Prices
+from .lagrangian_bound import lagrangian_bound
+from .master import Column, DualPrices, RestrictedMaster
+from .settings import SETTINGS
 
 log = logging.getLogger("clusterplan")
 
-Whole = NDArray[np.int64]
-MOST_ROUNDS = 500
+Integers = NDArray[np.int64]
 EXCHANGES = ("split", "host", "apart", "ask")
-KEPT = (0.9, 0.7, 0.5)
-"""Shares of the columns that are kept while looking near the relaxation."""
-CLOSE = 1e-6
-HAIR = 1e-12
-"""By which settled goals are loosened, relatively, where they are no multiples of a step."""
 
 
 @dataclass(frozen=True)
@@ -47,12 +49,12 @@ class Relaxed:
     """
 
     bound: float
-    prices: Prices | None
+    prices: DualPrices | None
     values: Floats | None = None
 
 
 class Program:
-    """The class model for one goal after the other.
+    """The pattern formulation for one goal after the other.
 
     Attributes
     ----------
@@ -60,7 +62,7 @@ class Program:
         Values of the goals that are settled, in their units, to be kept.
     """
 
-    def __init__(self, master: Master, options: SolveOptions, clock: Clock) -> None:
+    def __init__(self, master: RestrictedMaster, options: SolveOptions, clock: Clock) -> None:
         self.master, self.options, self.clock = master, options, clock
         self.levels: dict[str, Fraction] = {}
 
@@ -68,7 +70,7 @@ class Program:
         """Return the most that a goal may be, in steps, to be as good as what was reached."""
         most = float(reached / self.master.steps[goal])
         # Coefficients are rounded, so that a solution may seem to miss by a hair what it reaches.
-        return most if self.master.whole[goal] else most + HAIR * max(1.0, abs(most))
+        return most if self.master.integral[goal] else most + SETTINGS.level_slack * max(1.0, abs(most))
 
     def bound(self, goal: str, relaxed: Relaxed) -> float:
         """Return what the prices of a relaxation prove, in steps: what the check will derive from them."""
@@ -78,10 +80,12 @@ class Program:
         priced = CertifiedGoal.model_validate(certified(master, goal, relaxed.prices))
         levels = {name: reached for name, reached in self.levels.items() if name != MUST_PLACE}
         try:
-            least = goal_bound(master.classes, priced, levels)
+            least = lagrangian_bound(master.classes, master.pricing, priced, levels) / float(
+                master.steps[goal]
+            )
         except TooLargeError:
             return master.rounded(goal, relaxed.bound)
-        return -math.inf if least is None else float(least / master.steps[goal])
+        return math.ceil(least) if master.integral[goal] and math.isfinite(least) else least
 
     def relax(self, goal: str) -> Relaxed:
         """Solve the linear relaxation, adding the columns that its prices ask for."""
@@ -95,6 +99,7 @@ class Program:
         for key, value in settings.items():
             highs.setOptionValue(key, value)
         master = self.master
+        # An empty linear program has no prices.
         if not master.columns:  # nothing fits anywhere, and nothing must
             return Relaxed(0.0, _no_prices(master))
         low, high = master.limits()
@@ -106,7 +111,7 @@ class Program:
         highs.addRows(len(low), low, high, 0, nothing, nothing, np.zeros(0))
         given = 0
         best = Relaxed(-math.inf, None)
-        for _ in range(MOST_ROUNDS):
+        for _ in range(SETTINGS.most_pricing_rounds):
             self._pass_columns(highs, master.columns[given:], goal, settled)
             given = len(master.columns)
             if self.clock.remaining_s is not None:
@@ -121,13 +126,15 @@ class Program:
             value = highs.getInfo().objective_function_value
             try:
                 with self.clock.enforced():
-                    added, beyond = master.improve(goal, prices)
+                    added, beyond = master.generate_columns(goal, prices)
             except OutOfTimeError:
                 return best
             values = np.array(highs.getSolution().col_value)
+            # Lagrangian bounds go up and down from round to round; the best one counts.
             if value - beyond > best.bound:
                 best = Relaxed(value - beyond, prices)
             best = replace(best, values=values)
+            # No better integer value is left between bound and relaxation.
             if not added or master.rounded(goal, best.bound) >= master.rounded(goal, value):
                 return best
             if self.clock.expired:
@@ -161,21 +168,24 @@ class Program:
     def _most(self, columns: list[Column]) -> Floats:
         """Jobs that must be placed may only be missing until that goal is settled."""
         settled = "must_place" in self.levels
-        return np.array([0.0 if settled and c.kind == "missing" else np.inf for c in columns])
+        return np.array([0.0 if settled and c.type == "missing" else np.inf for c in columns])
 
-    def _prices(self, highs: Any, settled: list[str]) -> Prices:
+    def _prices(self, highs: Any, settled: list[str]) -> DualPrices:
         duals = np.array(highs.getSolution().row_dual)
         master = self.master
         count = len(master.classes.pieces)
-        return Prices(
+        return DualPrices(
+            # Duals of the wrong sign are rounding of the simplex method.
             tuple(np.maximum(duals[master.supply[k] : master.supply[k + 1]], 0.0) for k in range(count)),
             np.maximum(-duals[master.server_row : master.job_row], 0.0),
             duals[master.job_row : master.rows],
             {name: max(0.0, -float(duals[master.rows + i])) for i, name in enumerate(settled)},
         )
 
-    def near(self, goal: str, target: float, relaxed: Relaxed, start: Whole | None) -> Whole | None:
-        """Return the best whole-number solution found close to the relaxation, or the one to start from.
+    def near_relaxation(
+        self, goal: str, target: float, relaxed: Relaxed, start: Integers | None
+    ) -> Integers | None:
+        """Return the best integer solution found close to the relaxation, or the one to start from.
 
         First only the columns that the relaxation uses are allowed; then most of these are kept, rounded
         down, and all others are free. Both leave little open, so they take little time.
@@ -184,41 +194,46 @@ class Program:
             return start
         values = np.zeros(len(self.master.columns))
         values[: len(relaxed.values)] = relaxed.values
-        exchange = np.array([column.kind in EXCHANGES for column in self.master.columns])
+        exchange = np.array([column.type in EXCHANGES for column in self.master.columns])
         random = np.random.default_rng(self.options.seed or 0)
-        whole, clock = start, self.clock
-        for kept in (None, *KEPT):
+        solution, clock = start, self.clock
+        # Neighbourhoods of the relaxation: small ones first, which take little time.
+        for kept in (None, *SETTINGS.kept_shares):
             least, allowed = np.zeros(len(values)), np.ones(len(values), dtype=bool)
             if kept is None:
-                allowed = (values > CLOSE) | exchange
+                allowed = (values > SETTINGS.integrality_tolerance) | exchange
             else:
+                # Exchange columns stay free, for they repair what the fixed columns leave.
                 fixed = (random.random(len(values)) < kept) & ~exchange
-                least[fixed] = np.floor(values[fixed] + CLOSE)
+                least[fixed] = np.floor(values[fixed] + SETTINGS.integrality_tolerance)
             left = clock.remaining_s
             self.clock = Clock(None if left is None else left / 4)
-            found, limit = self.whole(goal, target, None, bounds=(least, allowed))
+            found, limit = self.solve_integers(goal, target, None, bounds=(least, allowed))
             if found is not None and (
-                whole is None or self._counted(goal, found) < self._counted(goal, whole)
+                solution is None or self._counted(goal, found) < self._counted(goal, solution)
             ):
-                whole = found
-            reached = whole is not None and self._counted(goal, whole) <= target + CLOSE
+                solution = found
+            reached = (
+                solution is not None
+                and self._counted(goal, solution) <= target + SETTINGS.integrality_tolerance
+            )
             if reached or clock.expired or limit == "interrupt":
                 break
         self.clock = clock
-        return whole
+        return solution
 
-    def _counted(self, goal: str, whole: Whole) -> float:
-        return self.master.counted(goal, whole)
+    def _counted(self, goal: str, solution: Integers) -> float:
+        return self.master.counted(goal, solution)
 
-    def whole(
+    def solve_integers(
         self,
         goal: str,
         target: float,
-        start: Whole | None,
+        start: Integers | None,
         most: float = math.inf,
         bounds: tuple[Floats, NDArray[np.bool_]] | None = None,
-    ) -> tuple[Whole | None, Limit]:
-        """Return the best whole-number solution over the columns that there are, and what stopped HiGHS.
+    ) -> tuple[Integers | None, Limit]:
+        """Return the best integer solution over the columns that there are, and what stopped HiGHS.
 
         Parameters
         ----------
@@ -261,9 +276,9 @@ class Program:
         return None if found is None else np.round(found).astype(np.int64), limit
 
 
-def _no_prices(master: Master) -> Prices:
+def _no_prices(master: RestrictedMaster) -> DualPrices:
     classes = master.classes
-    return Prices(
+    return DualPrices(
         tuple(np.zeros(len(pieces)) for pieces in classes.pieces),
         np.zeros(len(classes.servers)),
         np.zeros(len(classes.jobs)),
@@ -271,12 +286,12 @@ def _no_prices(master: Master) -> Prices:
     )
 
 
-def certified(master: Master, goal: str, prices: Prices) -> dict[str, Any]:
+def certified(master: RestrictedMaster, goal: str, prices: DualPrices) -> dict[str, Any]:
     """Return the prices of a goal in the units of its objective, as the certificate has them."""
     step = float(master.steps[goal])
     return {
         "objective": goal,
-        "prices": [[min(float(p) * step, LARGEST) for p in kind] for kind in prices.pieces],
+        "prices": [[min(float(p) * step, LARGEST) for p in shape] for shape in prices.pieces],
         "multipliers": {
             name: min(price * step / float(master.steps[name]), LARGEST)
             for name, price in prices.earlier.items()

@@ -1,4 +1,4 @@
-"""Consolidation on CP-SAT: whole tasks on servers, with literals for servers, racks and jobs in use."""
+"""Consolidation on CP-SAT: integer tasks on servers, with literals for servers, racks and jobs in use."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ class _Model:
             self.m.add(sum(w * x for (x, _), w in zip(terms, weights, strict=True)) <= limit)
 
     def _weighted(self, pairs: Sequence[tuple[Any, float]], sense: str) -> tuple[Any, float]:
-        """Return Σ cᵢxᵢ over literals in whole numbers, and the scale."""
+        """Return Σ cᵢxᵢ over literals in integers, and the scale."""
         terms = cp_sat.whole_terms([c for _, c in pairs], sense, sum(abs(c) for _, c in pairs) or 1.0)
         return sum(w * x for (x, _), w in zip(pairs, terms.numbers, strict=True)), terms.scale
 

@@ -1,29 +1,20 @@
-"""`exact` for consolidation: classes, prices and whole numbers; named servers only where an objective asks.
+"""`exact` for consolidation: column generation over classes; named servers only where an objective asks.
 
-Objective after objective, as far as they depend on classes alone: the linear relaxation of the class model,
-with every column that its prices ask for, bounds the goal, and whole numbers over the columns found so far
-reach that bound nearly always. The plan is written back to named servers. Racks, migrations and traffic name
-servers, so from the first of them on the model with named servers goes on from that plan, with what is
-settled kept. At the end every objective that has prices gets them, for the check to derive its bound again.
+Objectives are settled one after the other, lexicographically, each as a limit for the later ones (Haimes et
+al. 1971). As far as they depend on classes alone, the linear relaxation of the pattern formulation bounds the
+goal, and integers over the columns found so far reach that bound nearly always. The plan is disaggregated to
+named servers. Racks, migrations and traffic name servers. From the first of them on, the compact model goes
+on from that plan, with what is settled kept. At the end every objective that has prices gets them, for the
+check to derive its bound again.
 """
 
 from __future__ import annotations
 
-import itertools
 import logging
 import math
-from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
-from typing import Any
 
-from ...formulations.consolidation.certificate import (
-    MUST_PLACE,
-    PRICED,
-    ROUNDING,
-    as_reached,
-    level,
-)
+from ...formulations.consolidation.certificate import MUST_PLACE, PRICED
 from ...formulations.consolidation.formulation import ConsolidationFormulation
 from ...formulations.consolidation.plan import JobPlacement
 from ...instances.common.errors import TooLargeError
@@ -31,55 +22,20 @@ from ..backends.base import BackendError
 from ..common.base import Clock, Outcome, Solver
 from ..common.options import SolveOptions
 from ..common.result import Limit
-from . import named_servers as consolidation_named
+from . import named_servers
 from .certify import certified_goals
-from .column_generation import Program, Relaxed, Whole, certified
-from .columns_of_plan import read_in
+from .column_generation import Integers, Program, Relaxed, certified
+from .columns_of_plan import add_plan_columns
 from .heuristics.best_fit import BestFit
 from .keep_in_place import stay_put
-from .master import Master
-from .plan_of_columns import WriteBack
+from .master import RestrictedMaster
+from .objective_steps import kept_level
+from .plan_of_columns import Disaggregation
+from .progress import CLOSE, Progress, is_reached
+from .settings import SETTINGS
 from .traffic import TrafficSearch
 
 log = logging.getLogger("clusterplan")
-
-CLOSE = 1e-9
-"""Values this close, relatively, are the same."""
-SHARE = 0.5
-"""Of the time that is left, for one step."""
-MANY_CLASSES = 1000
-"""With more classes of servers than this, there is a plan to begin with."""
-PATIENCE_S = 1.0
-"""Seconds for a plan one job after the other, even if the time is over."""
-
-
-@dataclass
-class _Progress:
-    """What is known so far.
-
-    Attributes
-    ----------
-    values
-        Objectives of the plan.
-    bounds
-        Of each objective that was looked at, in its own terms.
-    goals
-        Prices of each goal, for the certificate.
-    traffic
-        Prices that prove that traffic has to be more than a limit.
-    read_in
-        Whether the plan is not one of the class model.
-    """
-
-    plan: Sequence[JobPlacement] | None = None
-    values: tuple[float, ...] = ()
-    bounds: list[float | None] = field(default_factory=list)
-    goals: list[dict[str, Any]] = field(default_factory=list)
-    infeasible: bool = False
-    traffic: dict[str, Any] | None = None
-    read_in: bool = False
-    limit: Limit = "none"
-    notes: list[str] = field(default_factory=list)
 
 
 class ConsolidationExact(Solver[ConsolidationFormulation]):
@@ -93,11 +49,9 @@ class ConsolidationExact(Solver[ConsolidationFormulation]):
 
     def solve(self, formulation: ConsolidationFormulation, options: SolveOptions, clock: Clock) -> Outcome:
         """Settle one objective after the other, then find prices for the certificate."""
-        progress = _Progress()
+        progress = Progress(formulation)
         if options.warm_start is not None:
-            progress.plan = formulation.parse_plan(options.warm_start)
-            progress.values = formulation.evaluate(progress.plan)
-            progress.read_in = True
+            progress.start_from(options.warm_start)
         run = _Run(formulation, options, clock, progress)
         try:
             with clock.enforced():
@@ -105,12 +59,12 @@ class ConsolidationExact(Solver[ConsolidationFormulation]):
         except TooLargeError as error:
             progress.notes.append(f"without classes: {error}")
         left = clock.remaining_s
-        run.by_size(Clock(None if left is None else max(PATIENCE_S, left)))
+        run.by_best_fit(Clock(None if left is None else max(SETTINGS.best_fit_patience_s, left)))
         if not progress.infeasible:
             with suppress(TooLargeError):  # then what is known has to do
                 run.by_names()
                 run.certify()
-            if len(run.proven()) == len(formulation.objectives):
+            if len(progress.proven(options.gap)) == len(formulation.objectives):
                 progress.limit = "none"
             elif progress.limit == "none" and run.clock.expired:
                 progress.limit = "time"
@@ -121,7 +75,7 @@ class ConsolidationExact(Solver[ConsolidationFormulation]):
             infeasible=progress.infeasible,
             build_s=run.build_s,
             message="; ".join(progress.notes) or None,
-            certificate=_certificate(progress),
+            certificate=progress.certificate(),
         )
         if outcome.plan is not None:
             outcome.prices = formulation.prices(outcome.certificate, outcome.plan)
@@ -136,10 +90,10 @@ class _Run:
         formulation: ConsolidationFormulation,
         options: SolveOptions,
         clock: Clock,
-        progress: _Progress,
+        progress: Progress,
     ) -> None:
         self.formulation, self.options, self.clock, self.progress = formulation, options, clock, progress
-        self.master: Master | None = None
+        self.master: RestrictedMaster | None = None
         self.build_s = 0.0
 
     def by_classes(self) -> None:
@@ -151,35 +105,37 @@ class _Run:
             If servers and jobs are too diverse for classes, or the time is up before there are any.
         """
         progress, formulation = self.progress, self.formulation
-        master = self.master = Master(formulation.classes)
+        master = self.master = RestrictedMaster(formulation.classes)
         if progress.plan is not None:
-            read_in(formulation, master, progress.plan)
+            add_plan_columns(formulation, master, progress.plan)
         self.build_s = self.clock.elapsed_s
+        # With rounded amounts a server may not hold what its pattern says.
         if not master.classes.exact:
             progress.notes.append("servers and jobs are so diverse that amounts are rounded for the bound")
             self._only_bound()
             return
-        if len(master.classes.servers) > MANY_CLASSES:
-            self.by_size(self._share())
-        if any(job.homes for job in master.classes.jobs):
+        if len(master.classes.servers) > SETTINGS.many_server_classes:
+            self.by_best_fit(self._share())
+        if any(job.current for job in master.classes.jobs):
             plan_now = stay_put(formulation, self._share())
-            if plan_now is not None and self._offer(plan_now) is not None:
-                read_in(formulation, master, plan_now)
+            if plan_now is not None and self.progress.offer(plan_now) is not None:
+                add_plan_columns(formulation, master, plan_now)
         self._settle_in_order(master)
 
-    def _settle_in_order(self, master: Master) -> None:
+    def _settle_in_order(self, master: RestrictedMaster) -> None:
         """Settle one goal after the other, and keep the plan of what was settled."""
         progress, formulation = self.progress, self.formulation
         program = Program(master, self.options, self.clock)
+        # Jobs that must be placed, or an objective without prices, need a feasible solution first.
         must = any(job.must_place for job in formulation.classes.jobs)
         first: list[str] = [MUST_PLACE] if must or formulation.instance.objectives[0] not in PRICED else []
-        whole: Whole | None = None
+        solution: Integers | None = None
         for goal in [*first, *formulation.instance.objectives]:
             try:
-                if goal == "traffic" and whole is not None:
-                    program, found = self._limit_traffic(program, whole)
+                if goal == "traffic" and solution is not None:
+                    program, found = self._limit_traffic(program, solution)
                 elif goal in (MUST_PLACE, *PRICED):
-                    found = self._settle(program, goal, whole)
+                    found = self._settle(program, goal, solution)
                 else:
                     break
             except TooLargeError as error:
@@ -187,13 +143,13 @@ class _Run:
                 break
             if found is None:
                 break
-            whole = found
-        if whole is not None and not progress.infeasible:
-            written = self._offer(self._written(program, whole))
-            self._forget_beyond(program, written and progress.values)
+            solution = found
+        if solution is not None and not progress.infeasible:
+            written = self.progress.offer(self._written(program, solution))
+            progress.forget_beyond(program.master.classes, program.levels, written and progress.values)
 
     def _only_bound(self) -> None:
-        """Bound the first objective where solutions of the class model would not be plans."""
+        """Bound the first objective where solutions of the pattern formulation would not be plans."""
         assert self.master is not None
         name = self.formulation.instance.objectives[0]
         if name in PRICED:
@@ -204,16 +160,18 @@ class _Run:
                 self.progress.goals = [certified(self.master, name, relaxed.prices)]
                 self.progress.bounds = [self.master.in_plan(name, bound)]
 
-    def _written(self, program: Program, whole: Whole) -> list[JobPlacement]:
-        """Return the plan of a solution of the class model."""
-        return WriteBack(self.formulation, program.master.classes, program.master.columns, whole).plan()
+    def _written(self, program: Program, solution: Integers) -> list[JobPlacement]:
+        """Return the plan of a solution of the pattern formulation."""
+        return Disaggregation(
+            self.formulation, program.master.classes, program.master.columns, solution
+        ).plan()
 
-    def _limit_traffic(self, program: Program, whole: Whole) -> tuple[Program, Whole | None]:
-        """Find the least limit on traffic; return the class model under it, for later goals."""
+    def _limit_traffic(self, program: Program, solution: Integers) -> tuple[Program, Integers | None]:
+        """Find the least limit on traffic; return the pattern formulation under it, for later goals."""
         progress, names = self.progress, self.formulation.instance.objectives
-        values = self._offer(self._written(program, whole))
+        values = self.progress.offer(self._written(program, solution))
         known = len(progress.bounds)
-        self._forget_beyond(program, values and progress.values)
+        progress.forget_beyond(program.master.classes, program.levels, values and progress.values)
         if values is None or len(progress.bounds) < known:
             return program, None
         least = self.formulation.elementary_bounds()[names.index("traffic")]
@@ -227,140 +185,105 @@ class _Run:
             progress.traffic = {"below": none.most, "goal": goal}
         if self.clock.expired:
             progress.limit = "time"
-        if search.best is None or search.best.whole is None:
+        if search.best is None or search.best.solution is None:
             return program, None
         search.best.program.clock = self.clock
-        return search.best.program, search.best.whole
+        return search.best.program, search.best.solution
 
-    def _forget_beyond(self, program: Program, values: Sequence[float] | None) -> None:
-        """Forget the bounds that depend on more than a plan of the class model proves.
-
-        After an objective that is not proven, the next one still has a bound, for its optimum is among
-        the plans that are as good in the first; but the one after that has none.
-
-        The class model counts pieces as servers. Where spreading is worth something, two pieces of a job
-        on one server are worth less than it believes, and its level is one that no plan may reach.
-        """
-        if values is None:  # not even feasible
-            self.progress.bounds = self.progress.bounds[:1]
-            return
-        classes = program.master.classes
-        bounds = self.progress.bounds
-        for index, (objective, value) in enumerate(zip(self.formulation.objectives, values, strict=True)):
-            if index >= len(bounds):
-                return
-            if objective.name in program.levels:
-                reached = level(classes, objective.name, value)
-                believed = program.levels[objective.name]
-                if reached > believed + ROUNDING * abs(believed):
-                    self.progress.bounds = bounds[: index + 1]
-                    return
-            bound = bounds[index]
-            if bound is None or abs(value - bound) > CLOSE * abs(value):
-                self.progress.bounds = bounds[: index + 2]
-                return
-
-    def by_size(self, patience: Clock) -> None:
-        """Place the jobs one after the other, where the class model has no plan or had no time."""
+    def by_best_fit(self, patience: Clock) -> None:
+        """Place the jobs one after the other, where the pattern formulation has no plan or had no time."""
         progress = self.progress
         if progress.infeasible or (progress.plan is not None and progress.limit == "none"):
             return
         plan = BestFit().solve(self.formulation, SolveOptions(), patience).plan
-        if plan is not None and self._offer(plan) is not None and progress.plan is plan:
-            progress.read_in = True
+        if plan is not None and self.progress.offer(plan) is not None and progress.plan is plan:
+            progress.needs_columns = True
             progress.notes.append("the plan of best-fit to begin with")
 
-    def _settle(self, program: Program, goal: str, start: Whole | None) -> Whole | None:
+    def _settle(self, program: Program, goal: str, start: Integers | None) -> Integers | None:
         """Bound a goal and reach the bound; return the solution, or None where none was found."""
         master, progress = program.master, self.progress
         program.clock = self._share()
         relaxed = program.relax(goal)
         bound = program.bound(goal, relaxed)
+        # At least one job that must be placed is missing in every plan.
         if goal == MUST_PLACE and bound > 0 and relaxed.prices is not None:
             progress.goals = [certified(master, goal, relaxed.prices)]
             progress.infeasible = True
             return None
+        # Prices under a limit on traffic are of other classes, which the certificate does not refer to.
         if goal != MUST_PLACE and relaxed.prices is not None and master is self.master:
             progress.goals.append(certified(master, goal, relaxed.prices))
         try:
-            whole, limit = self._reach(program, goal, bound, relaxed, start)
+            solution, limit = self._reach(program, goal, bound, relaxed, start)
         except BackendError as error:
             progress.notes.append(f"{goal}: {error}")
             return None
+        # Whoever interrupts wants all later steps to end as well.
         if limit == "interrupt":
             self.clock = Clock(0.0)
-        if whole is not None and relaxed.prices is not None and limit == "none":
-            whole, bound, limit = self._close(program, goal, relaxed, bound, whole)
+        if solution is not None and relaxed.prices is not None and limit == "none":
+            solution, bound, limit = self._close(program, goal, relaxed, bound, solution)
         progress.limit = limit if limit != "none" else progress.limit
         if goal != MUST_PLACE:
             progress.bounds.append(master.in_plan(goal, bound) if math.isfinite(bound) else None)
-        if whole is None:
+        if solution is None:
             return None
-        value = master.counted(goal, whole)
+        value = master.counted(goal, solution)
         log.info("%s: bound %g, reached %g with %d columns", goal, bound, value, len(master.columns))
-        program.levels[goal] = as_reached(master.classes, goal, master.exactly(goal, whole))
-        return whole
+        program.levels[goal] = kept_level(master.classes, goal, master.exactly(goal, solution))
+        return solution
 
     def _reach(
-        self, program: Program, goal: str, bound: float, relaxed: Relaxed, start: Whole | None
-    ) -> tuple[Whole | None, Limit]:
+        self, program: Program, goal: str, bound: float, relaxed: Relaxed, start: Integers | None
+    ) -> tuple[Integers | None, Limit]:
         """Look for a solution as good as a bound: near the relaxation, then everywhere."""
         program.clock = self._share()
-        start = program.near(goal, bound, relaxed, start)
+        start = program.near_relaxation(goal, bound, relaxed, start)
         if start is not None:
             value = program.master.counted(goal, start)
-            if value <= bound + CLOSE * max(1.0, abs(value)):
+            if is_reached(value, bound):
                 return start, "none"
         program.clock = self._share()
-        return program.whole(goal, bound, start)
+        return program.solve_integers(goal, bound, start)
 
     def _close(
-        self, program: Program, goal: str, relaxed: Relaxed, bound: float, whole: Whole
-    ) -> tuple[Whole, float, Limit]:
-        """Where whole numbers did not reach the bound, add every column that a better solution may use."""
+        self, program: Program, goal: str, relaxed: Relaxed, bound: float, solution: Integers
+    ) -> tuple[Integers, float, Limit]:
+        """Where integers did not reach the bound, add every column that a better solution may use."""
         master = program.master
-        value = master.counted(goal, whole)
-        while value > bound + CLOSE * max(1.0, abs(value)) and not self.clock.expired:
+        value = master.counted(goal, solution)
+        while not is_reached(value, bound) and not self.clock.expired:
             assert relaxed.prices is not None
-            step = 1.0 if master.whole[goal] else CLOSE / 2 * max(1.0, abs(value))
-            if not master.complete(goal, relaxed.prices, value - step - relaxed.bound):
+            # Only solutions that are better by a step are of interest.
+            step = 1.0 if master.integral[goal] else CLOSE / 2 * max(1.0, abs(value))
+            if not master.enumerate_columns(goal, relaxed.prices, value - step - relaxed.bound):
                 break
-            better, limit = program.whole(goal, bound, None, most=value - step)
+            better, limit = program.solve_integers(goal, bound, None, most=value - step)
             if limit != "none":
-                return whole if better is None else better, bound, limit
+                return solution if better is None else better, bound, limit
             if better is None or master.counted(goal, better) >= value:
-                return whole, value if master.whole[goal] else value - step, "none"
-            whole, value = better, master.counted(goal, better)
-        return whole, bound, "none"
+                # No better solution over all columns that one could use: the value is the bound.
+                return solution, value if master.integral[goal] else value - step, "none"
+            solution, value = better, master.counted(goal, better)
+        return solution, bound, "none"
 
     def _share(self) -> Clock:
         """Return the time that one step may take, so that some is left for the others."""
         left = self.clock.remaining_s
-        return Clock(None if left is None else SHARE * left)
-
-    def _offer(self, plan: Sequence[JobPlacement]) -> tuple[float, ...] | None:
-        """Keep a plan if it is better than the one there is; return its values if it is feasible."""
-        progress = self.progress
-        if self.formulation.violations(plan):
-            return None
-        values = self.formulation.evaluate(plan)
-        if progress.plan is None or self.formulation.precedes(values, progress.values):
-            progress.plan, progress.values = plan, values
-        return values
+        return Clock(None if left is None else SETTINGS.share_of_time_left * left)
 
     def by_names(self) -> None:
         """Go on with named servers from the first objective that is not proven."""
         progress, formulation = self.progress, self.formulation
-        self._count()
-        settled = self.proven()
+        progress.add_elementary()
+        settled = progress.proven(self.options.gap)
         if len(settled) == len(formulation.objectives) or self.clock.expired:
             return
         name = formulation.objectives[len(settled)].name
         try:
             with self.clock.enforced():
-                found = consolidation_named.solve(
-                    formulation, progress.plan, settled, self.options, self.clock
-                )
+                found = named_servers.solve(formulation, progress.plan, settled, self.options, self.clock)
         except (TooLargeError, BackendError) as error:
             progress.notes.append(f"{name} and what follows are not proven: {error}")
             return
@@ -368,51 +291,17 @@ class _Run:
         progress.limit = found.limit
         progress.infeasible = found.infeasible and progress.plan is None
         if found.plan is not None and not formulation.violations(found.plan):
-            self._offer(found.plan)
-            progress.read_in = True
-            both = itertools.zip_longest(progress.bounds, found.bounds)
-            progress.bounds = [
-                objective.tighter(known, more)
-                for objective, (known, more) in zip(formulation.objectives, both, strict=False)
-            ]
-
-    def _count(self) -> None:
-        """Add the bounds that counting gives, as long as the plan reaches them."""
-        plan, bounds = self.progress.plan, self.progress.bounds
-        if plan is not None:
-            values = self.progress.values
-            elementary = self.formulation.elementary_bounds()
-            while len(bounds) < len(values) and elementary[len(bounds)] == values[len(bounds)]:
-                bounds.append(elementary[len(bounds)])
-
-    def proven(self) -> list[float]:
-        """Return the values of the first objectives of the plan, as far as bounds prove them."""
-        plan, formulation = self.progress.plan, self.formulation
-        if plan is None:
-            return []
-        proven = []
-        known = zip(formulation.objectives, self.progress.values, self.progress.bounds, strict=False)
-        for objective, value, bound in known:
-            gap = objective.gap(value, bound)
-            if value != bound and (gap is None or gap > self.options.gap):
-                break
-            proven.append(value)
-        return proven
+            self.progress.offer(found.plan)
+            progress.needs_columns = True
+            progress.tighten(found.bounds)
 
     def certify(self) -> None:
         """Find prices for every objective that has any and none yet."""
         progress = self.progress
         if self.master is not None and progress.plan is not None:
-            if progress.read_in:
-                read_in(self.formulation, self.master, progress.plan)
+            # Columns that hold the plan keep the relaxation feasible at the plan's levels.
+            if progress.needs_columns:
+                add_plan_columns(self.formulation, self.master, progress.plan)
             progress.goals = certified_goals(
                 self.formulation, self.master, progress.values, self.options, self.clock, progress.goals
             )
-
-
-def _certificate(progress: _Progress) -> dict[str, Any] | None:
-    """Return what was found out as the check reads it."""
-    found: dict[str, Any] = {"goals": progress.goals}
-    if progress.traffic is not None:
-        found["traffic"] = progress.traffic
-    return found if progress.goals or progress.traffic else None

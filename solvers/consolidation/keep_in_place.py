@@ -1,4 +1,4 @@
-"""A first plan that moves nothing: what runs stays where it is, and best fit places the other jobs."""
+"""A migration-free first plan: what runs stays where it is, and best fit places the other jobs."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ def stay_put(formulation: ConsolidationFormulation, patience: Clock) -> list[Job
         entry_of(job, stays[job.name]) if job.name in stays else JobPlacement(job=job.name, placed=False)
         for job in instance.jobs
     ]
+    # The other jobs are placed in what those that stay leave.
     taken: dict[str, dict[str, float]] = {}
     for job in instance.jobs:
         for group in job.task_groups if job.name in stays else ():

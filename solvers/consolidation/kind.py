@@ -11,8 +11,7 @@ from .certify import certify
 from .cp_sat import ConsolidationCpSat
 from .diagnose import diagnose
 from .exact import ConsolidationExact
-from .heuristics.best_fit import BestFit
-from .heuristics.consolidate_or_wait import ConsolidateOrWait
+from .heuristics.best_fit import BestFit, ConsolidateOrWait
 from .heuristics.first_fit import FirstFit
 from .keep_in_place import stay_put
 

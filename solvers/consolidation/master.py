@@ -1,18 +1,21 @@
-"""The class model: how many servers carry which load, and how many jobs are cut in which way.
+"""The restricted master problem: how many servers carry which pattern, how many jobs are split in which way.
 
 Rows
-    supply  of each piece of each kind: what loads hold covers what cuts ask for
-    servers of each class carry one load each at most; jobs of each class are cut once, or left out
+    supply  of each piece of each shape: what server patterns hold covers what job patterns ask for
+    servers of each class carry one pattern each at most; jobs of each class have one pattern, or none
     earlier objectives keep their values
 Columns
-    load    a class of servers and the tasks of each kind on one of them
-    cut     a class of jobs and the pieces of one of them; `missing` for a job that must be placed
-    split   room for a large piece becomes room for two smaller ones
-    host    room for a kind becomes room for another that asks no more
-    apart   a preferred job's piece becomes two, at the price of one more server
+    server  a class of servers, and the tasks of each shape on one of them
+    job     a class of jobs, and the pieces of one of them; `missing` for a job that must be placed
+    split   supply of a large piece becomes supply of two smaller ones
+    host    supply of one shape becomes supply of another that asks no more
+    apart   a piece of a preferred job becomes two, at the price of one more server
+    ask     demand of a preferred job becomes demand like everybody's
 
-Split, host and apart stand for the many loads and cuts that differ only in that, so few columns are needed,
-and the whole-number model over them is rich.
+This is the pattern formulation of cutting stock (Gilmore & Gomory 1961) with patterns on both sides. Split,
+host and apart are exchange columns, the primal side of dual-optimal inequalities (Valério de Carvalho 2005):
+they stand for the many patterns that differ only in that. So few columns are needed, and the integer model
+over them is rich.
 """
 
 from __future__ import annotations
@@ -28,26 +31,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...formulations.common.clock import check_time
-from ...formulations.consolidation.certificate import MUST_PLACE, PRICED, largest_count, quantum
-from ...formulations.consolidation.classes import Classes, JobClass
-from ...formulations.consolidation.dual_bound import BY_SERVERS
+from ...formulations.consolidation.certificate import MUST_PLACE, PRICED
+from ...formulations.consolidation.classes import BY_SERVERS, ClassTable, JobClass
 from ...instances.common.arrays import Floats
 from ...instances.common.errors import TooLargeError
-from .price_jobs import MOST_AT_ONCE, Cut, CutPricing, Stay, first_cuts
-from .price_servers import Load, LoadPricing
+from .objective_steps import figure_step, objective_step
+from .price_jobs import JobPattern, JobPricing, Stay, initial_patterns
+from .price_servers import ServerPattern, ServerPricing
+from .settings import SETTINGS
 
 GOALS = (MUST_PLACE, *PRICED)
-MOST_SPLITS = 60_000
-MOST_LISTED = 20_000
-"""Loads to look at for a complete model."""
-MODERATE = 10**6
-"""Largest count of an objective whose values are no multiples of a step."""
-ROUNDING = 1e-5
-"""How far the linear relaxation may be off, in steps of the goal."""
-EPSILON = 1e-7
-"""A column must improve on the prices by more than this, in steps of the objective."""
-
-ColumnKind = Literal["load", "cut", "missing", "split", "host", "apart", "ask"]
+ColumnType = Literal["server", "job", "missing", "split", "host", "apart", "ask"]
 
 
 @dataclass(frozen=True)
@@ -57,11 +51,11 @@ class Column:
     Attributes
     ----------
     what
-        `load`: class, load · `cut`: class, pieces, pieces at home · `missing`: class · `split`, `apart`:
-        kind, piece, two pieces · `host`: kind, piece, other kind, piece · `ask`: kind, piece.
+        `server`: class, pattern · `job`: class, pieces, pieces that stay · `missing`: class · `split`,
+        `apart`: shape, piece, two pieces · `host`: shape, piece, other shape, piece · `ask`: shape, piece.
     """
 
-    kind: ColumnKind
+    type: ColumnType
     what: tuple[Any, ...]
     rows: tuple[int, ...]
     coefficients: tuple[float, ...]
@@ -69,8 +63,8 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Prices:
-    """Duals of the linear relaxation: of pieces by kind, of classes of servers and jobs, of earlier goals."""
+class DualPrices:
+    """Dual prices of the relaxation: of pieces by shape, of classes of servers and jobs, of earlier goals."""
 
     pieces: tuple[Floats, ...]
     servers: Floats
@@ -78,29 +72,30 @@ class Prices:
     earlier: dict[str, float]
 
 
-class Master:
-    """Rows and columns of the class model; whoever optimises it adds the columns that prices ask for."""
+class RestrictedMaster:
+    """Rows and columns of the pattern formulation; column generation adds columns to it."""
 
-    def __init__(self, classes: Classes) -> None:
+    def __init__(self, classes: ClassTable) -> None:
         self.classes = classes
-        quanta = {goal: quantum(classes, goal) for goal in GOALS}
-        self.steps = {goal: step or largest_count(classes, goal) / MODERATE for goal, step in quanta.items()}
-        self.whole = {goal: step is not None for goal, step in quanta.items()}
+        steps = {goal: objective_step(classes, goal) for goal in GOALS}
+        self.steps = {goal: step or figure_step(classes, goal) for goal, step in steps.items()}
+        self.integral = {goal: step is not None for goal, step in steps.items()}
+        # Rows: supply of each piece; demand of preferred jobs; classes of servers; classes of jobs.
         sizes = [len(pieces) for pieces in classes.pieces]
         self.supply = np.concatenate([[0], np.cumsum(sizes)]).astype(int)
         count = int(self.supply[-1])
         self.asked: dict[int, int] = {}
         for job in classes.jobs:
-            if self.preferred(job) and job.parts[0].kind not in self.asked:
-                self.asked[job.parts[0].kind] = count
-                count += sizes[job.parts[0].kind]
+            if self.preferred(job) and job.parts[0].shape not in self.asked:
+                self.asked[job.parts[0].shape] = count
+                count += sizes[job.parts[0].shape]
         self.server_row = count
         self.job_row = count + len(classes.servers)
         self.rows = self.job_row + len(classes.jobs)
         self.columns: list[Column] = []
-        self.all_cuts = True
+        self.all_patterns = True
         self._known: set[tuple[Any, ...]] = set()
-        self.pricing = [LoadPricing(classes, pool) for pool in classes.loads]
+        self.pricing = [ServerPricing(classes, pool) for pool in classes.usages]
         self._exchanges()
         self._first_columns()
 
@@ -117,18 +112,19 @@ class Master:
         counts = np.array([len(job.members) for job in self.classes.jobs], dtype=float)
         high[self.job_row :] = counts
         must = np.array([job.must_place for job in self.classes.jobs], dtype=bool)
+        # Jobs that must be placed have a pattern, or count as missing.
         low[self.job_row :] = np.where(must, counts, -np.inf)
         return low, high
 
     def add(
         self,
-        kind: ColumnKind,
+        type_: ColumnType,
         what: tuple[Any, ...],
         entries: Sequence[tuple[int, float]],
         counts: dict[str, float],
     ) -> bool:
         """Add a column unless it is there; return whether it is new."""
-        key = (kind, *what)
+        key = (type_, *what)
         if key in self._known:
             return False
         self._known.add(key)
@@ -136,46 +132,48 @@ class Master:
         for row, coefficient in entries:
             total[row] = total.get(row, 0.0) + coefficient
         filled = {row: c for row, c in total.items() if c}
-        self.columns.append(Column(kind, what, tuple(filled), tuple(filled.values()), counts))
+        self.columns.append(Column(type_, what, tuple(filled), tuple(filled.values()), counts))
         return True
 
     def _exchanges(self) -> None:
         splits = 0
         for k, pieces in enumerate(self.classes.pieces):
-            if self.classes.kinds[k].home is not None:
+            if self.classes.task_shapes[k].current is not None:
                 continue  # a resident has one piece, which is not to be parted
             place = {tuple(row): i for i, row in enumerate(pieces.tolist())}
             for i, a, b in _parted(place):
                 splits += 1
-                if splits > MOST_SPLITS:
+                if splits > SETTINGS.most_split_columns:
                     raise TooLargeError("there are too many different pieces for exact classes")
                 self._exchange("split", k, self.supply[k], (i, a, b), 0.0)
+                # Each part of a preferred piece is a server more; parts of supply cost nothing.
                 if k in self.asked:
                     self._exchange("apart", k, self.asked[k], (i, a, b), 1.0)
             if k in self.asked:
                 for i in place.values():
                     entries = [(int(self.supply[k]) + i, -1.0), (self.asked[k] + i, 1.0)]
                     self.add("ask", (k, i), entries, {})
-        shared = [k for k, kind in enumerate(self.classes.kinds) if kind.home is None]
+        shared = [k for k, shape in enumerate(self.classes.task_shapes) if shape.current is None]
         for k, other in itertools.permutations(shared, 2):
             self._host(k, other)
 
     def _exchange(
-        self, kind: ColumnKind, k: int, first: int, parts: tuple[int, int, int], spread: float
+        self, type_: ColumnType, k: int, first: int, parts: tuple[int, int, int], spread: float
     ) -> None:
         i, a, b = parts
-        sign = 1.0 if kind == "split" else -1.0
+        sign = 1.0 if type_ == "split" else -1.0
         entries = [(int(first) + i, -sign), (int(first) + a, sign), (int(first) + b, sign)]
-        self.add(kind, (k, i, a, b), entries, {"spread": spread} if spread else {})
+        self.add(type_, (k, i, a, b), entries, {"spread": spread} if spread else {})
 
     def _host(self, k: int, other: int) -> None:
-        """Let room for one kind hold another that asks no more of any resource."""
+        """Let supply of one shape serve another that asks no more of any resource."""
         check_time()
-        here, there = self.classes.kinds[k], self.classes.kinds[other]
+        here, there = self.classes.task_shapes[k], self.classes.task_shapes[other]
         if len(here.demands) != len(there.demands) or there.gpu_model not in (None, here.gpu_model):
             return
         if not (np.array(there.demands) <= np.array(here.demands)).all():
             return
+        # Equal shapes would host each other in a circle.
         if there.demands == here.demands and there.gpu_model == here.gpu_model:
             return
         places = {tuple(row): i for i, row in enumerate(self.classes.pieces[other].tolist())}
@@ -188,62 +186,69 @@ class Master:
     def _first_columns(self) -> None:
         for c, job in enumerate(self.classes.jobs):
             if job.must_place:
+                # So that the relaxation is feasible before all such jobs have a place.
                 self.add("missing", (c,), [(self.job_row + c, 1.0)], {MUST_PLACE: 1.0})
-            cuts, every = first_cuts(job, self.classes, whole=self.preferred(job))
-            self.all_cuts = self.all_cuts and every
-            for cut, stay in cuts:
-                self.add_cut(c, cut, stay)
+            patterns, every = initial_patterns(job, self.classes, mergeable=self.preferred(job))
+            self.all_patterns = self.all_patterns and every
+            for pattern, stay in patterns:
+                self.add_job_pattern(c, pattern, stay)
         for pricing in self.pricing:
-            for k in pricing.kinds:
+            for k in pricing.task_shapes:
+                check_time()
+                # As many tasks of one shape as a server holds: every shape has supply from the start.
                 alone = [np.zeros(len(slots)) for slots in self.classes.slots]
                 alone[k] = self.classes.slots[k].sum(axis=1).astype(float)
-                check_time()
-                for number, _, load in pricing.best(alone):
-                    self.add_load(number, load)
-        at_home = [np.zeros(len(slots)) for slots in self.classes.slots]
-        for home in (home for job in self.classes.jobs for home in job.homes):
-            at_home[home.kind] = np.array(
-                [float(home.stay(row)) for row in self.classes.slots[home.kind].tolist()]
-            )
-        for pricing in self.pricing if any(job.homes for job in self.classes.jobs) else ():
-            for number, _, load in pricing.best(at_home):
-                self.add_load(number, load)
+                self._add_best(pricing, alone)
+        if any(job.current for job in self.classes.jobs):
+            stays = [np.zeros(len(slots)) for slots in self.classes.slots]
+            for current in (current for job in self.classes.jobs for current in job.current):
+                rows = self.classes.slots[current.shape].tolist()
+                stays[current.shape] = np.array([float(current.stay(row)) for row in rows])
+            for pricing in self.pricing:
+                self._add_best(pricing, stays)
 
-    def add_load(self, number: int, load: Load) -> bool:
-        """Add a load of a class of servers."""
-        if not load:
+    def _add_best(self, pricing: ServerPricing, values: Sequence[Floats]) -> None:
+        for number, _, pattern in pricing.best(values):
+            self.add_server_pattern(number, pattern)
+
+    def add_server_pattern(self, number: int, pattern: ServerPattern) -> bool:
+        """Add a pattern of a class of servers."""
+        if not pattern:
             return False
         entries = [(self.server_row + number, 1.0)]
-        for k, slot in load:
+        for k, slot in pattern:
+            # Shapes of loose jobs alone have one row, of single tasks.
             single = len(self.classes.pieces[k]) < len(self.classes.slots[k])
             count = float(self.classes.slots[k][slot, 0]) if single else 1.0
             entries.append((int(self.supply[k]) + (0 if single else slot), count))
-        return self.add("load", (number, load), entries, {"servers": 1.0})
+        return self.add("server", (number, pattern), entries, {"servers": 1.0})
 
-    def add_cut(self, number: int, cut: Cut, stay: Stay = ()) -> bool:
-        """Add a cut of a class of jobs; tasks of loose jobs that are not at home are pieces of their own."""
+    def add_job_pattern(self, number: int, pattern: JobPattern, stay: Stay = ()) -> bool:
+        """Add a pattern of a class of jobs; each task of loose jobs that does not stay is a piece."""
         job = self.classes.jobs[number]
         entries = [(self.job_row + number, 1.0)]
         left = [part.tasks[0] for part in job.parts]
         stays = 0
         for h, i in stay:
-            home = job.homes[h]
-            counts = self.classes.pieces[home.kind][i].tolist()
-            entries.append((int(self.supply[home.kind]) + i, -1.0))
-            left[home.part] -= counts[0]
-            stays += home.stay(counts)
+            current = job.current[h]
+            counts = self.classes.pieces[current.shape][i].tolist()
+            entries.append((int(self.supply[current.shape]) + i, -1.0))
+            left[current.part] -= counts[0]
+            stays += current.stay(counts)
         if job.loose:
-            if any(not len(self.classes.pieces[part.kind]) for part in job.parts):
+            if any(not len(self.classes.pieces[part.shape]) for part in job.parts):
                 return False
-            entries += [(int(self.supply[p.kind]), -float(n)) for p, n in zip(job.parts, left, strict=True)]
+            entries += [(int(self.supply[p.shape]), -float(n)) for p, n in zip(job.parts, left, strict=True)]
         else:
-            kind = job.parts[0].kind
-            first = self.asked[kind] if self.preferred(job) else int(self.supply[kind])
-            entries += [(first + i, -1.0) for i in cut]
+            shape = job.parts[0].shape
+            first = self.asked[shape] if self.preferred(job) else int(self.supply[shape])
+            entries += [(first + i, -1.0) for i in pattern]
         counted = {"migrations": -float(stays)}
         for goal in ("value", "spread", "slowdown"):
-            counted[goal] = float(job.count(goal, len(cut) + len(stay)) / self.steps[goal])
-        return self.add("cut", (number, cut, stay), entries, {goal: c for goal, c in counted.items() if c})
+            counted[goal] = float(job.count(goal, len(pattern) + len(stay)) / self.steps[goal])
+        return self.add(
+            "job", (number, pattern, stay), entries, {goal: c for goal, c in counted.items() if c}
+        )
 
     def counted(self, goal: str, values: NDArray[np.int64]) -> float:
         """Return what a solution counts in a goal, in steps."""
@@ -253,15 +258,15 @@ class Master:
 
     def exactly(self, goal: str, values: NDArray[np.int64]) -> Fraction:
         """Return what a solution counts in a goal, in the goal's unit and without rounding."""
-        if self.whole[goal]:
+        if self.integral[goal]:
             return round(self.counted(goal, values)) * self.steps[goal]
-        # Only cuts of jobs count in goals whose values are no multiples of a step.
-        cuts = (
+        # Only patterns of jobs count in goals whose values are no multiples of a step.
+        patterns = (
             (self.classes.jobs[c.what[0]], len(c.what[1]) + len(c.what[2]), n)
             for c, n in zip(self.columns, values.tolist(), strict=False)
-            if n and c.kind == "cut"
+            if n and c.type == "job"
         )
-        return sum((n * job.count(goal, servers) for job, servers, n in cuts), Fraction(0))
+        return sum((n * job.count(goal, servers) for job, servers, n in patterns), Fraction(0))
 
     def in_plan(self, goal: str, value: float) -> float:
         """Return a value in steps, to be minimised, as one of the plan's objective."""
@@ -270,38 +275,38 @@ class Master:
 
     def rounded(self, goal: str, value: float) -> float:
         """Return the least that a goal may be if no solution is below a value, both in steps."""
-        if self.whole[goal] and math.isfinite(value):
-            return math.ceil(value - ROUNDING)
-        return value - ROUNDING * max(1.0, abs(value)) * 1e-3
+        if self.integral[goal] and math.isfinite(value):
+            return math.ceil(value - SETTINGS.relaxation_tolerance)
+        return value - SETTINGS.relaxation_tolerance * max(1.0, abs(value)) * 1e-3
 
-    def improve(self, goal: str, prices: Prices) -> tuple[int, float]:
-        """Add loads and cuts that these prices ask for.
+    def generate_columns(self, goal: str, prices: DualPrices) -> tuple[int, float]:
+        """Add patterns of servers and jobs of negative reduced cost.
 
         Returns
         -------
         added, beyond
-            How many are new, and by how much whole classes of these could be better than the relaxation:
-            its value less this is a bound.
+            How many are new, and the sum of all reduced costs: the relaxation's value less this is a bound.
         """
-        paid, weight = self._paid(prices), {goal: 1.0, **prices.earlier}
+        paid, weight = self._slot_prices(prices), {goal: 1.0, **prices.earlier}
         added, beyond = 0, 0.0
         for pricing in self.pricing:
             more: dict[int, float] = {}
-            for number, most, load in pricing.best(paid, MOST_AT_ONCE):
+            for number, most, pattern in pricing.best(paid, SETTINGS.columns_per_class_and_round):
                 gain = most - weight.get("servers", 0.0) - float(prices.servers[number])
+                # The best column of a class could be taken by all of its members.
                 more[number] = max(more.get(number, 0.0), gain)
-                if gain > EPSILON:
-                    added += self.add_load(number, load)
+                if gain > SETTINGS.reduced_cost_tolerance:
+                    added += self.add_server_pattern(number, pattern)
             beyond += sum(gain * len(self.classes.servers[n].members) for n, gain in more.items())
-        cuts = CutPricing(self.classes, prices.pieces, weight.get("migrations", 0.0))
+        patterns = JobPricing(self.classes, prices.pieces, weight.get("migrations", 0.0))
         for c, job in enumerate(self.classes.jobs):
             check_time()
-            if not job.loose or job.homes:
-                new, gain = self._improve_cut(c, job, weight, prices, cuts)
+            if not job.loose or job.current:
+                new, gain = self._price_job(c, job, weight, prices, patterns)
                 added, beyond = added + new, beyond + gain * len(job.members)
         return added, beyond
 
-    def complete(self, goal: str, prices: Prices, slack: float) -> bool:
+    def enumerate_columns(self, goal: str, prices: DualPrices, slack: float) -> bool:
         """Add every column that a solution may use whose value is at most `slack` above the relaxation.
 
         Returns
@@ -309,43 +314,51 @@ class Master:
         complete
             False if there are too many.
         """
-        if not self.all_cuts:
+        if not self.all_patterns:
             return False
-        paid, weight = self._paid(prices), {goal: 1.0, **prices.earlier}
-        least = weight.get("servers", 0.0) + prices.servers - slack - EPSILON
+        paid, weight = self._slot_prices(prices), {goal: 1.0, **prices.earlier}
+        # Reduced-cost fixing: a column that costs more than the gap is in no better solution.
+        least = weight.get("servers", 0.0) + prices.servers - slack - SETTINGS.reduced_cost_tolerance
         for pricing in self.pricing:
-            found = pricing.within(paid, least, MOST_LISTED)
+            found = pricing.within(paid, least, SETTINGS.most_patterns_enumerated)
             if found is None:
                 return False
-            for number, load in found:
-                self.add_load(number, load)
+            for number, pattern in found:
+                self.add_server_pattern(number, pattern)
         return True
 
-    def _paid(self, prices: Prices) -> list[Floats]:
-        """Return what each slot of each kind is paid."""
+    def _slot_prices(self, prices: DualPrices) -> list[Floats]:
+        """Return the dual price of each slot of each shape."""
         paid = []
         for k, slots in enumerate(self.classes.slots):
             single = len(self.classes.pieces[k]) < len(slots)
             paid.append(slots[:, 0] * prices.pieces[k][0] if single else prices.pieces[k])
-        for home, (base, rows) in self.classes.base.items():
+        for current, (base, rows) in self.classes.base.items():
             # What is paid no more than a piece of anybody's is not worth staying for.
-            paid[home] = np.where(paid[home] > paid[base][rows] + EPSILON / 2, paid[home], 0.0)
+            paid[current] = np.where(
+                paid[current] > paid[base][rows] + SETTINGS.reduced_cost_tolerance / 2, paid[current], 0.0
+            )
         return paid
 
-    def _improve_cut(
-        self, c: int, job: JobClass, weight: dict[str, float], prices: Prices, cuts: CutPricing
+    def _price_job(
+        self, c: int, job: JobClass, weight: dict[str, float], prices: DualPrices, patterns: JobPricing
     ) -> tuple[int, float]:
         by_servers = np.zeros(job.most)
         for name in BY_SERVERS:
             if weight.get(name):
                 counts = [job.count(name, n) / self.steps[name] for n in range(1, job.most + 1)]
                 by_servers += weight[name] * np.array(counts, dtype=float)
-        if job.loose and any(not len(self.classes.pieces[part.kind]) for part in job.parts):
+        if job.loose and any(not len(self.classes.pieces[part.shape]) for part in job.parts):
             return 0, 0.0
         worth = weight.get("value", 0.0) * float(job.value / self.steps["value"])
+        # The reduced cost of a pattern is its cost less this.
         below = float(prices.jobs[c]) + worth
-        found = cuts.of_loose(job, below) if job.loose else cuts.best(job, by_servers, below)
-        added = sum(self.add_cut(c, p.cut, p.stay) for p in found if p.cost < below - EPSILON)
+        found = patterns.of_loose(job, below) if job.loose else patterns.best(job, by_servers, below)
+        added = sum(
+            self.add_job_pattern(c, p.pattern, p.stay)
+            for p in found
+            if p.cost < below - SETTINGS.reduced_cost_tolerance
+        )
         return added, max((below - priced.cost for priced in found), default=0.0)
 
 

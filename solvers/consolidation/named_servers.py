@@ -1,4 +1,4 @@
-"""The model with named servers, from the first objective that classes do not settle."""
+"""The compact model with named servers, from the first objective that classes do not settle."""
 
 from __future__ import annotations
 
@@ -11,9 +11,7 @@ from ..backends import cp_sat
 from ..common.base import Clock, Outcome
 from ..common.options import SolveOptions
 from .cp_sat import build
-
-MOST_CELLS = 300_000
-"""Groups of tasks times servers."""
+from .settings import SETTINGS
 
 
 def solve(
@@ -30,8 +28,9 @@ def solve(
     TooLargeError
         If there are too many jobs and servers.
     """
+    # The compact model has a variable for each group of tasks on each server.
     groups = sum(len(job.task_groups) for job in formulation.instance.jobs)
-    if groups * len(formulation.servers) > MOST_CELLS:
+    if groups * len(formulation.servers) > SETTINGS.most_named_cells:
         raise TooLargeError(
             f"{groups:,} groups of tasks on {len(formulation.servers):,} servers are too many to be named"
         )

@@ -1,45 +1,46 @@
-"""From counts of loads and cuts to named servers and jobs, always in the same way."""
+"""Disaggregation: from counts of patterns to named servers and jobs, always in the same way."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...formulations.consolidation.classes import Classes
+from ...formulations.consolidation.classes import ClassTable
 from ...formulations.consolidation.formulation import ConsolidationFormulation
 from ...formulations.consolidation.plan import JobPlacement, entry_of
 from .master import Column
-from .slots import Node, RackRooms, Rooms
 
-Whole = NDArray[np.int64]
+Integers = NDArray[np.int64]
+Node = tuple[int, int]
+"""A shape and one of its pieces."""
 Tasks = dict[int, dict[int, int]]
 """Group → position of a server → tasks."""
 
 
-class WriteBack:
-    """Names the servers and jobs of a solution of the class model.
+class Disaggregation:
+    """Names the servers and jobs of a solution of the pattern formulation.
 
-    Servers and jobs of a class are taken in the order of the instance. Rooms and pieces that are the same
-    to the model are matched in that order too, so that what is neighboured stays together.
+    Servers and jobs of a class are taken in the order of the instance. Slots and pieces that are the same
+    to the model are matched in that order too, so that neighbours stay together.
     """
 
     def __init__(
         self,
         formulation: ConsolidationFormulation,
-        classes: Classes,
+        classes: ClassTable,
         columns: Sequence[Column],
-        values: Whole,
+        values: Integers,
     ) -> None:
         self.formulation, self.classes = formulation, classes
         self.used = [(c, int(n)) for c, n in zip(columns, values.tolist(), strict=False) if n > 0]
-        self.room: dict[Node, list[int]] = defaultdict(list)
+        self.slots_free: dict[Node, list[int]] = defaultdict(list)
         self.asked: dict[Node, list[int]] = defaultdict(list)
         self.apart: dict[Node, list[int]] = defaultdict(list)
-        self.home: dict[Node, list[int]] = defaultdict(list)
+        self.current: dict[Node, list[int]] = defaultdict(list)
         self.tasks: dict[int, Tasks] = {}
         self._left: dict[int, set[int]] = {}
 
@@ -47,7 +48,7 @@ class WriteBack:
         """Return the plan of a solution."""
         self._servers()
         loose = self._jobs()
-        self._exchange(self.room, ("split", "host"))
+        self._exchange(self.slots_free, ("split", "host"))
         self._exchange(self.apart, ("apart",))
         self._match(loose)
         formulation = self.formulation
@@ -64,7 +65,7 @@ class WriteBack:
         return plan
 
     def _match(self, loose: Sequence[tuple[int, int]]) -> None:
-        """Put the pieces of jobs on rooms of their size; where racks count, large jobs choose first."""
+        """Put the pieces of jobs on slots of their size; where racks count, large jobs choose first."""
         needs: dict[int, list[tuple[Node, tuple[int, ...], int]]] = {}
         for node, jobs in [*self.asked.items(), *self.apart.items()]:
             for job in jobs:
@@ -75,18 +76,20 @@ class WriteBack:
                 there = self.tasks.get(job, {}).get(part.groups[0], {})
                 count = part.tasks[0] - sum(there.values())
                 if count:
-                    needs.setdefault(job, []).append(((part.kind, 0), part.groups, count))
+                    needs.setdefault(job, []).append(((part.shape, 0), part.groups, count))
         order = sorted(needs)
-        rooms = Rooms(self.room)
+        slots_left = SlotAssignment(self.slots_free)
         if "racks" in self.formulation.instance.objectives:
+            # Large jobs need a rack with much left, so they choose while there are some.
             order.sort(key=lambda job: -sum(count for _, _, count in needs[job]))
-            rooms = RackRooms(self.room, self._racks())
+            slots_left = RackAwareAssignment(self.slots_free, self._racks())
         for job in order:
             total: Counter[Node] = Counter()
             for node, _, count in needs[job]:
                 total[node] += count
             here = {server for placed in self.tasks.get(job, {}).values() for server in placed}
-            servers = rooms.take(total, here)
+            servers = slots_left.take(total, here)
+            # Pieces that meet on a server are merged.
             for node, groups, count in needs[job]:
                 counts = self.classes.pieces[node[0]][node[1]].tolist()
                 for _ in range(count):
@@ -108,32 +111,34 @@ class WriteBack:
                 placed[server] = placed.get(server, 0) + count
 
     def _servers(self) -> None:
-        """Give each load that is used to the next server of its class."""
+        """Give each server pattern that is used to the next server of its class."""
         following: dict[int, int] = defaultdict(int)
         for column, times in self.used:
-            if column.kind != "load":
+            if column.type != "server":
                 continue
-            number, load = column.what
+            number, pattern = column.what
+            # Members are taken in order, each for one pattern.
             first = following[number]
             following[number] += times
             members = self.classes.servers[number].members[first : first + times]
-            for k, slot in load:
+            for k, slot in pattern:
                 slots = self.classes.slots[k]
                 single = len(self.classes.pieces[k]) < len(slots)
                 copies = int(slots[slot, 0]) if single else 1
-                rooms = self.room if self.classes.kinds[k].home is None else self.home
-                rooms[k, 0 if single else slot] += [n for n in members for _ in range(copies)]
+                slots_left = self.slots_free if self.classes.task_shapes[k].current is None else self.current
+                slots_left[k, 0 if single else slot] += [n for n in members for _ in range(copies)]
 
     def _jobs(self) -> list[tuple[int, int]]:
-        """Give each cut that is used to jobs of its class; return loose jobs and their class.
+        """Give each job pattern that is used to jobs of its class; return loose jobs and their class.
 
-        Pieces at home decide who gets a cut that has them; the others go to whoever is next.
+        Pieces that stay decide who gets a pattern that has them; the others go to whoever is next.
         """
         loose = []
         free: dict[int, list[int]] = {}
-        cuts = [(column, times) for column, times in self.used if column.kind == "cut"]
-        for column, times in sorted(cuts, key=lambda cut: not cut[0].what[2]):
-            number, cut, stay = column.what
+        patterns = [(column, times) for column, times in self.used if column.type == "job"]
+        # Patterns with pieces that stay come first, for they need certain jobs.
+        for column, times in sorted(patterns, key=lambda pattern: not pattern[0].what[2]):
+            number, pattern, stay = column.what
             job = self.classes.jobs[number]
             waiting = free.setdefault(number, list(reversed(job.members)))
             members = self._stay(number, stay, times, waiting)
@@ -143,8 +148,8 @@ class WriteBack:
                 loose += [(member, number) for member in members]
                 continue
             parts = self.apart if job.fewest is not None and not job.lost else self.asked
-            for i in cut:
-                parts[job.parts[0].kind, i] += members
+            for i in pattern:
+                parts[job.parts[0].shape, i] += members
         return loose
 
     def _stay(
@@ -154,39 +159,43 @@ class WriteBack:
         job = self.classes.jobs[number]
         members: list[int] = []
         for h, i in stay:
-            home = job.homes[h]
-            counts = self.classes.pieces[home.kind][i].tolist()
-            rooms = self.home[home.kind, i]
+            current = job.current[h]
+            counts = self.classes.pieces[current.shape][i].tolist()
+            slots_left = self.current[current.shape, i]
             if len(job.members) == 1:
                 members = [job.members[0]]
-                self._put(members[0], zip(job.parts[home.part].groups, counts, strict=True), rooms.pop())
+                self._put(
+                    members[0], zip(job.parts[current.part].groups, counts, strict=True), slots_left.pop()
+                )
                 continue
             for _ in range(times):
-                server = rooms.pop()
-                member = next(m for m in self.classes.at_home[home.kind][server] if m in self._idle(number))
+                server = slots_left.pop()
+                member = next(
+                    m for m in self.classes.placed_now[current.shape][server] if m in self._idle(number)
+                )
                 self._idle(number).discard(member)
                 members.append(member)
-                self._put(member, zip(job.parts[home.part].groups, counts, strict=True), server)
+                self._put(member, zip(job.parts[current.part].groups, counts, strict=True), server)
         if stay:
             gone = set(members)
             waiting[:] = [member for member in waiting if member not in gone]
         return members
 
     def _idle(self, number: int) -> set[int]:
-        """Return the jobs of a class that have not been given a cut yet."""
+        """Return the jobs of a class that have not been given a pattern yet."""
         if number not in self._left:
             self._left[number] = set(self.classes.jobs[number].members)
         return self._left[number]
 
-    def _exchange(self, lists: dict[Node, list[int]], kinds: tuple[str, ...]) -> None:
-        """Turn rooms, or pieces that are asked for, into smaller ones, the largest first."""
-        steps = [(column, times) for column, times in self.used if column.kind in kinds]
+    def _exchange(self, lists: dict[Node, list[int]], types: tuple[str, ...]) -> None:
+        """Turn slots, or pieces that are asked for, into smaller ones, the largest first."""
+        steps = [(column, times) for column, times in self.used if column.type in types]
         for column, times in sorted(steps, key=lambda step: self._size(step[0]), reverse=True):
             node = (column.what[0], column.what[1])
             first = max(0, len(lists[node]) - times)  # what costs nothing may be done more often than asked
             moved = lists[node][first:]
             del lists[node][first:]
-            if column.kind == "host":
+            if column.type == "host":
                 lists[column.what[2], column.what[3]] += moved
             else:
                 for i in column.what[2:]:
@@ -194,6 +203,84 @@ class WriteBack:
 
     def _size(self, column: Column) -> tuple[int, int, bool]:
         """Return a figure that only falls along exchanges: of tasks, of what one of each asks, of models."""
-        kind, i = self.classes.kinds[column.what[0]], column.what[1]
+        shape, i = self.classes.task_shapes[column.what[0]], column.what[1]
         counts = self.classes.pieces[column.what[0]][i]
-        return int(counts.sum()), sum(map(sum, kind.demands)), kind.gpu_model is not None
+        return int(counts.sum()), sum(map(sum, shape.demands)), shape.gpu_model is not None
+
+
+class SlotAssignment:
+    """Gives a job the next slots of the sizes that it needs, in the order of servers.
+
+    Parameters
+    ----------
+    free
+        For each size of slot the servers that have one, as often as they have.
+    """
+
+    def __init__(self, free: Mapping[Node, Iterable[int]]) -> None:
+        self.free = {node: sorted(servers, reverse=True) for node, servers in free.items()}
+
+    def take(self, needs: Mapping[Node, int], here: Collection[int]) -> dict[Node, list[int]]:
+        """Return a server for each slot that is needed.
+
+        Parameters
+        ----------
+        here
+            Servers that the job is on already.
+        """
+        del here
+        return {node: [self.free[node].pop() for _ in range(count)] for node, count in needs.items()}
+
+
+class RackAwareAssignment(SlotAssignment):
+    """Gives a job slots on as few racks as it can see.
+
+    The rack with least to spare of those that have all it needs; if there is none, the racks that have
+    most of it, one after the other.
+
+    Parameters
+    ----------
+    racks
+        Number of the rack of each server.
+    """
+
+    def __init__(self, free: Mapping[Node, Iterable[int]], racks: Sequence[int]) -> None:
+        self.racks = racks
+        self.nodes = {node: row for row, node in enumerate(free)}
+        self.counts = np.zeros((len(self.nodes), max(racks) + 1), dtype=np.int64)
+        self.by_rack: dict[tuple[Node, int], list[int]] = {}
+        for node, servers in free.items():
+            for server in sorted(servers, reverse=True):
+                self.by_rack.setdefault((node, racks[server]), []).append(server)
+                self.counts[self.nodes[node], racks[server]] += 1
+
+    def take(self, needs: Mapping[Node, int], here: Collection[int]) -> dict[Node, list[int]]:
+        """Return a server for each slot that is needed, on few racks together with those it is on."""
+        rows = [self.nodes[node] for node in needs]
+        wanted = np.array(list(needs.values()))
+        taken: dict[Node, list[int]] = {node: [] for node in needs}
+        for rack in sorted({self.racks[server] for server in here}):
+            wanted = self._take_from(rack, list(needs), rows, wanted, taken)
+        while wanted.any():
+            # Cover most of what is wanted, and of such racks take the one with least to spare.
+            covered = np.minimum(self.counts[rows], wanted[:, None]).sum(axis=0)
+            spare = self.counts[rows].sum(axis=0)
+            rack = int(np.lexsort((spare, -covered))[0])
+            wanted = self._take_from(rack, list(needs), rows, wanted, taken)
+        return taken
+
+    def _take_from(
+        self,
+        rack: int,
+        nodes: Sequence[Node],
+        rows: Sequence[int],
+        wanted: np.ndarray,
+        taken: dict[Node, list[int]],
+    ) -> np.ndarray:
+        left = wanted.copy()
+        for place, (node, row) in enumerate(zip(nodes, rows, strict=True)):
+            for _ in range(min(int(left[place]), int(self.counts[row, rack]))):
+                taken[node].append(self.by_rack[node, rack].pop())
+                self.counts[row, rack] -= 1
+                left[place] -= 1
+        return left

@@ -1,4 +1,4 @@
-"""The least largest traffic of a server: a search over limits, each a question to the class model."""
+"""The least largest traffic of a server: bisection over limits on the pattern formulation."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from ...instances.common.errors import TooLargeError
 from ..backends.base import BackendError
 from ..common.base import Clock
 from ..common.options import SolveOptions
-from .column_generation import Program, Relaxed, Whole
-from .master import Master, Prices
+from .column_generation import Integers, Program, Relaxed
+from .master import DualPrices, RestrictedMaster
 
 
 @dataclass
 class Limited:
-    """The class model under a limit on traffic, and what it answered.
+    """The pattern formulation under a limit on traffic, and its answer.
 
     Attributes
     ----------
-    whole
+    solution
         A solution that keeps the levels of all settled goals; None if there is none, or none was found.
     none
         Whether it was proven that there is none.
@@ -34,10 +34,10 @@ class Limited:
 
     most: float
     program: Program
-    whole: Whole | None = None
+    solution: Integers | None = None
     none: bool = False
     goal: str = ""
-    prices: Prices | None = None
+    prices: DualPrices | None = None
 
 
 @dataclass
@@ -70,11 +70,12 @@ class TrafficSearch:
         step = traffic_step(self.formulation.instance)
         if step is None:
             return
+        # Between multiples of the step no plan changes.
         low, high = math.ceil(exact(self.bound) / step), round(exact(reached) / step)
         while low < high and not self.clock.expired:
             middle = (low + high) // 2
             found = self.ask(float(middle * step))
-            if found is not None and found.whole is not None:
+            if found is not None and found.solution is not None:
                 self.best, high = found, middle
             elif found is not None and found.none:
                 low = middle + 1
@@ -89,17 +90,19 @@ class TrafficSearch:
         """Look for a solution under a limit; None where classes do not help."""
         derived = ConsolidationFormulation(limited(self.formulation.instance, most))
         try:
-            master = Master(derived.classes)
+            master = RestrictedMaster(derived.classes)
         except TooLargeError as error:
             self.notes.append(f"traffic without classes: {error}")
             return None
         program = Program(master, self.options, self._share())
         levels = self.levels or {MUST_PLACE: Fraction(0)}
+        # The last settled goal becomes the question: can it keep its level under the limit?
         *others, goal = levels
         program.levels = {name: levels[name] for name in others}
         level = program.most(goal, levels[goal])
         found = Limited(most, program, goal=goal)
         relaxed = program.relax(goal)
+        # Prices prove that it cannot; the check derives the same bound again.
         if program.bound(goal, relaxed) > level + 1e-9 * abs(level):
             found.prices, found.none = relaxed.prices, True
             return found
@@ -117,12 +120,12 @@ class TrafficSearch:
         """Look for a solution of at most a level over the columns there are, then over all that matter."""
         program, goal = found.program, found.goal
         program.clock = self._share()
-        found.whole, limit = program.whole(goal, level, None, most=level)
-        if found.whole is None and limit == "none" and relaxed.prices is not None:
+        found.solution, limit = program.solve_integers(goal, level, None, most=level)
+        if found.solution is None and limit == "none" and relaxed.prices is not None:
             program.clock = self._share()
-            if program.master.complete(goal, relaxed.prices, level - relaxed.bound):
-                found.whole, limit = program.whole(goal, level, None, most=level)
-                found.none = found.whole is None and limit == "none"
+            if program.master.enumerate_columns(goal, relaxed.prices, level - relaxed.bound):
+                found.solution, limit = program.solve_integers(goal, level, None, most=level)
+                found.none = found.solution is None and limit == "none"
 
     def _share(self) -> Clock:
         left = self.clock.remaining_s

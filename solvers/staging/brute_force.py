@@ -1,10 +1,11 @@
-"""Staging by trying every chain of stages and every number of units; the yardstick for tiny instances."""
+"""Complete enumeration of all paths of stages and numbers of units; ground truth for tiny instances."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 
 from ...formulations.common.clock import check_time
+from ...formulations.staging.columns import Columns
 from ...formulations.staging.formulation import StagingFormulation
 from ...formulations.staging.plan import Stage
 from ..common.base import Clock, Outcome, Solver
@@ -26,14 +27,16 @@ class StagingBruteForce(Solver[StagingFormulation]):
         instance = formulation.instance
         refuse_many(len(instance.layers), "layers")
         choices: dict[int, list[tuple[Stage, int]]] = defaultdict(list)
-        for column in formulation.columns:
+        columns = Columns(formulation)
+        for column in columns.all:
             check_time()
-            choices[column.first].append((formulation.stages_of([column])[0], column.type))
-        left = [kind.limit if kind.limit is not None else 10**9 for kind in instance.types]
+            choices[column.first].append((columns.stages([column])[0], column.type))
+        left = [one.limit if one.limit is not None else 10**9 for one in instance.types]
         plan: list[Stage] = []
         best: tuple[float, tuple[Stage, ...]] | None = None
         out_of_time = False
 
+        # Units are counted while the plan grows; everything else is judged on whole plans.
         def extend(layer: int, before: int | None) -> None:
             nonlocal best, out_of_time
             if layer == len(instance.layers):
@@ -42,17 +45,17 @@ class StagingBruteForce(Solver[StagingFormulation]):
                     if best is None or formulation.precedes((value,), (best[0],)):
                         best = value, tuple(plan)
                 return
-            for stage, kind in choices[layer]:
+            for stage, unit_type in choices[layer]:
                 out_of_time = out_of_time or clock.expired
                 if out_of_time:
                     return
-                apart = instance.stage_rule == "free_cuts" or kind != before
-                if apart and stage.units <= left[kind]:
-                    left[kind] -= stage.units
+                apart = instance.stage_rule == "free_cuts" or unit_type != before
+                if apart and stage.units <= left[unit_type]:
+                    left[unit_type] -= stage.units
                     plan.append(stage)
-                    extend(stage.last_layer + 1, kind)
+                    extend(stage.last_layer + 1, unit_type)
                     plan.pop()
-                    left[kind] += stage.units
+                    left[unit_type] += stage.units
 
         extend(0, None)
         if best is None:

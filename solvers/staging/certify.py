@@ -1,4 +1,4 @@
-"""Certificates for staging methods that make none: intervals and prices of a search of our own."""
+"""Certificates for staging methods that make none: intervals and dual prices of a search of our own."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from ...formulations.staging.formulation import StagingFormulation
 from ...formulations.staging.plan import Stage
 from ..common.base import Clock, Outcome
 from ..common.options import SolveOptions
-from .exact import certificate, goal_of
-from .search import Search, candidate_of, plan_of
+from .exact import certificate, incumbent_of
+from .incumbents import candidate_of, plan_of
+from .search import Search
 
-WRONG = 1e-6
+CONTRADICTION = 1e-6
 """By how much a bound may be beyond a plan's value, relatively: a solver's tolerance."""
 PATIENCE_S = 5.0
 """Seconds that the search for a certificate may take."""
@@ -24,7 +25,7 @@ def _refuted(formulation: StagingFormulation, plan: Sequence[Stage], bound: floa
         return False
     value = formulation.evaluate(plan)[0]
     return bound is None or (
-        formulation.objectives[0].better(value, bound) and abs(value - bound) > WRONG * abs(value)
+        formulation.objectives[0].better(value, bound) and abs(value - bound) > CONTRADICTION * abs(value)
     )
 
 
@@ -38,21 +39,22 @@ def certify(formulation: StagingFormulation, outcome: Outcome, clock: Clock) -> 
     """
     bound = None if outcome.infeasible else outcome.bounds[0]
     if outcome.plan is not None and _refuted(formulation, outcome.plan, bound):
-        return  # the answer contradicts itself, which whoever runs the method will say
+        return  # the answer contradicts itself, and the conclusion says so
     left = PATIENCE_S if clock.remaining_s is None else min(PATIENCE_S, clock.remaining_s)
     options = SolveOptions()
-    goal = goal_of(formulation, options)
+    incumbent = incumbent_of(formulation, options)
     if outcome.plan is not None and not formulation.violations(outcome.plan):
-        goal.offer(candidate_of(formulation, outcome.plan))
+        incumbent.update(candidate_of(formulation, outcome.plan))
+    # The search has a clock of its own: what it does not settle in time keeps a weaker bound.
     patience = Clock(left)
-    search = Search(formulation, goal, options, patience)
+    search = Search(formulation, incumbent, options, patience)
     with patience.enforced():
         found = search.run()
-    if goal.best is not None and _refuted(formulation, plan_of(formulation, goal.best), bound):
+    if incumbent.best is not None and _refuted(formulation, plan_of(formulation, incumbent.best), bound):
         outcome.infeasible, outcome.bounds = False, ()
         outcome.message = "its bound, which a better plan refutes, is left out"
         return
     if bound is None or math.isfinite(bound):
-        outcome.certificate = certificate(formulation, found.cells, bound, search.slowest_s)
+        outcome.certificate = certificate(formulation, found.intervals, bound, search.slowest_s)
         if outcome.plan is not None and outcome.prices is None:
             outcome.prices = formulation.prices(outcome.certificate, outcome.plan)

@@ -1,27 +1,43 @@
-"""Staging on CP-SAT: a path of stages, and the cost as a product of two whole numbers."""
+"""Staging on CP-SAT: a path of stages, and the cost as a product of two integers."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from ...formulations.common.clock import check_time, refuse_beyond
 from ...formulations.common.milp_model import whole_row
 from ...formulations.common.tolerance import TOLERANCE
+from ...formulations.staging.columns import Columns
 from ...formulations.staging.formulation import StagingFormulation
+from ...formulations.staging.plan import Stage
 from ..backends import cp_sat
 from ..common.base import Clock, Outcome, Solver
 from ..common.options import SolveOptions
 
-TIME_STEPS = 2**28
-"""Whole steps in the slowest allowed stage time."""
-MOST_RATE = 2**33
-"""The rate of all units together stays below this, so that the product fits in 63 bits."""
+
+@dataclass(frozen=True)
+class CpSatSettings:
+    """How stage times and prices become integers.
+
+    Attributes
+    ----------
+    time_steps
+        Integer steps in the slowest allowed stage time.
+    most_rate
+        The rate of all units together stays below this, so that the product fits in 63 bits.
+    presolve
+        With presolve, OR-Tools 9.15 calls dearer plans optimal on some of these products of large numbers.
+    """
+
+    time_steps: int = 2**28
+    most_rate: int = 2**33
+    presolve: bool = False
 
 
-SETTINGS = {"cp_model_presolve": False}
-"""With presolve, OR-Tools 9.15 calls dearer plans optimal on some of these products of large numbers."""
+SETTINGS = CpSatSettings()
 
 
 class StagingCpSat(Solver[StagingFormulation]):
@@ -39,90 +55,122 @@ class StagingCpSat(Solver[StagingFormulation]):
 
     def solve(self, formulation: StagingFormulation, options: SolveOptions, clock: Clock) -> Outcome:
         """Solve with CP-SAT."""
-        settings = {**SETTINGS, **options.backend_options}
+        settings = {"cp_model_presolve": SETTINGS.presolve, **options.backend_options}
         options = options.model_copy(update={"backend_options": settings})
-        return cp_sat.solve_in_order(formulation, build(formulation), options, clock)
+        return cp_sat.solve_in_order(formulation, StageModel(formulation).build(), options, clock)
 
 
-def _whole_prices(prices: Sequence[float], units: float) -> tuple[list[int], float]:
-    """Return prices in whole numbers, exactly or rounded down, and their scale."""
+class StageModel:
+    """The model: z_c for each column, the stage time in steps, and the integer rate of all units.
+
+    Stage times are rounded down, so bounds of the model are bounds of the instance.
+    """
+
+    def __init__(self, formulation: StagingFormulation) -> None:
+        from ortools.sat.python import cp_model
+
+        self.formulation, self.instance = formulation, formulation.instance
+        self.columns = Columns(formulation)
+        columns = self.columns.all
+        covered = sum(column.last - column.first + 1 for column in columns)
+        refuse_beyond(self.columns.model_terms + 2 * covered, "the model for CP-SAT")
+        self.slowest_s = min(formulation.latest_s, max((c.time_s for c in columns), default=1.0))
+        self.step_s = self.slowest_s / SETTINGS.time_steps
+        self.model = cp_model.CpModel()
+        self.weighted_sum = cp_model.LinearExpr.weighted_sum
+        self.z = [self.model.new_bool_var(f"z{i}") for i in range(len(columns))]
+        self.time = self.model.new_int_var(0, SETTINGS.time_steps, "time")
+
+    def build(self) -> cp_sat.CpModel:
+        """Return the model with its objective, and how plans are read from it and hinted to it."""
+        self._flow()
+        self._unit_limits()
+        product, usd = self._cost_product()
+        self._money_limits(product, usd)
+
+        def decode(value: Callable[[Any], int]) -> Sequence[Stage]:
+            return self.columns.stages([c for i, c in enumerate(self.columns.all) if value(self.z[i])])
+
+        def hint(plan: Sequence[Stage]) -> list[tuple[Any, int]]:
+            return [(self.z[i], int(flag)) for i, flag in enumerate(self.columns.uses(plan))]
+
+        return cp_sat.CpModel(self.model, [self._objective(product, usd)], decode, hint)
+
+    def _flow(self) -> None:
+        """Make z a path through the layers, no layer of which is slower than `time`."""
+        size, columns, z = len(self.instance.layers), self.columns.all, self.z
+        arrive: list[list[int]] = [[] for _ in range(size + 1)]
+        begin: list[list[int]] = [[] for _ in range(size + 1)]
+        cover: list[list[int]] = [[] for _ in range(size)]
+        for i, column in enumerate(columns):
+            check_time()
+            begin[column.first].append(i)
+            arrive[column.last + 1].append(i)
+            for layer in range(column.first, column.last + 1):
+                cover[layer].append(i)
+        steps = [min(SETTINGS.time_steps, math.floor(column.time_s / self.step_s)) for column in columns]
+        for own in cover:
+            check_time()
+            self.model.add_exactly_one(z[i] for i in own)
+            # One row a layer bounds `time` by the stage that covers it: tighter than a row a column.
+            self.model.add(self.weighted_sum([z[i] for i in own], [steps[i] for i in own]) <= self.time)
+        # Exactly one column covers each layer already; these rows tighten the relaxation.
+        for at in range(1, size):
+            arriving = sum(z[i] for i in arrive[at])
+            self.model.add(arriving == sum(z[i] for i in begin[at]))
+            check_time()
+            if self.instance.stage_rule == "maximal_runs":
+                for t in range(len(self.instance.types)):
+                    same = sum(z[i] for i in arrive[at] + begin[at] if columns[i].type == t)
+                    self.model.add(same <= arriving)
+
+    def _unit_limits(self) -> None:
+        """Keep the units of each limited type."""
+        for t, hardware in enumerate(self.instance.types):
+            if hardware.limit is not None:
+                own = ((i, c) for i, c in enumerate(self.columns.all) if c.type == t)
+                self.model.add(sum(c.units * self.z[i] for i, c in own) <= hardware.limit)
+
+    def _cost_product(self) -> tuple[Any, float]:
+        """Return the product of stage time and rate, and the USD that one of it stands for."""
+        columns = self.columns.all
+        most_units = max((c.units for c in columns), default=1) * len(self.instance.layers)
+        prices, scale = _integer_prices([one.price_usd_per_hour for one in self.instance.types], most_units)
+        # CP-SAT multiplies two variables, not two sums: the rate becomes a variable of its own.
+        rate = self.model.new_int_var(0, SETTINGS.most_rate, "rate")
+        self.model.add(self.weighted_sum(self.z, [prices[c.type] * c.units for c in columns]) == rate)
+        product = self.model.new_int_var(0, SETTINGS.most_rate * SETTINGS.time_steps, "product")
+        self.model.add_multiplication_equality(product, [self.time, rate])
+        return product, self.formulation.cost_factor * self.step_s / scale
+
+    def _money_limits(self, product: Any, usd: float) -> None:
+        """Keep the cost limit and the hourly budget."""
+        limit, budget = self.instance.cost_limit_usd, self.instance.hourly_budget_usd
+        if limit is not None:
+            # Rounded times and prices only lower the product, so this cuts off no plan; the plan is verified.
+            most = math.ceil(limit * (1 + TOLERANCE) / usd)
+            self.model.add(product <= min(SETTINGS.most_rate * SETTINGS.time_steps, most))
+        if budget is not None:
+            rates = [self.instance.types[c.type].price_usd_per_hour * c.units for c in self.columns.all]
+            weights, most = cp_sat.whole_at_most(rates, budget)
+            self.model.add(self.weighted_sum(self.z, weights) <= most)
+
+    def _objective(self, product: Any, usd: float) -> cp_sat.CpObjective:
+        """Return the instance's objective, and how a bound of the model becomes one of the instance."""
+        objective = self.formulation.objectives[0]
+        if self.instance.objective == "cost":
+            return cp_sat.CpObjective(objective, product, "min", lambda b: b * usd)
+        return cp_sat.CpObjective(
+            objective, self.time, "min", lambda b: self.formulation.of_stage_time(b * self.step_s)
+        )
+
+
+def _integer_prices(prices: Sequence[float], units: float) -> tuple[list[int], float]:
+    """Return prices as integers, exactly or rounded down, and their scale."""
     exact, largest = whole_row(prices, 0.0), max(prices, default=0.0)
     if largest == 0:
         return [0] * len(prices), 1.0
-    if exact is not None and max(exact[0]) * units < MOST_RATE:
+    if exact is not None and max(exact[0]) * units < SETTINGS.most_rate:
         return exact[0], max(exact[0]) / largest
-    scale = MOST_RATE / (units * largest) / 2
+    scale = SETTINGS.most_rate / (units * largest) / 2
     return [math.floor(price * scale) for price in prices], scale
-
-
-def build(formulation: StagingFormulation) -> cp_sat.CpModel:
-    """Return the model; stage times are rounded down, so its bounds are bounds."""
-    from ortools.sat.python import cp_model
-
-    instance, columns = formulation.instance, formulation.columns
-    covered = sum(column.last - column.first + 1 for column in columns)
-    refuse_beyond(formulation.model_terms + 2 * covered, "the model for CP-SAT")
-    size = len(instance.layers)
-    slowest = min(formulation.latest_s, max((c.time_s for c in columns), default=1.0))
-    step = slowest / TIME_STEPS
-    model = cp_model.CpModel()
-    z = [model.new_bool_var(f"z{i}") for i in range(len(columns))]
-    time = model.new_int_var(0, TIME_STEPS, "time")
-    arrive: list[list[int]] = [[] for _ in range(size + 1)]
-    begin: list[list[int]] = [[] for _ in range(size + 1)]
-    cover: list[list[int]] = [[] for _ in range(size)]
-    for i, column in enumerate(columns):
-        check_time()
-        begin[column.first].append(i)
-        arrive[column.last + 1].append(i)
-        for layer in range(column.first, column.last + 1):
-            cover[layer].append(i)
-    steps = [min(TIME_STEPS, math.floor(column.time_s / step)) for column in columns]
-    for layer in range(size):
-        check_time()
-        model.add_exactly_one(z[i] for i in cover[layer])
-        longest = cp_model.LinearExpr.weighted_sum(
-            [z[i] for i in cover[layer]], [steps[i] for i in cover[layer]]
-        )
-        model.add(longest <= time)
-    for at in range(1, size):
-        arriving = sum(z[i] for i in arrive[at])
-        model.add(arriving == sum(z[i] for i in begin[at]))
-        check_time()
-        if instance.stage_rule == "maximal_runs":
-            for t in range(len(instance.types)):
-                model.add(sum(z[i] for i in arrive[at] + begin[at] if columns[i].type == t) <= arriving)
-    for t, kind in enumerate(instance.types):
-        if kind.limit is not None:
-            model.add(sum(c.units * z[i] for i, c in enumerate(columns) if c.type == t) <= kind.limit)
-    most_units = max((c.units for c in columns), default=1) * size
-    prices, scale = _whole_prices([kind.price_usd_per_hour for kind in instance.types], most_units)
-    rates = [prices[c.type] * c.units for c in columns]
-    rate = model.new_int_var(0, MOST_RATE, "rate")
-    model.add(cp_model.LinearExpr.weighted_sum(z, rates) == rate)
-    product = model.new_int_var(0, MOST_RATE * TIME_STEPS, "product")
-    model.add_multiplication_equality(product, [time, rate])
-    usd = formulation.cost_factor * step / scale
-    if instance.cost_limit_usd is not None:
-        # Rounded times and prices only lower the product, so this cuts off no plan; the plan is verified.
-        model.add(
-            product <= min(MOST_RATE * TIME_STEPS, math.ceil(instance.cost_limit_usd * (1 + TOLERANCE) / usd))
-        )
-    if instance.hourly_budget_usd is not None:
-        true_rates = [instance.types[c.type].price_usd_per_hour * c.units for c in columns]
-        weights, limit = cp_sat.whole_at_most(true_rates, instance.hourly_budget_usd)
-        model.add(cp_model.LinearExpr.weighted_sum(z, weights) <= limit)
-
-    def decode(value: Callable[[Any], int]) -> Sequence[Any]:
-        return formulation.stages_of([c for i, c in enumerate(columns) if value(z[i])])
-
-    def hint(plan: Sequence[Any]) -> list[tuple[Any, int]]:
-        return [(z[i], int(flag)) for i, flag in enumerate(formulation.uses(plan))]
-
-    objective = formulation.objectives[0]
-    if instance.objective == "cost":
-        return cp_sat.CpModel(
-            model, [cp_sat.CpObjective(objective, product, "min", lambda b: b * usd)], decode, hint
-        )
-    fastest = cp_sat.CpObjective(objective, time, "min", lambda b: formulation.of_stage_time(b * step))
-    return cp_sat.CpModel(model, [fastest], decode, hint)

@@ -1,4 +1,4 @@
-"""Why a staging instance has no plan: what each demand alone would allow, by the exact search."""
+"""Explanation of infeasibility: the exact search with one demand after another left out."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from ..common.options import SolveOptions
 from .exact import StagingExact
 
 GAP = 1e-4
-"""Relative distance to the best that is good enough for a sentence."""
-BELOW = 1 - 1e-5
+"""Relative optimality gap: a sentence needs no more digits."""
+ROUNDED_DOWN = 1 - 1e-5
 """Advice is rounded to the side on which it works."""
 MOST_NAMED = 5
 """Layers of a type that are listed by name."""
@@ -49,7 +49,7 @@ def _best(
 
 
 def _floor(formulation: StagingFormulation, clock: Clock, reasons: list[str], remedies: list[str]) -> None:
-    """Say how fast the fastest plan is and what slows it, and which layers are too slow alone."""
+    """Add the highest throughput within the limits, its slowest stage, and layers that are too slow alone."""
     instance = formulation.instance
     floor = instance.throughput_floor_samples_per_s
     if floor is None:
@@ -57,6 +57,7 @@ def _floor(formulation: StagingFormulation, clock: Clock, reasons: list[str], re
     found = _best(formulation, clock, objective="throughput", throughput_floor_samples_per_s=None)
     if found is None:
         return
+    # Without the floor itself: what the other demands allow at most.
     plan, changed = found
     best = changed.evaluate(plan)[0]
     if best >= floor:
@@ -71,25 +72,25 @@ def _floor(formulation: StagingFormulation, clock: Clock, reasons: list[str], re
         f"{layers} on {slowest.units} {slowest.type} would be the slowest stage"
     )
     reasons += too_slow(formulation)
-    remedies.append(f"lower the floor to {best * BELOW:g} samples/s, or raise limits or budgets")
+    remedies.append(f"lower the floor to {best * ROUNDED_DOWN:g} samples/s, or raise limits or budgets")
 
 
 def too_slow(formulation: StagingFormulation) -> list[str]:
     """Return for each type which layers cannot keep the floor, even alone on all its units."""
     instance, lines = formulation.instance, []
-    for kind in instance.types:
-        units = math.inf if kind.limit is None else kind.limit
+    for hardware in instance.types:
+        units = math.inf if hardware.limit is None else hardware.limit
         slow = []
         for layer in instance.layers:
-            serial, parallel, comm_serial, comm_parallel = layer_parts(layer, kind.name)
+            serial, parallel, comm_serial, comm_parallel = layer_parts(layer, hardware.name)
             time = max(serial + parallel / units, comm_serial + comm_parallel / units)
             if time > formulation.latest_s:
                 slow.append(repr(layer.name))
         if slow:
             more = f" and {len(slow) - MOST_NAMED} more" if len(slow) > MOST_NAMED else ""
-            units_text = "any number of" if kind.limit is None else f"all {kind.limit}"
+            units_text = "any number of" if hardware.limit is None else f"all {hardware.limit}"
             lines.append(
-                f"on {units_text} {kind.name}, too slow for the floor even alone: "
+                f"on {units_text} {hardware.name}, too slow for the floor even alone: "
                 + ", ".join(slow[:MOST_NAMED])
                 + more
             )
@@ -104,7 +105,7 @@ def _budget(
     reasons: list[str],
     remedies: list[str],
 ) -> None:
-    """Say what the cheapest plan takes if a limit on money is left out, and that is what is missing."""
+    """Add the amount that the cheapest plan takes without a limit on money, if that exceeds the limit."""
     limit = getattr(formulation.instance, field)
     if limit is None:
         return
@@ -117,4 +118,4 @@ def _budget(
     need = changed.evaluate(plan)[0] if field == "cost_limit_usd" else rate
     if need > limit:
         reasons.append(f"without the {what} of {limit:g} {unit} the cheapest plan takes {need:g} {unit}")
-        remedies.append(f"raise the {what} to {need / BELOW:g} {unit}")
+        remedies.append(f"raise the {what} to {need / ROUNDED_DOWN:g} {unit}")

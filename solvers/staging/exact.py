@@ -7,24 +7,24 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...formulations.staging.certificate import (
-    CLOSE,
+    CUTOFF_MARGIN,
     LARGEST,
     CertifiedInterval,
-    row_prices,
+    named_prices,
 )
 from ...formulations.staging.formulation import StagingFormulation
 from ...formulations.staging.plan import Stage
 from ...instances.common.errors import OutOfTimeError
 from ..common.base import Clock, MethodOption, Outcome, Solver
 from ..common.options import SolveOptions
-from .goals import Cheapest, Fastest
-from .intervals import Cell
-from .search import Found, Search, candidate_of, plan_of
+from .incumbents import Cheapest, Fastest, candidate_of, plan_of
+from .intervals import Interval
+from .search import Search, SearchResult
 from .what_if import what_if
 
 
 class StagingExact(Solver[StagingFormulation]):
-    """Global search over the stage time with shortest paths inside; what it proves, `verify` certifies."""
+    """Branch and bound over the stage time with shortest paths inside; `verify` certifies its bounds."""
 
     name = "exact"
     kinds = ("staging",)
@@ -37,19 +37,19 @@ class StagingExact(Solver[StagingFormulation]):
 
     def solve(self, formulation: StagingFormulation, options: SolveOptions, clock: Clock) -> Outcome:
         """Return the best plan, the bound, and the intervals that prove it."""
-        goal = goal_of(formulation, options)
-        search = Search(formulation, goal, options, clock)
+        incumbent = incumbent_of(formulation, options)
+        search = Search(formulation, incumbent, options, clock)
         if options.warm_start is not None:
-            goal.offer(candidate_of(formulation, formulation.parse_plan(options.warm_start)))
+            incumbent.update(candidate_of(formulation, formulation.parse_plan(options.warm_start)))
         found = search.run()
         outcome = Outcome(limit=found.limit, trace=search.trace, build_s=search.build_s)
-        if goal.best is not None:
-            outcome.plan = plan_of(formulation, goal.best)
+        if incumbent.best is not None:
+            outcome.plan = plan_of(formulation, incumbent.best)
         elif found.limit == "none":
             outcome.infeasible = True
-        bound = None if outcome.infeasible else _bound(formulation, goal, found)
+        bound = None if outcome.infeasible else _bound(formulation, incumbent, found)
         outcome.bounds = (bound,)
-        outcome.certificate = certificate(formulation, found.cells, bound, search.slowest_s)
+        outcome.certificate = certificate(formulation, found.intervals, bound, search.slowest_s)
         if outcome.plan is not None:
             outcome.prices = formulation.prices(outcome.certificate, outcome.plan)
             if self.setting(options, "what_if"):
@@ -70,29 +70,32 @@ class StagingExact(Solver[StagingFormulation]):
         return outcome.plan if outcome.limit == "none" else None
 
 
-def goal_of(formulation: StagingFormulation, options: SolveOptions) -> Cheapest | Fastest:
-    """Return what the instance's objective asks of a search."""
+def incumbent_of(formulation: StagingFormulation, options: SolveOptions) -> Cheapest | Fastest:
+    """Return an empty incumbent for the instance's objective."""
     limit = formulation.instance.cost_limit_usd
-    goal = Cheapest if formulation.instance.objective == "cost" else Fastest
-    return goal(math.inf if limit is None else limit, options.gap)
+    incumbent = Cheapest if formulation.instance.objective == "cost" else Fastest
+    return incumbent(math.inf if limit is None else limit, options.gap)
 
 
-def _bound(formulation: StagingFormulation, goal: Cheapest | Fastest, found: Found) -> float | None:
-    """Return what no plan beats, given the bounds of all intervals; None for nothing, or no plan at all."""
-    if isinstance(goal, Cheapest):
-        least = min((cell.bound for cell in found.cells), default=math.inf)
-        if goal.best is not None:
-            least = min(least, goal.best.cost_usd)
+def _bound(
+    formulation: StagingFormulation, incumbent: Cheapest | Fastest, found: SearchResult
+) -> float | None:
+    """Return a bound on all plans, given those of all intervals; None if there is none, or no plan at all."""
+    if isinstance(incumbent, Cheapest):
+        least = min((interval.bound for interval in found.intervals), default=math.inf)
+        if incumbent.best is not None:
+            least = min(least, incumbent.best.cost_usd)
         return least if math.isfinite(least) else None
-    lows = [cell.low for cell in found.cells if cell.bound < goal.most_usd]
-    if goal.best is not None:
-        lows.append(goal.best.time_s)
+    # An interval whose bound reaches the cost limit holds no plan, however fast.
+    lows = [interval.low for interval in found.intervals if interval.bound < incumbent.most_usd]
+    if incumbent.best is not None:
+        lows.append(incumbent.best.time_s)
     time = min(lows, default=0.0)
     return formulation.of_stage_time(time) if time > 0 else None
 
 
 def certificate(
-    formulation: StagingFormulation, cells: Sequence[Cell], bound: float | None, slowest_s: float
+    formulation: StagingFormulation, intervals: Sequence[Interval], bound: float | None, slowest_s: float
 ) -> dict[str, Any] | None:
     """Return the certificate of a bound; None stands for the claim that there is no plan.
 
@@ -101,22 +104,25 @@ def certificate(
     if bound is not None and not abs(bound) < LARGEST:
         return None
     sign = 1 if formulation.objectives[0].sense == "min" else -1
-    cutoff = None if bound is None else bound - sign * CLOSE * abs(bound)
-    return {"cutoff": cutoff, "intervals": intervals_of(formulation, cells, slowest_s)}
+    cutoff = None if bound is None else bound - sign * CUTOFF_MARGIN * abs(bound)
+    return {"cutoff": cutoff, "intervals": intervals_of(formulation, intervals, slowest_s)}
 
 
 def intervals_of(
-    formulation: StagingFormulation, cells: Sequence[Cell], slowest_s: float
+    formulation: StagingFormulation, intervals: Sequence[Interval], slowest_s: float
 ) -> list[dict[str, Any]]:
-    """Return the cells of a search, by rising stage time, as the intervals of a certificate."""
-    intervals = []
-    if cells and cells[0].low > 0:
-        intervals.append(CertifiedInterval(until_s=math.nextafter(cells[0].low, 0.0)))
-    for cell in cells:
-        named, budget = row_prices(formulation.instance, cell.prices)
-        # At the slowest stage time every run has one unit; from there on nothing changes.
-        until = LARGEST if cell.high >= slowest_s else min(cell.high, LARGEST)
-        intervals.append(
-            CertifiedInterval(until_s=until, prices=named, budget_price=budget, counts_cost=cell.counts_cost)
+    """Return the intervals of a search, by rising stage time, as the intervals of a certificate."""
+    certified = []
+    if intervals and intervals[0].low > 0:
+        # Faster than any plan can be: without prices no path of segments is fast enough there.
+        certified.append(CertifiedInterval(until_s=math.nextafter(intervals[0].low, 0.0)))
+    for interval in intervals:
+        named, budget = named_prices(formulation.instance, interval.prices)
+        # At the slowest stage time every segment has one unit; from there on nothing changes.
+        until = LARGEST if interval.high >= slowest_s else min(interval.high, LARGEST)
+        certified.append(
+            CertifiedInterval(
+                until_s=until, prices=named, budget_price=budget, counts_cost=interval.counts_cost
+            )
         )
-    return [interval.model_dump(exclude_defaults=True) for interval in intervals]
+    return [one.model_dump(exclude_defaults=True) for one in certified]

@@ -1,4 +1,4 @@
-"""The fewest units with which runs of layers are fast enough, for all runs and many stage times at once."""
+"""The fewest units with which segments are fast enough, for all segments and many stage times at once."""
 
 from __future__ import annotations
 
@@ -9,24 +9,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...formulations.common.clock import check_time
-from ...formulations.staging.stage_times import MOST_UNITS, StageTable
+from ...formulations.staging.stage_table import StageTable
+from ...formulations.staging.stage_times import MOST_UNITS
 from ...instances.common.arrays import Floats
 
-NEAR = 1e-9
+NEAR_INTEGER = 1e-9
 """Relative distance of A/(τ − S) to an integer below which rounding may decide."""
-NARROW = 1e-5
+SMALL_REMAINDER = 1e-5
 """Where τ − S is this small beside τ, the difference itself is imprecise."""
-LAST_DIGITS = 1e-15
+NO_REMAINDER = 1e-15
 """Where τ − S is this small beside τ, it says nothing at all."""
 CHUNK = 1 << 15
 """Counts worked on at a time, so that they stay in the processor's cache."""
-STEPS = 3
-"""Corrections by one unit before a run is searched by bisection."""
+MOST_STEPS = 3
+"""Corrections by one unit before a segment is searched by bisection."""
 
 
 @dataclass(frozen=True)
-class RunTimes:
-    """The parts S, A, S', A' of some runs, shape (n,), and the units there are of each one's type."""
+class SegmentTimes:
+    """The parts S, A, S', A' of some segments, shape (n,), and the units there are of each one's type."""
 
     serial: Floats
     parallel: Floats
@@ -35,19 +36,19 @@ class RunTimes:
     limit: Floats
 
     @staticmethod
-    def of(table: StageTable, runs: NDArray[np.int64]) -> RunTimes:
-        """Return the parts of some runs of the table."""
-        return RunTimes(
-            table.serial[runs],
-            table.parallel[runs],
-            table.comm_serial[runs],
-            table.comm_parallel[runs],
-            np.minimum(table.limit, MOST_UNITS)[table.kind[runs]],
+    def of(table: StageTable, segments: NDArray[np.int64]) -> SegmentTimes:
+        """Return the parts of some segments of the table."""
+        return SegmentTimes(
+            table.serial[segments],
+            table.parallel[segments],
+            table.comm_serial[segments],
+            table.comm_parallel[segments],
+            np.minimum(table.limit, MOST_UNITS)[table.type[segments]],
         )
 
-    def only(self, keep: NDArray[np.bool_] | NDArray[np.int64] | slice) -> RunTimes:
-        """Return the parts of some of the runs."""
-        return RunTimes(
+    def only(self, keep: NDArray[np.bool_] | NDArray[np.int64] | slice) -> SegmentTimes:
+        """Return the parts of some of the segments."""
+        return SegmentTimes(
             self.serial[keep],
             self.parallel[keep],
             self.comm_serial[keep],
@@ -88,46 +89,49 @@ class RunTimes:
         return units
 
     def _fill(self, tau: Floats, units: Floats, part: slice) -> None:
-        """Set the units of some of the runs."""
+        """Set the units of some of the segments."""
         serial, comm_serial, limit = self.serial[part], self.comm_serial[part], self.limit[part]
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            room = tau - serial
-            share = self.parallel[part] / room
-            share[room < 0] = np.inf
-            comm_room = tau - comm_serial
-            other = self.comm_parallel[part] / comm_room
-            other[comm_room < 0] = np.inf
+            # What τ leaves for the parallel part; negative where even infinitely many units are too slow.
+            left = tau - serial
+            share = self.parallel[part] / left
+            share[left < 0] = np.inf
+            comm_left = tau - comm_serial
+            other = self.comm_parallel[part] / comm_left
+            other[comm_left < 0] = np.inf
             np.fmax(share, other, out=share)  # 0/0 is no need for more
             found = np.fmax(np.ceil(share), 1.0)
-            near = (np.abs(share - np.rint(share)) <= NEAR * share) & (share > 0.5)
-            np.minimum(room, comm_room, out=room)
-            near |= (room < NARROW * tau) & (room >= 0)
+            # Only where rounding may decide is the exact, slow search asked.
+            near = (np.abs(share - np.rint(share)) <= NEAR_INTEGER * share) & (share > 0.5)
+            np.minimum(left, comm_left, out=left)
+            near |= (left < SMALL_REMAINDER * tau) & (left >= 0)
+            # Further beyond the limit a correction by one unit does not matter.
             near &= found <= limit + 1
-            # Where all of τ but its last digits is serial, A/k may vanish beside it, and one unit do.
-            near |= (room <= LAST_DIGITS * tau) & (room >= 0)
-        for row, run in np.argwhere(near).tolist():
-            guess = int(min(found[row, run], MOST_UNITS))
-            found[row, run] = self._search(part.start + run, float(tau[row, 0]), guess)
+            # Where all of τ but its last digits is serial, A/k may vanish beside it, and one unit suffice.
+            near |= (left <= NO_REMAINDER * tau) & (left >= 0)
+        for row, segment in np.argwhere(near).tolist():
+            guess = int(min(found[row, segment], MOST_UNITS))
+            found[row, segment] = self._search(part.start + segment, float(tau[row, 0]), guess)
         found[found > limit] = np.inf
         units[:, part] = found
 
-    def _one_time_s(self, run: int, units: int) -> float:
-        compute = float(self.serial[run]) + float(self.parallel[run]) / units
-        return max(compute, float(self.comm_serial[run]) + float(self.comm_parallel[run]) / units)
+    def _one_time_s(self, segment: int, units: int) -> float:
+        compute = float(self.serial[segment]) + float(self.parallel[segment]) / units
+        return max(compute, float(self.comm_serial[segment]) + float(self.comm_parallel[segment]) / units)
 
-    def _search(self, run: int, tau: float, guess: int) -> float:
-        """Return the fewest units of one run: a few steps from the guess, else by bisection."""
-        for _ in range(STEPS):
-            if self._one_time_s(run, guess) > tau:
+    def _search(self, segment: int, tau: float, guess: int) -> float:
+        """Return the fewest units of one segment: a few steps from the guess, else by bisection."""
+        for _ in range(MOST_STEPS):
+            if self._one_time_s(segment, guess) > tau:
                 guess += 1
-            elif guess > 1 and self._one_time_s(run, guess - 1) <= tau:
+            elif guess > 1 and self._one_time_s(segment, guess - 1) <= tau:
                 guess -= 1
             else:
                 return float(guess)
         low, high = 0, MOST_UNITS + 1  # ET(low) > τ; ET(high) ≤ τ, or there is none
         while high - low > 1:
             middle = (low + high) // 2
-            if self._one_time_s(run, middle) <= tau:
+            if self._one_time_s(segment, middle) <= tau:
                 high = middle
             else:
                 low = middle

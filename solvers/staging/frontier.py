@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from ...formulations.staging.formulation import StagingFormulation
-from ...formulations.staging.frontier_error import MOST_WORK, Corner, certified_error
-from ...formulations.staging.plan import Stage
+from ...formulations.staging.plan import Corner, Stage
 from ...instances.common.errors import OutOfTimeError
 from ...instances.staging.instance import StagingInstance
 from ..common.base import Clock
@@ -17,18 +16,12 @@ from ..common.options import SolveOptions
 from .diagnose import diagnose
 from .exact import intervals_of
 from .frontier_result import Frontier, FrontierPoint
-from .goals import Candidate, Cheapest
-from .goals import Frontier as FrontierGoal
-from .search import Search, plan_of
+from .incumbents import Candidate, Cheapest, NonDominated, plan_of
+from .search import Search
 
-if TYPE_CHECKING:
-    pass
-
-SPAN = 10.0
+UNLIMITED_COST_RATIO = 10.0
 """Where units are unlimited, plans that cost more than so many times the cheapest are left out."""
-
-
-WORK_PER_S = 12_000_000
+CHECK_WORK_PER_S = 12_000_000
 """Bounds that the check evaluates in a second, roughly."""
 
 
@@ -70,17 +63,18 @@ def _find(
     instance = formulation.instance
     known = formulation.elementary_infeasibility()
     most = min((usd for usd in (most_usd, instance.cost_limit_usd) if usd is not None), default=None)
+    # Without any bound on units the frontier has no end: it stops at a multiple of the least cost.
     if most is None and known is None and _unbounded(instance):
         cheapest = Cheapest(math.inf, options.gap)
         Search(formulation, cheapest, options, clock).run()
-        most = None if cheapest.best is None else SPAN * cheapest.best.cost_usd
-    goal = FrontierGoal(math.inf if most is None else most, error)
-    search = Search(formulation, goal, options, clock)
+        most = None if cheapest.best is None else UNLIMITED_COST_RATIO * cheapest.best.cost_usd
+    incumbent = NonDominated(math.inf if most is None else most, error)
+    search = Search(formulation, incumbent, options, clock)
     found = search.run() if known is None else None
-    certificate = [] if found is None else intervals_of(formulation, found.cells, search.slowest_s)
+    certificate = [] if found is None else intervals_of(formulation, found.intervals, search.slowest_s)
     stopped = "none" if found is None else found.limit
     status: Literal["complete", "partial", "infeasible"] = "complete" if stopped == "none" else "partial"
-    if stopped == "none" and not goal.points:
+    if stopped == "none" and not incumbent.points:
         status = "infeasible"
     return Frontier(
         instance=instance.name,
@@ -89,10 +83,10 @@ def _find(
         limit=stopped,
         error=error,
         certified_error=_certified(
-            formulation, goal.points, error, most, certificate, time_to_check(options, clock.elapsed_s)
+            formulation, incumbent.points, error, most, certificate, time_to_check(options, clock.elapsed_s)
         ),
         most_usd=most,
-        points=tuple(_point(formulation, candidate) for candidate in goal.points),
+        points=tuple(_point(formulation, candidate) for candidate in incumbent.points),
         certificate=certificate,
         runtime_s=clock.elapsed_s,
         options=options,
@@ -105,7 +99,7 @@ def _find(
 
 def _unbounded(instance: StagingInstance) -> bool:
     """Return whether a plan can have ever more units, and so be ever faster and dearer."""
-    return instance.hourly_budget_usd is None and any(kind.limit is None for kind in instance.types)
+    return instance.hourly_budget_usd is None and any(hardware.limit is None for hardware in instance.types)
 
 
 def _certified(
@@ -120,11 +114,11 @@ def _certified(
     if not points:
         return None
     # Half of the time is for what prices leave open, which may end with less than was hoped for.
-    work = MOST_WORK if clock.limit_s is None else min(MOST_WORK, int(WORK_PER_S * clock.limit_s / 2))
+    work = None if clock.limit_s is None else int(CHECK_WORK_PER_S * clock.limit_s / 2)
     corners = [Corner(point.time_s, point.cost_usd) for point in points]
     try:
         with clock.enforced():
-            return certified_error(formulation, corners, error, most_usd, certificate, work)
+            return formulation.certified_error(corners, error, most_usd, certificate, work)
     except OutOfTimeError:
         return None
 

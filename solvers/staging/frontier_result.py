@@ -1,4 +1,4 @@
-"""What a frontier of staging holds."""
+"""The result of a search for a staging frontier."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Frontier(AnyFrontier):
     certificate: Annotated[list[dict[str, Any]], in_slices(MOST_INTERVALS)] = []
 
     def _repr_html_(self) -> str:
-        """Return what a notebook shows."""
+        """Return a card for notebooks."""
         rows = [
             (_in_short_plan(point), figure(point.throughput_samples_per_s), figure(point.cost_usd))
             for point in self.points

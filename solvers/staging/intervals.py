@@ -1,12 +1,12 @@
-"""Intervals of the stage time, and what a stage costs at least within one.
+"""Intervals of the stage time, and the least cost of a stage within one.
 
-For a stage time τ a run of layers needs k(τ) units, a falling step function, and costs κ·π·τ·k(τ). In an
+For a stage time τ a segment of layers needs k(τ) units, a falling step function, and costs κ·π·τ·k(τ). In an
 interval [a, b] it has at least k(b) units, and because k·ET(k) does not fall with k it costs at least
 
     κ·π·k(b)·max(a, ET(k(b)))
 
-A chain of runs at these costs and units is a relaxation of all plans in the interval, and prices on units may
-be added. It is exact where the interval is short enough that no k changes within.
+A path of segments at these costs and units is a relaxation of all plans in the interval, and dual prices on
+units may be added. It is exact where the interval is so short that no k changes within.
 """
 
 from __future__ import annotations
@@ -18,40 +18,46 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...formulations.common.clock import check_time
-from ...formulations.staging.certificate import scarce
+from ...formulations.common.tolerance import loosened
 from ...formulations.staging.formulation import StagingFormulation
 from ...instances.common.arrays import Floats, Ints
-from .fewest_units import CHUNK, RunTimes
-from .shortest_path import Chain
+from .fewest_units import CHUNK, SegmentTimes
+from .shortest_path import SegmentGraph
 
 
 @dataclass(frozen=True)
-class Rows:
-    """What units are scarce by: each limited type, and the hourly budget.
+class Limits:
+    """The limits of an instance: one for each limited type, and one for the hourly budget.
 
     Attributes
     ----------
     weight
-        What one unit of each type takes, shape (R, T).
-    limit
-        What there is, shape (R,).
+        What one unit of each type consumes, shape (R, T).
+    capacity
+        Shape (R,).
     """
 
     weight: Floats
-    limit: Floats
+    capacity: Floats
 
     @staticmethod
-    def of(formulation: StagingFormulation) -> Rows:
-        """Return the rows of an instance."""
-        limits = scarce(formulation.instance)
-        return Rows(limits.weight, limits.most)
+    def of(formulation: StagingFormulation) -> Limits:
+        """Return the limits of an instance."""
+        instance = formulation.instance
+        limits = [math.inf if one.limit is None else float(one.limit) for one in instance.types]
+        limited = np.isfinite(limits)
+        weight, capacity = np.eye(len(limits))[limited], np.array(limits)[limited]
+        if instance.hourly_budget_usd is not None:
+            weight = np.vstack([weight, [one.price_usd_per_hour for one in instance.types]])
+            capacity = np.append(capacity, loosened(instance.hourly_budget_usd))
+        return Limits(weight, capacity)
 
     def __len__(self) -> int:
-        return len(self.limit)
+        return len(self.capacity)
 
 
 @dataclass
-class Cell:
+class Interval:
     """One interval of the stage time.
 
     Attributes
@@ -59,17 +65,17 @@ class Cell:
     low, high
         Both belong to it [s per probe batch].
     units
-        Fewest units of every run, k(high), shape (n,); 1 where a run cannot be used.
+        Fewest units of every segment, k(high), shape (n,); 1 where a segment cannot be used.
     cost
-        Least cost of every run [USD], shape (n,); infinite where a run cannot be used.
+        Least cost of every segment [USD], shape (n,); infinite where a segment cannot be used.
     prices
-        Of each row [USD per unit], shape (R,).
+        Dual price of each limit [USD per unit], shape (R,).
     counts_cost
         Whether the bound counts cost; else it only shows that units do not suffice.
     bound
         No plan in the interval costs less [USD]; infinite if there is none.
     splits
-        Stage times at which the cheapest chain changes within the interval.
+        Stage times at which the cheapest path changes within the interval.
     halve
         Whether to split in the middle. Every second time, or the search might walk from breakpoint to
         breakpoint.
@@ -82,70 +88,70 @@ class Cell:
     prices: Floats
     counts_cost: bool = True
     bound: float = -math.inf
-    splits: Floats = field(default_factory=lambda: np.empty(0))
+    breakpoints: Floats = field(default_factory=lambda: np.empty(0))
     halve: bool = False
 
     def keep_only(self, keep: NDArray[np.bool_]) -> None:
-        """Forget the other runs."""
+        """Drop the other segments."""
         self.units, self.cost = self.units[keep], self.cost[keep]
 
-    def without_costs(self) -> Cell:
-        """Return the cell in which runs only take units."""
+    def without_costs(self) -> Interval:
+        """Return the interval in which segments have no cost and only consume units."""
         free = np.where(np.isinf(self.cost), np.inf, 0.0)
         return replace(self, cost=free, prices=np.zeros_like(self.prices), counts_cost=False)
 
 
 @dataclass
-class Runs:
-    """The runs that still matter, and their costs in cells.
+class Segments:
+    """The segments that still matter, and their costs in intervals.
 
     Attributes
     ----------
-    place
-        Of each run in the table, shape (n,).
+    position
+        Of each segment in the table, shape (n,).
     rate
         κ·π: USD per second of stage time and unit.
     """
 
-    chain: Chain
-    times: RunTimes
-    place: Ints
+    graph: SegmentGraph
+    times: SegmentTimes
+    position: Ints
     rate: Floats
-    rows: Rows
-    row_of: Floats = field(init=False)
+    limits: Limits
+    per_unit: Floats = field(init=False)
 
     def __post_init__(self) -> None:
-        self.row_of = self.rows.weight[:, self.chain.kind]
+        self.per_unit = self.limits.weight[:, self.graph.unit_type]
 
     @staticmethod
-    def of(formulation: StagingFormulation, slowest_s: float) -> Runs:
-        """Return the runs that can be as fast as τ = `slowest_s`."""
+    def of(formulation: StagingFormulation, slowest_s: float) -> Segments:
+        """Return the segments that can be as fast as τ = `slowest_s`."""
         table, instance = formulation.table, formulation.instance
-        place = table.by_type()
-        times = RunTimes.of(table, place)
+        position = table.by_type()
+        times = SegmentTimes.of(table, position)
         able = np.isfinite(times.fewest_units(np.array([slowest_s]))[0])
-        place = place[able]
-        apart = instance.stage_rule == "maximal_runs"
-        columns = table.first[place], table.last[place], table.kind[place]
-        return Runs(
-            Chain(table.layers, len(table.price), *columns, apart),
+        position = position[able]
+        alternating = instance.stage_rule == "maximal_runs"
+        columns = table.first[position], table.last[position], table.type[position]
+        return Segments(
+            SegmentGraph(table.layers, len(table.price), *columns, alternating),
             times.only(able),
-            place,
-            formulation.cost_factor * table.price[table.kind[place]],
-            Rows.of(formulation),
+            position,
+            formulation.cost_factor * table.price[table.type[position]],
+            Limits.of(formulation),
         )
 
-    def only(self, keep: NDArray[np.bool_]) -> Runs:
-        """Return some of the runs."""
-        return Runs(
-            self.chain.only(keep), self.times.only(keep), self.place[keep], self.rate[keep], self.rows
+    def only(self, keep: NDArray[np.bool_]) -> Segments:
+        """Return some of the segments."""
+        return Segments(
+            self.graph.only(keep), self.times.only(keep), self.position[keep], self.rate[keep], self.limits
         )
 
     def __len__(self) -> int:
-        return len(self.place)
+        return len(self.position)
 
-    def cell(self, low: float, high: float, units: Floats, prices: Floats) -> Cell:
-        """Return a cell.
+    def interval(self, low: float, high: float, units: Floats, prices: Floats) -> Interval:
+        """Return an interval.
 
         Parameters
         ----------
@@ -156,36 +162,42 @@ class Runs:
         for start in range(0, len(units), CHUNK):
             check_time()
             part = slice(start, start + CHUNK)
+            # One unit stands for none, so that no inf · 0 arises; the cost stays infinite.
             able = np.isfinite(units[part])
             units[part][~able] = 1.0
             spent = self.rate[part] * units[part]
             spent *= np.maximum(low, self.times.only(part).time_s(units[part]))
             cost[part] = np.where(able, spent, np.inf)
-        return Cell(low, high, units, cost, prices)
+        return Interval(low, high, units, cost, prices)
 
-    def later(self, cell: Cell, low: float) -> Cell:
-        """Return the part of a cell from a later stage time on."""
-        return Cell(
-            low, cell.high, cell.units, np.maximum(cell.cost, self.rate * low * cell.units), cell.prices
+    def later(self, interval: Interval, low: float) -> Interval:
+        """Return the part of an interval from a later stage time on."""
+        return Interval(
+            low,
+            interval.high,
+            interval.units,
+            np.maximum(interval.cost, self.rate * low * interval.units),
+            interval.prices,
         )
 
-    def weight(self, cell: Cell, prices: Floats) -> Floats:
-        """Return the priced cost of every run in a cell, shape (n,)."""
+    def weight(self, interval: Interval, prices: Floats) -> Floats:
+        """Return the priced cost of every segment in an interval, shape (n,)."""
+        # No copy where there are no prices.
         if not prices.any():
-            return cell.cost
-        weight: Floats = cell.cost + (prices @ self.row_of) * cell.units
+            return interval.cost
+        weight: Floats = interval.cost + (prices @ self.per_unit) * interval.units
         return weight
 
-    def breakpoints(self, cell: Cell, path: Ints) -> Floats:
-        """Return the stage times within a cell at which a run of the path begins to need fewer units."""
-        times = self.times.only(path).time_s(cell.units[path])
-        return np.unique(times[times > cell.low])
+    def breakpoints(self, interval: Interval, path: Ints) -> Floats:
+        """Return the stage times in an interval at which a segment of the path begins to need fewer units."""
+        times = self.times.only(path).time_s(interval.units[path])
+        return np.unique(times[times > interval.low])
 
-    def fits(self, runs: Ints, units: Floats) -> bool:
-        """Return whether some runs keep all limits with these units."""
-        return not len(self.rows) or bool((self.taken(runs, units) <= self.rows.limit).all())
+    def fits(self, segments: Ints, units: Floats) -> bool:
+        """Return whether some segments keep all limits with these units."""
+        return not len(self.limits) or bool((self.consumption(segments, units) <= self.limits.capacity).all())
 
-    def taken(self, runs: Ints, units: Floats) -> Floats:
-        """Return what some runs take of each row with these units, shape (R,)."""
-        result: Floats = self.row_of[:, runs] @ units
+    def consumption(self, segments: Ints, units: Floats) -> Floats:
+        """Return what some segments consume of each limit with these units, shape (R,)."""
+        result: Floats = self.per_unit[:, segments] @ units
         return result

@@ -1,9 +1,9 @@
-"""Prices on scarce units within one interval of the stage time: a Lagrangian dual over chains.
+"""Dual prices of scarce units within one interval of the stage time: a Lagrangian dual over paths.
 
-    D(y) = min over chains of Σ (cost + y·taken) − y·limit,  y ≥ 0
+    D(y) = min over paths of Σ (cost + y·consumption) − y·limit,  y ≥ 0
 
-is concave, and an evaluation is one shortest path, so cutting planes need some dozens of paths. With costs
-left out, any y with D(y) > 0 proves that the units do not suffice at all.
+is concave, and an evaluation is one shortest path (Handler & Zang 1980), so cutting planes (Kelley 1960) need
+some dozens of paths. With costs left out, any y with D(y) > 0 proves that the units do not suffice at all.
 """
 
 from __future__ import annotations
@@ -16,29 +16,46 @@ import numpy as np
 from ...instances.common.arrays import Floats, Ints
 from ..backends.cutting_planes import Envelope
 from ..common.base import Clock
-from .intervals import Cell, Runs
-
-GROWTH = 8.0
-"""How much the box of prices grows at whose edge the best ones lie."""
-ROUNDING = 1e-13
-"""Relative to what is added up."""
-MOST_ROUNDS = 300
-TIGHT = 1e-7
-"""Relative distance to the best possible bound at which prices count as best."""
+from .intervals import Interval, Segments
 
 
 @dataclass(frozen=True)
-class Dual:
-    """Prices, what they prove, and the chains that were met on the way.
+class DualSettings:
+    """Tuning of the cutting-plane method.
+
+    Attributes
+    ----------
+    box_growth
+        Factor by which the box of prices grows if the best ones lie at its edge.
+    rounding_margin
+        Relative to what is added up.
+    most_rounds
+        Evaluations of D.
+    tolerance
+        Relative distance to the best possible bound at which prices count as best.
+    """
+
+    box_growth: float = 8.0
+    rounding_margin: float = 1e-13
+    most_rounds: int = 300
+    tolerance: float = 1e-7
+
+
+SETTINGS = DualSettings()
+
+
+@dataclass(frozen=True)
+class DualSolution:
+    """Dual prices, the bound that they prove, and the paths of all evaluations.
 
     Attributes
     ----------
     prices
         Shape (R,).
     bound
-        D at these prices; infinite if there is no chain at all.
+        D at these prices; infinite if there is no path at all.
     paths
-        The runs of each chain, latest last.
+        The segments of each path, latest last.
     """
 
     prices: Floats
@@ -46,52 +63,59 @@ class Dual:
     paths: list[Ints]
 
 
-def best_prices(runs: Runs, cell: Cell, target: float, clock: Clock) -> Dual:
-    """Return the best prices for a cell, or the first that prove what is wanted.
+def solve_dual(segments: Segments, interval: Interval, target: float, clock: Clock) -> DualSolution:
+    """Return the best dual prices of an interval, or the first that prove the target.
 
     Parameters
     ----------
     target
         A bound of this is enough.
     """
-    oracle = _Oracle(runs, cell)
-    best = oracle.at(cell.prices)
-    if cell.prices.any():
-        best = max(best, oracle.at(np.zeros_like(cell.prices)), key=lambda answer: answer[1])
-    reference = target if cell.counts_cost and math.isfinite(target) else max(1.0, abs(best[1]))
-    high = np.maximum(4 * reference / np.maximum(runs.rows.limit, 1.0), 2 * best[0])
-    for _ in range(MOST_ROUNDS):
+    oracle = _Oracle(segments, interval)
+    best = oracle.at(interval.prices)
+    # The prices of the interval that was split are a good start, and may also be worse than none.
+    if interval.prices.any():
+        best = max(best, oracle.at(np.zeros_like(interval.prices)), key=lambda answer: answer[1])
+    reference = target if interval.counts_cost and math.isfinite(target) else max(1.0, abs(best[1]))
+    # The box of prices: at its edge all units of a limit are worth four times the target.
+    high = np.maximum(4 * reference / np.maximum(segments.limits.capacity, 1.0), 2 * best[0])
+    for _ in range(SETTINGS.most_rounds):
         if best[1] >= target or clock.expired or math.isinf(best[1]):
             break
         prices, above = oracle.envelope.highest(*best, np.zeros_like(high), high)
-        if above <= TIGHT * max(abs(best[1]), reference):
+        # `above`: by how much D can still rise within the box.
+        if above <= SETTINGS.tolerance * max(abs(best[1]), reference):
             edge = best[0] >= high * (1 - 1e-6)
             if not edge.any() or high.max() > 1e12 * reference:
                 break
-            high = np.where(edge, GROWTH * high, high)
+            # The best prices may lie beyond the box.
+            high = np.where(edge, SETTINGS.box_growth * high, high)
             continue
         best = max(best, oracle.at(prices), key=lambda answer: answer[1])
-    return Dual(best[0], best[1], oracle.paths)
+    return DualSolution(best[0], best[1], oracle.paths)
 
 
 class _Oracle:
-    """Evaluates D, and remembers the piece and the chain of each evaluation."""
+    """Evaluates D, and keeps the supergradient and the path of each evaluation."""
 
-    def __init__(self, runs: Runs, cell: Cell) -> None:
-        self.runs, self.cell = runs, cell
+    def __init__(self, segments: Segments, interval: Interval) -> None:
+        self.segments, self.interval = segments, interval
         self.envelope = Envelope()
         self.paths: list[Ints] = []
 
     def at(self, prices: Floats) -> tuple[Floats, float]:
         """Return the prices and D there."""
-        runs, cell = self.runs, self.cell
-        weight = runs.weight(cell, prices)
-        whole, reach = runs.chain.forward(weight[None])
-        if math.isinf(whole[0]):
+        segments, interval = self.segments, self.interval
+        weight = segments.weight(interval, prices)
+        shortest, arrival = segments.graph.forward(weight[None])
+        if math.isinf(shortest[0]):
             return prices, math.inf
-        path = runs.chain.cheapest(weight, reach[0])
+        path = segments.graph.cheapest(weight, arrival[0])
         self.paths.append(path)
-        self.envelope.constants.append(float(cell.cost[path].sum()))
-        self.envelope.slopes.append(runs.taken(path, cell.units[path]) - runs.rows.limit)
-        spare = float(prices @ runs.rows.limit)
-        return prices, float(whole[0]) - spare - ROUNDING * (abs(float(whole[0])) + spare)
+        self.envelope.constants.append(float(interval.cost[path].sum()))
+        consumption = segments.consumption(path, interval.units[path])
+        self.envelope.slopes.append(consumption - segments.limits.capacity)
+        spare = float(prices @ segments.limits.capacity)
+        return prices, float(shortest[0]) - spare - SETTINGS.rounding_margin * (
+            abs(float(shortest[0])) + spare
+        )

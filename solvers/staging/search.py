@@ -1,4 +1,10 @@
-"""Global search over the stage time: intervals, the bound of each, and what splits those that stay open."""
+"""Branch and bound over the stage time: intervals, the bound of each, and how open ones are split.
+
+Within an interval the least cost of a segment bounds its true cost (`intervals.py`), so a shortest path
+bounds every plan. Limits enter by a Lagrangian dual (Handler & Zang 1980), and what that leaves open of an
+interval is settled on a core of few segments, by labels or by a flow model. Segments that reduced costs
+exclude are dropped from a group of intervals for good (reduced-cost fixing).
+"""
 
 from __future__ import annotations
 
@@ -10,80 +16,54 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ...formulations.staging.formulation import StagingFormulation
-from ...formulations.staging.plan import Stage
 from ...instances.common.arrays import Floats, Ints
 from ...instances.common.errors import OutOfTimeError
 from ..backends.base import BackendError
 from ..common.base import Clock
 from ..common.options import SolveOptions
 from ..common.result import Limit
-from .core import MOST_COLUMNS, Core, core_of, solve_core
-from .goals import Candidate, Frontier, Goal
-from .intervals import Cell, Runs
+from .core import SETTINGS as CORE_SETTINGS
+from .core import Core, core_of, solve_core
+from .incumbents import Candidate, Incumbent, NonDominated
+from .intervals import Interval, Segments
 from .labelling import search_labels
-from .lagrangian import best_prices
+from .lagrangian import solve_dual
+from .settings import SETTINGS
 
 log = logging.getLogger("clusterplan")
 
-CELLS_AT_ONCE = 1 << 21
-"""Runs times cells that are worked on together."""
-MOST_CELLS = 16
-"""At most so many intervals are worked on together."""
-WIDE = 1.5
-"""Intervals whose ends have a greater ratio are halved before breakpoints are looked at."""
-MOST_KEPT = 0.7
-"""Runs are only sorted out where no more than this part remains."""
-SHORT = 1e-6
-"""A chain's units, each priced, exceed all limits by at least this where they do not suffice."""
-FEW_COLUMNS = 100
-"""Columns of a core that labels are tried on where costs do not narrow them."""
-SMALL_CORE = 400
-"""Columns of a core that is worth solving in an interval of any width."""
-NARROWEST = 1 + 1e-13
-"""Ratio of the ends below which an interval is not split."""
-NARROW = 1.02
-"""Ratio of the ends of an interval below which every core is solved."""
-FIRST_COLUMNS = (1000, 4000, 16_000, None)
-"""Columns of the cores in which a first plan is looked for."""
-FIRST_S = 10.0
-"""Seconds for each of them but the last, which has all columns."""
-ROUGH = 0.02
-"""Relative distance to its bound at which a plan will do where any matters."""
-FEW_RUNS = 2000
-"""So few runs are not worth sorting out."""
-
 
 @dataclass
-class Found:
+class SearchResult:
     """How a search ended.
 
     Attributes
     ----------
-    cells
-        A cover of the stage times, from fast to slow, with the bound of each interval.
+    intervals
+        A cover of the stage times, from fast to slow, with the bound of each.
     limit
-        What stopped it; `none` if every interval is closed.
+        What stopped the search; `none` if every interval is closed.
     """
 
-    cells: list[Cell]
+    intervals: list[Interval]
     limit: Limit = "none"
 
 
 @dataclass
 class Group:
-    """Open cells next to each other, and the runs that any of them can use."""
+    """Open intervals next to each other, and the segments that a better plan in any of them can use."""
 
-    runs: Runs
-    cells: list[Cell]
+    segments: Segments
+    intervals: list[Interval]
 
     @property
     def bound(self) -> float:
-        """The least bound of a cell."""
-        return min(cell.bound for cell in self.cells)
+        """The least bound of an interval."""
+        return min(interval.bound for interval in self.intervals)
 
 
 class Search:
-    """Search for what a goal asks.
+    """Search for the plan or plans that an incumbent keeps.
 
     Parameters
     ----------
@@ -92,18 +72,18 @@ class Search:
     """
 
     def __init__(
-        self, formulation: StagingFormulation, goal: Goal, options: SolveOptions, clock: Clock
+        self, formulation: StagingFormulation, incumbent: Incumbent, options: SolveOptions, clock: Clock
     ) -> None:
-        self.formulation, self.goal, self.options, self.clock = formulation, goal, options, clock
+        self.formulation, self.incumbent, self.options, self.clock = formulation, incumbent, options, clock
         self.slowest_s = _slowest(formulation)
         self.fastest_s = formulation.fastest_s
         self.groups: list[Group] = []
-        self.closed: list[Cell] = []
+        self.closed: list[Interval] = []
         self.trace: list[tuple[float, float | None, float | None]] = []
         self.build_s = 0.0
         self.limit: Limit = "none"
 
-    def run(self) -> Found:
+    def run(self) -> SearchResult:
         """Split intervals until all are closed, or the time is up.
 
         Raises
@@ -111,171 +91,182 @@ class Search:
         OutOfTimeError
             If it is before there are intervals.
         """
-        runs = Runs.of(self.formulation, self.slowest_s)
+        segments = Segments.of(self.formulation, self.slowest_s)
         self.build_s = self.clock.elapsed_s
-        if self.fastest_s > self.slowest_s or not len(runs):
-            return Found([])
+        if self.fastest_s > self.slowest_s or not len(segments):
+            return SearchResult([])
         try:
-            nowhere = self._first_plan(runs) if len(runs.rows) else None
-            if nowhere is not None:
-                return Found([nowhere])
-            self._take_up(runs, self._first_cells(runs))
+            infeasible = self._first_plan(segments) if len(segments.limits) else None
+            if infeasible is not None:
+                return SearchResult([infeasible])
+            self._examine(segments, self._first_intervals(segments))
         except (KeyboardInterrupt, OutOfTimeError) as stop:
-            self.limit, self.closed, self.groups = _limit_of(stop), [self._unexamined(runs)], []
+            # Half-examined intervals prove nothing: one interval without a bound covers all stage times.
+            self.limit, self.closed, self.groups = _limit_of(stop), [self._unexamined(segments)], []
         while self.groups and self.limit == "none":
             if self.clock.expired:
                 self.limit = "time"
                 break
             self._step()
-        cells = self.closed + [cell for group in self.groups for cell in group.cells]
-        return Found(sorted(cells, key=lambda cell: cell.low), self.limit)
+        intervals = self.closed + [interval for group in self.groups for interval in group.intervals]
+        return SearchResult(sorted(intervals, key=lambda interval: interval.low), self.limit)
 
     def _step(self) -> None:
-        """Split the open cells of one group."""
+        """Split the open intervals of one group."""
         group = self._next()
         before = list(self.groups), list(self.closed)
         try:
             self.groups.remove(group)
-            still = self._still_open(group.cells)
-            chosen, others = (still[:1], still[1:]) if self.goal.leftmost_first else (still, [])
+            still = self._still_open(group.intervals)
+            chosen, others = (still[:1], still[1:]) if self.incumbent.leftmost_first else (still, [])
             if others:
-                self.groups.append(Group(group.runs, others))
-            # What is hardly wider than rounding keeps the bound that it has.
-            self.closed += [cell for cell in chosen if cell.high <= cell.low * NARROWEST]
-            parts = self._split(group.runs, [cell for cell in chosen if cell.high > cell.low * NARROWEST])
-            self._take_up(group.runs, parts)
+                self.groups.append(Group(group.segments, others))
+            splittable = [one for one in chosen if one.high > one.low * SETTINGS.never_split_below_ratio]
+            self.closed += [one for one in chosen if one.high <= one.low * SETTINGS.never_split_below_ratio]
+            self._examine(group.segments, self._split(group.segments, splittable))
         except (KeyboardInterrupt, OutOfTimeError) as stop:
+            # The cover from before the step is still valid.
             self.groups, self.closed = before
             self.limit = _limit_of(stop)
 
-    def _unexamined(self, runs: Runs) -> Cell:
-        """Return one cell of all stage times, of which nothing is known."""
-        nothing = np.zeros(len(runs))
-        return Cell(self.fastest_s, self.slowest_s, nothing, nothing, np.zeros(len(runs.rows)))
+    def _unexamined(self, segments: Segments) -> Interval:
+        """Return one interval of all stage times, without a bound."""
+        nothing = np.zeros(len(segments))
+        return Interval(self.fastest_s, self.slowest_s, nothing, nothing, np.zeros(len(segments.limits)))
 
     def _next(self) -> Group:
-        if self.goal.leftmost_first:
-            return min(self.groups, key=lambda group: group.cells[0].low)
+        """Return the group to split: the fastest where only that can hold the optimum, else best first."""
+        if self.incumbent.leftmost_first:
+            return min(self.groups, key=lambda group: group.intervals[0].low)
         return min(self.groups, key=lambda group: group.bound)
 
-    def _still_open(self, cells: Sequence[Cell]) -> list[Cell]:
-        """Return the cells in which a plan may matter; the others are closed."""
-        still: list[Cell] = []
-        for cell in cells:
-            done = cell.bound >= self.goal.cutoff(cell.low)
-            (self.closed if done else still).append(cell)
+    def _still_open(self, intervals: Sequence[Interval]) -> list[Interval]:
+        """Return the intervals in which a plan may matter; the others are closed."""
+        still: list[Interval] = []
+        for interval in intervals:
+            done = interval.bound >= self.incumbent.cutoff(interval.low)
+            (self.closed if done else still).append(interval)
         return still
 
-    def _first_cells(self, runs: Runs) -> list[Cell]:
+    def _first_intervals(self, segments: Segments) -> list[Interval]:
+        """Return a cover of all stage times in equal ratios."""
         # Stage times that hardly differ make one interval.
-        count = _at_once(runs) if self.slowest_s > 1.001 * self.fastest_s else 1
+        count = _at_once(segments) if self.slowest_s > 1.001 * self.fastest_s else 1
         low = max(self.fastest_s, self.slowest_s * 1e-12)
         ends = np.geomspace(low, self.slowest_s, count + 1)
         ends[0], ends[-1] = self.fastest_s, self.slowest_s
         starts = [float(ends[0]), *np.nextafter(ends[1:-1], np.inf).tolist()]
-        units = runs.times.fewest_units(ends[1:])
-        none = np.zeros(len(runs.rows))
+        units = segments.times.fewest_units(ends[1:])
+        none = np.zeros(len(segments.limits))
         return [
-            runs.cell(low, high, k, none)
+            segments.interval(low, high, k, none)
             for low, high, k in zip(starts, ends[1:].tolist(), units, strict=True)
         ]
 
-    def _split(self, runs: Runs, cells: Sequence[Cell]) -> list[Cell]:
-        """Return the two parts of each cell."""
-        cuts = [self._cut(cell) for cell in cells]
-        before = [math.nextafter(cut, 0.0) for cut in cuts]
+    def _split(self, segments: Segments, intervals: Sequence[Interval]) -> list[Interval]:
+        """Return the two parts of each interval."""
+        points = [self._split_point(interval) for interval in intervals]
+        before = [math.nextafter(point, 0.0) for point in points]
         parts = []
-        for cell, cut, end, units in zip(
-            cells, cuts, before, runs.times.fewest_units(np.array(before)), strict=True
+        for interval, point, end, units in zip(
+            intervals, points, before, segments.times.fewest_units(np.array(before)), strict=True
         ):
-            faster, slower = runs.cell(cell.low, end, units, cell.prices), runs.later(cell, cut)
-            faster.halve, faster.bound, slower.bound = not cell.halve, cell.bound, cell.bound
+            # The slower part keeps its end and so its units; only the faster part needs new ones.
+            faster = segments.interval(interval.low, end, units, interval.prices)
+            slower = segments.later(interval, point)
+            faster.halve, faster.bound, slower.bound = not interval.halve, interval.bound, interval.bound
             parts += [faster, slower]
         return parts
 
     def _note(self, cost: float, time: float) -> None:
         """Add a plan to the trace, if the objective has one best plan."""
-        if not isinstance(self.goal, Frontier):
+        if not isinstance(self.incumbent, NonDominated):
             of_time = self.formulation.of_stage_time
             cheapest = self.formulation.instance.objective == "cost"
             self.trace.append((self.clock.elapsed_s, cost if cheapest else of_time(time), None))
 
-    def _cut(self, cell: Cell) -> float:
-        """Return where to split a cell; the stage time belongs to the slower part."""
-        middle = math.sqrt(max(cell.low, cell.high * 1e-12) * cell.high)
-        middle = max(middle, math.nextafter(cell.low, math.inf))
-        at = self.goal.split_at
-        if cell.halve:
+    def _split_point(self, interval: Interval) -> float:
+        """Return where to split an interval; the stage time belongs to the slower part."""
+        middle = math.sqrt(max(interval.low, interval.high * 1e-12) * interval.high)
+        middle = max(middle, math.nextafter(interval.low, math.inf))
+        at = self.incumbent.split_at
+        if interval.halve:
             return middle
-        if cell.low < at <= cell.high:
+        # At the incumbent's stage time: the part before it can only hold faster plans.
+        if interval.low < at <= interval.high:
             return at
-        if cell.high < WIDE * cell.low and len(cell.splits):
-            return float(cell.splits[np.abs(cell.splits - middle).argmin()])
+        if interval.high < SETTINGS.halved_above_ratio * interval.low and len(interval.breakpoints):
+            return float(interval.breakpoints[np.abs(interval.breakpoints - middle).argmin()])
         return middle
 
-    def _take_up(self, runs: Runs, cells: Sequence[Cell]) -> None:
-        """Examine cells of a group; those that stay open make new groups."""
-        size = _at_once(runs)
-        for start in range(0, len(cells), size):
-            batch = cells[start : start + size]
-            weight = np.array([runs.weight(cell, cell.prices) for cell in batch])
-            whole, reach = runs.chain.forward(weight)
-            scarce = []
-            for i, cell in enumerate(batch):
-                cell.bound = max(cell.bound, float(whole[i]) - float(cell.prices @ runs.rows.limit))
-                if cell.bound < self.goal.cutoff(cell.low):
-                    path = runs.chain.cheapest(weight[i], reach[i])
-                    cell.splits = runs.breakpoints(cell, path)
-                    self._try(runs, cell, path)
-                    # Where the cheapest chain keeps the limits, no prices can raise the bound.
-                    if cell.prices.any() or not runs.fits(path, cell.units[path]):
-                        scarce.append(cell)
-            for cell in sorted(scarce, key=lambda cell: cell.bound):
-                if cell.bound < self.goal.cutoff(cell.low):  # plans found since may have settled it
-                    self._press(runs, cell)
+    def _examine(self, segments: Segments, intervals: Sequence[Interval]) -> None:
+        """Bound the intervals of a group; those that stay open make new groups."""
+        size = _at_once(segments)
+        for start in range(0, len(intervals), size):
+            batch = intervals[start : start + size]
+            weight = np.array([segments.weight(interval, interval.prices) for interval in batch])
+            shortest, arrival = segments.graph.forward(weight)
+            constrained = []
+            for i, interval in enumerate(batch):
+                spare = float(interval.prices @ segments.limits.capacity)
+                interval.bound = max(interval.bound, float(shortest[i]) - spare)
+                if interval.bound < self.incumbent.cutoff(interval.low):
+                    path = segments.graph.cheapest(weight[i], arrival[i])
+                    interval.breakpoints = segments.breakpoints(interval, path)
+                    self._try(segments, interval, path)
+                    # Where the cheapest path keeps the limits, no prices can raise the bound.
+                    if interval.prices.any() or not segments.fits(path, interval.units[path]):
+                        constrained.append(interval)
+            for interval in sorted(constrained, key=lambda one: one.bound):
+                if interval.bound < self.incumbent.cutoff(
+                    interval.low
+                ):  # plans found since may have settled it
+                    self._raise_bound(segments, interval)
             still = self._still_open(batch)
-            if still and len(runs) < FEW_RUNS:
-                self.groups.append(Group(runs, still))
+            if still and len(segments) < SETTINGS.few_segments:
+                self.groups.append(Group(segments, still))
             elif still:
-                self.groups.append(self._narrowed(runs, still))
+                self.groups.append(self._reduced(segments, still))
 
-    def _press(self, runs: Runs, cell: Cell) -> None:
-        """Raise the bound of a cell by prices on scarce units, and close it by a core if that is small."""
-        cutoff = self.goal.cutoff(cell.low)
-        priced = cell
+    def _raise_bound(self, segments: Segments, interval: Interval) -> None:
+        """Raise the bound of an interval by dual prices on scarce units, and by its core if that is small."""
+        cutoff = self.incumbent.cutoff(interval.low)
+        priced = interval
         if math.isinf(cutoff):
-            # Whatever a plan costs it matters: all that can close the cell is that units do not suffice.
-            priced = cell.without_costs()
-            short = best_prices(runs, priced, SHORT, self.clock)
+            # Whatever a plan costs it matters: only a shortage of units can close the interval.
+            priced = interval.without_costs()
+            short = solve_dual(segments, priced, SETTINGS.shortage, self.clock)
             priced.prices = short.prices
-            if short.bound >= SHORT:
-                cell.prices, cell.counts_cost, cell.bound = short.prices, False, math.inf
+            if short.bound >= SETTINGS.shortage:
+                interval.prices, interval.counts_cost, interval.bound = short.prices, False, math.inf
                 return
-        dual = best_prices(runs, cell, cutoff, self.clock)
-        cell.prices, cell.bound = dual.prices, max(cell.bound, dual.bound)
+        dual = solve_dual(segments, interval, cutoff, self.clock)
+        interval.prices, interval.bound = dual.prices, max(interval.bound, dual.bound)
         for path in dual.paths:
-            self._try(runs, cell, path)
-        if cell.bound >= self.goal.cutoff(cell.low) or self.clock.expired:
+            self._try(segments, interval, path)
+        if interval.bound >= self.incumbent.cutoff(interval.low) or self.clock.expired:
             return
-        cell.splits = runs.breakpoints(cell, dual.paths[-1])
-        core = core_of(runs, priced, priced.prices, cutoff if priced is cell else SHORT)
-        if len(core) <= (SMALL_CORE if cell.high > NARROW * cell.low else MOST_COLUMNS):
-            self._solve_core(runs, cell, core, priced.prices, cutoff, self.clock)
-            if math.isinf(cell.bound) and self.goal.any_cost:
-                cell.prices, cell.counts_cost = priced.prices, priced.counts_cost
+        interval.breakpoints = segments.breakpoints(interval, dual.paths[-1])
+        core = core_of(segments, priced, priced.prices, cutoff if priced is interval else SETTINGS.shortage)
+        # In a wide interval a core proves little: splitting pays more, unless the core is tiny.
+        wide = interval.high > SETTINGS.core_below_ratio * interval.low
+        if len(core) <= (SETTINGS.core_at_any_width if wide else CORE_SETTINGS.most_columns):
+            self._solve_core(segments, interval, core, priced.prices, cutoff, self.clock)
+            if math.isinf(interval.bound) and self.incumbent.any_cost:
+                interval.prices, interval.counts_cost = priced.prices, priced.counts_cost
 
     def _solve_core(
-        self, runs: Runs, cell: Cell, core: Core, prices: Floats, cutoff: float, clock: Clock
+        self, segments: Segments, interval: Interval, core: Core, prices: Floats, cutoff: float, clock: Clock
     ) -> bool:
-        """Set the bound of a cell by its core; return whether a chain within the limits was found."""
-        answer, whatever = None, math.isinf(cutoff)
+        """Set the bound of an interval by its core; return whether a path within the limits was found."""
+        answer, any_plan = None, math.isinf(cutoff)
         try:
-            if not whatever or len(core) <= FEW_COLUMNS:
-                answer = search_labels(runs, cell, core, prices, cutoff, clock)
+            if not any_plan or len(core) <= SETTINGS.labels_without_costs:
+                answer = search_labels(segments, interval, core, prices, cutoff, clock)
             if answer is None:
                 # Where any plan matters, a rough one will do.
-                gap = ROUGH if whatever else 0.0
-                answer = solve_core(runs, cell, core, cutoff, self.options, clock, gap)
+                gap = SETTINGS.rough_gap if any_plan else 0.0
+                answer = solve_core(segments, interval, core, cutoff, self.options, clock, gap)
         except BackendError as error:
             log.warning("a core could not be solved, which costs time but no plan: %s", error)
             return False
@@ -283,78 +274,82 @@ class Search:
             self.limit = "interrupt"
         if core.complete:
             # What the core leaves out reaches the cutoff.
-            cell.bound = max(cell.bound, min(answer.bound, cutoff))
+            interval.bound = max(interval.bound, min(answer.bound, cutoff))
         if answer.path is None:
             return False
-        cell.splits = runs.breakpoints(cell, answer.path)
-        self._try(runs, cell, answer.path)
+        interval.breakpoints = segments.breakpoints(interval, answer.path)
+        self._try(segments, interval, answer.path)
         return True
 
-    def _first_plan(self, runs: Runs) -> Cell | None:
+    def _first_plan(self, segments: Segments) -> Interval | None:
         """Look for a plan at the slowest stage time.
 
         A plan that is fast enough for a shorter stage time keeps all limits at the slowest too.
 
         Returns
         -------
-        nowhere
-            One cell of all stage times if it is proven that there is no plan, else None.
+        infeasible
+            One interval of all stage times if it is proven that there is no plan, else None.
         """
         slowest = self.slowest_s
-        units = runs.times.fewest_units(np.array([slowest]))[0]
-        cell = runs.cell(slowest, slowest, units, np.zeros(len(runs.rows)))
-        weight = runs.weight(cell, cell.prices)
-        whole, reach = runs.chain.forward(weight[None])
-        if math.isfinite(whole[0]):
-            self._try(runs, cell, runs.chain.cheapest(weight, reach[0]))
-        if self.goal.found:
+        units = segments.times.fewest_units(np.array([slowest]))[0]
+        interval = segments.interval(slowest, slowest, units, np.zeros(len(segments.limits)))
+        weight = segments.weight(interval, interval.prices)
+        shortest, arrival = segments.graph.forward(weight[None])
+        if math.isfinite(shortest[0]):
+            self._try(segments, interval, segments.graph.cheapest(weight, arrival[0]))
+        if self.incumbent.found:
             return None
-        priced = cell.without_costs()
-        short = best_prices(runs, priced, SHORT, self.clock)
+        priced = interval.without_costs()
+        short = solve_dual(segments, priced, SETTINGS.shortage, self.clock)
         priced.prices = short.prices
-        nowhere = replace(priced, low=self.fastest_s, bound=math.inf)
-        if short.bound >= SHORT:
-            return nowhere
-        dual = best_prices(runs, cell, math.inf, self.clock)
-        cell.prices, cell.bound = dual.prices, dual.bound
+        infeasible = replace(priced, low=self.fastest_s, bound=math.inf)
+        if short.bound >= SETTINGS.shortage:
+            return infeasible
+        dual = solve_dual(segments, interval, math.inf, self.clock)
+        interval.prices, interval.bound = dual.prices, dual.bound
         for path in (*short.paths, *dual.paths):
-            self._try(runs, cell, path)
-        for most in FIRST_COLUMNS:
-            if self.goal.found or self.clock.expired:
+            self._try(segments, interval, path)
+        for most in SETTINGS.first_columns:
+            if self.incumbent.found or self.clock.expired:
                 break
-            core = core_of(runs, cell, cell.prices, math.inf, most)
-            if len(core) > MOST_COLUMNS:
+            core = core_of(segments, interval, interval.prices, math.inf, most)
+            if len(core) > CORE_SETTINGS.most_columns:
                 break
             left = self.clock.remaining_s
-            clock = Clock(FIRST_S if left is None else min(FIRST_S, left)) if most else self.clock
-            found = self._solve_core(runs, cell, core, cell.prices, math.inf, clock)
+            seconds = SETTINGS.first_core_s if left is None else min(SETTINGS.first_core_s, left)
+            clock = Clock(seconds) if most else self.clock
+            found = self._solve_core(segments, interval, core, interval.prices, math.inf, clock)
             if core.complete:
-                return nowhere if not found and math.isinf(cell.bound) else None
+                return infeasible if not found and math.isinf(interval.bound) else None
         return None
 
-    def _narrowed(self, runs: Runs, cells: list[Cell]) -> Group:
-        """Return a group of cells, without the runs that no better plan in any of them can use."""
-        weight = np.array([runs.weight(cell, cell.prices) for cell in cells])
-        through = weight + runs.chain.beside(weight, runs.chain.forward(weight)[1])
+    def _reduced(self, segments: Segments, intervals: list[Interval]) -> Group:
+        """Return a group of intervals, without the segments that no better plan in any of them can use."""
+        weight = np.array([segments.weight(interval, interval.prices) for interval in intervals])
+        through = weight + segments.graph.around(weight, segments.graph.forward(weight)[1])
         # Up to the best cost itself, not only the cutoff, so that bounds without the others still hold.
-        most = np.array([self.goal.cutoff(cell.low) for cell in cells]) / self.goal.close_enough
-        reach = most + np.array([cell.prices for cell in cells]) @ runs.rows.limit
-        alive = np.asarray((through < reach[:, None]).any(axis=0))
-        if alive.mean() > MOST_KEPT:
-            return Group(runs, cells)
-        for cell in cells:
-            cell.keep_only(alive)
-        return Group(runs.only(alive), cells)
+        cutoffs = np.array([self.incumbent.cutoff(interval.low) for interval in intervals])
+        prices = np.array([interval.prices for interval in intervals])
+        threshold = cutoffs / self.incumbent.close_enough + prices @ segments.limits.capacity
+        alive = np.asarray((through < threshold[:, None]).any(axis=0))
+        if alive.mean() > SETTINGS.most_kept_share:
+            return Group(segments, intervals)
+        for interval in intervals:
+            interval.keep_only(alive)
+        return Group(segments.only(alive), intervals)
 
-    def _try(self, runs: Runs, cell: Cell, path: Ints) -> None:
-        """Offer the plans on these runs whose stage time is a breakpoint within the cell."""
-        times = runs.times.only(path)
-        units = times.fewest_units(np.append(cell.splits, cell.high))
+    def _try(self, segments: Segments, interval: Interval, path: Ints) -> None:
+        """Update the incumbent with the plans on a path whose stage time is a breakpoint in the interval."""
+        times = segments.times.only(path)
+        units = times.fewest_units(np.append(interval.breakpoints, interval.high))
         units = units[np.isfinite(units).all(axis=1)]
         taus = times.time_s(units).max(axis=1)
-        costs = taus * (units @ runs.rate[path])
+        costs = taus * (units @ segments.rate[path])
         for time, cost, count in zip(taus.tolist(), costs.tolist(), units, strict=True):
-            if runs.fits(path, count) and self.goal.offer(Candidate(time, cost, runs.place[path], count)):
+            if not segments.fits(path, count):
+                continue
+            if self.incumbent.update(Candidate(time, cost, segments.position[path], count)):
                 self._note(cost, time)
 
 
@@ -362,9 +357,9 @@ def _limit_of(stop: BaseException) -> Limit:
     return "time" if isinstance(stop, OutOfTimeError) else "interrupt"
 
 
-def _at_once(runs: Runs) -> int:
-    """Return how many cells are worked on together."""
-    return max(1, min(MOST_CELLS, CELLS_AT_ONCE // len(runs)))
+def _at_once(segments: Segments) -> int:
+    """Return how many intervals are worked on together."""
+    return max(1, min(SETTINGS.most_at_once, SETTINGS.segments_at_once // len(segments)))
 
 
 def _slowest(formulation: StagingFormulation) -> float:
@@ -373,30 +368,3 @@ def _slowest(formulation: StagingFormulation) -> float:
     single = formulation.table.time_s(1)
     finite = single[np.isfinite(single)]
     return min(slowest, float(finite.max())) if len(finite) else 0.0
-
-
-def plan_of(formulation: StagingFormulation, candidate: Candidate) -> tuple[Stage, ...]:
-    """Return a candidate as a plan."""
-    table, types = formulation.table, formulation.instance.types
-    return tuple(
-        Stage(
-            first_layer=int(table.first[run]),
-            last_layer=int(table.last[run]),
-            type=types[table.kind[run]].name,
-            units=int(units),
-        )
-        for run, units in zip(candidate.runs.tolist(), candidate.units.tolist(), strict=True)
-    )
-
-
-def candidate_of(formulation: StagingFormulation, plan: Sequence[Stage]) -> Candidate:
-    """Return a feasible plan as a candidate."""
-    table, names = formulation.table, [kind.name for kind in formulation.instance.types]
-    places = [table.index(s.first_layer, s.last_layer, names.index(s.type)) for s in plan]
-    time = formulation.stage_time_s(plan)
-    return Candidate(
-        time,
-        formulation.cost_usd(time, formulation.rate_usd_per_hour(plan)),
-        np.array(places),
-        np.array([float(s.units) for s in plan]),
-    )

@@ -186,7 +186,7 @@ def cost_of_some_plan(instance: StagingInstance) -> float:
     for share in np.geomspace(0.15, 1, 60):
         stages = cheapest_path(parts, prices, share * slowest_s) or []
         if stages and (used(stages, len(names)) <= limits).all():
-            times = [stage_time_s(instance, s.first, s.last, names[s.kind], s.units) for s in stages]
+            times = [stage_time_s(instance, s.first, s.last, names[s.unit_type], s.units) for s in stages]
             hours = instance.training.samples * max(times) / instance.probe_batch / 3600
             costs.append(hours * float(used(stages, len(names)) @ prices))
     return min(costs, default=math.inf)

@@ -242,7 +242,7 @@ hosts = st.from_regex(r"[a-z][a-z0-9-]{0,3}[0-9](\.[a-z0-9]{1,2})?[0-9]{0,3}[a-z
 placed = st.dictionaries(hosts, st.integers(1, 3), min_size=1, max_size=6)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.dictionaries(names, placed, min_size=1, max_size=4))
 def test_slurm_words_say_what_the_plan_says(plan: dict[str, dict[str, int]]) -> None:
     """Whatever the names, a line is the job's name and options that give back servers and tasks."""
@@ -306,7 +306,7 @@ def test_kubernetes_groups() -> None:
     assert documents(text)[1]["metadata"]["annotations"] == {"clusterplan/job": "p", "clusterplan/group": "w"}
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.dictionaries(names, placed, min_size=1, max_size=4))
 def test_kubernetes_documents_say_what_the_plan_says(plan: dict[str, dict[str, int]]) -> None:
     """Whatever the names, each document is valid YAML with a DNS label of its own."""

@@ -9,6 +9,7 @@ import re
 import signal
 import subprocess
 import threading
+from pathlib import Path
 from typing import Any, ClassVar
 
 from clusterplan.formulations.allocation.formulation import AllocationFormulation
@@ -19,6 +20,12 @@ from clusterplan.solvers.common.base import Clock, MethodOption, Outcome, Solver
 from clusterplan.solvers.common.options import SolveOptions
 
 print("a plug-in that talks while it is loaded")
+
+
+def note(name: str, text: str = "") -> None:
+    """Leave a file for the test, if it says where."""
+    if "ODD_SOLVERS_NOTES" in os.environ:
+        Path(os.environ["ODD_SOLVERS_NOTES"], name).write_text(text, encoding="utf-8")
 
 
 class FewWorkers(Solver):
@@ -71,8 +78,10 @@ class Bad(FewWorkers):
         if self.name == "leaves":
             raise SystemExit(0)
         if self.name == "has-children":
-            subprocess.Popen(["sleep", "7777"])
+            child = subprocess.Popen(["sleep", "7777"])
+            note(self.name, str(child.pid))
         if self.name == "holds-on":
+            note(self.name)
             re.match("(a+)+$", "a" * 60 + "b")  # in C, without ever letting another thread run
         if self.name == "bends-the-world":
             os.chdir("/")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from functools import cache
+
 import pytest
 from random_instances import RANDOM
 
@@ -9,11 +12,13 @@ from clusterplan.formulations.registry import formulate
 from clusterplan.instances.common.errors import OptionError
 from clusterplan.solvers.common.base import Clock
 from clusterplan.solvers.common.options import SolveOptions
+from clusterplan.solvers.common.result import Result
 from clusterplan.solvers.registry import find_solver, solvers_for
 from clusterplan.solvers.run import solve_with
 
 INSTANCES = {"allocation": 500, "staging": 200, "consolidation": 500}
-BATCH = 100
+QUICK, BATCH = 25, 100
+"""The first few instances are tried by the quick tests, the others in batches by the slow ones."""
 PARTIAL = ("minlp", "geometric")
 """Methods that refuse what they do not cover."""
 LEARNED = {
@@ -25,33 +30,40 @@ LEARNED = {
 """Methods whose defaults are made for larger instances: fewer instances and smaller budgets here."""
 
 
-def seeds(kind: str, name: str) -> range:
-    """Return the seeds of the instances for a method."""
-    return range(min(INSTANCES[kind], LEARNED.get(name, (INSTANCES[kind],))[0]))
+def batches(kind: str, name: str) -> Iterator[range]:
+    """Yield the seeds of the instances for a method, the quick ones first."""
+    seeds = range(min(INSTANCES[kind], LEARNED.get(name, (INSTANCES[kind],))[0]))
+    yield seeds[:QUICK]
+    for first in seeds[QUICK::BATCH]:
+        yield seeds[first : first + BATCH]
 
 
 CASES = [
-    pytest.param(kind, solver.name, first, marks=[pytest.mark.slow] if first else [])
+    pytest.param(kind, solver.name, seeds, marks=[pytest.mark.slow] if seeds.start else [])
     for kind in RANDOM
     for solver in solvers_for(kind)
     if solver.name != "brute-force"
-    for first in seeds(kind, solver.name)[::BATCH]
+    for seeds in batches(kind, solver.name)
 ]
 
 
-@pytest.mark.parametrize(("kind", "name", "first"), CASES)
-def test_solver_agrees_with_brute_force(kind: str, name: str, first: int) -> None:
+@cache
+def by_brute_force(kind: str, seed: int) -> Result:
+    """Return what every method is compared with."""
+    return solve_with(RANDOM[kind](seed), find_solver("brute-force", kind), SolveOptions())
+
+
+@pytest.mark.parametrize(("kind", "name", "seeds"), CASES, ids=str)
+def test_solver_agrees_with_brute_force(kind: str, name: str, seeds: range) -> None:
     """A proving solver has brute force's status and values; a heuristic is never better, nor wrong."""
     solver = next(s for s in solvers_for(kind) if s.name == name)
     reason = solver.unavailable()
     if reason:
         pytest.skip(reason)
-    brute_force = find_solver("brute-force", kind)
     settings = LEARNED.get(name, (0, {}))[1]
     covered = 0
-    for seed in seeds(kind, name)[first : first + BATCH]:
-        instance = RANDOM[kind](seed)
-        expected = solve_with(instance, brute_force, SolveOptions())
+    for seed in seeds:
+        instance, expected = RANDOM[kind](seed), by_brute_force(kind, seed)
         try:
             result = solve_with(instance, solver, SolveOptions(threads=1, seed=seed, method_options=settings))
         except OptionError:
@@ -72,11 +84,12 @@ def test_solver_agrees_with_brute_force(kind: str, name: str, first: int) -> Non
     assert covered > 0
 
 
+@pytest.mark.parametrize("number", [50, pytest.param(500, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", RANDOM)
-def test_bounds_hold(kind: str) -> None:
+def test_bounds_hold(kind: str, number: int) -> None:
     """No elementary bound is better than the optimum, and what counting calls infeasible is infeasible."""
     infeasible = 0
-    for seed in range(1000, 1000 + INSTANCES[kind]):
+    for seed in range(1000, 1000 + min(number, INSTANCES[kind])):
         formulation = formulate(RANDOM[kind](seed))
         outcome = find_solver("brute-force", kind)
         if formulation.elementary_infeasibility() is not None:

@@ -20,7 +20,12 @@ HARD: dict[str, Instance] = {
     "staging": generate_staging(16, 4, "tight", seed=2),
     "consolidation": generate_consolidation(64, 80, 8, load=1.2, seed=1),
 }
-PROVERS = [(k, s.name) for k in HARD for s in solvers_for(k, available=True) if s.proves]
+PROVERS = [
+    pytest.param(k, s.name, marks=[] if s.name in ("exact", "milp:highs") else [pytest.mark.slow])
+    for k in HARD
+    for s in solvers_for(k, available=True)
+    if s.proves
+]
 
 
 @pytest.mark.parametrize(("kind", "name"), PROVERS)

@@ -20,8 +20,9 @@ from clusterplan.formulations.consolidation.explain import TOO_MUCH
 from clusterplan.formulations.consolidation.fewest_servers import fewest_servers, shapes_of
 from clusterplan.formulations.consolidation.formulation import ConsolidationFormulation
 from clusterplan.formulations.registry import formulate, milp_model
+from clusterplan.formulations.staging.check.interval_bounds import IntervalBounds
+from clusterplan.formulations.staging.columns import Columns
 from clusterplan.formulations.staging.formulation import StagingFormulation
-from clusterplan.formulations.staging.interval_bounds import Cover
 from clusterplan.instances.allocation.generate import generate_allocation
 from clusterplan.instances.allocation.instance import AllocationInstance
 from clusterplan.instances.common.base import Instance
@@ -34,7 +35,7 @@ from clusterplan.planner.exit_codes import LIMIT_NO_PLAN, code_of_frontier
 from clusterplan.planner.verification.result import verify
 from clusterplan.planner.verification.stored import verify_frontier
 from clusterplan.solvers.allocation import cp_sat as allocation_cp_sat
-from clusterplan.solvers.allocation.marginal_gain import rows_by_gain
+from clusterplan.solvers.allocation.marginal_gain import choose_by_gain
 from clusterplan.solvers.backends import BACKENDS
 from clusterplan.solvers.backends.base import Request
 from clusterplan.solvers.common import conclude as conclude_module
@@ -44,11 +45,11 @@ from clusterplan.solvers.common.options import SolveOptions
 from clusterplan.solvers.consolidation import cp_sat as consolidation_cp_sat
 from clusterplan.solvers.consolidation import master as consolidation_master
 from clusterplan.solvers.consolidation.column_generation import Program
-from clusterplan.solvers.consolidation.price_jobs import _Cuts
+from clusterplan.solvers.consolidation.price_jobs import _PatternLister
 from clusterplan.solvers.run import diagnose, solve_with
 from clusterplan.solvers.staging import cp_sat as staging_cp_sat
-from clusterplan.solvers.staging.heterps.type_search import NEVER, Search
-from clusterplan.solvers.staging.intervals import Runs
+from clusterplan.solvers.staging.heterps.type_search import NEVER, TypeSearch
+from clusterplan.solvers.staging.intervals import Segments
 
 
 class Ticks(Clock):
@@ -152,7 +153,7 @@ def covered_check() -> None:
 
 def master() -> None:
     """Build the class model, and price its columns."""
-    built = consolidation_master.Master(ConsolidationFormulation(diverse(6, 6)).classes)
+    built = consolidation_master.RestrictedMaster(ConsolidationFormulation(diverse(6, 6)).classes)
     Program(built, SolveOptions(), Clock()).relax("value")
 
 
@@ -162,14 +163,14 @@ BUILDERS: dict[str, Callable[[], object]] = {
     "textbook model of staging": lambda: milp_model(staging()),
     "textbook model of consolidation": lambda: milp_model(formulate(diverse(4, 6))),
     "CP-SAT model of allocation": lambda: allocation_cp_sat.build(formulate(MAKESPAN)),  # type: ignore[arg-type]
-    "CP-SAT model of staging": lambda: staging_cp_sat.build(staging()),
+    "CP-SAT model of staging": lambda: staging_cp_sat.StageModel(staging()).build(),
     "CP-SAT model of consolidation": lambda: consolidation_cp_sat.build(
         ConsolidationFormulation(diverse(4, 6))
     ),
     "menu": lambda: formulate(ALLOCATION).elementary_bounds(),
     "table of stages": lambda: staging().table,
-    "columns of stages": lambda: staging().columns,
-    "runs of layers": lambda: Runs.of(staging(), staging().latest_s),
+    "columns of stages": lambda: Columns(staging()).all,
+    "segments of layers": lambda: Segments.of(staging(), staging().latest_s),
     "classes": lambda: ConsolidationFormulation(diverse(6, 6)).classes,
     "class model": master,
     "fewest servers for groups": fewest,
@@ -247,7 +248,12 @@ LONG: dict[str, tuple[Callable[[], Instance], list[str]]] = {
 
 
 @pytest.mark.parametrize(
-    ("name", "solver"), [(name, s) for name, (_, solvers) in LONG.items() for s in solvers]
+    ("name", "solver"),
+    [
+        pytest.param(name, s, marks=[] if s == "exact" else [pytest.mark.slow])
+        for name, (_, solvers) in LONG.items()
+        for s in solvers
+    ],
 )
 def test_a_large_instance_ends_soon_after_its_time_limit(name: str, solver: str) -> None:
     """Whatever was found is verified, and what stopped the method is said."""
@@ -308,15 +314,15 @@ def test_the_check_of_a_plan_goes_on_when_the_time_is_up() -> None:
 def test_a_certificate_that_takes_too_long_to_check_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     """What counting proves is certified then; the certificate stays for `verify`, which takes its time."""
     full = clusterplan.solve(STAGING, "exact", SolveOptions(time_limit_s=60))
-    original = Cover.unproven
+    original = IntervalBounds.unproven
 
-    def slow(self: Cover, intervals: Any) -> Any:
+    def slow(self: IntervalBounds, intervals: Any) -> Any:
         with Clock(0.0).enforced():
             return original(self, intervals)
 
     monkeypatch.setattr(conclude_module, "GRACE_S", 0.0)
     with monkeypatch.context() as patch:
-        patch.setattr(Cover, "unproven", slow)
+        patch.setattr(IntervalBounds, "unproven", slow)
         patch.setattr(conclude_module, "time_to_check", lambda *_: Clock(0.0))
         cut = clusterplan.solve(STAGING, "exact", SolveOptions(time_limit_s=60))
     assert (cut.status, cut.limit, cut.objective) == ("optimal", "none", full.objective)
@@ -393,13 +399,13 @@ def test_a_choice_of_types_that_cannot_be_judged_in_time_is_the_worst() -> None:
         names.index(stage.type) for stage in plan for _ in range(stage.first_layer, stage.last_layer + 1)
     ]
     clock = Ticks()
-    search = Search(staging(), "exact", clock)
+    search = TypeSearch(staging(), "exact", clock)
     with clock.enforced():
         clock.asks = clock.asked + 1
-        assert search.merit(types) == NEVER
+        assert search.fitness(types) == NEVER
         assert search.over
         clock.asks = math.inf
-        assert search.merit(types).feasible
+        assert search.fitness(types).feasible
 
 
 def test_cbc_that_does_not_stop_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -448,7 +454,7 @@ def test_cuts_are_listed_as_their_definition_says() -> None:
         groups = rng.randint(1, 2)
         rows = sorted({tuple(rng.randint(0, 3) for _ in range(groups)) for _ in range(4)} - {(0,) * groups})
         tasks, servers = tuple(rng.randint(0, 6) for _ in range(groups)), rng.randint(0, 5)
-        found = list(_Cuts(np.array(rows).reshape(-1, groups), whole=False).of(tasks, servers))
+        found = list(_PatternLister(np.array(rows).reshape(-1, groups), mergeable=False).of(tasks, servers))
         assert found == list(recursive_cuts(rows, tasks, servers, len(rows) - 1))
 
 
@@ -517,9 +523,9 @@ def test_a_diagnosis_has_what_is_left_of_the_limit() -> None:
 def test_marginal_gain_that_has_no_time_is_no_plan() -> None:
     """It is the last resort of other methods, which go on without."""
     formulation = formulate(ALLOCATION)
-    assert rows_by_gain(formulation, Clock()) is not None  # type: ignore[arg-type]
+    assert choose_by_gain(formulation, Clock()) is not None  # type: ignore[arg-type]
     clock = Ticks(0)
-    assert rows_by_gain(formulation, clock) is not None  # type: ignore[arg-type]
+    assert choose_by_gain(formulation, clock) is not None  # type: ignore[arg-type]
 
 
 def test_a_frontier_that_cannot_begin_in_time_is_partial(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -571,5 +577,5 @@ def test_a_table_of_stages_of_an_allocation_menu_in_parts(monkeypatch: pytest.Mo
     instance = generate_allocation(40, 3, 0.7, seed=2)
     assert isinstance(instance, AllocationInstance)
     whole = clusterplan.solve(instance, "marginal-gain-joint").plan
-    monkeypatch.setattr("clusterplan.formulations.allocation.configurations.ROWS_AT_ONCE", 1)
+    monkeypatch.setattr("clusterplan.formulations.allocation.configurations.CONFIGURATIONS_AT_ONCE", 1)
     assert clusterplan.solve(instance, "marginal-gain-joint").plan == whole

@@ -1,4 +1,7 @@
-"""Which coefficients of a speed model a set of measured configurations determines, and why not all."""
+"""Identifiability: which coefficients of a speed model the measured configurations determine.
+
+The numerical rank of the design matrix decides, by its singular values (Golub & Van Loan 2013, ch. 5).
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,24 @@ import numpy as np
 from ...common.arrays import Floats
 from ..speed import FORMULAS
 
-TOLERANCE = 1e-9
-"""Singular values below this share of the largest count as 0; the columns are scaled to length 1."""
+
+@dataclass(frozen=True)
+class RankSettings:
+    """Constants of the numerical rank; columns are scaled to length 1.
+
+    Attributes
+    ----------
+    least_singular_value
+        Singular values below this share of the largest count as 0.
+    least_component
+        A coefficient has a part in the null space if its component there is larger.
+    """
+
+    least_singular_value: float = 1e-9
+    least_component: float = 1e-6
+
+
+SETTINGS = RankSettings()
 
 
 @dataclass(frozen=True)
@@ -56,15 +75,16 @@ def column_lengths(design: Floats) -> Floats:
 def rank_of(design: Floats) -> Rank:
     """Return the rank, and the coefficients that have a part in the null space."""
     number = design.shape[1]
+    # R of the QR factorisation has the singular values of the design, and few rows.
     triangle = np.linalg.qr(design / column_lengths(design), mode="r")
     _, values, directions = np.linalg.svd(triangle, full_matrices=True)
-    rank = int(np.sum(values > TOLERANCE * values[0]))
-    free = np.abs(directions[rank:]).max(axis=0, initial=0.0) > 1e-6
+    rank = int(np.sum(values > SETTINGS.least_singular_value * values[0]))
+    free = np.abs(directions[rank:]).max(axis=0, initial=0.0) > SETTINGS.least_component
     return Rank(rank, number, tuple(np.flatnonzero(free).tolist()))
 
 
 def reasons(model: str, ps: Floats, workers: Floats, batch: Floats) -> list[str]:
-    """Return what all measurements have in common that hides coefficients, as ends of "all have …"."""
+    """Return the common properties that hide coefficients, as endings of "all have …"."""
     found = []
     if np.ptp(workers) == 0:
         found.append(f"workers = {workers[0]:g}")

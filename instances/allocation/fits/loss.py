@@ -5,15 +5,15 @@ Optimus's curve is l(k) = 1/(b0·k + b1) + b2 with b ≥ 0, for stochastic gradi
 1. Outliers are removed: points outside the range of their ten nearest neighbours, five on each side, by
    more than that range. Neighbours on one side only say nothing, so the first and last point stay.
 2. The loss is divided by its maximum. The coefficients that are reported are for the loss as measured.
-3. b minimises the squared error of the loss: a start by non-negative least squares on 1/(l − b2) for
-   several b2, then `scipy.optimize.least_squares` with bounds.
+3. b minimises the squared error of the loss: a start by non-negative least squares (Lawson & Hanson 1974) on
+   1/(l − b2) for several b2, then bounded nonlinear least squares (Branch, Coleman & Li 1999).
 4. A job has converged after n epochs in a row in each of which the fitted loss falls by less than δ, a share
    of the largest fitted loss, that at the first measured step: the largest measured one is large by its
    noise. Epochs count from step 0. The fall of an epoch only shrinks, so they are the first n such epochs.
-5. The interval is that of a residual bootstrap: residuals, inflated by √(m/(m − 3)), are drawn with
-   replacement and put on the fitted curve, the curve is fitted again, and the quantiles of the convergence
-   step are the interval. It knows of noise that is independent from point to point and of no other error;
-   in particular not of a change of the learning rate to come. On synthetic curves measured halfway the 90 %
+5. The interval is that of a residual bootstrap (Efron 1979): residuals, inflated by √(m/(m − 3)), are drawn
+   with replacement and put on the fitted curve, the curve is fitted again, and the quantiles of the
+   convergence step are the interval. It covers noise that is independent from point to point and no other
+   error, in particular no later change of the learning rate. On synthetic curves measured halfway the 90 %
    interval held the true step in 83 to 97 % of the cases, least often where b2 is 0, its bound.
 """
 
@@ -34,13 +34,46 @@ from ...common.fields import Model
 from ...files.reading import fail
 from .measurements import LossPoint, Measurements, measurements
 
-CONFIDENCE = 0.9
-RESAMPLES = 200
-NEIGHBOURS = 5
-FEWEST_STEPS = 5
-"""Distinct steps that are needed: three coefficients, and something to tell noise by."""
 
-_SMALL = 1e-12
+@dataclass(frozen=True)
+class LossFitSettings:
+    """Constants of the fit.
+
+    Attributes
+    ----------
+    confidence
+        Level of the interval unless another is given.
+    resamples
+        Curves of the bootstrap.
+    neighbours_each_side
+        Neighbours with which a point is compared to find outliers.
+    fewest_steps
+        Distinct steps that are needed: three coefficients, and something to tell noise by.
+    floor_shares
+        Values of b2, as shares of the least loss, from which the fit is tried.
+    least_coefficient
+        Lower bound of b1, and of what is divided by.
+    least_start
+        Lower bound of b1 at the start of the search, inside its bounds.
+    tolerance, bootstrap_tolerance
+        Relative changes at which a fit ends: of the measured curve, and of a resampled one.
+    significance
+        Level of the F-test of whether the loss falls.
+    """
+
+    confidence: float = 0.9
+    resamples: int = 200
+    neighbours_each_side: int = 5
+    fewest_steps: int = 5
+    floor_shares: tuple[float, ...] = (0.0, 0.25, 0.5, 0.75, 0.9, 0.97)
+    least_coefficient: float = 1e-12
+    least_start: float = 1e-9
+    tolerance: float = 1e-12
+    bootstrap_tolerance: float = 1e-6
+    significance: float = 0.01
+
+
+SETTINGS = LossFitSettings()
 
 
 class FittedLoss(Model):
@@ -60,7 +93,7 @@ class LossFit(Model):
     Attributes
     ----------
     source
-        What the measurements are called.
+        Name of the measurements.
     coefficients
         b0, b1, b2 of l = 1/(b0·k + b1) + b2, for the loss as measured.
     points, outliers
@@ -77,7 +110,7 @@ class LossFit(Model):
     remaining_steps, interval
         Steps still to be made, 0 if it has converged, with the interval at level `confidence`.
     warnings
-        What the reader must know before using the fit.
+        Limits of the fit, a sentence each.
     rows
         Every measurement beside its fit.
     """
@@ -135,11 +168,11 @@ def fit_loss(
     steps_per_epoch: float,
     delta: float = 0.01,
     patience: int = 3,
-    confidence: float = CONFIDENCE,
+    confidence: float = SETTINGS.confidence,
     seed: int = 0,
     source: str | None = None,
 ) -> LossFit:
-    """Fit a loss curve and say how many steps are left until the loss has converged.
+    """Fit a loss curve and return how many steps are left until the loss has converged.
 
     Parameters
     ----------
@@ -175,8 +208,10 @@ def fit_loss(
     kept = ~_outliers(step, loss)
     units = (float(step.max()), float(loss[kept].max()))
     k, share = step[kept] / units[0], loss[kept] / units[1]
-    if len(np.unique(k)) < FEWEST_STEPS or np.ptp(share) == 0:
-        raise points.fault(f"leaves fewer than {FEWEST_STEPS} points that differ once outliers are removed")
+    if len(np.unique(k)) < SETTINGS.fewest_steps or np.ptp(share) == 0:
+        raise points.fault(
+            f"leaves fewer than {SETTINGS.fewest_steps} points that differ once outliers are removed"
+        )
     b = _fit(k, share, _start(k, share))
     _check_falls(points, k, share, b)
     first, tail = float(k.min()), (1.0 - confidence) / 2.0
@@ -188,8 +223,8 @@ def fit_loss(
 
 def _check_variety(given: Measurements[LossPoint], step: Floats, loss: Floats) -> None:
     distinct = len(np.unique(step))
-    if distinct < FEWEST_STEPS:
-        what = f"has losses at {distinct} different steps; at least {FEWEST_STEPS} are needed"
+    if distinct < SETTINGS.fewest_steps:
+        what = f"has losses at {distinct} different steps; at least {SETTINGS.fewest_steps} are needed"
         raise fail(given.source, what, given.span)
     if np.ptp(loss) == 0:
         what = f"is {loss[0]:g} in all {len(loss)} rows; a curve needs a loss that falls"
@@ -203,11 +238,9 @@ def _outliers(step: Floats, loss: Floats) -> np.ndarray:
     """Return which points lie outside the range of their neighbours by more than that range."""
     order = np.argsort(step, kind="stable")
     found = np.zeros(len(loss), dtype=bool)
-    ordered = loss[order]
+    ordered, side = loss[order], SETTINGS.neighbours_each_side
     for index in range(1, len(loss) - 1):
-        around = np.r_[
-            ordered[max(0, index - NEIGHBOURS) : index], ordered[index + 1 : index + 1 + NEIGHBOURS]
-        ]
+        around = np.r_[ordered[max(0, index - side) : index], ordered[index + 1 : index + 1 + side]]
         margin = np.ptp(around)
         found[order[index]] = not around.min() - margin <= ordered[index] <= around.max() + margin
     return found
@@ -225,23 +258,23 @@ def _slopes(b: Floats, k: Floats) -> Floats:
 def _start(k: Floats, loss: Floats) -> Floats:
     """Return the best of several b2 with b0 and b1 by non-negative least squares on 1/(l − b2)."""
     tried = []
-    for share in (0.0, 0.25, 0.5, 0.75, 0.9, 0.97):
-        above = np.maximum(loss - share * loss.min(), _SMALL)
+    for share in SETTINGS.floor_shares:
+        above = np.maximum(loss - share * loss.min(), SETTINGS.least_coefficient)
         weight = above**2  # an error of 1/(l − b2) is one of l times this
         design = np.column_stack([k, np.ones_like(k)]) * weight[:, None]
         (b0, b1), _ = nnls(design, weight / above)
-        b = np.maximum([b0, b1, share * loss.min()], [_SMALL, 1e-9, 0.0])
+        b = np.maximum([b0, b1, share * loss.min()], [SETTINGS.least_coefficient, SETTINGS.least_start, 0.0])
         tried.append((float(((_curve(b, k) - loss) ** 2).sum()), b))
     return min(tried, key=lambda pair: pair[0])[1]
 
 
-def _fit(k: Floats, loss: Floats, start: Floats, tolerance: float = 1e-12) -> Floats:
+def _fit(k: Floats, loss: Floats, start: Floats, tolerance: float = SETTINGS.tolerance) -> Floats:
     """Return b ≥ 0 with the least squared error of the loss, from a start inside the bounds."""
     found = least_squares(
         lambda b: _curve(b, k) - loss,
-        np.maximum(start, [_SMALL, 1e-9, 0.0]),
+        np.maximum(start, [SETTINGS.least_coefficient, SETTINGS.least_start, 0.0]),
         jac=lambda b: _slopes(b, k),
-        bounds=([0.0, _SMALL, 0.0], np.inf),
+        bounds=([0.0, SETTINGS.least_coefficient, 0.0], np.inf),
         x_scale=np.maximum(start, 1e-3),
         xtol=tolerance,
         ftol=tolerance,
@@ -254,7 +287,10 @@ def _check_falls(given: Measurements[LossPoint], k: Floats, loss: Floats, b: Flo
     freedom = len(k) - 3
     left = float(((_curve(b, k) - loss) ** 2).sum())
     gain = float(((loss - loss.mean()) ** 2).sum()) - left
-    if gain > 0 and (left <= _SMALL or stats.f.sf(gain / 2.0 / (left / freedom), 2, freedom) < 0.01):
+    if gain > 0 and (
+        left <= SETTINGS.least_coefficient
+        or stats.f.sf(gain / 2.0 / (left / freedom), 2, freedom) < SETTINGS.significance
+    ):
         return
     rises = stats.linregress(k, loss).slope > 0
     what = "rises" if rises else "does not fall by more than it scatters"
@@ -268,10 +304,10 @@ def _bootstrap(
     fitted = _curve(b, k)
     residuals = (loss - fitted) * math.sqrt(len(k) / (len(k) - 3))
     residuals -= residuals.mean()
-    generator = np.random.default_rng(seed)
+    generator, tolerance = np.random.default_rng(seed), SETTINGS.bootstrap_tolerance
     return [
-        epochs(_fit(k, np.maximum(fitted + generator.choice(residuals, len(k)), 0.0), b, 1e-6))
-        for _ in range(RESAMPLES)
+        epochs(_fit(k, np.maximum(fitted + generator.choice(residuals, len(k)), 0.0), b, tolerance))
+        for _ in range(SETTINGS.resamples)
     ]
 
 
@@ -298,7 +334,7 @@ def _report(
     ends: Sequence[float],
     confidence: float,
 ) -> LossFit:
-    """Put the fit together, in the units of the file."""
+    """Return the fit in the units of the file."""
     step, loss, kept = columns
     fitted = _curve(b, step / units[0]) * units[1]
     floor = 1e-9 * units[1]

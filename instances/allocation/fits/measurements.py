@@ -14,8 +14,8 @@ from ... import examples
 from ...common.errors import MOST_FAULTS, Fault, Faults, InstanceError
 from ...common.faults import LONGEST_KEY, validated
 from ...common.fields import Model, NonNegative, Positive, PositiveCount, TaskCount
+from ...files.csv_tables import numbered_rows
 from ...files.reading import fail, read_text
-from ...files.table_rows import numbered_rows
 
 EXAMPLE = "example:"
 MOST_POINTS = 10_000

@@ -2,13 +2,13 @@
 
 The seconds of a step, 1/f(p, w), are linear in θ (see `instances.speed`). θ minimises the sum of squared
 *relative* errors of the step time, Σ (x_i·θ / t_i − 1)² with t_i = 1/f_i measured, over θ ≥ 0: every
-equation is divided by its measured step time, and the problem is one of non-negative least squares. All
-errors here are relative errors of the step time, because that is what a job's completion time is made of.
+equation is divided by its measured step time, and the problem is one of non-negative least squares (Lawson &
+Hanson 1974). All errors here are relative errors of the step time, on which a job's completion time depends.
 
-Where the caller fixes no model, the candidate with the smallest leave-one-out error is taken. Measurements
-that leave coefficients undetermined (p = w throughout leaves 3 of 5 of `ps_sync`; one constant M leaves 3
-of 4 of `ring_allreduce`) are refused unless the caller allows them; the fit then says that it holds only
-inside the measured range.
+Where the caller fixes no model, the candidate with the smallest leave-one-out error (Stone 1974) is taken.
+Measurements that leave coefficients undetermined (p = w throughout leaves 3 of 5 of `ps_sync`; one constant M
+leaves 3 of 4 of `ring_allreduce`) are refused unless the caller allows them; the fit then says that it holds
+only inside the measured range.
 """
 
 from __future__ import annotations
@@ -179,7 +179,7 @@ def _columns(given: Measurements[SpeedPoint], batch: float | None) -> _Data:
 
 
 def _check_variety(data: _Data) -> None:
-    """Refuse measurements that say nothing about what a speed depends on."""
+    """Refuse measurements of one configuration alone, or of one speed throughout."""
     number = len(data.step_s)
     configurations = np.unique(np.column_stack([data.ps, data.workers, data.batch]), axis=0)
     if len(configurations) < 2:
@@ -204,7 +204,7 @@ def _leave_one_out(design: Floats, step_s: Floats) -> float:
     rows, ones = design / lengths / step_s[:, None], np.ones(len(step_s))
     errors = np.empty(len(step_s))
     for index, row in enumerate(rows.copy()):
-        rows[index], ones[index] = 0.0, 0.0  # an equation 0 = 0 says nothing
+        rows[index], ones[index] = 0.0, 0.0  # leaves the point out: an equation 0 = 0 fits any θ
         errors[index] = row @ nnls(rows, ones, maxiter=1000)[0] - 1.0
         rows[index], ones[index] = row, 1.0
     return float(np.abs(errors).mean())

@@ -1,4 +1,4 @@
-"""What a fitted speed model is reported as."""
+"""The report of a fitted speed model."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class SpeedRange(Model):
     batch: tuple[float, float] | None
 
     def words(self) -> str:
-        """Return the range for people."""
+        """Return the range as text."""
         parts = [f"{span(*self.ps)} parameter servers"] if self.ps[1] else []
         parts.append(f"{span(*self.workers)} workers")
         if self.batch is not None:
@@ -59,7 +59,7 @@ def instant_alone(model: str, theta: Sequence[float], batch: float | None, short
 
 
 def span(low: float, high: float) -> str:
-    """Return a range for people; one number where both ends are the same."""
+    """Return a range as text; one number where both ends are the same."""
     return f"{low:.10g}" if low == high else f"{low:.10g}–{high:.10g}"
 
 
@@ -81,7 +81,7 @@ class SpeedFit(Model):
     Attributes
     ----------
     source
-        What the measurements are called.
+        Name of the measurements.
     model, theta, batch
         A speed model of a job; `batch` is the job's global batch, None for `ps_async`.
     points
@@ -93,7 +93,7 @@ class SpeedFit(Model):
     candidates
         Scores of every model that was tried, the chosen one among them.
     warnings
-        What the reader must know before using the fit, in plain sentences.
+        Limits of the fit, a sentence each.
     rows
         Every measurement beside its fit.
     """

@@ -9,50 +9,50 @@ from typing import Any
 from ...allocation.instance import AllocationInstance
 from ...common.errors import Fault, InstanceError
 from ...common.faults import validated
-from ...common.fields import Model, Name, PositiveCount
 from ...files.reading import fail
-from .files import SOURCE, Speeds, TraceJob, gpu_types, named, read_table, read_trace, speeds_of
+from ..importer import Importer, ImportOptions
+from .files import (
+    SOURCE,
+    Capacity,
+    First,
+    Speeds,
+    Throughputs,
+    Trace,
+    TraceJob,
+    gpu_types,
+    named,
+    read_table,
+    read_trace,
+    speeds_of,
+)
 
 
-class _Options(Model):
-    capacity: dict[Name, PositiveCount]
-    first: PositiveCount | None
+class GavelOptions(ImportOptions):
+    """Jobs with measured speeds on three GPU types (Gavel, OSDI'20): an allocation instance."""
+
+    throughputs: Throughputs
+    trace: Trace
+    capacity: Capacity
+    first: First = None
 
 
-def import_gavel(
-    throughputs: Path, trace: Path, capacity: dict[str, int], first: int | None = None
-) -> AllocationInstance:
-    """Return the allocation instance of a Gavel trace on a cluster of the given GPUs.
-
-    Parameters
-    ----------
-    throughputs
-        Gavel's speed table, ``simulation_throughputs.json``.
-    trace
-        A trace of ten or seven columns.
-    capacity
-        GPU type, such as ``v100`` → number of GPUs; only these types are used.
-    first
-        Take only so many jobs from the start of the trace; all by default.
-
-    Raises
-    ------
-    InstanceError
-        If a file or an option is wrong; one fault a line.
-    """
-    options = validated(_Options, {"capacity": capacity, "first": first}, "options")
-    tables, zeros = _read_tables(throughputs, list(options.capacity))
+@Importer
+def import_gavel(options: GavelOptions) -> AllocationInstance:
+    """Return the allocation instance of a Gavel trace on a cluster of the given GPUs."""
+    trace = options.trace
+    tables, zeros = _read_tables(options.throughputs, list(options.capacity))
     listed = read_trace(trace)
     chosen = dict(list(listed.items())[: options.first])
     jobs = {number: job for number, job in chosen.items() if _variants(job.model, tables)}
     if not jobs:
         raise fail(str(trace), f"the speed table has none of its models; it has: {named(_models(tables))}")
+    # As many digits as the largest number needs, so that names sort as numbers do.
     width = max(3, len(str(max(listed))))
     document = {
         "schema_version": 1,
         "kind": "allocation",
         "name": f"gavel-{trace.stem}",
-        "source": f"{throughputs.name} and {trace.name}, in the layout of {SOURCE}",
+        "source": f"{options.throughputs.name} and {trace.name}, in the layout of {SOURCE}",
         "assumptions": [
             *_general_assumptions(),
             *_speed_assumptions(chosen, jobs, tables, zeros),

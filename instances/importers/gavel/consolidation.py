@@ -8,12 +8,18 @@ from typing import Any
 
 from ...common.errors import Fault, InstanceError
 from ...common.faults import validated
-from ...common.fields import Model, Name, PositiveCount, ServerCount
 from ...consolidation.instance import ConsolidationInstance
+from ..importer import Importer, ImportOptions
 from .files import (
     SOURCE,
     UNCONSOLIDATED,
+    First,
+    GpusPerServer,
+    GpuType,
+    Servers,
     Speeds,
+    Throughputs,
+    Trace,
     TraceJob,
     gpu_types,
     named,
@@ -23,55 +29,35 @@ from .files import (
 )
 
 
-class _Options(Model):
-    gpu_type: Name
-    servers: ServerCount
-    gpus_per_server: PositiveCount
-    first: PositiveCount | None
+class GavelConsolidationOptions(ImportOptions):
+    """Jobs with measured speeds on one GPU type (Gavel, OSDI'20): a consolidation instance."""
+
+    throughputs: Throughputs
+    trace: Trace
+    gpu_type: GpuType
+    servers: Servers
+    gpus_per_server: GpusPerServer
+    first: First = None
 
 
-def import_gavel_consolidation(
-    throughputs: Path,
-    trace: Path,
-    gpu_type: str,
-    servers: int,
-    gpus_per_server: int,
-    first: int | None = None,
-) -> ConsolidationInstance:
+@Importer
+def import_gavel_consolidation(options: GavelConsolidationOptions) -> ConsolidationInstance:
     """Return the consolidation instance of a Gavel trace on servers with one type of GPU.
 
     A job's speed on one server is the consolidated one, and on more servers the unconsolidated one.
-
-    Parameters
-    ----------
-    throughputs
-        Gavel's speed table, ``simulation_throughputs.json``.
-    trace
-        A trace of ten or seven columns.
-    gpu_type
-        Such as ``v100``; the table has to have it with ``_unconsolidated`` behind its name too.
-    servers, gpus_per_server
-        The cluster that the jobs are to be placed on.
-    first
-        Take only so many jobs from the start of the trace; all by default.
-
-    Raises
-    ------
-    InstanceError
-        If a file or an option is wrong; one fault a line.
     """
-    given = {"gpu_type": gpu_type, "servers": servers, "gpus_per_server": gpus_per_server, "first": first}
-    options = validated(_Options, given, "options")
-    together, apart, zeros = _read_speeds(throughputs, options.gpu_type)
+    trace = options.trace
+    together, apart, zeros = _read_speeds(options.throughputs, options.gpu_type)
     listed = read_trace(trace)
     jobs = dict(list(listed.items())[: options.first])
     spread = {number: _speed_when_spread(job, together, apart) for number, job in jobs.items()}
+    # As many digits as the largest number needs, so that names sort as numbers do.
     width = max(3, len(str(max(listed))))
     document = {
         "schema_version": 1,
         "kind": "consolidation",
         "name": f"gavel-{trace.stem}-{options.gpu_type}",
-        "source": f"{throughputs.name} and {trace.name}, in the layout of {SOURCE}",
+        "source": f"{options.throughputs.name} and {trace.name}, in the layout of {SOURCE}",
         "assumptions": [
             *_job_assumptions(listed, jobs, options),
             *_speed_assumptions(jobs, spread, zeros, options),
@@ -119,7 +105,7 @@ def _job(name: str, job: TraceJob, spread: float | None) -> dict[str, Any]:
 
 
 def _job_assumptions(
-    listed: Mapping[int, TraceJob], jobs: Mapping[int, TraceJob], options: _Options
+    listed: Mapping[int, TraceJob], jobs: Mapping[int, TraceJob], options: GavelConsolidationOptions
 ) -> Iterable[str]:
     asked, there = sum(job.gpus for job in jobs.values()), options.servers * options.gpus_per_server
     if len(jobs) < len(listed):
@@ -136,7 +122,10 @@ def _job_assumptions(
 
 
 def _speed_assumptions(
-    jobs: Mapping[int, TraceJob], spread: Mapping[int, float | None], zeros: list[str], options: _Options
+    jobs: Mapping[int, TraceJob],
+    spread: Mapping[int, float | None],
+    zeros: list[str],
+    options: GavelConsolidationOptions,
 ) -> Iterable[str]:
     yield (
         "A job on one server has the speed measured consolidated, on two or more servers the one measured "

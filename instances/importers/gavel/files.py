@@ -13,14 +13,25 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from ...common.errors import Fault, Faults, InstanceError
 from ...common.faults import validated
-from ...common.fields import Cell, ManyNamed, Model, NonNegative, Number, Positive, PositiveCount
+from ...common.fields import (
+    Cell,
+    ManyNamed,
+    Model,
+    Name,
+    NonNegative,
+    Number,
+    Positive,
+    PositiveCount,
+    ServerCount,
+)
 from ...common.printable import shortened
 from ...files.limits import MOST_SMALL_ROWS
 from ...files.reading import fail, parse_document, read_text
+from ..importer import Option
 
 SOURCE = "stanford-futuredata/gavel (commit c4fa400, MIT)"
 COLUMNS = {
@@ -33,6 +44,16 @@ UNCONSOLIDATED = "_unconsolidated"
 _KEY = re.compile(r"\('([^']+)', ([1-9][0-9]{0,8})\)")
 _SHOWN = 10
 MOST_TABS = 1000
+
+Throughputs = Annotated[Path, Option("simulation_throughputs.json")]
+Trace = Annotated[Path, Option("A .trace file.")]
+Capacity = Annotated[
+    dict[Name, PositiveCount], Option("Allocation: GPUs of each type, such as v100=64,p100=64,k80=64.")
+]
+GpuType = Annotated[Name, Option("Consolidation: GPUs of the servers, as v100.")]
+Servers = Annotated[ServerCount, Option("Consolidation: how many servers.")]
+GpusPerServer = Annotated[PositiveCount, Option("Consolidation: GPUs of each server.")]
+First = Annotated[PositiveCount | None, Option("Only the first N jobs of the trace.")]
 
 Speeds = dict[str, dict[int, float]]
 """Model → GPUs → steps per second, on one GPU type."""

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 from ..node_restrictions import counted, some
 from .affinity import HARD
-from .cluster import Cluster, Options
+from .cluster import Cluster, KubernetesOptions
 
 
-def assumptions(cluster: Cluster, options: Options) -> Iterator[str]:
+def assumptions(cluster: Cluster, options: KubernetesOptions) -> Iterator[str]:
     """Say how the instance is made of the cluster."""
-    planned = "jobs that ask for a GPU" if options.pods == "gpu" else "all jobs"
+    planned = "jobs that ask for a GPU" if options.choice == "gpu" else "all jobs"
     where = some(options.namespaces) if options.namespaces else "all namespaces but kube-*"
     yield (
         f"Planned are {planned} in {where}: {counted(len(cluster.jobs), 'job')} of "

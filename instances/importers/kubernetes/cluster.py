@@ -8,33 +8,43 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, Literal
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
-from ...common.fields import Model, Name
+from ...common.fields import Name
+from ...common.hardware import GIB
+from ..cluster_options import Running, Spread
+from ..importer import ImportOptions, Option
 from ..node_restrictions import Choice as NodeChoice
 from ..node_restrictions import Restrictions
 from .affinity import allowed_nodes, constraint_of, describe
 from .jobs import PodGroup, PodJob, is_unplanned, jobs_of, key_of
 from .objects import Node, Pod, Requests, total
 
-Choice = Literal["gpu", "all"]
-Running = Literal["move", "stay"]
-SpreadRule = Literal["required", "preferred", "free"]
-GIB = 2**30
 GPU = re.compile(r"(.*/)?(gpu|gpu\.shared|mig-.+)|gpu\.intel\.com/.+")
 """Resources that count as GPUs unless an option names them."""
 
 
-class Options(Model):
-    """The options of the import."""
+class KubernetesOptions(ImportOptions):
+    """Nodes and pods of a Kubernetes cluster: a consolidation instance."""
 
-    pods: Choice
-    running: Running
-    namespaces: tuple[Name, ...]
-    spread: SpreadRule
-    rack_label: str
-    gpu_label: str
-    gpu_resources: tuple[Name, ...]
+    nodes: Annotated[Path, Option("What 'kubectl get nodes -o json' prints.", argument="nodes")]
+    pods: Annotated[Path, Option("What 'kubectl get pods --all-namespaces -o json' prints.", argument="pods")]
+    choice: Annotated[
+        Literal["gpu", "all"],
+        Option("gpu: jobs that ask for a GPU; all: every job outside kube-*.", option="--pods"),
+    ] = "gpu"
+    running: Running = "move"
+    namespaces: Annotated[
+        tuple[Name, ...], Option("Only the pods of this namespace; repeatable.", option="--namespace")
+    ] = ()
+    spread: Spread = "preferred"
+    rack_label: Annotated[str, Option("Label of a node with its rack.")] = "topology.kubernetes.io/zone"
+    gpu_label: Annotated[str, Option("Label of a node with its GPU model.")] = "nvidia.com/gpu.product"
+    gpu_resources: Annotated[
+        tuple[Name, ...],
+        Option("Resource that is a GPU; repeatable. [default: those called so]", option="--gpu-resource"),
+    ] = ()
 
 
 @dataclass(frozen=True)
@@ -43,7 +53,7 @@ class Cluster:
 
     listed: tuple[Node, ...]
     present: tuple[Pod, ...]
-    options: Options
+    options: KubernetesOptions
 
     @cached_property
     def nodes(self) -> list[Node]:
@@ -94,13 +104,14 @@ class Cluster:
         cache: dict[tuple[str, str | None], frozenset[str]] = {}
 
         def allowed(pod: Pod, without: str | None) -> frozenset[str]:
+            # Thousands of pods share few constraints; each is compared with the nodes once.
             key = (constraint_of(pod), without)
             if key not in cache:
                 cache[key] = allowed_nodes(pod, self.nodes, without)
             return cache[key]
 
         jobs = jobs_of(pods, self.options.gpu_label, self._gpu_models, allowed)
-        if self.options.pods == "gpu":
+        if self.options.choice == "gpu":
             jobs = [job for job in jobs if self.gpus(job)]
         return jobs
 
@@ -178,6 +189,7 @@ class Cluster:
 
     def _choice(self, job: PodJob, group: PodGroup) -> NodeChoice:
         now = Counter(pod.node for pod in group.pods)
+        # The GPU model is a field of the job already and need not be a restriction too.
         without = self.options.gpu_label if job.gpu_model else None
         return NodeChoice(job.name, group.nodes, now, lambda: describe(group.pods[0], self.nodes, without))
 
@@ -185,6 +197,7 @@ class Cluster:
         """Return a node as a server."""
         planned, others = (held.get(node.name, {}) for held in self.held)
         there = {name: Fraction(amount) for name, amount in node.status.allocatable.items()}
+        # What planned pods hold stays theirs, even where more is requested than there is.
         left = {
             name: min(amount, max(amount - others.get(name, Fraction()), planned.get(name, Fraction())))
             for name, amount in there.items()

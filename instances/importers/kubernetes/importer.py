@@ -14,59 +14,19 @@ from ...common.faults import validated
 from ...common.fields import Model, repeated
 from ...consolidation.instance import ConsolidationInstance
 from ...files.reading import fail, parse_document, read_text
+from ..importer import Importer
 from ..node_restrictions import counted
 from .assumptions import assumptions, what_is_ignored
-from .cluster import Choice, Cluster, Options, Running, SpreadRule
+from .cluster import Cluster, KubernetesOptions
 from .objects import NodeList, PodList
 
 ListT = TypeVar("ListT", bound=Model)
 
 
-def import_kubernetes(
-    nodes: Path,
-    pods: Path,
-    choice: Choice = "gpu",
-    running: Running = "move",
-    namespaces: Sequence[str] = (),
-    spread: SpreadRule = "preferred",
-    rack_label: str = "topology.kubernetes.io/zone",
-    gpu_label: str = "nvidia.com/gpu.product",
-    gpu_resources: Sequence[str] = (),
-) -> ConsolidationInstance:
-    """Return the consolidation instance of a Kubernetes cluster.
-
-    Parameters
-    ----------
-    nodes, pods
-        What ``kubectl get nodes -o json`` and ``kubectl get pods --all-namespaces -o json`` print.
-    choice
-        `gpu`: plan jobs that ask for a GPU; `all`: every job outside the system's namespaces.
-    running
-        `move`: jobs that run are planned too, and must stay placed; `stay`: they keep what they have.
-    namespaces
-        Plan only pods of these; of all if it is empty.
-    spread
-        The rule for every job of several pods.
-    rack_label, gpu_label
-        Labels of a node with its rack and its GPU model.
-    gpu_resources
-        Extended resources that are GPUs; by default those that are called so.
-
-    Raises
-    ------
-    InstanceError
-        If a file or an option is wrong, or there is nothing to plan; one fault a line.
-    """
-    given = {
-        "pods": choice,
-        "running": running,
-        "namespaces": tuple(namespaces),
-        "spread": spread,
-        "rack_label": rack_label,
-        "gpu_label": gpu_label,
-        "gpu_resources": tuple(gpu_resources),
-    }
-    options = validated(Options, given, "options")
+@Importer
+def import_kubernetes(options: KubernetesOptions) -> ConsolidationInstance:
+    """Return the consolidation instance of a Kubernetes cluster."""
+    nodes, pods = options.nodes, options.pods
     listed = _read(nodes, NodeList, "the first file lists {}; nodes are wanted", "Pod")
     present = _read(pods, PodList, "the second file lists {}; pods are wanted", "Node")
     _refuse_repeated(nodes, [node.name for node in listed.items])
@@ -111,8 +71,8 @@ def _refuse_repeated(path: Path, names: Sequence[Any]) -> None:
         raise InstanceError(twice)
 
 
-def _what_was_asked(options: Options) -> str:
+def _what_was_asked(options: KubernetesOptions) -> str:
     which = "pod that waits" if options.running == "stay" else "pod that waits or runs"
-    gpu = " and whose job asks for a GPU" if options.pods == "gpu" else ""
+    gpu = " and whose job asks for a GPU" if options.choice == "gpu" else ""
     where = f" in {', '.join(options.namespaces)}" if options.namespaces else " outside kube-*"
     return which + gpu + where

@@ -18,10 +18,12 @@ from pydantic import BeforeValidator, ConfigDict, Field
 from ...common.errors import Fault, InstanceError
 from ...common.faults import validated
 from ...common.fields import Count, Flag, Many, Model, Name, NonNegative, Positive, PositiveCount, in_slices
+from ...common.hardware import GIB
 from ...files.reading import fail, parse_document, read_text
 from ...staging.instance import StagingInstance
+from ..importer import Importer, Option
 from .graph import LayerGraph, Node, chain_of, check_size, cycle_fault
-from .instance import GIB, GraphOptions, refuse_options, staging_instance
+from .instance import GraphOptions, refuse_options, staging_instance
 
 SOURCE = "msr-fiddle/dnn-partitioning (commit b207b6a, MIT)"
 ACCELERATOR, CPU = "accelerator", "cpu"
@@ -73,59 +75,30 @@ class _File(Model):
     edges: Many[_Edge]
 
 
-class _Options(GraphOptions):
-    batch: PositiveCount
+class DnnPartitioningOptions(GraphOptions):
+    """Graphs of layers with latencies on two devices (dnn-partitioning): a staging instance."""
+
+    ORDER = ("file", "types", "limit", "throughput", "batch")
+
+    file: Annotated[Path, Option("JSON file with nodes and edges.", argument="file")]
+    types: Annotated[
+        dict[Name, NonNegative],
+        Field(min_length=1),
+        Option("USD per hour of one accelerator, CPU or both: accelerator=2.5,cpu=0.5."),
+    ]
+    limit: Annotated[
+        dict[Name, PositiveCount], Option("Units of each type, such as accelerator=8; else as in the file.")
+    ] = {}
+    batch: Annotated[PositiveCount, Option("Samples that the latencies refer to.")] = 1
+    link_gbit_per_s: Annotated[
+        Positive | None, Option("Speed of the links. [default: as the file's transfer times imply]")
+    ] = None
 
 
-def import_dnn_partitioning(
-    file: Path,
-    types: Mapping[str, float],
-    limit: Mapping[str, int] | None = None,
-    throughput: float | None = None,
-    *,
-    batch: int = 1,
-    samples: float = 1_000_000,
-    epochs: float = 1,
-    parallel_share: float = 0.99,
-    link_gbit_per_s: float | None = None,
-) -> StagingInstance:
-    """Return the staging instance of a graph in the layout of dnn-partitioning.
-
-    Parameters
-    ----------
-    file
-        The JSON file.
-    types
-        `accelerator`, `cpu` or both → USD per unit and hour.
-    limit
-        Type → units that there are; by default what the file says.
-    throughput
-        Samples per second that a plan must reach at least.
-    batch
-        Samples that the latencies refer to.
-    samples, epochs
-        How much is to be trained.
-    parallel_share
-        Share of a layer's compute time that further units divide.
-    link_gbit_per_s
-        Speed of the network; None: as the file's transfer times have it.
-
-    Raises
-    ------
-    InstanceError
-        If the file or an option is wrong, or the graph is no chain; one fault a line.
-    """
-    asked = {
-        "types": dict(types),
-        "limit": dict(limit or {}),
-        "throughput": throughput,
-        "batch": batch,
-        "samples": samples,
-        "epochs": epochs,
-        "parallel_share": parallel_share,
-        "link_gbit_per_s": link_gbit_per_s,
-    }
-    options = validated(_Options, asked, "options")
+@Importer
+def import_dnn_partitioning(options: DnnPartitioningOptions) -> StagingInstance:
+    """Return the staging instance of a graph in the layout of dnn-partitioning."""
+    file = options.file
     allowed = f"allowed: {ACCELERATOR}, {CPU}"
     strange = [name for name in options.types if name not in (ACCELERATOR, CPU)]
     refuse_options((f"types.{name}", f"the source has no such device; {allowed}") for name in strange)
@@ -255,6 +228,7 @@ def folded(data: _File, source: str, link_gbit_per_s: float) -> LayerGraph:
     for edge in edges:
         moved = edge.size if all_sized else edge.cost / 1000 * link_gbit_per_s * 1e9 / 8
         if group[edge.sourceId] != group[edge.destId]:
+            # One tensor goes to several nodes; where its edges disagree, the largest counts.
             tensors[edge.sourceId] = max(tensors.get(edge.sourceId, 0.0), moved or 0.0)
     labels = _labels(members)
     nodes = {key: _folded_node(labels[key], nodes, tensors) for key, nodes in members.items()}
@@ -284,6 +258,7 @@ def _groups(data: _File, source: str) -> dict[int, Hashable]:
     graph.add_nodes_from(coloured)
     graph.add_edges_from((colour[edge.sourceId], colour[edge.destId]) for edge in _forward_edges(data))
     joined: dict[Hashable, Hashable] = {}
+    # Classes on a cycle depend on each other both ways, so they cannot be different layers.
     for component in nx.strongly_connected_components(graph):
         first = min(component)
         joined |= dict.fromkeys(component, first)
@@ -315,7 +290,7 @@ def _folded_node(label: str, nodes: Sequence[_Node], tensors: Mapping[int, float
     )
 
 
-def _assumptions(data: _File, options: _Options) -> Iterable[str]:
+def _assumptions(data: _File, options: DnnPartitioningOptions) -> Iterable[str]:
     backward = sum(node.isBackwardNode for node in data.nodes)
     if backward:
         yield (

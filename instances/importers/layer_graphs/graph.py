@@ -145,6 +145,7 @@ def _after_all_before(
     ends: set[Hashable] = set()
     found = set()
     for node in order:
+        # An end that leads on is no end any more.
         ends.difference_update(neighbours[node])
         ends.add(node)
         if len(ends) == 1:
@@ -170,6 +171,7 @@ def chain_of(graph: LayerGraph) -> Chain:
         if key in cut:
             layers.append(ChainLayer(key, waiting))
             waiting = []
+    # What follows the last cut node has no cut node of its own to join.
     layers[-1].nodes += waiting
     notes = [*_branch_notes(graph, layers, len(cut))]
     merged, names = _without_zero_times(graph, layers)

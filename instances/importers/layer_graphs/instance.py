@@ -11,32 +11,34 @@ from ...common.errors import Fault, InstanceError
 from ...common.faults import validated
 from ...common.fields import (
     Complaint,
-    Model,
     Name,
     NonNegative,
-    Positive,
-    PositiveCount,
-    Share,
     unknown_names,
 )
+from ...common.hardware import GIB
 from ...files.reading import fail
 from ...staging.instance import StagingInstance
+from ..importer import ImportOptions, Option
+from ..staging_options import Epochs, Floor, Link, ParallelShare, Samples, UnitLimits
 from .graph import Chain, ChainLayer
 
-GIB = 2**30
 LONGEST_NAME = 200
 
 
-class GraphOptions(Model):
-    """Options of an import of a layer graph, all from the user."""
+class GraphOptions(ImportOptions):
+    """Options of every import of a layer graph."""
 
-    types: Annotated[dict[Name, NonNegative], Field(min_length=1)]
-    limit: dict[Name, PositiveCount]
-    throughput: Positive | None
-    samples: Positive
-    epochs: Positive
-    parallel_share: Share
-    link_gbit_per_s: Positive | None
+    types: Annotated[
+        dict[Name, NonNegative],
+        Field(min_length=1),
+        Option("USD per GPU-hour of each type, such as v100=2.48,t4=0.5."),
+    ]
+    limit: UnitLimits = {}
+    throughput: Floor = None
+    parallel_share: ParallelShare = 0.99
+    link_gbit_per_s: Link = 100.0
+    samples: Samples = 1e6
+    epochs: Epochs = 1.0
 
     def unknown(self, *keys: str) -> list[Complaint]:
         """Return a complaint for each type that an option names and that is not chosen."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,6 +20,7 @@ from ...common.faults import validated
 from ...common.fields import Cell, Model, Name, NonNegative, Positive, PositiveCount, in_slices
 from ...files.reading import fail, read_text
 from ...staging.instance import StagingInstance
+from ..importer import Importer, Option
 from .graph import LayerGraph, Node, chain_of, check_size
 from .instance import GraphOptions, refuse_options, staging_instance
 
@@ -35,10 +36,20 @@ INPUT = re.compile(r"[Ii]nput[0-9]*")
 FIGURE = re.compile(r"(?<!\w)(\w+)=(\[[^\[\]]*\]|[^,\[]*)")
 
 
-class _Options(GraphOptions):
-    speeds: dict[Name, Positive]
-    memory: dict[Name, Positive]
-    batch: PositiveCount | None
+class PipedreamOptions(GraphOptions):
+    """Profiled graphs of layers (PipeDream, SOSP'19), cut into a chain: a staging instance."""
+
+    ORDER = ("graph_file", "types", "speeds", "limit", "memory", "throughput", "batch", "input_time")
+
+    graph_file: Annotated[Path, Option("graph.txt of a profile.", argument="graph")]
+    speeds: Annotated[
+        dict[Name, Positive], Option("How many times as fast as the profiled GPU, such as t4=0.4; else 1.")
+    ] = {}
+    memory: Annotated[dict[Name, Positive], Option("GiB of each type, such as v100=16.")] = {}
+    batch: Annotated[
+        PositiveCount | None, Option("Samples of the profiled batch. [default: read off the input's size]")
+    ] = None
+    input_time: Annotated[bool, Option("Whether loading the batch takes its profiled time.")] = True
 
 
 class _Figures(Model):
@@ -50,68 +61,13 @@ class _Figures(Model):
     parameter_size: NonNegative
 
 
-def import_pipedream(
-    graph_file: Path,
-    types: Mapping[str, float],
-    speeds: Mapping[str, float] | None = None,
-    limit: Mapping[str, int] | None = None,
-    memory: Mapping[str, float] | None = None,
-    throughput: float | None = None,
-    *,
-    batch: int | None = None,
-    input_time: bool = True,
-    samples: float = 1_000_000,
-    epochs: float = 1,
-    parallel_share: float = 0.99,
-    link_gbit_per_s: float | None = 100.0,
-) -> StagingInstance:
-    """Return the staging instance of a model that PipeDream profiled.
-
-    Parameters
-    ----------
-    graph_file
-        The ``graph.txt`` of a profile.
-    types
-        GPU type → USD per GPU and hour.
-    speeds
-        GPU type → how many times as fast as the profiled GPU it runs every layer; 1 if not given.
-    limit, memory
-        GPU type → GPUs that there are, and GiB of each; not limited, and not checked, if not given.
-    throughput
-        Samples per second that a plan must reach at least.
-    batch
-        Samples that the times refer to; by default read off the size of the input where it is pictures.
-    input_time
-        Whether the time of the input node, which loads the batch, counts as the others do.
-    samples, epochs
-        How much is to be trained.
-    parallel_share
-        Share of a layer's compute time that further GPUs divide.
-    link_gbit_per_s
-        Assumed speed of the network; None: neither all-reduce nor transfers take time.
-
-    Raises
-    ------
-    InstanceError
-        If the file or an option is wrong, or the graph is no chain; one fault a line.
-    """
-    asked = {
-        "types": dict(types),
-        "speeds": dict(speeds or {}),
-        "limit": dict(limit or {}),
-        "memory": dict(memory or {}),
-        "throughput": throughput,
-        "batch": batch,
-        "samples": samples,
-        "epochs": epochs,
-        "parallel_share": parallel_share,
-        "link_gbit_per_s": link_gbit_per_s,
-    }
-    options = validated(_Options, asked, "options")
+@Importer
+def import_pipedream(options: PipedreamOptions) -> StagingInstance:
+    """Return the staging instance of a model that PipeDream profiled."""
     refuse_options(options.unknown("speeds", "limit", "memory"))
-    graph = read_pipedream(graph_file, input_time)
+    graph = read_pipedream(options.graph_file, options.input_time)
     probe, why = (options.batch, "given at import") if options.batch else _batch(graph)
-    model = graph_file.absolute().parent.name
+    model = options.graph_file.absolute().parent.name
     return staging_instance(
         chain_of(graph),
         options,
@@ -119,7 +75,7 @@ def import_pipedream(
         name=f"pipedream-{model}",
         source=f"profile of {model}, in the layout of {SOURCE}",
         assumptions=[
-            *_assumptions(options, graph, input_time),
+            *_assumptions(options, graph),
             f"The times refer to {probe} samples: {why}.",
         ],
         batch=probe,
@@ -212,7 +168,7 @@ def _batch(graph: LayerGraph) -> tuple[int, str]:
     return 1, "the source does not say how many; one sample here is one whole batch of the profile"
 
 
-def _assumptions(options: _Options, graph: LayerGraph, input_time: bool) -> Iterable[str]:
+def _assumptions(options: PipedreamOptions, graph: LayerGraph) -> Iterable[str]:
     speeds = ", ".join(f"{name} {options.speeds.get(name, 1.0):g}" for name in options.types)
     yield (
         "The source does not name the GPU that was profiled; how many times as fast the types run every "
@@ -220,7 +176,7 @@ def _assumptions(options: _Options, graph: LayerGraph, input_time: bool) -> Iter
     )
     yield "A layer takes its forward and backward milliseconds; the update of weights was not profiled."
     for node in _inputs(graph):
-        if not input_time:
+        if not options.input_time:
             yield f"The time of node {node.name!r}, which loads the batch, is left out as asked."
         elif node.seconds[DEVICE]:
             milliseconds = node.seconds[DEVICE] * 1000

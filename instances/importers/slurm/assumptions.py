@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from ..node_restrictions import counted, some
-from .cluster import Cluster, Options
+from .cluster import Cluster, SlurmOptions
 from .jobs import MOST_ARRAY_TASKS, SHARES, SlurmJob, array_tasks, jobs_of, needed_nodes
 from .objects import JobRecord
 
@@ -27,10 +27,10 @@ def _names(jobs: Iterable[SlurmJob]) -> str:
     return some((job.name for job in jobs), NAMED)
 
 
-def assumptions(cluster: Cluster, options: Options) -> Iterator[str]:
+def assumptions(cluster: Cluster, options: SlurmOptions) -> Iterator[str]:
     """Say how the instance is made of the cluster."""
     running = sum(bool(job.current) for job in cluster.jobs)
-    which = "jobs that ask for a GPU" if options.jobs == "gpu" else "all jobs"
+    which = "jobs that ask for a GPU" if options.choice == "gpu" else "all jobs"
     yield (
         f"Planned are {which}{where(options.partitions)}: {counted(len(cluster.jobs), 'job')}, of which "
         + (f"{counted(running, 'runs', 'run')}.")

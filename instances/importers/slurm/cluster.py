@@ -6,29 +6,37 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
-from ...common.fields import Model, Name
+from ...common.fields import Name
 from ...common.hostlist import compress_hostlist
+from ..cluster_options import Running, Spread
+from ..importer import ImportOptions, Option
 from ..node_restrictions import Choice as NodeChoice
 from ..node_restrictions import Restrictions
 from .jobs import SlurmJob, is_running, jobs_of, needed_nodes, waits, waits_for_resources
 from .nodes import SlurmNode
 from .objects import JobRecord
 
-Choice = Literal["gpu", "all"]
-Running = Literal["move", "stay"]
-SpreadRule = Literal["required", "preferred", "free"]
 MIB_PER_GIB = 1024
 
 
-class Options(Model):
-    """The options of the import."""
+class SlurmOptions(ImportOptions):
+    """Nodes and queue of a Slurm cluster: a consolidation instance."""
 
-    jobs: Choice
-    running: Running
-    partitions: tuple[Name, ...]
-    spread: SpreadRule
+    nodes: Annotated[
+        Path, Option("What 'scontrol show nodes --json' or 'sinfo --json' prints.", argument="nodes")
+    ]
+    queue: Annotated[Path, Option("What 'squeue --json' prints.", argument="queue")]
+    choice: Annotated[
+        Literal["gpu", "all"], Option("gpu: jobs that ask for a GPU; all: every job.", option="--jobs")
+    ] = "gpu"
+    running: Running = "move"
+    partitions: Annotated[
+        tuple[Name, ...], Option("Only nodes and jobs of this partition; repeatable.", option="--partition")
+    ] = ()
+    spread: Spread = "preferred"
 
 
 @dataclass(frozen=True)
@@ -37,7 +45,7 @@ class Cluster:
 
     listed: tuple[SlurmNode, ...]
     records: tuple[JobRecord, ...]
-    options: Options
+    options: SlurmOptions
 
     def _in_partition(self, partitions: Iterable[str]) -> bool:
         return not self.options.partitions or not set(self.options.partitions).isdisjoint(partitions)
@@ -85,7 +93,7 @@ class Cluster:
             for record in self.chosen
             if id(record) not in out and (waits(record) or self.options.running == "move")
             for job in jobs_of(record)
-            if job.gpus or self.options.jobs == "all"
+            if job.gpus or self.options.choice == "all"
         ]
 
     def allowed(self, job: SlurmJob) -> frozenset[str]:
@@ -106,6 +114,7 @@ class Cluster:
         cache: dict[tuple[object, ...], frozenset[str]] = {}
         found = {}
         for index, job in enumerate(self.jobs):
+            # Thousands of jobs share few choices; each is compared with the nodes once.
             key = (job.record.partition, job.record.excluded_nodes, needed_nodes(job.record))
             if key not in cache:
                 cache[key] = self.allowed(job)
@@ -164,6 +173,7 @@ class Cluster:
         free = {}
         for name, amount in capacity.items():
             taken = used[name]
+            # What a node lists as used includes what planned jobs hold; the sum over others does not.
             foreign = float(others[name]) if taken is None else taken - planned[name]
             free[name] = min(amount, max(amount - max(foreign, 0.0), float(planned[name])))
         return {

@@ -6,57 +6,29 @@ does; data_parser versions from Slurm 21.08 to 26.05 are read.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 from ...common.faults import validated
 from ...consolidation.instance import ConsolidationInstance
 from ...files.reading import fail, parse_document, read_text
+from ..importer import Importer
 from ..node_restrictions import counted
 from .assumptions import assumptions, ignored, left_out, where
-from .cluster import Choice, Cluster, Options, Running, SpreadRule
+from .cluster import Cluster, SlurmOptions
 from .nodes import read_nodes
 from .objects import JobRecord, JobRecords
 
 
-def import_slurm(
-    nodes: Path,
-    queue: Path,
-    choice: Choice = "gpu",
-    running: Running = "move",
-    partitions: Sequence[str] = (),
-    spread: SpreadRule = "preferred",
-) -> ConsolidationInstance:
-    """Return the consolidation instance of a Slurm cluster.
-
-    Parameters
-    ----------
-    nodes
-        What ``scontrol show nodes --json`` or ``sinfo --json`` prints; the first says more.
-    queue
-        What ``squeue --json`` prints.
-    choice
-        `gpu`: plan jobs that ask for a GPU; `all`: every job.
-    running
-        `move`: jobs that run are planned too, and must stay placed; `stay`: they keep what they have.
-    partitions
-        Only nodes and jobs of these; of all if it is empty.
-    spread
-        The rule for every job of several tasks.
-
-    Raises
-    ------
-    InstanceError
-        If a file or an option is wrong, or there is nothing to plan; one fault a line.
-    """
-    given = {"jobs": choice, "running": running, "partitions": tuple(partitions), "spread": spread}
-    options = validated(Options, given, "options")
+@Importer
+def import_slurm(options: SlurmOptions) -> ConsolidationInstance:
+    """Return the consolidation instance of a Slurm cluster."""
+    nodes, queue = options.nodes, options.queue
     cluster = Cluster(tuple(read_nodes(nodes)), _read_queue(queue), options)
     if not cluster.nodes:
         out = f"{counted(len(cluster.out), 'is', 'are')} left out for their state"
         raise fail(str(nodes), f"has no node that takes jobs{where(options.partitions)}; {out}")
     if not cluster.jobs:
-        gpu = " and asks for a GPU" if options.jobs == "gpu" else ""
+        gpu = " and asks for a GPU" if options.choice == "gpu" else ""
         state = "waits for resources" + (" or runs" if options.running == "move" else "")
         raise fail(str(queue), f"has no job that {state}{gpu}{where(options.partitions)}")
     moving = any(job.current for job in cluster.jobs)

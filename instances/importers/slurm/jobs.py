@@ -153,6 +153,7 @@ def _tasks(record: JobRecord, gpus: float, nodes: int) -> int:
         shares = _whole(record.tasks)
     elif record.tres_per_node:
         shares = nodes
+    # Shares must be alike; where GPUs do not divide so, each GPU is one.
     return shares if gpus % shares == 0 else _whole(gpus)
 
 
@@ -166,6 +167,7 @@ def _spread_over(record: JobRecord, tasks: int) -> dict[str, int]:
     whole = sum(weights.values())
     shares = {node: tasks * weight / whole for node, weight in weights.items()}
     placed = {node: floor(share) for node, share in shares.items()}
+    # Largest remainders: the tasks left over go to the largest fractions.
     by_rest = sorted(shares, key=lambda node: placed[node] - shares[node])
     for node in by_rest[: tasks - sum(placed.values())]:
         placed[node] += 1

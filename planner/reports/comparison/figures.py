@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
+from ...comparison.comparison import Comparison
+from ...comparison.row import ComparisonRow
 from ...output.text import percent
 from ..plot_style import MANY, Figure, axis, colour, dash, layout, line_at, log_axis, shown, size, symbol
 from ..text import duration, short
-
-if TYPE_CHECKING:
-    from ...comparison.comparison import Comparison
-    from ...comparison.row import ComparisonRow
 
 LEAST_GAP = 1e-9
 """Gaps below this are drawn as 0: they tell of rounding."""
@@ -23,54 +21,90 @@ HOVER = (
 )
 
 
+@dataclass(frozen=True)
+class GapScale:
+    """The logarithmic axis of gaps: whole powers of ten, with a rail below for 0 and one above for unknown.
+
+    Attributes
+    ----------
+    low, high
+        Powers of ten between which all known gaps lie that are not 0.
+    unknown
+        Whether there are unknown gaps, so that the upper rail is drawn.
+    """
+
+    low: int
+    high: int
+    unknown: bool
+
+    @classmethod
+    def of(cls, gaps: Sequence[float | None]) -> GapScale:
+        """Return the scale of these gaps; of none that is known and not 0 a usual one."""
+        drawn = [gap for gap in gaps if gap is not None and gap > LEAST_GAP]
+        low = math.floor(math.log10(min(drawn, default=1e-4)))
+        high = math.ceil(math.log10(max(drawn, default=1.0)))
+        return cls(low, max(high, low + 1), None in gaps)
+
+    def height(self, gap: float | None) -> float:
+        """Return where a gap is drawn."""
+        if gap is None:
+            return 10.0 ** (self.high + 1)
+        return gap if gap > LEAST_GAP else 10.0 ** (self.low - 1)
+
+    def axis(self) -> Figure:
+        """Return the axis, with at most some ten ticks and the names of the rails."""
+        powers = range(self.low, self.high + 1)
+        ticks = {10.0**power: _tick(power) for power in powers[:: max(1, len(powers) // 8)]}
+        ticks[self.height(0.0)] = "0"
+        if self.unknown:
+            ticks[self.height(None)] = "unknown"
+        top = self.high + (1.4 if self.unknown else 0.3)
+        return axis(
+            "gap to the best bound",
+            type="log",
+            range=[self.low - 1.4, top],
+            zeroline=False,
+            tickvals=[*ticks],
+            ticktext=[*ticks.values()],
+        )
+
+    def borders(self) -> list[Figure]:
+        """Return the lines that part the rails from the gaps."""
+        places = [self.low - 0.5, *([self.high + 0.5] if self.unknown else [])]
+        return [line_at("y", 10.0**place, "solid") for place in places]
+
+
 def gap_figure(comparison: Comparison) -> Figure:
     """Return gap against seconds, one trace for each solver; gaps of 0, and unknown ones, have rails."""
     rows = [row for row in comparison.rows if row.objective is not None]
-    gaps = [row.gap_to_best_bound for row in rows if (row.gap_to_best_bound or 0.0) > LEAST_GAP]
-    low = math.floor(math.log10(min((g for g in gaps if g is not None), default=1e-4)))
-    high = math.ceil(math.log10(max((g for g in gaps if g is not None), default=1.0)))
-    high = max(high, low + 1)
-    rails = 10.0 ** (low - 1), 10.0 ** (high + 1)
-    unknown = any(row.gap_to_best_bound is None for row in rows)
-    traces = []
-    for index, solver in enumerate(comparison.solvers):
-        own = [row for row in rows if row.solver == solver]
-        traces.append(
-            {
-                "type": "scatter",
-                "mode": "markers",
-                "x": [max(row.runtime_s, LEAST_S) for row in own],
-                "y": [_height(row.gap_to_best_bound, rails) for row in own],
-                "customdata": [_hover(row) for row in own],
-                "hovertemplate": HOVER,
-                "meta": {"key": index},
-                "marker": {
-                    "color": colour(index, 0.85 if len(rows) < MANY else 0.55),
-                    "symbol": symbol(index),
-                    "size": size(index, len(rows)),
-                    "line": {"width": 1 if len(rows) < MANY else 0, "color": "@panel"},
-                },
-            }
-        )
-    x = log_axis("seconds of the solve", [max(row.runtime_s, LEAST_S) for row in rows])
-    powers = range(low, high + 1)
-    step = max(1, len(powers) // 8)
-    ticks = [(10.0**power, _tick(power)) for power in list(powers)[::step]]
-    ticks += [(rails[0], "0"), *([(rails[1], "unknown")] if unknown else [])]
-    top = high + (1.4 if unknown else 0.3)
-    y = axis("gap to the best bound", type="log", range=[low - 1.4, top], zeroline=False)
-    y |= {"tickvals": [value for value, _ in ticks], "ticktext": [words for _, words in ticks]}
-    shapes = [
-        line_at("y", 10.0 ** (low - 0.5), "solid"),
-        *([line_at("y", 10.0 ** (high + 0.5), "solid")] if unknown else []),
+    scale = GapScale.of([row.gap_to_best_bound for row in rows])
+    traces = [
+        {
+            "type": "scatter",
+            "mode": "markers",
+            "x": [max(row.runtime_s, LEAST_S) for row in own],
+            "y": [scale.height(row.gap_to_best_bound) for row in own],
+            "customdata": [_hover(row) for row in own],
+            "hovertemplate": HOVER,
+            "meta": {"key": index},
+            "marker": _marker(index, len(rows)),
+        }
+        for index, solver in enumerate(comparison.solvers)
+        for own in [[row for row in rows if row.solver == solver]]
     ]
-    return {"data": traces, "layout": layout(x, y, 480, shapes=shapes)}
+    x = log_axis("seconds of the solve", [max(row.runtime_s, LEAST_S) for row in rows])
+    return {"data": traces, "layout": layout(x, scale.axis(), 480, shapes=scale.borders())}
 
 
-def _height(gap: float | None, rails: tuple[float, float]) -> float:
-    if gap is None:
-        return rails[1]
-    return gap if gap > LEAST_GAP else rails[0]
+def _marker(index: int, points: int) -> Figure:
+    """Return the look of a solver's points; where there are many they are small and clear."""
+    many = points >= MANY
+    return {
+        "color": colour(index, 0.55 if many else 0.85),
+        "symbol": symbol(index),
+        "size": size(index, points),
+        "line": {"width": 0 if many else 1, "color": "@panel"},
+    }
 
 
 def _tick(power: int) -> str:
@@ -122,7 +156,7 @@ def profile_figure(comparison: Comparison, within: float) -> Figure:
 
 
 def sentence(rows: Sequence[ComparisonRow]) -> str:
-    """Say in words what the plot of gaps shows and what it leaves out."""
+    """Return a caption: how many plans the plot of gaps shows, and how many solves it leaves out."""
     plans = [row for row in rows if row.objective is not None]
     exact = sum(row.gap_to_best_bound is not None and row.gap_to_best_bound <= LEAST_GAP for row in plans)
     unknown = sum(row.gap_to_best_bound is None for row in plans)

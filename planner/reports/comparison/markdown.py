@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
-
-from ..tables import Cell, Table
+from ...comparison.comparison import Comparison
+from ..markdown import escaped, table_lines
+from ..tables import Table
 from .page import results_table, summary_table, title
-
-if TYPE_CHECKING:
-    from ...comparison.comparison import Comparison
-
-SPECIAL = re.compile(r"([\\`*_\[\]#|~$]|^[-+=]|(?<=^\d)[.)])")
 
 
 def comparison_markdown(comparison: Comparison) -> str:
@@ -27,26 +20,6 @@ def comparison_markdown(comparison: Comparison) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def escaped(text: str) -> str:
-    """Return text that Markdown shows literally, in one line."""
-    plain = " ".join(text.split()).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    return SPECIAL.sub(r"\\\1", plain)
-
-
 def _table(table: Table) -> str:
-    titles = [escaped(column.title) for column in table.columns]
-    lines = [_line(titles), _line(["---:" if column.numeric else "---" for column in table.columns])]
-    lines += [_line(_cells(table, row)) for row in table.rows]
-    return "\n".join(lines)
-
-
-def _cells(table: Table, row: Sequence[Cell]) -> list[str]:
-    # Figures are made here and need no escape; what is in text columns may come from anywhere.
-    return [
-        cell.text if column.numeric else escaped(cell.text)
-        for cell, column in zip(row, table.columns, strict=True)
-    ]
-
-
-def _line(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cells)} |"
+    columns = [(column.title, column.numeric) for column in table.columns]
+    return "\n".join(table_lines(columns, ([cell.text for cell in row] for row in table.rows)))

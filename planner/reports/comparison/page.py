@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from ...comparison.comparison import Comparison
+from ...comparison.row import ComparisonRow
 from ..page import render
 from ..provenance import Facts, options_text, status_cell, versions_text
 from ..tables import Cell, Column, Table, number, seconds, share, text
 from ..text import counted, duration
 from .figures import gap_figure, profile_figure, sentence
-
-if TYPE_CHECKING:
-    from ...comparison.comparison import Comparison
-    from ...comparison.row import ComparisonRow
 
 WITHIN = 1e-3
 MOST_FAULTS = 4

@@ -1,8 +1,8 @@
-"""`geometric`: the continuous relaxation of allocation, prices from it, and a plan rounded from it.
+"""`geometric`: the continuous relaxation as a geometric program, its dual prices, and a rounded plan.
 
-`geometric_program.py` states the relaxation. The value of an interior-point method proves nothing, but the
-multipliers of the capacity rows are prices, and prices prove a bound, whoever found them
-(`allocation_prices.py`): that is the bound of this method.
+`geometric_program.py` states the relaxation (Boyd, Kim, Vandenberghe & Hassibi 2007). The value of an
+interior-point method proves nothing, but the multipliers of its capacity constraints are dual prices, whose
+Lagrangian bound (`lagrangian_bound.py`) holds whoever found them: that is the bound of this method.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from importlib import metadata, util
 import numpy as np
 
 from ....formulations.allocation.certificate import certificate
-from ....formulations.allocation.dual_bound import makespan_price_bound, price_bound
 from ....formulations.allocation.formulation import AllocationFormulation
 from ....formulations.allocation.monomials import monomials
 from ....instances.allocation.job import Job
@@ -20,6 +19,8 @@ from ....instances.allocation.speed import SpeedTable
 from ....instances.common.errors import OptionError
 from ...common.base import Clock, Outcome, Solver
 from ...common.options import SolveOptions
+from ..knapsack import MultipleChoice
+from ..lagrangian_bound import knapsack_bound, makespan_bound
 from .geometric_program import GeometricProgram
 from .geometric_rounding import Rounding
 
@@ -38,24 +39,27 @@ class AllocationGeometric(Solver[AllocationFormulation]):
 
     def solve(self, formulation: AllocationFormulation, options: SolveOptions, clock: Clock) -> Outcome:
         """Solve the relaxation; take its multipliers for the bound and its solution for a plan."""
-        instance, menu = formulation.instance, formulation.menu
+        instance, configs = formulation.instance, formulation.configurations
         for job in instance.jobs:
             _refuse(job)
-        program = GeometricProgram(instance, menu.capacity)
+        program = GeometricProgram(instance, configs.capacity)
         build_s = clock.elapsed_s
         relaxed = program.solve(formulation.elementary_bounds()[0] or 1.0, options, clock)
-        prove = makespan_price_bound if program.makespan else price_bound
-        nothing = np.zeros(len(menu.rows))
+        nothing = np.zeros(len(configs.resources))
         prices = nothing if relaxed.prices is None else relaxed.prices
-        bound = max(prove(menu, prices), prove(menu, nothing))
+        if program.makespan:
+            bound = max(makespan_bound(configs, prices), makespan_bound(configs, nothing))
+        else:
+            problem = MultipleChoice.of(configs, configs.cost)
+            bound = max(knapsack_bound(problem, prices), knapsack_bound(problem, nothing))
         outcome = Outcome(build_s=build_s, infeasible=bound == np.inf)
         outcome.backend = f"cvxpy {metadata.version('cvxpy')} with Clarabel {metadata.version('clarabel')}"
-        outcome.certificate = certificate(menu, prices, None if outcome.infeasible else bound)
+        outcome.certificate = certificate(configs.resources, prices, None if outcome.infeasible else bound)
         if outcome.infeasible:
             return outcome
         outcome.bounds = (bound,)
         if relaxed.prices is not None and not program.makespan:
-            outcome.prices = dict(zip(menu.rows, prices.tolist(), strict=True))
+            outcome.prices = dict(zip(configs.resources, prices.tolist(), strict=True))
         plan = Rounding(formulation, program, relaxed).plan(clock)
         notes = (
             [] if relaxed.status == "optimal" else [f"the relaxation ended with status {relaxed.status!r}"]

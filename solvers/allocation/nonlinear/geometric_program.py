@@ -1,4 +1,4 @@
-"""The continuous relaxation of allocation as a geometric program.
+"""The continuous relaxation of allocation as a geometric program (Boyd, Kim, Vandenberghe & Hassibi 2007).
 
 Sets
     jobs j with one variant each, resources r (the hourly budget is one more), monomials i of the time of j
@@ -35,24 +35,40 @@ from ...backends.threads import no_warnings
 from ...common.base import Clock
 from ...common.options import SolveOptions
 
-ACCURACY = 1e-7
-"""Prices need no more: the bound that they prove holds whatever they are."""
-NOISE = 1e-6
-"""A multiplier below this share of the total is that of a row with room; a makespan needs ratios alone."""
-SHARE = 0.7
-"""Of the time that is left the interior-point method takes this share; rounding takes the rest."""
+
+@dataclass(frozen=True)
+class GeometricSettings:
+    """Constants of the interior-point method.
+
+    Attributes
+    ----------
+    accuracy
+        Relative; dual prices need no more, because their bound holds whatever they are.
+    multiplier_noise
+        A multiplier below this share of the total belongs to a constraint that does not bind; for a makespan
+        only ratios matter.
+    time_share
+        Share of the time that is left for the interior-point method; rounding takes the rest.
+    """
+
+    accuracy: float = 1e-7
+    multiplier_noise: float = 1e-6
+    time_share: float = 0.7
+
+
+SETTINGS = GeometricSettings()
 
 
 @dataclass(frozen=True)
 class Relaxed:
-    """What the interior-point method answers.
+    """The answer of the interior-point method.
 
     Attributes
     ----------
     tasks
         Shape (2, J): parameter servers and workers; the smallest numbers if nothing was found.
     prices
-        Shape (R,): multipliers of the capacity rows, seconds per unit; None if nothing was found.
+        Shape (R,): multipliers of the capacity constraints, seconds per unit; None if nothing was found.
     status
         As cvxpy names it, or `failed`.
     """
@@ -70,7 +86,7 @@ class GeometricProgram:
     low, high
         Shape (2, J): ranges of the numbers of parameter servers and workers, as far as they fit alone.
     demand
-        Shape (2, J, R): what one parameter server and one worker of each job take of each row.
+        Shape (2, J, R): what one parameter server and one worker of each job take of each resource.
     capacity
         Shape (R,).
     always_s, latest_s
@@ -111,30 +127,32 @@ class GeometricProgram:
         unit_s = scale_s if self.makespan else scale_s / len(self.jobs)
         log_tasks = cp.Variable(len(free))
         low, high = np.log(self.low.ravel()[free]), np.log(self.high.ravel()[free])
-        rows, room = self._capacities(free)
-        used = room[:, :-1] @ cp.exp(log_tasks) <= room[:, -1]
+        binding, shares = self._capacities(free)
+        used = shares[:, :-1] @ cp.exp(log_tasks) <= shares[:, -1]
         times = self._times(cp, log_tasks, free, unit_s)
         objective, more = self._objective(cp, times, unit_s)
-        constraints = [log_tasks >= low, log_tasks <= high, *more, *([used] if len(rows) else [])]
+        constraints = [log_tasks >= low, log_tasks <= high, *more, *([used] if len(binding) else [])]
         status = _run(cp, cp.Problem(cp.Minimize(objective), constraints), options, clock)
         found = log_tasks.value
         if found is not None and np.isfinite(found).all():
             tasks[free] = np.exp(np.clip(found, low, high))
-        multipliers = used.dual_value if len(rows) else np.zeros(0)
+        multipliers = used.dual_value if len(binding) else np.zeros(0)
         prices = None
         if found is not None and multipliers is not None and np.isfinite(multipliers).all():
             prices = np.zeros(len(self.capacity))
-            real = multipliers > (0.0 if self.makespan else NOISE * max(1.0, float(objective.value)))
-            prices[rows] = np.where(real, multipliers, 0.0) * unit_s / self.capacity[rows]
+            real = multipliers > (
+                0.0 if self.makespan else SETTINGS.multiplier_noise * max(1.0, float(objective.value))
+            )
+            prices[binding] = np.where(real, multipliers, 0.0) * unit_s / self.capacity[binding]
         return Relaxed(tasks.reshape(2, -1), prices, status)
 
     def _capacities(self, free: Ints) -> tuple[Ints, Floats]:
-        """Return the rows that matter, and the shares that free tasks take and that are left."""
+        """Return the resources that bind free tasks, the shares that one task takes, and the shares left."""
         demand = self.demand.reshape(-1, len(self.capacity))
         fixed = self.low.ravel() @ demand - self.low.ravel()[free] @ demand[free]
-        rows = np.flatnonzero((demand[free] > 0).any(axis=0) & (self.capacity > 0))
-        limit = self.capacity[rows]
-        return rows, np.column_stack([(demand[free][:, rows] / limit).T, 1 - fixed[rows] / limit])
+        binding = np.flatnonzero((demand[free] > 0).any(axis=0) & (self.capacity > 0))
+        limit = self.capacity[binding]
+        return binding, np.column_stack([(demand[free][:, binding] / limit).T, 1 - fixed[binding] / limit])
 
     def _times(self, cp: Any, log_tasks: Any, free: Ints, unit_s: float) -> Any:
         """Return the completion times in units, an expression of shape (J,)."""
@@ -168,10 +186,10 @@ class GeometricProgram:
 
 def _run(cp: Any, problem: Any, options: SolveOptions, clock: Clock) -> str:
     """Solve with Clarabel; return the status, `failed` where it gave up."""
-    settings: dict[str, Any] = dict.fromkeys(("tol_gap_rel", "tol_gap_abs", "tol_feas"), ACCURACY)
+    settings: dict[str, Any] = dict.fromkeys(("tol_gap_rel", "tol_gap_abs", "tol_feas"), SETTINGS.accuracy)
     settings |= {"accept_unknown": True, "max_threads": options.threads or 0}
     if clock.remaining_s is not None:
-        settings["time_limit"] = SHARE * clock.remaining_s
+        settings["time_limit"] = SETTINGS.time_share * clock.remaining_s
     with no_warnings():  # an inaccurate solution is as good a source of prices as any
         try:
             problem.solve(solver=cp.CLARABEL, **settings)
@@ -181,7 +199,7 @@ def _run(cp: Any, problem: Any, options: SolveOptions, clock: Clock) -> str:
 
 
 def _demand(instance: AllocationInstance, jobs: Sequence[Job]) -> Floats:
-    """Return what one parameter server and one worker of each job take of each row, shape (2, J, R)."""
+    """Return what one parameter server and one worker of each job take of each resource, shape (2, J, R)."""
     pairs = [
         (job.variants[0].ps_demand if job.variants[0].ps else {}, job.variants[0].worker_demand)
         for job in jobs

@@ -1,6 +1,8 @@
-"""From real numbers of tasks to a plan: round down, mend what is late or does not fit, use what is left."""
+"""From real numbers of tasks to a plan: round down, repair what is late or does not fit, use what is left."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,14 +16,31 @@ from .geometric_program import GeometricProgram, Relaxed
 
 STEPS = np.array([(1, 0), (0, 1), (1, 1), (-1, 1), (1, -1), (-1, 0), (0, -1), (-1, -1)])
 """Changes of (parameter servers, workers) that are tried."""
-WHOLE = 1e-6
-"""A number of tasks this close below a whole number is that number."""
-IDLE = 1e-3
-"""What a row without a price counts beside those with one, so that it is not wasted."""
-FREE = 1e-12
-"""The least toll of a step; one that takes nothing counts with it."""
-SAVING = 1e-12
-"""What a step saves must be more than rounding, relatively."""
+
+
+@dataclass(frozen=True)
+class RoundingSettings:
+    """Constants of the rounding.
+
+    Attributes
+    ----------
+    integer_tolerance
+        A number of tasks this close below an integer is that integer.
+    unpriced_weight
+        Weight of the share of a resource without a price beside those with one, so that it is not wasted.
+    least_toll
+        A step that takes nothing counts with this toll.
+    least_saving
+        Relative; a step must save more than rounding.
+    """
+
+    integer_tolerance: float = 1e-6
+    unpriced_weight: float = 1e-3
+    least_toll: float = 1e-12
+    least_saving: float = 1e-12
+
+
+SETTINGS = RoundingSettings()
 
 
 class Rounding:
@@ -32,9 +51,9 @@ class Rounding:
     tasks
         Shape (J, 2): parameter servers and workers.
     used
-        What they take of each row, shape (R,).
+        What they take of each resource, shape (R,).
     toll
-        Shape (R,): what a share of each row is worth beside the others.
+        Shape (R,): weight of a share of each resource.
     """
 
     def __init__(
@@ -42,19 +61,21 @@ class Rounding:
     ) -> None:
         self.formulation, self.program = formulation, program
         self.low, self.high = program.low.T, program.high.T
-        self.tasks = np.clip(np.floor(relaxed.tasks.T + WHOLE).astype(np.int64), self.low, self.high)
+        self.tasks = np.clip(
+            np.floor(relaxed.tasks.T + SETTINGS.integer_tolerance).astype(np.int64), self.low, self.high
+        )
         self.demand = program.demand.transpose(1, 0, 2)
         self.limit = np.array([loosened(amount) for amount in program.capacity.tolist()])
         self.share = 1 / np.where(self.limit > 0, self.limit, np.inf)
         worth = self.limit * (0.0 if relaxed.prices is None else relaxed.prices)
-        self.toll = worth / (worth.sum() or 1.0) + IDLE
+        self.toll = worth / (worth.sum() or 1.0) + SETTINGS.unpriced_weight
         self.need = np.einsum("sk,jkr->jsr", STEPS, self.demand)
         self.step_toll = (self.need * self.share) @ self.toll
         self.weight = np.ones(len(self.tasks)) if program.makespan else program.weight
         self.cost = np.array([self._cost(j, task[None])[0] for j, task in enumerate(self.tasks)])
 
     def plan(self, clock: Clock) -> tuple[JobAllocation, ...]:
-        """Return the plan, as good as the time allows; it may break constraints where mending failed."""
+        """Return the plan that is found in time; it may break constraints where the repair failed."""
         for j in np.flatnonzero(np.isinf(self.cost)):
             self._hasten(int(j))
         self.used = np.einsum("jk,jkr->r", self.tasks, self.demand)
@@ -78,12 +99,12 @@ class Rounding:
         return np.where(allowed & (time <= self.program.latest_s[j]), self.weight[j] * time, np.inf)
 
     def _hasten(self, j: int) -> None:
-        """Give a job that would be late the punctual configuration of least toll."""
-        menu = self.formulation.menu
-        rows = menu.of(j)
-        toll = (menu.demand[rows.start : rows.stop] * self.share) @ self.toll
-        k = rows[int(np.argmin(toll))]
-        self.tasks[j] = menu.ps[k], menu.workers[k]
+        """Give a job that would be late the configuration of least toll that keeps its deadline."""
+        configs = self.formulation.configurations
+        own = configs.of(j)
+        toll = (configs.demand[own.start : own.stop] * self.share) @ self.toll
+        k = own[int(np.argmin(toll))]
+        self.tasks[j] = configs.ps[k], configs.workers[k]
         self.cost[j] = self._cost(j, self.tasks[j][None])[0]
 
     def _take(self, j: int, step: int) -> None:
@@ -99,13 +120,13 @@ class Rounding:
         return after - float(self.cost[j])
 
     def _gain(self, j: int | slice) -> Floats:
-        """Return what each step saves per toll, 0 if nothing; those that take nothing come first."""
+        """Return the saving of each step per toll, 0 without one; steps that take nothing have the most."""
         extra, toll = self.extra[j], self.step_toll[j]
-        saves = extra < -SAVING * np.abs(self.cost[j, ..., None])
-        return np.where(saves, -extra / np.maximum(toll, FREE), 0.0)
+        saves = extra < -SETTINGS.least_saving * np.abs(self.cost[j, ..., None])
+        return np.where(saves, -extra / np.maximum(toll, SETTINGS.least_toll), 0.0)
 
     def _shrink(self, clock: Clock) -> None:
-        """While a row is overfull, take the tasks back that cost least per share of the row."""
+        """While a resource is overfull, remove the tasks that cost least per share of it that they free."""
         fewer = (STEPS <= 0).all(axis=1)
         while (over := self.used > self.limit).any() and not clock.expired:
             relief = -(self.need[:, :, over] * self.share[over]).sum(axis=2)
@@ -116,7 +137,7 @@ class Rounding:
             self._take(j, step)
 
     def _fill(self, clock: Clock) -> None:
-        """Take the step that saves most per toll, until none that fits saves anything."""
+        """Take the step of the largest gain, until none that fits saves anything."""
         everyone = slice(None)
         gain, taken = self._gain(everyone), False
         while not clock.expired:
@@ -124,7 +145,7 @@ class Rounding:
             if gain[j, step] <= 0:
                 if not taken:
                     return
-                gain, taken = self._gain(everyone), False  # a step may have made room
+                gain, taken = self._gain(everyone), False  # a step may have freed capacity for misfits
             elif (self.used + self.need[j, step] <= self.limit).all():
                 self._take(j, step)
                 gain[j], taken = self._gain(j), True
@@ -132,7 +153,7 @@ class Rounding:
                 gain[j, step] = 0.0
 
     def _level(self, clock: Clock) -> None:
-        """Take the step of the last job that saves most per toll, until none that fits makes it faster."""
+        """Take the best step of the job that ends last, until none that fits makes it faster."""
         while not clock.expired:
             j = int(np.argmax(self.cost))
             fits = (self.used + self.need[j] <= self.limit).all(axis=1)

@@ -1,4 +1,7 @@
-"""`minlp`: the algebraic model of allocation on SCIP; `allocation_algebra.py` states it."""
+"""`minlp`: the algebraic model of allocation on SCIP; `minlp_model.py` states it.
+
+SCIP solves it by spatial branch and bound (Vigerske & Gleixner 2018).
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from ...common.options import SolveOptions
 
 
 class AllocationMinlp(Solver[AllocationFormulation]):
-    """The algebraic model with whole numbers of tasks, solved by spatial branch and bound."""
+    """The algebraic model with integer numbers of tasks, solved by spatial branch and bound."""
 
     name = "minlp"
     kinds = ("allocation",)

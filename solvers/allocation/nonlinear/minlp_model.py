@@ -40,12 +40,27 @@ from ....instances.allocation.job import Job, Variant
 from ....instances.allocation.speed import SpeedTable
 from ....instances.common.arrays import Floats
 
-WHOLE = 10**8
-"""A row of whole numbers up to this is immune to SCIP's relative tolerance of 1e-9."""
-SPAN = 1e6
-"""Step times are scaled to lie between 1 and this, which SCIP's absolute tolerance of 1e-9 can tell apart."""
-INSIDE = 1e-12
-"""A start value this much above a nonlinear expression, relatively, is surely not below it."""
+
+@dataclass(frozen=True)
+class MinlpSettings:
+    """Constants of the model, which suit SCIP's tolerance of 1e-9.
+
+    Attributes
+    ----------
+    largest_integer
+        A constraint with integer coefficients up to this is immune to the relative tolerance.
+    step_time_span
+        Step times are scaled to lie between 1 and this, which the absolute tolerance can tell apart.
+    start_margin
+        Relative; a start value this much above a nonlinear expression is surely not below it.
+    """
+
+    largest_integer: int = 10**8
+    step_time_span: float = 1e6
+    start_margin: float = 1e-12
+
+
+SETTINGS = MinlpSettings()
 
 
 @dataclass(frozen=True)
@@ -81,7 +96,7 @@ class _Choice:
     grid_s: Floats
 
     def place(self, ps: int, workers: int) -> tuple[int, int]:
-        """Return where a configuration stands in the grid."""
+        """Return the position of a configuration in the grid."""
         return ps - self.ps.least, workers - self.workers.least
 
 
@@ -106,9 +121,9 @@ class AlgebraicModel:
         self._starts: list[tuple[Any, int, Callable[[JobAllocation], float]]] = []
         self._tasks: list[tuple[_Count, Mapping[str, float]]] = []
         self._latest: Any = None
-        self._rows = _rows(self.instance)
+        self._limits = _limits(self.instance)
         times = [self._job(job) for job in self.instance.jobs]
-        for limit, price in self._rows:
+        for limit, price in self._limits:
             self._capacity(limit, price)
         if self.instance.objective == "makespan":
             self._latest = self.model.addVar(lb=0)
@@ -141,7 +156,7 @@ class AlgebraicModel:
         for allowed, demand in zip((variant.ps, variant.workers), demands, strict=True):
             low, high = (allowed.min, allowed.max) if allowed else (0, 0)
             ranges.append(
-                (low, min(high, *(_fit(limit, _amount(demand, price)) for limit, price in self._rows)))
+                (low, min(high, *(_fit(limit, _amount(demand, price)) for limit, price in self._limits)))
             )
         if any(high < low for low, high in ranges):
             return None
@@ -156,9 +171,9 @@ class AlgebraicModel:
         step_s = np.broadcast_to(variant.speed.step_time_s(p, w), p.shape)
         return _Choice(variant, chosen, ps, workers, job.remaining_steps * step_s)
 
-    def _variable(self, start: Callable[[JobAllocation], float], **kind: Any) -> Any:
+    def _variable(self, start: Callable[[JobAllocation], float], **attributes: Any) -> Any:
         """Add a variable of the job that is being added, with its value in a plan."""
-        variable = self.model.addVar(**kind)
+        variable = self.model.addVar(**attributes)
         self._starts.append((variable, len(self.choices), start))
         return variable
 
@@ -179,14 +194,14 @@ class AlgebraicModel:
         least, most = float(choice.grid_s.min()), float(choice.grid_s.max())
         if least == most:
             return least * choice.chosen
-        unit = max(float(choice.grid_s[choice.grid_s > 0].min()), most / SPAN)
+        unit = max(float(choice.grid_s[choice.grid_s > 0].min()), most / SETTINGS.step_time_span)
         ps, workers = choice.ps.shown(choice.chosen), choice.workers.shown(choice.chosen)
         assert not isinstance(choice.variant.speed, SpeedTable)
         terms = [_term(job.remaining_steps / unit, m, ps, workers) for m in monomials(choice.variant.speed)]
 
         def start(entry: JobAllocation) -> float:
             here = choice.place(entry.ps, entry.workers) if entry.variant == choice.variant.name else (0, 0)
-            return float(choice.grid_s[here]) / unit * (1 + INSIDE)
+            return float(choice.grid_s[here]) / unit * (1 + SETTINGS.start_margin)
 
         steps = self._variable(start, lb=0, ub=2 * most / unit)
         self.model.addCons(steps >= self._sum(terms))
@@ -209,12 +224,12 @@ class AlgebraicModel:
         return job.restart_s * (placed - stays)
 
     def _capacity(self, limit: float, price: Mapping[str, float]) -> None:
-        """Add one row, in whole numbers where possible: those are immune to SCIP's tolerance."""
+        """Add one capacity constraint, with integer coefficients where possible: these need no tolerance."""
         amounts = [_amount(demand, price) for _, demand in self._tasks]
         allowed = loosened(limit) if limit else 1.0
         weights, bound = [amount / allowed for amount in amounts], 1.0 if limit else 0.0
         whole = whole_row(amounts, loosened(limit))
-        if whole is not None and whole[1] <= WHOLE:
+        if whole is not None and whole[1] <= SETTINGS.largest_integer:
             weights, bound = [float(weight) for weight in whole[0]], whole[1]
         pairs = zip(self._tasks, weights, strict=True)
         terms = [weight * count.factor * count.of for (count, _), weight in pairs if weight]
@@ -227,7 +242,7 @@ class AlgebraicModel:
         jobs = self.instance.jobs
         values = [(variable, float(start(entries[jobs[j].name]))) for variable, j, start in self._starts]
         if self._latest is not None:
-            values.append((self._latest, makespan_s / self.scale * (1 + 2 * INSIDE)))
+            values.append((self._latest, makespan_s / self.scale * (1 + 2 * SETTINGS.start_margin)))
         return values
 
     def decode(self, solution: Any) -> tuple[JobAllocation, ...]:
@@ -247,21 +262,21 @@ class AlgebraicModel:
         return tuple(plan)
 
 
-def _rows(instance: AllocationInstance) -> list[tuple[float, Mapping[str, float]]]:
-    """Return the limit of each row, and by what it counts each resource: capacities, then the budget."""
-    rows: list[tuple[float, Mapping[str, float]]] = [(c, {r: 1.0}) for r, c in instance.resources.items()]
+def _limits(instance: AllocationInstance) -> list[tuple[float, Mapping[str, float]]]:
+    """Return the capacities, then the budget, each with its coefficient of every resource."""
+    limits: list[tuple[float, Mapping[str, float]]] = [(c, {r: 1.0}) for r, c in instance.resources.items()]
     if instance.budget_usd_per_hour is not None:
-        rows.append((instance.budget_usd_per_hour, instance.prices_usd_per_hour))
-    return rows
+        limits.append((instance.budget_usd_per_hour, instance.prices_usd_per_hour))
+    return limits
 
 
 def _amount(demand: Mapping[str, float], price: Mapping[str, float]) -> float:
-    """Return what one task takes of a row."""
+    """Return what one task takes of a capacity or the budget."""
     return sum(amount * price.get(name, 0.0) for name, amount in demand.items())
 
 
 def _fit(limit: float, amount: float) -> int:
-    """Return how many tasks could fit alone; one too many does no harm, as the row itself is kept."""
+    """Return how many tasks fit alone, or one more, which the constraint itself excludes."""
     return int(min(loosened(loosened(limit)) / amount, 1e9)) if amount else 10**9
 
 

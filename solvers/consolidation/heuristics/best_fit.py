@@ -1,4 +1,8 @@
-"""Best fit: jobs by size, each where it leaves the least room behind (Tiresias's placement)."""
+"""Best fit for vector bin packing: jobs by size, each where it leaves the least residual capacity.
+
+This is the placement of Tiresias (Gu et al., NSDI 2019) for several resources; Panigrahy et al. (2011)
+compare heuristics for vector bin packing.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +12,8 @@ from heapq import heappop, heappush
 
 from ....formulations.common.clock import check_time
 from ....formulations.consolidation.formulation import ConsolidationFormulation
-from ....instances.consolidation.instance import Server
-from .placer import Counts, Demand, Piece, PlaceInOrder, Request, Room
+from ....instances.consolidation.instance import PlacementJob, Server
+from .placer import Counts, Demand, FreeCapacity, ListHeuristic, Piece, Request
 
 Vector = tuple[float, ...]
 Key = tuple[Vector, Vector, str | None]
@@ -36,8 +40,8 @@ class _Ranking:
     seen: int = 0
 
 
-class Buckets(Room):
-    """Servers with the same room are one bucket; each request ranks the buckets by how well it fills them.
+class Buckets(FreeCapacity):
+    """Servers with the same residual capacity are one bucket, which each request ranks by how well it fills.
 
     A ranking is a heap that catches up when it is asked: buckets that were empty and are not any more are
     ranked then, and the best one is dropped as long as it is empty.
@@ -56,11 +60,12 @@ class Buckets(Room):
             self._add(server, key)
 
     def place(self, request: Request, most_servers: int | None) -> list[Piece] | None:
-        """Take the servers that hold most of what is waiting, and of these those with least room left."""
+        """Take the servers that hold most of what is waiting, and of these those with least capacity left."""
         waiting, taken = request.tasks, list[tuple[int, int, Counts]]()
         while any(waiting):
             check_time()
             best = self._best(request, waiting)
+            # All tasks or none: give back what was taken.
             if best is None or len(taken) == most_servers:
                 for bucket, server, _ in taken:
                     self._add(server, self._keys[bucket])
@@ -93,6 +98,7 @@ class Buckets(Room):
                 counts = request.load(waiting, left)
                 if any(counts):
                     after = request.after(counts, left)
+                    # Resources differ in size: each counts by its share of the capacity.
                     share = sum(a / most for a, most in zip(after, capacity, strict=True) if most)
                     heappush(ranking.heap, (-sum(counts), share, bucket, counts))
                     self._ranked += 1
@@ -104,26 +110,40 @@ class Buckets(Room):
         return ranking.heap[0][2:] if ranking.heap else None
 
     def _most_on_one(self, demand: Demand) -> int:
-        """Return how many tasks a server holds at most, were they alone; room only shrinks."""
+        """Return how many tasks a server holds at most, were they alone; free capacity only shrinks."""
         if demand not in self._most:
             alone = Request((demand,), (LARGEST_JOB,), None)
             self._most[demand] = max(alone.load(alone.tasks, left)[0] for left, _, _ in self._keys)
         return self._most[demand]
 
 
-class BestFit(PlaceInOrder):
+class BestFit(ListHeuristic):
     """Place jobs that must be placed first, then by value and size.
 
     A job goes on the single server that it fills best; if no server holds it whole, it fills the servers
-    with most room for it, and the rest goes where it fits best. A job that would spread too far waits.
+    that hold most of it, and the rest goes where it fits best. A job that would spread too far waits.
     """
 
     name = "best-fit"
     what = "jobs by size, each on the servers that it fills best (Tiresias)"
-    room = Buckets
+    capacity = Buckets
 
     def sizes(self, formulation: ConsolidationFormulation) -> list[tuple[float, ...]]:
         """Return value and tasks of each job."""
         return [
             (job.worth, sum(group.tasks for group in job.task_groups)) for job in formulation.instance.jobs
         ]
+
+
+class ConsolidateOrWait(BestFit):
+    """Best fit, as if every job were required to be consolidated, whatever its spread rule.
+
+    So schedulers in production placed jobs before Tiresias asked which of them gain from it.
+    """
+
+    name = "consolidate-or-wait"
+    what = "every job on the fewest servers it could ever use, or it waits"
+
+    def most_servers(self, formulation: ConsolidationFormulation, job: PlacementJob) -> int | None:
+        """Return the fewest servers that the job could ever use."""
+        return formulation.fewest(job)

@@ -1,4 +1,8 @@
-"""First fit decreasing: the largest jobs first, each on the first servers with room for it."""
+"""First fit decreasing for vector bin packing: the largest jobs first, each on the first servers that fit.
+
+How several resources make one size is a choice (Panigrahy et al. 2011): here it is the largest share of what
+is free of any resource.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +13,13 @@ from collections.abc import Sequence
 from ....formulations.common.clock import check_time
 from ....formulations.consolidation.formulation import ConsolidationFormulation
 from ....instances.consolidation.instance import PlacementJob, Server
-from .placer import Counts, Piece, PlaceInOrder, Request, Room
+from .placer import Counts, FreeCapacity, ListHeuristic, Piece, Request
 
 
-class Row(Room):
+class FirstFitCapacity(FreeCapacity):
     """Servers in the order of the instance.
 
-    Room only shrinks, so each kind of search starts at the first server that was good enough the last time.
+    Free capacity only shrinks, so each search starts at the first server that was good enough the last time.
     """
 
     def __init__(self, servers: Sequence[Server], resources: Sequence[str], models: bool) -> None:
@@ -23,7 +27,7 @@ class Row(Room):
         self._first: dict[object, int] = defaultdict(int)
 
     def place(self, request: Request, most_servers: int | None) -> list[Piece] | None:
-        """Take the first servers with room; where few may be used, the first that hold an even share."""
+        """Take the first servers that hold a task; where few may be used, those that hold an even share."""
         waiting, taken = request.tasks, dict[int, Counts]()
         start = 0
         while any(waiting):
@@ -32,6 +36,7 @@ class Row(Room):
             if most_servers is not None:
                 if len(taken) == most_servers:
                     return None
+                # Servers that each hold an even share of what waits are sure to be few enough.
                 least, start = math.ceil(sum(waiting) / (most_servers - len(taken))), 0
             found = self._next(request, waiting, least, start, taken)
             if found is None:
@@ -60,12 +65,12 @@ class Row(Room):
         return None
 
 
-class FirstFit(PlaceInOrder):
+class FirstFit(ListHeuristic):
     """Place jobs that must be placed first, then by the largest share of what is free of any resource."""
 
     name = "first-fit-decreasing"
     what = "the largest jobs first, each on the first servers with room"
-    room = Row
+    capacity = FirstFitCapacity
 
     def sizes(self, formulation: ConsolidationFormulation) -> list[tuple[float, ...]]:
         """Return the largest share of what is free of a resource, for each job."""

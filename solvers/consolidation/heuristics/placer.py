@@ -1,7 +1,7 @@
-"""Placing jobs one after the other in what is left on servers: what the placement heuristics share.
+"""List heuristics for vector bin packing: jobs are placed one after the other in residual capacities.
 
 Tasks fill a server up to the rounding of floating-point sums, and never beyond what the check allows. Nothing
-is moved again, so room only shrinks: where one job found no room, an equal one is not tried again.
+is moved again, so residual capacities only shrink: where a job did not fit, an equal one is not tried.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Request:
         return less
 
 
-class Room(ABC):
+class FreeCapacity(ABC):
     """What is left on the servers.
 
     Parameters
@@ -98,14 +98,14 @@ class Room(ABC):
 
     @abstractmethod
     def place(self, request: Request, most_servers: int | None) -> list[Piece] | None:
-        """Take room for all tasks on at most so many servers; None and nothing taken if there is none."""
+        """Place all tasks on at most so many servers; None and nothing taken if there is none."""
 
 
-class PlaceInOrder(Solver[ConsolidationFormulation]):
-    """Place one job after the other, those that must be placed first; one that finds no room waits."""
+class ListHeuristic(Solver[ConsolidationFormulation]):
+    """Place one job after the other, those that must be placed first; one that does not fit waits."""
 
     kinds = ("consolidation",)
-    room: type[Room]
+    capacity: type[FreeCapacity]
 
     @abstractmethod
     def sizes(self, formulation: ConsolidationFormulation) -> list[tuple[float, ...]]:
@@ -122,7 +122,7 @@ class PlaceInOrder(Solver[ConsolidationFormulation]):
         jobs = formulation.instance.jobs
         resources = formulation.instance.resource_names
         servers = list(formulation.servers.values())
-        room = self.room(servers, resources, any(job.gpu_model is not None for job in jobs))
+        capacity = self.capacity(servers, resources, any(job.gpu_model is not None for job in jobs))
         columns = {name: index for index, name in enumerate(resources)}
         placed: dict[int, JobPlacement] = {}
         waiting: set[tuple[Request, int | None]] = set()
@@ -134,8 +134,9 @@ class PlaceInOrder(Solver[ConsolidationFormulation]):
                 with clock.enforced():
                     check_time()
                     most = self.most_servers(formulation, job)
+                    # Capacities only shrink, so what did not fit before does not fit now.
                     never = (request, most) in waiting or formulation.fewest(job) is None
-                    pieces = None if never else room.place(request, most)
+                    pieces = None if never else capacity.place(request, most)
             except OutOfTimeError:
                 if job.must_place:
                     return Outcome(limit="time")

@@ -1,7 +1,8 @@
 """Bayesian optimisation over a type for each layer, with Optuna's TPE (one of HeterPS's baselines).
 
-TPE models the types of good and of other choices as two densities over all layers together, and proposes what
-is likely in the first and unlikely in the second. The library is imported only when it is used.
+The tree-structured Parzen estimator (Bergstra et al. 2011) models the types of good and of other choices as
+two densities over all layers together, and proposes what is likely in the first and unlikely in the second.
+The library is imported only when it is used.
 
 At its defaults, over 20 synthetic instances of 16 layers on 2 types and `heterps-ctr`, its plans cost 0.3 %
 more than the optimum in the median and 11 % at most with exact units, and it found none for two; 4 % and 11 %
@@ -10,6 +11,7 @@ with load balance, and none for four.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from importlib import import_module, util
 from typing import Any
 
@@ -19,10 +21,17 @@ from ....formulations.staging.formulation import StagingFormulation
 from ...backends.threads import no_warnings
 from ...common.base import Clock, MethodOption, Outcome, Solver
 from ...common.options import SolveOptions
-from .type_search import PROVISIONING, Loss, Search, random_types
+from .type_search import PROVISIONING, PenalisedObjective, TypeSearch, random_types
 
-STARTUP = 100
-"""How many random runs of random types are judged first, beside each type alone."""
+
+@dataclass(frozen=True)
+class BayesianSettings:
+    """Tuning of the study: how many random choices of types are evaluated first, beside each type alone."""
+
+    random_starts: int = 100
+
+
+SETTINGS = BayesianSettings()
 
 
 class Bayesian(Solver[StagingFormulation]):
@@ -44,7 +53,7 @@ class Bayesian(Solver[StagingFormulation]):
 
     def solve(self, formulation: StagingFormulation, options: SolveOptions, clock: Clock) -> Outcome:
         """Run the study until the budget or the time is used up."""
-        search = Search(
+        search = TypeSearch(
             formulation, self.setting(options, "provisioning"), clock, self.setting(options, "evaluations")
         )
         with no_warnings():  # Optuna calls some of its samplers' options experimental
@@ -52,7 +61,7 @@ class Bayesian(Solver[StagingFormulation]):
         return search.outcome(f"bayesian: {search.judged:,} choices of types")
 
 
-def _study(search: Search, seed: int) -> None:
+def _study(search: TypeSearch, seed: int) -> None:
     optuna: Any = import_module("optuna")  # untyped, so that types are checked alike without it
 
     before = optuna.logging.get_verbosity()
@@ -61,19 +70,20 @@ def _study(search: Search, seed: int) -> None:
         sampler = optuna.samplers.TPESampler(seed=seed, multivariate=True, n_startup_trials=1)
         study = optuna.create_study(sampler=sampler)
         space = {
-            f"layer-{layer}": optuna.distributions.CategoricalDistribution(kinds)
-            for layer, kinds in enumerate(search.able)
+            f"layer-{layer}": optuna.distributions.CategoricalDistribution(types)
+            for layer, types in enumerate(search.able)
         }
-        for kind in range(len(search.formulation.instance.types)):
-            alike = [kind if kind in able else able[0] for able in search.able]
+        for unit_type in range(len(search.formulation.instance.types)):
+            alike = [unit_type if unit_type in able else able[0] for able in search.able]
             study.enqueue_trial(dict(zip(space, alike, strict=True)))
+        # Random choices of few segments: independent ones would change type at nearly every layer.
         rng = np.random.default_rng(seed)
-        for _ in range(STARTUP):
+        for _ in range(SETTINGS.random_starts):
             study.enqueue_trial(dict(zip(space, random_types(search.able, rng), strict=True)))
-        loss = Loss()
+        loss = PenalisedObjective()
         while not search.over:
             trial = study.ask(space)
             types = [trial.params[name] for name in space]
-            study.tell(trial, loss.of(search.merit(types)))
+            study.tell(trial, loss.of(search.fitness(types)))
     finally:
         optuna.logging.set_verbosity(before)

@@ -1,7 +1,8 @@
-"""A genetic algorithm over a type for each layer (one of HeterPS's baselines).
+"""A genetic algorithm over a type for each layer (Holland 1975; Goldberg 1989; one of HeterPS's baselines).
 
-Choices of types are bred, not bits: crossover swaps a whole range of layers, so that the runs of both parents
-survive, and mutation moves a boundary between two runs or paints a run or a random range with another type.
+Choices of types are bred, not bits: crossover swaps a whole range of layers, so that the segments of both
+parents survive, and mutation moves a boundary between two segments or gives a segment or a random range
+another type.
 
 With 5,000 evaluations, over 20 synthetic instances of 16 layers on 2 types and `heterps-ctr`, its plans cost
 0 % more than the optimum in the median and 3 % at most with exact units; 3 % and 12 % with load balance,
@@ -11,25 +12,50 @@ and 8, ten times as many evaluations halve the distance and more.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from ....formulations.staging.formulation import StagingFormulation
 from ...common.base import Clock, MethodOption, Outcome, Solver
 from ...common.options import SolveOptions
-from .provisioning import runs_of
-from .type_search import PROVISIONING, Merit, Search, Types, paint, random_types
+from .provisioning import Segment, segments_of
+from .type_search import PROVISIONING, Fitness, Types, TypeSearch, assign, random_types
 
-RIVALS = 3
-CROSSOVER = 0.9
-MUTATION = 0.7
-IMMIGRANTS = 0.1
-ELITE = 2
 
-Individual = tuple[Merit, Types]
+@dataclass(frozen=True)
+class GeneticSettings:
+    """Tuning of the genetic algorithm.
+
+    Attributes
+    ----------
+    tournament_size
+        Individuals of which the fittest becomes a parent.
+    crossover_rate, mutation_rate
+        Probabilities for each child.
+    immigrant_rate
+        Probability that a child is random instead.
+    elite
+        Individuals that survive unchanged.
+    boundary_share, segment_share
+        Of mutations: those that move a boundary, and those that give a whole segment another type.
+    """
+
+    tournament_size: int = 3
+    crossover_rate: float = 0.9
+    mutation_rate: float = 0.7
+    immigrant_rate: float = 0.1
+    elite: int = 2
+    boundary_share: float = 0.4
+    segment_share: float = 0.3
+
+
+SETTINGS = GeneticSettings()
+Individual = tuple[Fitness, Types]
 
 
 class Genetic(Solver[StagingFormulation]):
-    """Tournament selection, two-point crossover, mutation of runs, and an elite that survives."""
+    """Tournament selection, two-point crossover, mutation of segments, and an elite that survives."""
 
     name = "genetic"
     kinds = ("staging",)
@@ -42,7 +68,7 @@ class Genetic(Solver[StagingFormulation]):
 
     def solve(self, formulation: StagingFormulation, options: SolveOptions, clock: Clock) -> Outcome:
         """Breed one generation after the other until the budget or the time is used up."""
-        search = Search(
+        search = TypeSearch(
             formulation, self.setting(options, "provisioning"), clock, self.setting(options, "evaluations")
         )
         size: int = self.setting(options, "population")
@@ -58,43 +84,44 @@ class Genetic(Solver[StagingFormulation]):
 class Breeder:
     """Makes generations of individuals, each judged when it is made; stops short when the search is over."""
 
-    def __init__(self, search: Search, rng: np.random.Generator) -> None:
+    def __init__(self, search: TypeSearch, rng: np.random.Generator) -> None:
         self.search, self.rng, self.able = search, rng, search.able
 
     def first(self, size: int) -> list[Individual]:
         """Return one individual for each type, as far as it can run the layers, and random ones."""
-        layers, kinds = len(self.able), len(self.search.formulation.instance.types)
+        layers, types = len(self.able), len(self.search.formulation.instance.types)
         found: list[Individual] = []
         for index in range(size):
             if self.search.over:
                 break
-            if index < kinds:
-                types = tuple(paint([0] * layers, 0, layers, index, self.able, self.rng))
+            if index < types:
+                choice = tuple(assign([0] * layers, 0, layers, index, self.able, self.rng))
             else:
-                types = random_types(self.able, self.rng)
-            found.append(self._judged(types))
+                choice = random_types(self.able, self.rng)
+            found.append(self._evaluated(choice))
         return found
 
     def next(self, population: list[Individual], size: int) -> list[Individual]:
         """Return the elite and its offspring."""
-        children = sorted(population)[:ELITE]
+        # At least one child a generation, or the smallest population would never use up its evaluations.
+        children = sorted(population)[: min(SETTINGS.elite, size - 1)]
         while len(children) < size and not self.search.over:
-            if self.rng.random() < IMMIGRANTS:
-                children.append(self._judged(random_types(self.able, self.rng)))
+            if self.rng.random() < SETTINGS.immigrant_rate:
+                children.append(self._evaluated(random_types(self.able, self.rng)))
                 continue
-            child = self._chosen(population)
-            if self.rng.random() < CROSSOVER:
-                child = self._crossed(child, self._chosen(population))
-            if self.rng.random() < MUTATION:
+            child = self._parent(population)
+            if self.rng.random() < SETTINGS.crossover_rate:
+                child = self._crossed(child, self._parent(population))
+            if self.rng.random() < SETTINGS.mutation_rate:
                 child = self._mutated(child)
-            children.append(self._judged(child))
+            children.append(self._evaluated(child))
         return children
 
-    def _judged(self, types: Types) -> Individual:
-        return self.search.merit(types), types
+    def _evaluated(self, types: Types) -> Individual:
+        return self.search.fitness(types), types
 
-    def _chosen(self, population: list[Individual]) -> Types:
-        rivals = self.rng.integers(0, len(population), RIVALS)
+    def _parent(self, population: list[Individual]) -> Types:
+        rivals = self.rng.integers(0, len(population), SETTINGS.tournament_size)
         return min(population[int(i)] for i in rivals)[1]
 
     def _crossed(self, one: Types, other: Types) -> Types:
@@ -102,23 +129,27 @@ class Breeder:
         return one[:first] + other[first:end] + one[end:]
 
     def _mutated(self, types: Types) -> Types:
-        runs = runs_of(types)
+        segments = segments_of(types)
         sort = self.rng.random()
-        if sort < 0.4 and len(runs) > 1:  # move a boundary: one of two neighbouring runs gets longer
-            at = int(self.rng.integers(1, len(runs)))
-            boundary, reach = runs[at][0], 1 + int(self.rng.geometric(0.5))
-            if self.rng.random() < 0.5:
-                return self._painted(types, boundary, min(boundary + reach - 1, len(types)), runs[at - 1][2])
-            return self._painted(types, max(boundary - reach + 1, 0), boundary, runs[at][2])
-        if sort < 0.7:
-            first, last, _ = runs[int(self.rng.integers(0, len(runs)))]
+        if sort < SETTINGS.boundary_share and len(segments) > 1:
+            return self._with_boundary_moved(types, segments)
+        if sort < SETTINGS.boundary_share + SETTINGS.segment_share:
+            first, last, _ = segments[int(self.rng.integers(0, len(segments)))]
             end = last + 1
         else:
             first, end = sorted(int(i) for i in self.rng.integers(0, len(types) + 1, 2))
             end = max(end, first + 1) if first < len(types) else end
         if first >= len(types):
             return types
-        return self._painted(types, first, end, int(self.rng.choice(self.able[first])))
+        return self._assigned(types, first, end, int(self.rng.choice(self.able[first])))
 
-    def _painted(self, types: Types, first: int, end: int, kind: int) -> Types:
-        return tuple(paint(list(types), first, end, kind, self.able, self.rng))
+    def _with_boundary_moved(self, types: Types, segments: list[Segment]) -> Types:
+        """Return the types with one of two neighbouring segments longer, by one layer most often."""
+        at = int(self.rng.integers(1, len(segments)))
+        boundary, layers = segments[at][0], int(self.rng.geometric(0.5))
+        if self.rng.random() < 0.5:
+            return self._assigned(types, boundary, min(boundary + layers, len(types)), segments[at - 1][2])
+        return self._assigned(types, max(boundary - layers, 0), boundary, segments[at][2])
+
+    def _assigned(self, types: Types, first: int, end: int, unit_type: int) -> Types:
+        return tuple(assign(list(types), first, end, unit_type, self.able, self.rng))

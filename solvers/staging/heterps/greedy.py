@@ -5,11 +5,11 @@ from __future__ import annotations
 from ....formulations.staging.formulation import StagingFormulation
 from ...common.base import Clock, Outcome, Solver
 from ...common.options import SolveOptions
-from .provisioning import Provision, Provisioner, runs_of
+from .provisioning import Provision, Provisioner, segments_of
 from .type_search import PROVISIONING
 
 MOST_TRIALS = 20_000
-"""How many partial plans are looked at before greedy gives up."""
+"""Partial plans that greedy provisions before it gives up."""
 
 
 class Greedy(Solver[StagingFormulation]):
@@ -34,11 +34,11 @@ class Greedy(Solver[StagingFormulation]):
             """Return the types that the next layer can have with the units they lead to, best last."""
             nonlocal trials
             found = []
-            for kind in range(len(formulation.instance.types)):
+            for unit_type in range(len(formulation.instance.types)):
                 trials += 1
-                provision = provisioner.provision(runs_of([*types, kind]), way)
+                provision = provisioner.provision(segments_of([*types, unit_type]), way)
                 if provision is not None:
-                    found.append((kind, provision))
+                    found.append((unit_type, provision))
             return sorted(found, key=lambda f: (-f[1].score, -f[0]))
 
         types: list[int] = []
@@ -48,13 +48,14 @@ class Greedy(Solver[StagingFormulation]):
                 return Outcome(limit="time", message="greedy: the time was up before all layers had a type")
             if trials > MOST_TRIALS:
                 return Outcome(message=f"greedy: found no plan among {MOST_TRIALS:,} partial ones")
+            # No type is left for this layer: the choice for the layer before is revised.
             if not open_choices[-1]:
                 open_choices.pop()
                 types = types[:-1]
                 continue
-            kind, provision = open_choices[-1].pop()
-            types = [*types, kind]
+            unit_type, provision = open_choices[-1].pop()
+            types = [*types, unit_type]
             if len(types) == size:
-                return Outcome(provisioner.plan(runs_of(types), provision))
+                return Outcome(provisioner.plan(segments_of(types), provision))
             open_choices.append(ranked(types))
         return Outcome(message="greedy: no plan found within the limits")

@@ -2,8 +2,9 @@
 
 The network reads the layers in order (`reinforce_policy.py`) and gives each a softmax over the types that can
 run it; a plan is drawn layer by layer from these. As in the paper, training has two phases. In the first the
-plans are random runs of random types, and the policy learns to imitate those that are better than average.
-In the second they are drawn from the policy itself, which follows the gradient of the expected loss,
+plans are random segments of random types, and the policy learns to imitate those that are better than
+average. In the second they are drawn from the policy itself, which follows the gradient of the expected loss
+(Williams 1992),
 
     ∇ E[loss] = E[(loss − b)·∇ Σ_l log p_l(type of l)],
 
@@ -19,6 +20,7 @@ On one or two tight instances they find no plan.
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import dataclass
 from importlib import util
 from typing import Any, Literal
 
@@ -28,10 +30,26 @@ from ....formulations.staging.formulation import StagingFormulation
 from ....instances.common.errors import OutOfTimeError
 from ...common.base import Clock, MethodOption, Outcome, Solver
 from ...common.options import SolveOptions
-from .type_search import PROVISIONING, Loss, Search, Types, random_types
+from .type_search import PROVISIONING, PenalisedObjective, Types, TypeSearch, random_types
 
-MEMORY = 0.9
-"""Of the moving averages of the loss and of its spread."""
+
+@dataclass(frozen=True)
+class TrainingSettings:
+    """Tuning of the training, beside the method's options.
+
+    Attributes
+    ----------
+    averaging
+        Weight of the past in the moving averages of the loss and of its spread.
+    least_spread
+        Smaller spreads count as this, so that advantages stay bounded.
+    """
+
+    averaging: float = 0.9
+    least_spread: float = 1e-3
+
+
+SETTINGS = TrainingSettings()
 
 
 class Reinforce(Solver[StagingFormulation]):
@@ -73,7 +91,7 @@ class Reinforce(Solver[StagingFormulation]):
 
         way, episodes = self.setting(options, "provisioning"), self.setting(options, "episodes")
         # The most probable plan at the end is judged on top of the episodes.
-        search = Search(formulation, way, clock, episodes + 1)
+        search = TypeSearch(formulation, way, clock, episodes + 1)
         seed = options.seed or 0
         with one_torch(seed, options.threads):
             policy = Policy(
@@ -99,10 +117,10 @@ class Reinforce(Solver[StagingFormulation]):
 class Trainer:
     """Runs both phases; `means` is the mean loss of each batch of the second one."""
 
-    def __init__(self, search: Search, policy: Any, rng: np.random.Generator) -> None:
+    def __init__(self, search: TypeSearch, policy: Any, rng: np.random.Generator) -> None:
         self.search, self.policy, self.rng = search, policy, rng
         self.means: list[float] = []
-        self._loss = Loss()
+        self._loss = PenalisedObjective()
         self._baseline: float | None = None
         self._spread = 0.0
 
@@ -111,12 +129,13 @@ class Trainer:
         first = min(int(episodes * pretraining), episodes)
         while self.search.judged < first and not self.search.over:
             self._imitate(min(batch, first - self.search.judged))
+        # The policy's own plans differ from random ones: the moving baseline starts again.
         self._baseline = None
         while self.search.judged < episodes and not self.search.over:
             left = 1 - (self.search.judged - first) / max(episodes - first, 1)
             self._follow(min(batch, episodes - self.search.judged), entropy * left)
         if not self.search.clock.expired:
-            self.search.merit(self.policy.most_probable())
+            self.search.fitness(self.policy.most_probable())
 
     def summary(self) -> str:
         """Return how the mean loss developed."""
@@ -142,7 +161,7 @@ class Trainer:
         for types in drawn:
             if self.search.clock.expired:
                 break
-            losses.append(self._loss.of(self.search.merit(types)))
+            losses.append(self._loss.of(self.search.fitness(types)))
         return np.array(losses)
 
     def _advantage(self, losses: np.ndarray[Any, Any]) -> np.ndarray[Any, np.dtype[np.float64]]:
@@ -150,7 +169,9 @@ class Trainer:
         if self._baseline is None:
             self._baseline, self._spread = float(losses.mean()), float(losses.std())
         else:
-            self._baseline = MEMORY * self._baseline + (1 - MEMORY) * float(losses.mean())
-            self._spread = MEMORY * self._spread + (1 - MEMORY) * float(losses.std())
-        result: np.ndarray[Any, np.dtype[np.float64]] = (losses - self._baseline) / max(self._spread, 1e-3)
+            past = SETTINGS.averaging
+            self._baseline = past * self._baseline + (1 - past) * float(losses.mean())
+            self._spread = past * self._spread + (1 - past) * float(losses.std())
+        spread = max(self._spread, SETTINGS.least_spread)
+        result: np.ndarray[Any, np.dtype[np.float64]] = (losses - self._baseline) / spread
         return result

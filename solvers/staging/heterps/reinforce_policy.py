@@ -2,9 +2,9 @@
 
 Its inputs are those of the paper, for each layer: which one it is and of which kind, both one-hot, the size
 of its input and of its weights, and its communication time. With `feedback`, which is ours, the type of the
-layer before is an input too and adds a learned bonus to that type, so that runs of layers are drawn and not
-single layers. Without it the layers' choices are independent given the network, and training ends at worse
-plans.
+layer before is an input too and adds a learned bonus to that type, so that segments of layers are drawn and
+not single layers. Without it the layers' choices are independent given the network, and training ends at
+worse plans.
 
 PyTorch is imported as an untyped module, so that types are checked alike with and without it.
 """
@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Literal
 
@@ -29,10 +30,23 @@ from .type_search import Types
 torch: Any = import_module("torch")
 
 
-FIRST_RUN = 4.0
-"""Layers of a run on average, before anything is learned."""
-LONGEST_STEP = 1.0
-"""Of the gradient of one step of training; longer ones are shortened."""
+@dataclass(frozen=True)
+class PolicySettings:
+    """Tuning of the policy.
+
+    Attributes
+    ----------
+    first_segment_layers
+        Layers of a segment on average, before anything is learned.
+    most_gradient_norm
+        Longer gradients of a step of training are shortened.
+    """
+
+    first_segment_layers: float = 4.0
+    most_gradient_norm: float = 1.0
+
+
+SETTINGS = PolicySettings()
 
 
 @contextmanager
@@ -68,7 +82,7 @@ def features(instance: StagingInstance) -> Floats:
 
 
 class Policy:
-    """A network, its optimiser, and what is asked of both.
+    """A recurrent network over the layers, with its optimiser.
 
     Parameters
     ----------
@@ -94,13 +108,13 @@ class Policy:
         feedback: bool = True,
     ) -> None:
         self._inputs = torch.tensor(inputs, dtype=torch.float32)
-        self._barred = torch.tensor([[kind not in kinds for kind in range(types)] for kinds in able])
+        self._barred = torch.tensor([[t not in own for t in range(types)] for own in able])
         network = torch.nn.LSTM if cell == "lstm" else torch.nn.RNN
         self._network = network(inputs.shape[1] + types, hidden, batch_first=True)
         self.head = torch.nn.Linear(hidden, types)
         torch.nn.init.zeros_(self.head.weight)
         torch.nn.init.zeros_(self.head.bias)
-        stay = math.log((FIRST_RUN - 1) * max(types - 1, 1)) if feedback else 0.0
+        stay = math.log((SETTINGS.first_segment_layers - 1) * max(types - 1, 1)) if feedback else 0.0
         self._stay, self._feedback = torch.nn.Parameter(torch.tensor(stay)), feedback
         self.parameters = [*self._network.parameters(), *self.head.parameters(), self._stay]
         self._optimiser = torch.optim.Adam(self.parameters, lr=learning_rate)
@@ -179,5 +193,5 @@ class Policy:
         """Make these choices less probable where the advantage (of the loss) is positive, else more."""
         self._optimiser.zero_grad()
         self.surrogate(drawn, advantages, entropy).backward()
-        torch.nn.utils.clip_grad_norm_(self.parameters, LONGEST_STEP)
+        torch.nn.utils.clip_grad_norm_(self.parameters, SETTINGS.most_gradient_norm)
         self._optimiser.step()

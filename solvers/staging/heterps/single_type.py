@@ -5,7 +5,7 @@ from __future__ import annotations
 from ....formulations.staging.formulation import StagingFormulation
 from ...common.base import Clock, Outcome, Solver
 from ...common.options import SolveOptions
-from .type_search import PROVISIONING, Search
+from .type_search import PROVISIONING, TypeSearch
 
 
 class SingleType(Solver[StagingFormulation]):
@@ -19,9 +19,9 @@ class SingleType(Solver[StagingFormulation]):
     def solve(self, formulation: StagingFormulation, options: SolveOptions, clock: Clock) -> Outcome:
         """Judge as many choices of types as there are types."""
         layers, types = len(formulation.instance.layers), len(formulation.instance.types)
-        search = Search(formulation, self.setting(options, "provisioning"), clock, types)
-        for kind in range(types):
+        search = TypeSearch(formulation, self.setting(options, "provisioning"), clock, types)
+        for unit_type in range(types):
             if search.over:
                 break
-            search.merit([kind] * layers)
+            search.fitness([unit_type] * layers)
         return search.outcome(f"single-type: {search.judged} of {types} types tried")

@@ -1,8 +1,8 @@
-"""What HeterPS's comparison set shares: a type for each layer is judged by the plan that it means.
+"""Search over a type for each layer, shared by the methods that HeterPS (2023) compares.
 
-A choice of types means its maximal runs as stages, with units by one of the ways of provisioning. Under
-`free_cuts` these methods produce maximal runs all the same: two neighbours of one type cost no less than one
-stage of both, but a run may exceed a unit's memory where its two halves do not.
+A choice of types stands for its maximal segments as stages, with units by one of the ways of provisioning.
+Under `free_cuts` these methods produce maximal segments all the same: two neighbours of one type cost no less
+than one stage of both, but a segment may exceed a unit's memory where its two halves do not.
 """
 
 from __future__ import annotations
@@ -18,45 +18,65 @@ from ....formulations.staging.formulation import StagingFormulation
 from ....formulations.staging.plan import Stage
 from ....instances.common.errors import OutOfTimeError
 from ...common.base import Clock, MethodOption, Outcome
-from .provisioning import WAYS, Provisioner, Way, runs_of
+from .provisioning import WAYS, Provisioner, Way, segments_of
 
 PROVISIONING = MethodOption("load-balance", "how stages get their units: as the paper does, or exactly", WAYS)
-MOST_REMEMBERED = 10_000_000
-"""How many layers' types are remembered, so that no choice of types is provisioned twice."""
 MOST_TRACE = 200
-WORST_FEASIBLE = 3.0
+"""Points of a trace."""
+
+
+@dataclass(frozen=True)
+class TypeSearchSettings:
+    """Tuning of the search over types.
+
+    Attributes
+    ----------
+    most_remembered
+        Layers' types that are remembered, so that no choice of types is provisioned twice.
+    worst_feasible
+        The penalised objective of a feasible choice at most; infeasible ones lie above.
+    most_boundary_share
+        A random choice of types changes type at up to this share of the layers.
+    """
+
+    most_remembered: int = 10_000_000
+    worst_feasible: float = 3.0
+    most_boundary_share: float = 0.5
+
+
+SETTINGS = TypeSearchSettings()
 
 Types = tuple[int, ...]
 """A type for each layer, as indices."""
 
 
 @dataclass(frozen=True, order=True)
-class Merit:
-    """How good a choice of types is; the smaller the better, and any feasible one beats all others.
+class Fitness:
+    """The fitness of a choice of types: the smaller the better, and any feasible one beats all others.
 
     Attributes
     ----------
-    shortfall
-        0 if there is a plan; else how far limits, floor and memory are from allowing one.
+    violation
+        0 if there is a plan; else by how much limits, floor and memory are violated.
     score
         The cost, or the stage time where that is what counts.
     """
 
-    shortfall: float
+    violation: float
     score: float
 
     @property
     def feasible(self) -> bool:
         """Whether there is a plan."""
-        return self.shortfall == 0
+        return self.violation == 0
 
 
-NEVER = Merit(1e300, math.inf)
+NEVER = Fitness(1e300, math.inf)
 """Of a choice that the time did not suffice for."""
 
 
-class Search:
-    """Judges choices of types within a budget, and keeps the best plan and when it was found.
+class TypeSearch:
+    """Evaluates choices of types within a budget, and keeps the best plan and when it was found.
 
     Parameters
     ----------
@@ -70,17 +90,21 @@ class Search:
         self.formulation, self.way, self.clock, self.most = formulation, way, clock, most
         self.provisioner = Provisioner(formulation)
         self.judged = 0
-        self.best: tuple[Merit, Types] | None = None
+        self.best: tuple[Fitness, Types] | None = None
         self.plan: tuple[Stage, ...] | None = None
         self.trace: list[tuple[float, float | None, float | None]] = []
-        self._known: dict[Types, Merit] = {}
+        self._known: dict[Types, Fitness] = {}
 
     @cached_property
     def able(self) -> list[list[int]]:
-        """The types that can run each layer; never empty, as instances without any are found by counting."""
-        kinds = range(len(self.formulation.instance.types))
+        """The types that can run each layer; never empty, as instances without any are ruled out before."""
+        types = range(len(self.formulation.instance.types))
         return [
-            [kind for kind in kinds if self.provisioner.parts((layer, layer, kind))[0] < math.inf]
+            [
+                unit_type
+                for unit_type in types
+                if self.provisioner.parts((layer, layer, unit_type))[0] < math.inf
+            ]
             for layer in range(len(self.formulation.instance.layers))
         ]
 
@@ -89,32 +113,33 @@ class Search:
         """Whether the time or the budget of choices is used up."""
         return self.judged >= self.most or self.clock.expired
 
-    def merit(self, types: Sequence[int]) -> Merit:
-        """Judge a choice of types; there is none worse than one that the time did not suffice for."""
+    def fitness(self, types: Sequence[int]) -> Fitness:
+        """Return the fitness of a choice of types; without time to evaluate it, the worst."""
         self.judged += 1
         key = tuple(types)
         known = self._known.get(key)
         if known is not None:
             return known
-        runs = runs_of(key)
+        segments = segments_of(key)
         try:
-            provision = self.provisioner.provision(runs, self.way)
+            provision = self.provisioner.provision(segments, self.way)
         except OutOfTimeError:
             return NEVER
         if provision is None:
-            merit = Merit(1 + self.provisioner.shortfall(runs), math.inf)
+            fitness = Fitness(1 + self.provisioner.violation(segments), math.inf)
         else:
-            merit = Merit(0.0, provision.score)
-        if len(self._known) * len(key) < MOST_REMEMBERED:
-            self._known[key] = merit
-        if self.best is None or merit < self.best[0]:
-            self.best = merit, key
+            fitness = Fitness(0.0, provision.score)
+        # A choice that comes again costs a look-up, not a provisioning, but counts as an evaluation.
+        if len(self._known) * len(key) < SETTINGS.most_remembered:
+            self._known[key] = fitness
+        if self.best is None or fitness < self.best[0]:
+            self.best = fitness, key
             if provision is not None:
-                self.plan = self.provisioner.plan(runs, provision)
+                self.plan = self.provisioner.plan(segments, provision)
                 assert self.plan is not None
                 value = self.formulation.evaluate(self.plan)[0]
                 self.trace.append((self.clock.elapsed_s, value, None))
-        return merit
+        return fitness
 
     def outcome(self, message: str) -> Outcome:
         """Return the best plan; the trace ends now."""
@@ -128,50 +153,50 @@ class Search:
         )
 
 
-class Loss:
-    """Turns merits into finite numbers to be small, in which a hundredth is about a per cent of the cost.
+class PenalisedObjective:
+    """Turns fitness into one finite number to minimise, in which 0.01 is about a per cent of the cost.
 
-    A feasible choice has ln(score) relative to the first feasible one, at most `WORST_FEASIBLE`; the
-    others have more than that, by their shortfall.
+    A feasible choice has ln(score) relative to the first feasible one, at most `worst_feasible`; the
+    others have more than that, by their violation.
     """
 
     def __init__(self) -> None:
         self._scale: float | None = None
 
-    def of(self, merit: Merit) -> float:
-        """Return the loss of a merit."""
-        if not merit.feasible:
-            return WORST_FEASIBLE + math.log1p(merit.shortfall)
+    def of(self, fitness: Fitness) -> float:
+        """Return the penalised objective of a fitness."""
+        if not fitness.feasible:
+            return SETTINGS.worst_feasible + math.log1p(fitness.violation)
         if self._scale is None or self._scale == 0:
-            self._scale = merit.score
-        ratio = merit.score / self._scale if self._scale > 0 else 1.0
-        return min(math.log(max(ratio, 1e-6)), WORST_FEASIBLE)
+            self._scale = fitness.score
+        ratio = fitness.score / self._scale if self._scale > 0 else 1.0
+        return min(math.log(max(ratio, 1e-6)), SETTINGS.worst_feasible)
 
 
 def random_types(able: Sequence[Sequence[int]], rng: np.random.Generator) -> Types:
-    """Return random runs of random types; how many runs there are is random too.
+    """Return random segments of random types; the number of segments is random too.
 
-    A type for each layer on its own would mean L/2 runs nearly always, and good plans have few.
+    Independent types for all layers would nearly always make L/2 segments, and good plans have few.
     """
-    size = len(able)
-    cuts = np.flatnonzero(rng.random(size - 1) < rng.uniform(0, 0.5)) + 1 if size > 1 else np.empty(0, int)
+    size, most = len(able), SETTINGS.most_boundary_share
+    cuts = np.flatnonzero(rng.random(size - 1) < rng.uniform(0, most)) + 1 if size > 1 else np.empty(0, int)
     types: list[int] = []
     for first, last in zip([0, *cuts.tolist()], [*cuts.tolist(), size], strict=True):
-        types = paint([*types, *[0] * (last - first)], first, last, int(rng.choice(able[first])), able, rng)
+        types = assign([*types, *[0] * (last - first)], first, last, int(rng.choice(able[first])), able, rng)
     return tuple(types)
 
 
-def paint(
+def assign(
     types: list[int],
     first: int,
     end: int,
-    kind: int,
+    unit_type: int,
     able: Sequence[Sequence[int]],
     rng: np.random.Generator,
 ) -> list[int]:
     """Give the layers from `first` to before `end` one type; a layer that it cannot run gets a random one."""
     for layer in range(first, end):
-        types[layer] = kind if kind in able[layer] else int(rng.choice(able[layer]))
+        types[layer] = unit_type if unit_type in able[layer] else int(rng.choice(able[layer]))
     return types
 
 

@@ -66,15 +66,19 @@ def instance(**job: Any) -> AllocationInstance:
 
 def test_menu_by_hand() -> None:
     """Times, weights, restarts, deadlines and capacities shape the menu as the page says."""
-    menu = AllocationFormulation(instance()).menu
-    assert menu.workers.tolist() == [1, 2, 3]
-    assert menu.time_s.tolist() == [72, 36, 24]
-    assert menu.cost.tolist() == [144, 72, 48]
+    configs = AllocationFormulation(instance()).configurations
+    assert configs.workers.tolist() == [1, 2, 3]
+    assert configs.time_s.tolist() == [72, 36, 24]
+    assert configs.cost.tolist() == [144, 72, 48]
     current = {"variant": "v", "workers": 2}
-    assert AllocationFormulation(instance(restart_s=5, current=current)).menu.time_s.tolist() == [77, 36, 29]
-    assert AllocationFormulation(instance(restart_s=5)).menu.time_s.tolist() == [77, 41, 29]
-    assert AllocationFormulation(instance(deadline_s=36)).menu.workers.tolist() == [2, 3]
-    optional = AllocationFormulation(instance(deadline_s=36, optional=True, unplaced_s=99)).menu
+    assert AllocationFormulation(instance(restart_s=5, current=current)).configurations.time_s.tolist() == [
+        77,
+        36,
+        29,
+    ]
+    assert AllocationFormulation(instance(restart_s=5)).configurations.time_s.tolist() == [77, 41, 29]
+    assert AllocationFormulation(instance(deadline_s=36)).configurations.workers.tolist() == [2, 3]
+    optional = AllocationFormulation(instance(deadline_s=36, optional=True, unplaced_s=99)).configurations
     assert optional.variant.tolist() == [0, 0, UNPLACED]
     assert optional.time_s.tolist() == [36, 24, 99]
 
@@ -129,10 +133,13 @@ def reference_marginal_gain(made: AllocationInstance, stop: bool) -> list[tuple[
     rows = list(zip(*task_demands(made, made.table()), strict=True))
 
     def time(j: int, p: int, w: int) -> float:
-        k = next((k for k in formulation.menu.of(j) if (menu.ps[k], menu.workers[k]) == (p, w)), None)
-        return math.inf if k is None else float(menu.time_s[k])
+        k = next(
+            (k for k in formulation.configurations.of(j) if (configs.ps[k], configs.workers[k]) == (p, w)),
+            None,
+        )
+        return math.inf if k is None else float(configs.time_s[k])
 
-    menu = formulation.menu
+    configs = formulation.configurations
     state = [(1, 1) for _ in made.jobs]
     while True:
         used = sum(p * ps + w * worker for (p, w), (ps, worker) in zip(state, rows, strict=True))

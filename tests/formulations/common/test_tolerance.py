@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import clusterplan
+from clusterplan.formulations.common.tolerance import agree, loosened, within
 from clusterplan.solvers.registry import solvers_for
 
 
@@ -19,6 +20,26 @@ def everywhere(kind: str, document: dict[str, Any]) -> dict[str, tuple[str, floa
             result = clusterplan.solve(instance, solver.name)
             found[solver.name] = (result.status, result.objectives[0].value if result.objectives else None)
     return found
+
+
+def test_sums_that_are_a_rounding_beyond_a_limit_keep_it() -> None:
+    assert within(0.1 + 0.2, 0.3)
+    assert within(-1.0, -1.0)
+    assert not within(0.3 + 1e-8, 0.3)
+    assert not within(1e-6, 0.0)
+
+
+@pytest.mark.parametrize("limit", [-7.5, 0.0, 1e-12, 0.3, 1e12])
+def test_the_loosened_limit_is_the_largest_amount_within(limit: float) -> None:
+    most = loosened(limit)
+    assert within(most, limit)
+    assert not within(most + 1e-6 * max(abs(limit), 1e-6), limit)
+
+
+def test_figures_agree_up_to_rounding() -> None:
+    assert agree(1e9, 1e9 + 0.5)
+    assert not agree(1.0, 1.0 + 1e-8)
+    assert not agree(0.0, 1e-300)
 
 
 @pytest.mark.parametrize("must", [False, True])

@@ -3,61 +3,26 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_instances import random_staging
+from staging_instances import two_layers
 
 import clusterplan
 from clusterplan.formulations.staging.formulation import StagingFormulation
 from clusterplan.formulations.staging.plan import Stage
-from clusterplan.formulations.staging.stage_times import stage_table, stage_time_s
+from clusterplan.formulations.staging.stage_table import stage_table
+from clusterplan.formulations.staging.stage_times import stage_time_s
 from clusterplan.instances.staging.generate import generate_staging
 from clusterplan.instances.staging.instance import StagingInstance
-from clusterplan.solvers.staging.heterps.provisioning import balance_load, runs_of
-
-
-def instance(**fields: Any) -> StagingInstance:
-    """Return two layers on two types, with a transfer of half a second between them."""
-    made = clusterplan.parse_instance(
-        {
-            "schema_version": 1,
-            "kind": "staging",
-            "name": "two",
-            "training": {"samples": 3600, "epochs": 2},
-            "probe_batch": 2,
-            "link_gbit_per_s": 8,
-            "types": [
-                {"name": "slow", "price_usd_per_hour": 1, "limit": 8},
-                {"name": "fast", "price_usd_per_hour": 5, "limit": 2},
-            ],
-            "layers": [
-                {
-                    "name": "a",
-                    "compute_s": {"slow": 4, "fast": 1},
-                    "compute_parallel": 0.5,
-                    "output_bytes": 5e8,
-                },
-                {
-                    "name": "b",
-                    "compute_s": {"slow": 8, "fast": 1},
-                    "communication_s": {"slow": 2, "fast": 2},
-                    "compute_parallel": {"slow": 1, "fast": 0.8},
-                    "communication_parallel": 0.25,
-                },
-            ],
-            **fields,
-        }
-    )
-    assert isinstance(made, StagingInstance)
-    return made
+from clusterplan.solvers.staging.heterps.provisioning import Provisioner, segments_of
 
 
 def test_stage_times_by_hand() -> None:
     """Amdahl for compute and communication, and the receiver's transfer shared by its units."""
-    made = instance()
+    made = two_layers()
     assert stage_time_s(made, 0, 0, "slow", 2) == 2 + 2 / 2
     assert stage_time_s(made, 0, 1, "slow", 4) == 2 + 10 / 4
     assert stage_time_s(made, 1, 1, "fast", 2) == 1.5 + (0.5 + 0.5) / 2
@@ -71,15 +36,15 @@ def test_cost_and_throughput_by_hand() -> None:
         Stage(first_layer=1, last_layer=1, type="fast", units=2),
     )
     # τ = 3 s for 2 samples; 7,200 samples take 10,800 s = 3 h at 2·1 + 2·5 USD/h.
-    assert StagingFormulation(instance()).evaluate(plan) == pytest.approx((36.0,))
-    assert StagingFormulation(instance(objective="throughput")).evaluate(plan) == pytest.approx((2 / 3,))
+    assert StagingFormulation(two_layers()).evaluate(plan) == pytest.approx((36.0,))
+    assert StagingFormulation(two_layers(objective="throughput")).evaluate(plan) == pytest.approx((2 / 3,))
 
 
 def test_neighbours_of_one_type_are_one_stage_unless_cuts_are_free() -> None:
     """The paper's rule is enforced where it is asked for."""
     plan = [Stage(first_layer=i, last_layer=i, type="slow", units=1) for i in range(2)]
-    assert any(v.constraint == "maximal runs" for v in StagingFormulation(instance()).violations(plan))
-    assert not StagingFormulation(instance(stage_rule="free_cuts")).violations(plan)
+    assert any(v.constraint == "maximal runs" for v in StagingFormulation(two_layers()).violations(plan))
+    assert not StagingFormulation(two_layers(stage_rule="free_cuts")).violations(plan)
 
 
 @settings(max_examples=200, deadline=None)
@@ -92,7 +57,7 @@ def test_fewest_units_at_a_breakpoint(seed: int, units: int, data: st.DataObject
     first = data.draw(st.integers(0, len(made.layers) - 1))
     last = data.draw(st.integers(first, len(made.layers) - 1))
     kind = data.draw(st.integers(0, len(made.types) - 1))
-    time = table.run_time_s(first, last, kind, units)
+    time = table.segment_time_s(first, last, kind, units)
     if math.isinf(time) or units > table.limit[kind]:
         return
     if made.types[kind].memory_gib is None:
@@ -100,7 +65,7 @@ def test_fewest_units_at_a_breakpoint(seed: int, units: int, data: st.DataObject
     fewest = table.fewest_units(first, last, kind, time)
     assert fewest is not None
     assert fewest <= units
-    assert fewest == 1 or table.run_time_s(first, last, kind, fewest - 1) > time
+    assert fewest == 1 or table.segment_time_s(first, last, kind, fewest - 1) > time
 
 
 @settings(max_examples=60, deadline=None)
@@ -123,21 +88,22 @@ def test_load_balance_keeps_every_limit_and_is_no_better_than_the_optimum(seed: 
     """The paper's provisioning returns feasible plans; the other stages are no slower than the first."""
     made = generate_staging(4, 2, "loose", seed=seed)
     formulation = StagingFormulation(made)
-    plan = balance_load(formulation, runs_of([0, 0, 1, 1]))
+    provisioner, segments = Provisioner(formulation), segments_of([0, 0, 1, 1])
+    plan = provisioner.plan(segments, provisioner.balanced(segments))
     if plan is not None:
         assert not formulation.violations(plan)
         times = [stage_time_s(made, s.first_layer, s.last_layer, s.type, s.units) for s in plan]
         assert times[1] <= times[0] * (1 + 1e-9)
 
 
-def test_runs_of_equal_types() -> None:
+def test_segments_of_equal_types() -> None:
     """A type for each layer means its maximal runs."""
-    assert runs_of([0, 0, 1, 0]) == [(0, 1, 0), (2, 2, 1), (3, 3, 0)]
+    assert segments_of([0, 0, 1, 0]) == [(0, 1, 0), (2, 2, 1), (3, 3, 0)]
 
 
 def test_a_type_without_any_bound_is_refused_with_what_to_do() -> None:
     """Explicit models need finitely many units; the exact search does not."""
-    made = instance(
+    made = two_layers(
         types=[
             {"name": "slow", "price_usd_per_hour": 0},
             {"name": "fast", "price_usd_per_hour": 5, "limit": 2},

@@ -459,7 +459,7 @@ CHANGES = st.lists(
 )
 
 
-@settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(changes=CHANGES, ending=st.sampled_from(FORMATS))
 def test_any_cells_are_judged_alike(tmp_path: Path, changes: list[tuple[int, str, Any]], ending: str) -> None:
     """Whatever stands in a table, columns and rows come to the same instance or the same faults."""
@@ -473,7 +473,7 @@ def test_any_cells_are_judged_alike(tmp_path: Path, changes: list[tuple[int, str
     assert faults or numbered or kind is JobTable
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(text=st.text(alphabet="ab1,\"\n\r \t'=.é\u00a0\u0085\x1c", max_size=40), at=st.integers(0, 400))
 def test_any_csv_text_is_judged_alike(tmp_path: Path, text: str, at: int) -> None:
     """Quotes, blanks and line ends anywhere in a file mean in columns what they mean row by row."""

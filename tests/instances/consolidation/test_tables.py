@@ -13,9 +13,10 @@ from random_instances import random_consolidation
 from table_files import ENDLESS, FORMATS, clusterplan_command, flat, write_table
 
 from clusterplan.instances.common.errors import InstanceError, OptionError
-from clusterplan.instances.consolidation import repeated_rows
+from clusterplan.instances.consolidation import tables as placement_tables
 from clusterplan.instances.consolidation.generate import generate_consolidation
 from clusterplan.instances.consolidation.instance import ConsolidationInstance
+from clusterplan.instances.consolidation.tables import MOST_CURRENT, why_no_table
 from clusterplan.instances.documents import load, parse_instance, save
 from clusterplan.instances.files import tables
 
@@ -78,7 +79,7 @@ COLUMNS += ["tasks", "task_demand.gpu", "task_demand.tpu", "value", "must_place"
 COLUMNS += ["groups.0.tasks", "groups.1.name", "current.x1", "speed_by_servers.2", "hardware", "other", "9"]
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     changes=st.lists(
         st.tuples(st.booleans(), st.integers(0, 9), st.sampled_from(COLUMNS), st.sampled_from(CELLS)),
@@ -109,7 +110,7 @@ def test_instances_survive_tables(tmp_path: Path, ending: Any, monkeypatch: pyte
         assert load(tmp_path / "x.yaml").sha256() == original.sha256()
         with monkeypatch.context() as large:
             large.setattr(tables, "MANY_ROWS", 1)
-            large.setattr(repeated_rows, "ALIKE", 0)
+            large.setattr(placement_tables, "FEWEST_OF_A_SORT", 0)
             assert load(tmp_path / "x.yaml").sha256() == original.sha256()
 
 
@@ -196,3 +197,22 @@ def test_placements_on_unknown_servers_are_named() -> None:
     known = ", ".join(f"n-{k}" for k in range(12))
     assert first == f"document: jobs[0].current.m: unknown server 'm'; the servers are: {known}, …"
     assert second == "document: jobs[0].current: holds 3 tasks, but the group has only 2"
+
+
+def test_what_keeps_rows_from_a_table() -> None:
+    """Empty mappings leave no cell, and dots in names lead into fields."""
+    base = {"schema_version": 1, "kind": "consolidation", "name": "t"}
+    server, job = {"name": "s", "capacity": {"gpu": 4}}, {"name": "j", "tasks": 1, "task_demand": {"gpu": 1}}
+
+    def why(server: dict[str, Any], job: dict[str, Any]) -> str | None:
+        instance = parse_instance({**base, "servers": [server], "jobs": [job]})
+        assert isinstance(instance, ConsolidationInstance)
+        return why_no_table(instance)
+
+    assert why(server, job) is None
+    assert "empty mapping" in str(why(server, job | {"task_demand": {}}))
+    dotted = server | {"capacity": {"gpu": 4, "a.b": 1}}
+    assert "name with a dot" in str(why(dotted, job))
+    assert f"more than {MOST_CURRENT:,} servers" in str(
+        why(server | {"name": "s.0"}, job | {"current": {"s.0": 1}})
+    )

@@ -27,7 +27,7 @@ from clusterplan.instances.common.errors import MOST_FAULTS, Fault, InstanceErro
 from clusterplan.instances.common.printable import shown
 from clusterplan.instances.consolidation.instance import ConsolidationInstance
 from clusterplan.instances.documents import load, parse_instance, save
-from clusterplan.instances.files import json_reading, limits, parquet_reading, reading, table_rows
+from clusterplan.instances.files import csv_tables, json_reading, limits, parquet_reading, reading
 from clusterplan.instances.files.json_reading import TooMuchError, check_size, parse_json
 from clusterplan.instances.files.reading import parse_document
 from clusterplan.instances.importers.gavel.files import read_table, read_trace, speeds_of
@@ -345,7 +345,7 @@ def test_columns_by_the_thousand_are_counted_and_not_compared(tmp_path: Path) ->
 
 def test_a_row_has_a_greatest_length(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A quote that is never closed makes one row of all that follows."""
-    monkeypatch.setattr(table_rows, "LONGEST_ROW", 10_000)
+    monkeypatch.setattr(csv_tables, "LONGEST_ROW", 10_000)
     for content in ("name\n" + "," * 20_000, 'name\n"' + "a\n" * 20_000, "name\n" + '"a\n",' * 4_000):
         assert "a row has more than 10,000 characters, or a quote is never closed" in table(tmp_path, content)
 
@@ -353,7 +353,7 @@ def test_a_row_has_a_greatest_length(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_a_table_has_a_greatest_number_of_lines(tmp_path: Path) -> None:
     """Blank lines count, for somebody has to look at them."""
     assert "has 2,000,002 lines; at most 2,000,000 are read" in table(tmp_path, "name\n" + "\n" * 2_000_001)
-    small = refusal(lambda: table_rows.parse_table("name\n" + "\n" * 500_000, "t"))
+    small = refusal(lambda: csv_tables.parse_table("name\n" + "\n" * 500_000, "t"))
     assert "has more than 500,000 lines" in str(small)
 
 
@@ -367,9 +367,9 @@ def test_ragged_rows_end_the_reading(tmp_path: Path) -> None:
 
 def test_a_table_that_is_read_row_by_row_has_fewer_cells(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each of its cells becomes an object."""
-    monkeypatch.setattr(table_rows, "MOST_SMALL_CELLS", 100)
-    table_rows.parse_table("name,b\n" + "a,\n" * 100, "t")
-    error = refusal(lambda: table_rows.parse_table("name,b\n" + "a,1\n" * 100, "t"))
+    monkeypatch.setattr(csv_tables, "MOST_SMALL_CELLS", 100)
+    csv_tables.parse_table("name,b\n" + "a,\n" * 100, "t")
+    error = refusal(lambda: csv_tables.parse_table("name,b\n" + "a,1\n" * 100, "t"))
     assert "has more than 100 filled cells" in str(error)
 
 

@@ -18,6 +18,7 @@ from sample_documents import ALLOCATION, CONSOLIDATION, STAGING
 import clusterplan
 from clusterplan.instances.common.errors import InstanceError
 from clusterplan.instances.documents import load, load_catalogue, parse_instance
+from clusterplan.instances.files.references import Folder, read_file, read_list
 from clusterplan.planner.batch.answer import Answer
 from clusterplan.planner.batch.solve_many import BatchOptions
 from clusterplan.planner.batch.task import Task, execute, read
@@ -373,3 +374,29 @@ def test_a_dask_cluster_hands_the_leave_on(outside: str) -> None:
     assert answered[1].head is not None
     assert not deque(engine._sent)
     assert clusterplan.load(outside, allow_outside=True).name == "d"
+
+
+def test_a_list_is_read_from_a_folder(tmp_path: Path) -> None:
+    """A file may be the list or hold it under its key; nothing else is quoted."""
+    (tmp_path / "list.json").write_text('[{"name": "a"}]')
+    (tmp_path / "under.json").write_text('{"jobs": [{"name": "a"}]}')
+    (tmp_path / "t.csv").write_text("name\na\n")
+    (tmp_path / "other.json").write_text('{"secret": 1}')
+    folder = Folder(tmp_path)
+    for name in ("list.json", "under.json", "t.csv"):
+        assert read_list(folder, name, "jobs", "doc") == [{"name": "a"}]
+    with pytest.raises(InstanceError, match="is not a list of jobs") as refused:
+        read_list(folder, "other.json", "jobs", "doc")
+    assert "secret" not in str(refused.value)
+    with pytest.raises(InstanceError, match="has the ending"):
+        read_file(tmp_path / "x.txt" if (tmp_path / "x.txt").write_text("a") else tmp_path, "doc")
+
+
+def test_a_folder_holds_what_lies_below_it(tmp_path: Path) -> None:
+    """Unless files elsewhere are allowed; an address is no file."""
+    assert Folder(tmp_path).file("a/../b.csv", "doc") == (tmp_path / "b.csv").resolve()
+    with pytest.raises(InstanceError, match="lies outside"):
+        Folder(tmp_path).file("../b.csv", "doc")
+    assert Folder(tmp_path, allow_outside=True).file("../b.csv", "doc") == tmp_path / "../b.csv"
+    with pytest.raises(InstanceError, match="is an address"):
+        Folder(tmp_path, allow_outside=True).file("https://x/y.csv", "doc")

@@ -54,7 +54,7 @@ def real_gavel(shared_data: Path, trace: str, first: int | None = None) -> Alloc
     [
         ("max_min_fairness.trace", 96, 169),
         ("msr-seed0-51b7ef.trace", 18, None),
-        ("msr-seed0-e13805.trace", 607, None),
+        pytest.param("msr-seed0-e13805.trace", 607, None, marks=pytest.mark.slow),
     ],
 )
 def test_gavel_counts(shared_data: Path, trace: str, jobs: int, asked: int | None) -> None:

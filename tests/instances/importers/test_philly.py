@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from clusterplan.instances.common.errors import InstanceError
 from clusterplan.instances.consolidation.instance import ConsolidationInstance
 from clusterplan.instances.documents import parse_instance, to_text
-from clusterplan.instances.importers import import_philly
+from clusterplan.instances.importers.philly import import_philly
 
 HEADER = "timestamp,duration,num_gpus,gpu_time,cluster"
 ROWS = (

@@ -102,6 +102,7 @@ def test_the_command_runs_on_the_cluster(cluster: Any) -> None:
     assert len(done.stdout.splitlines()) == 3
 
 
+@pytest.mark.slow
 def test_a_scheduler_that_does_not_answer_is_a_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """With its address."""
     monkeypatch.setattr("clusterplan.planner.batch.dask.CONNECT_S", 1)

@@ -7,11 +7,11 @@ import json
 import random
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from command_line import Done
+from command_line import run_here as run
 
 from clusterplan.instances.common.errors import InstanceError
 from clusterplan.planner.batch.journal import Journal, read_journal
@@ -22,13 +22,7 @@ from clusterplan.planner.verification.stored import read_results
 EXAMPLES = ("example:optimus-testbed", "example:heterps-ctr", "example:tiresias-testbed")
 
 
-def run(*words: str | Path) -> subprocess.CompletedProcess[str]:
-    """Run the command line."""
-    command = [sys.executable, "-m", "clusterplan", *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
-
-
-def resume(folder: Path) -> subprocess.CompletedProcess[str]:
+def resume(folder: Path) -> Done:
     """Continue the batch of the examples in a folder, or start it."""
     return run("solve", *EXAMPLES, "--jobs", "1", "--seed", "1", "--output", folder, "--resume")
 

@@ -8,11 +8,11 @@ import math
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from command_line import run_here as run
 
 import clusterplan
 from clusterplan.formulations.registry import formulate
@@ -28,11 +28,6 @@ from clusterplan.planner.reports.comparison.files import to_csv
 from clusterplan.solvers.common.result import ObjectiveRecord, Result
 
 COMMAND = [sys.executable, "-m", "clusterplan"]
-
-
-def run(*words: str | Path) -> subprocess.CompletedProcess[str]:
-    """Run the command line."""
-    return subprocess.run([*COMMAND, *map(str, words)], capture_output=True, text=True, check=False)
 
 
 def objective(
@@ -376,13 +371,19 @@ def test_an_interrupt_before_anything_is_done_leaves_the_files_alone(tmp_path: P
     words += ["--output", str(tmp_path)]
     assert run(*words).returncode == 0
     before = (tmp_path / "comparison.csv").read_text()
-    for moment in (0.5, 0.8, 1.1, 1.4):
+    command = [sys.executable, "-X", "importtime", "-m", "clusterplan", *words, "--resume"]
+    for loaded in (
+        "typer",
+        "clusterplan.planner.cli.main",
+        "numpy",
+        "clusterplan.planner.comparison.compare",
+    ):
         with subprocess.Popen(
-            [*COMMAND, *words, "--resume"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+            command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
         ) as process:
-            time.sleep(moment)
-            process.send_signal(signal.SIGTERM)
             assert process.stderr is not None
+            assert any(line.split("|")[-1].strip() == loaded for line in process.stderr), loaded
+            process.send_signal(signal.SIGTERM)
             said = process.stderr.read()
         assert "Traceback" not in said
         assert (tmp_path / "comparison.csv").read_text() == before

@@ -17,10 +17,10 @@ from sample_pages import HOSTILE, all_pages, sample_comparison
 import clusterplan
 from clusterplan.instances.consolidation.generate import generate_consolidation
 from clusterplan.instances.staging.generate import generate_staging
+from clusterplan.planner.output.files import write_file as write_page
 from clusterplan.planner.reports.comparison.files import write as write_comparison
 from clusterplan.planner.reports.comparison.page import comparison_page
 from clusterplan.planner.reports.frontier_files import write as write_frontier
-from clusterplan.planner.reports.page import write_page
 from clusterplan.planner.reports.plan_page import plan_page
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
@@ -45,6 +45,7 @@ PAGES = (
     "none-allocation",
     "none-consolidation",
 )
+ONE_OF_EACH = ("frontier", "comparison", "plan-staging", "none-staging")
 Opener = Callable[..., Any]
 
 
@@ -138,7 +139,9 @@ PAPER = """[...document.querySelectorAll(".plot .main-svg:first-child")].map(
 WHITE, DARK = "rgb(255, 255, 255)", "rgb(22, 26, 33)"
 
 
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[] if name in ONE_OF_EACH else [pytest.mark.slow]) for name in PAGES]
+)
 def test_every_page_is_drawn_on_any_medium(opened: Opener, name: str) -> None:
     with opened(name) as page:
         plots = page.locator(".plot").count()
@@ -331,6 +334,7 @@ def test_everything_is_reached_by_the_tab_key(opened: Opener) -> None:
         assert {"chosen", "BUTTON", "A", "SUMMARY"} <= seen
 
 
+@pytest.mark.slow
 def test_large_pages_open_in_seconds(opened: Opener, folder: Path) -> None:
     write_page(folder / "wide.html", comparison_page(sample_comparison(834)))
     instance = generate_consolidation(10_000, 9_000, seed=3)
@@ -344,6 +348,7 @@ def test_large_pages_open_in_seconds(opened: Opener, folder: Path) -> None:
         assert page.locator("#every thead th[aria-sort=ascending]").count() == 1
 
 
+@pytest.mark.slow
 def test_chains_of_many_layers_stay_inside(opened: Opener, folder: Path) -> None:
     instance = generate_staging(300, 8, "tight", seed=1)
     options = clusterplan.SolveOptions(time_limit_s=3)
@@ -358,6 +363,7 @@ def test_chains_of_many_layers_stay_inside(opened: Opener, folder: Path) -> None
             assert re.fullmatch("299", last)
 
 
+@pytest.mark.slow
 def test_pages_are_drawn_as_commands_write_them(opened: Opener, folder: Path) -> None:
     """The content policy counts every character, so what writes a page must not change any."""
     instance = clusterplan.load("example:heterps-ctr")

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sample_pages import HOSTILE, Page, hostile_consolidation, infeasible, sample_comparison
+from sample_pages import HOSTILE, Page, all_pages, hostile_consolidation, infeasible, sample_comparison
 
 import clusterplan
 from clusterplan.instances.allocation.generate import generate_allocation
@@ -25,19 +25,25 @@ from clusterplan.instances.staging.generate import generate_staging
 from clusterplan.planner.allocation.frontier_figure import lower_steps
 from clusterplan.planner.comparison.comparison import Comparison
 from clusterplan.planner.comparison.row import ComparisonRow
+from clusterplan.planner.output.files import write_file
 from clusterplan.planner.reports.comparison.markdown import comparison_markdown
 from clusterplan.planner.reports.comparison.page import comparison_page
 from clusterplan.planner.reports.frontier_files import frontier_page
 from clusterplan.planner.reports.frontier_files import write as write_frontier
-from clusterplan.planner.reports.page import to_json, write_page
+from clusterplan.planner.reports.page import to_json
 from clusterplan.planner.reports.plan_page import plan_page
+
+
+@pytest.fixture(scope="module")
+def pages() -> dict[str, Page]:
+    return {name: Page(html) for name, html in all_pages().items()}
 
 
 @cache
 def opt() -> tuple[clusterplan.StagingInstance, clusterplan.Frontier]:
     instance = clusterplan.load("example:opt-350-three-gpus")
     assert isinstance(instance, clusterplan.StagingInstance)
-    return instance, clusterplan.pareto(instance)
+    return instance, clusterplan.pareto(instance, error=0.01)
 
 
 def test_pages_are_well_formed(pages: dict[str, Page]) -> None:
@@ -149,7 +155,7 @@ def test_limits_of_the_document_are_drawn() -> None:
     dear, cheap = frontier.points[0], frontier.points[-1]
     limits = {"cost_limit_usd": dear.cost_usd * 1.2, "hourly_budget_usd": dear.rate_usd_per_hour}
     limited = instance.model_copy(update={**limits, "objective": "throughput"})
-    page = Page(frontier_page(limited, clusterplan.pareto(limited)))
+    page = Page(frontier_page(limited, clusterplan.pareto(limited, error=0.01)))
     figure = page.data["figures"]["frontier"]
     assert [shape.get("y0") for shape in figure["layout"]["shapes"]] == [0, dear.cost_usd * 1.2]
     assert page.data["choice"]["today"] == 0
@@ -325,10 +331,10 @@ def test_scripts_cannot_be_ended_by_data() -> None:
 
 
 def test_pages_that_cannot_be_written_are_an_option_error(tmp_path: Path) -> None:
-    write_page(tmp_path / "new" / "page.html", "<p>ä")
+    write_file(tmp_path / "new" / "page.html", "<p>ä")
     assert (tmp_path / "new" / "page.html").read_bytes() == "<p>ä".encode()
     with pytest.raises(OptionError, match="cannot be written"):
-        write_page(tmp_path / "new", "")
+        write_file(tmp_path / "new", "")
 
 
 def test_long_chain_is_small() -> None:

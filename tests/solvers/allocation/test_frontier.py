@@ -6,18 +6,17 @@ import csv
 import json
 import math
 import random
-import subprocess
-import sys
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import pytest
+from command_line import run_here
 from random_instances import random_allocation
 
 import clusterplan
-from clusterplan.formulations.allocation.cluster_grid import ZERO, Ladder
-from clusterplan.formulations.allocation.cluster_grids import ladder_of
+from clusterplan.formulations.allocation.cluster_grid import ZERO, ClusterGrid
+from clusterplan.formulations.allocation.cluster_grids import cluster_grid_of
 from clusterplan.formulations.allocation.formulation import AllocationFormulation
 from clusterplan.instances.allocation.generate import generate_allocation
 from clusterplan.instances.allocation.instance import AllocationInstance
@@ -37,14 +36,14 @@ def optimum(instance: AllocationInstance) -> float:
     return math.inf if result.plan is None else float(result.objective or 0.0)
 
 
-def some_steps(ladder: Ladder, most: int) -> list[Fraction]:
+def some_steps(grid: ClusterGrid, most: int) -> list[Fraction]:
     """Return every step, or so many of them from the first to the last."""
     steps = [ZERO]
-    while steps[-1] < ladder.last and len(steps) <= most:
-        steps.append(ladder.next(steps[-1]))
-    if steps[-1] >= ladder.last:
+    while steps[-1] < grid.last and len(steps) <= most:
+        steps.append(grid.next(steps[-1]))
+    if steps[-1] >= grid.last:
         return steps
-    return [ladder.at_most(ladder.last * Fraction(k, most)) for k in range(most + 1)]
+    return [grid.at_most(grid.last * Fraction(k, most)) for k in range(most + 1)]
 
 
 def random_case(seed: int) -> tuple[AllocationInstance, dict[str, float], float | None]:
@@ -60,14 +59,14 @@ def random_case(seed: int) -> tuple[AllocationInstance, dict[str, float], float 
     return instance, given, rng.choice([None, None, 6.0, 0.3])
 
 
-def check_every_cluster(ladder: Ladder, frontier: clusterplan.AllocationFrontier, most: int) -> int:
+def check_every_cluster(grid: ClusterGrid, frontier: clusterplan.AllocationFrontier, most: int) -> int:
     """Assert what a frontier claims for every cluster of a tiny instance; return how many have a plan."""
     points = [(point.rate_usd_per_hour, point.mean_completion_s) for point in frontier.points]
     before, planned = math.inf, 0
-    for step in some_steps(ladder, most):
-        value = optimum(ladder.cluster(step)) / ladder.weight
+    for step in some_steps(grid, most):
+        value = optimum(grid.cluster(step)) / grid.weight
         assert value <= before * (1 + 1e-9)
-        cost = ladder.rate(step) * (1 + 2e-9)
+        cost = grid.rate(step) * (1 + 2e-9)
         reached = min((mean for rate, mean in points if rate <= cost), default=math.inf)
         assert math.isinf(value) == math.isinf(reached), step
         if not math.isinf(value):
@@ -100,8 +99,8 @@ def test_every_cluster_by_brute_force(mix: Any, error: float) -> None:
         else:
             assert frontier.diagnosis is not None
             assert any("infeasible" in line for line in checked.confirmed), (seed, checked)
-        ladder = ladder_of(instance, mix, prices, most_usd)
-        planned += check_every_cluster(ladder, frontier, 60)
+        grid = cluster_grid_of(instance, mix, prices, most_usd)
+        planned += check_every_cluster(grid, frontier, 60)
         infeasible += frontier.status == "infeasible"
         several += len(frontier.points) > 2
     assert planned > 100
@@ -138,6 +137,7 @@ def test_points_fall_and_the_current_cluster_is_one(mix: Any) -> None:
         assert min(point.rate_usd_per_hour for point in as_fast) <= 5.76 + 1e-9
 
 
+@pytest.mark.slow
 def test_any_mix_is_never_worse_than_the_fixed_one() -> None:
     """Where all resources have a price, every scaled cluster is one of those that the mix `any` looks at."""
     instance = clusterplan.load("example:gavel-three-gpu-types")
@@ -153,18 +153,18 @@ def test_clusters_are_scaled_without_rounding_errors() -> None:
     instance = clusterplan.load("example:optimus-testbed")
     assert isinstance(instance, AllocationInstance)
     instance = instance.model_copy(update={"resources": {"cpu": 30.0, "memory_gib": 7.3, "gpu": 10.0}})
-    ladder = ladder_of(instance, "fixed", {"gpu": 1.0}, None)
+    grid = cluster_grid_of(instance, "fixed", {"gpu": 1.0}, None)
     step = ZERO
     for count in range(1, 200):
-        step = ladder.next(step)
-        cluster = ladder.cluster(step).resources
+        step = grid.next(step)
+        cluster = grid.cluster(step).resources
         assert (cluster["gpu"], cluster["cpu"]) == (count, 3 * count)
         assert cluster["memory_gib"] == pytest.approx(0.73 * count)
-        assert ladder.step_of(float(count), cluster) == step
-        assert ladder.previous(step) == Fraction(count - 1, 10)
-    assert ladder.step_of(3.0, {**ladder.cluster(Fraction(3, 10)).resources, "cpu": 10.0}) is None
-    assert any("memory_gib in parts" in line for line in ladder.assumptions())
-    assert any("scale along at no cost: cpu, memory_gib" in line for line in ladder.assumptions())
+        assert grid.step_of(float(count), cluster) == step
+        assert grid.previous(step) == Fraction(count - 1, 10)
+    assert grid.step_of(3.0, {**grid.cluster(Fraction(3, 10)).resources, "cpu": 10.0}) is None
+    assert any("memory_gib in parts" in line for line in grid.assumptions())
+    assert any("scale along at no cost: cpu, memory_gib" in line for line in grid.assumptions())
 
 
 def test_most_usd_ends_the_frontier() -> None:
@@ -295,7 +295,7 @@ def mutations(data: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     return wrong
 
 
-@pytest.mark.parametrize("mix", ["fixed", "any"])
+@pytest.mark.parametrize("mix", ["fixed", pytest.param("any", marks=pytest.mark.slow)])
 def test_altered_frontiers_are_rejected(mix: Any) -> None:
     """Every figure, plan, bound, certificate and cluster that is changed is found."""
     instance = clusterplan.load("example:gavel-three-gpu-types")
@@ -350,18 +350,12 @@ def test_a_thousand_jobs_are_certified() -> None:
     assert any(line.startswith("certified: ") for line in lines)
 
 
-def clusterplan_command(*arguments: str) -> subprocess.CompletedProcess[str]:
-    code = "import sys; from clusterplan.planner.cli.main import main; sys.argv[0] = 'clusterplan'; main()"
-    command = [sys.executable, "-c", code, *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
-
-
 @pytest.mark.slow
 def test_the_command_writes_tables_that_verify(tmp_path: Path) -> None:
     """CSV and JSON are written, agree with each other, and `verify` accepts the JSON and no other."""
     name, folder = "example:optimus-testbed", tmp_path / "new" / "dir"
     given = ("--price", "gpu=1.2", "--price", "cpu=0.03", "--error", "0.05")
-    done = clusterplan_command("pareto", name, *given, "--output", str(folder))
+    done = run_here("pareto", name, *given, "--output", str(folder))
     assert done.returncode == 0, done.stderr
     for text in (
         "USD/h",
@@ -379,24 +373,23 @@ def test_the_command_writes_tables_that_verify(tmp_path: Path) -> None:
     for row, point in zip(rows, stored["points"], strict=True):
         assert float(row["mean_completion_s"]) == point["mean_completion_s"]
         assert float(row["capacity.gpu"]) == point["capacities"]["gpu"]
-    checked = clusterplan_command("verify", name, str(folder / "frontier.json"))
+    checked = run_here("verify", name, str(folder / "frontier.json"))
     assert checked.returncode == 0, checked.stdout
     assert "no plan beats the points" in checked.stdout
     stored["points"][0]["mean_completion_s"] *= 0.9
     (folder / "frontier.json").write_text(json.dumps(stored))
-    assert clusterplan_command("verify", name, str(folder / "frontier.json")).returncode == 7
+    assert run_here("verify", name, str(folder / "frontier.json")).returncode == 7
 
 
-@pytest.mark.slow
 def test_the_command_takes_mixes_and_refuses_what_has_no_meaning() -> None:
     """`--mix any`, formats, and wrong prices in one line each."""
     name = "example:gavel-three-gpu-types"
-    as_json = clusterplan_command("pareto", name, "--mix", "any", "--error", "0.1", "--format", "json", "-q")
+    as_json = run_here("pareto", name, "--mix", "any", "--error", "0.1", "--format", "json", "-q")
     assert as_json.returncode == 0, as_json.stderr
     assert json.loads(as_json.stdout)["mix"] == "any"
-    as_csv = clusterplan_command("pareto", name, "--error", "0.3", "--format", "csv")
+    as_csv = run_here("pareto", name, "--error", "0.3", "--format", "csv")
     assert as_csv.stdout.startswith("rate_usd_per_hour,mean_completion_s")
-    poor = clusterplan_command("pareto", name, "--most-usd", "0.2")
+    poor = run_here("pareto", name, "--most-usd", "0.2")
     assert poor.returncode == 4
     assert "no plan exists of at most" in poor.stdout
     for arguments, text in (
@@ -410,7 +403,7 @@ def test_the_command_takes_mixes_and_refuses_what_has_no_meaning() -> None:
         (("example:heterps-ctr", "--mix", "any"), "for allocation instances"),
         (("example:tiresias-testbed",), "for allocation and staging"),
     ):
-        done = clusterplan_command("pareto", *arguments)
+        done = run_here("pareto", *arguments)
         assert done.returncode == 2, arguments
         assert text in done.stderr, (arguments, done.stderr)
         assert len(done.stderr.strip().splitlines()) == 1, arguments
@@ -418,6 +411,6 @@ def test_the_command_takes_mixes_and_refuses_what_has_no_meaning() -> None:
 
 def test_the_schema_covers_both_frontiers() -> None:
     """One schema, for either kind."""
-    done = clusterplan_command("schema", "frontier")
+    done = run_here("schema", "frontier")
     schema = json.loads(done.stdout)
     assert {part["$ref"].rsplit("/", 1)[1] for part in schema["anyOf"]} == {"Frontier", "AllocationFrontier"}

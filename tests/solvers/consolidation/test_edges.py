@@ -6,6 +6,7 @@ import random
 from typing import Any
 
 import pytest
+from placements import job, placement, server
 
 import clusterplan
 from clusterplan.formulations.consolidation.formulation import ConsolidationFormulation
@@ -14,30 +15,6 @@ from clusterplan.instances.consolidation.generate import generate_consolidation
 from clusterplan.instances.consolidation.instance import ConsolidationInstance
 from clusterplan.planner.verification.result import verify
 from clusterplan.solvers.common.options import SolveOptions
-
-
-def made(objectives: list[str], servers: list[dict[str, Any]], jobs: list[dict[str, Any]]) -> Any:
-    """Return an instance."""
-    return clusterplan.parse_instance(
-        {
-            "schema_version": 1,
-            "kind": "consolidation",
-            "name": "edge",
-            "objectives": objectives,
-            "servers": servers,
-            "jobs": jobs,
-        }
-    )
-
-
-def server(name: str = "n", **amounts: float) -> dict[str, Any]:
-    """Return a server of some capacity."""
-    return {"name": name, "capacity": amounts}
-
-
-def job(name: str, tasks: int = 1, demand: dict[str, float] | None = None, **fields: Any) -> dict[str, Any]:
-    """Return a job of one group."""
-    return {"name": name, "tasks": tasks, "task_demand": demand or {"gpu": 1}, **fields}
 
 
 def optimum(instance: Any, solver: str = "exact") -> list[float | None]:
@@ -124,7 +101,7 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_odd_figures(name: str) -> None:
     """The exact method agrees with brute force, and every figure is verified."""
-    instance = made(*CASES[name])
+    instance = placement(*CASES[name])
     assert optimum(instance) == pytest.approx(optimum(instance, "brute-force"), rel=1e-9)
 
 
@@ -147,7 +124,7 @@ def test_rooms_change_hands_in_the_right_order() -> None:
         grouped("j3", "required", 1, 2, 1, {"gpu": 1, "cpu": 2}),
         grouped("j5", "preferred", 3, 3, 1, {"gpu": 0, "cpu": 1}),
     ]
-    instance = made(["value", "spread"], servers, jobs)
+    instance = placement(["value", "spread"], servers, jobs)
     assert optimum(instance) == optimum(instance, "cp-sat")
 
 
@@ -155,9 +132,9 @@ def test_many_kinds_on_one_server_are_priced_without_overflow() -> None:
     """Prices near the limit on hundreds of kinds do not wrap around into a bound that is too good."""
     price = float(2**38 - 1)
     jobs = [job(f"j{k}", 1, {"cpu": k + 1}, value=price) for k in range(150)]
-    instance = made(["value"], [server(cpu=40_000)], jobs)
+    instance = placement(["value"], [server(cpu=40_000)], jobs)
     formulation = ConsolidationFormulation(instance)
-    goal = {"objective": "value", "prices": [[price]] * len(formulation.classes.kinds)}
+    goal = {"objective": "value", "prices": [[price]] * len(formulation.classes.task_shapes)}
     bound = formulation.certified_bounds({"goals": [goal]})[0]
     assert bound is not None
     assert bound >= 150 * price
@@ -165,9 +142,9 @@ def test_many_kinds_on_one_server_are_priced_without_overflow() -> None:
 
 def test_prices_too_large_to_add_up_certify_nothing() -> None:
     """Instead of an overflow there is only the elementary bound."""
-    instance = made(["value"], [{**server(gpu=8), "count": 2000}], [job("a", 1_000_000, value=1)])
+    instance = placement(["value"], [{**server(gpu=8), "count": 2000}], [job("a", 1_000_000, value=1)])
     formulation = ConsolidationFormulation(instance)
-    goal = {"objective": "value", "prices": [[1e12] for _ in formulation.classes.kinds]}
+    goal = {"objective": "value", "prices": [[1e12] for _ in formulation.classes.task_shapes]}
     assert formulation.certified_bounds({"goals": [goal]}) == formulation.elementary_bounds()
 
 
@@ -177,7 +154,7 @@ def test_a_bound_beyond_unproven_objectives_is_not_certified() -> None:
         job("a", value=2, speed_by_servers={1: 1.5}),
         job("b", value=3, speed_by_servers={1: 1.5}),
     ]
-    instance = made(["value", "servers", "slowdown"], [server("n", gpu=1), server("m", gpu=1)], jobs)
+    instance = placement(["value", "servers", "slowdown"], [server("n", gpu=1), server("m", gpu=1)], jobs)
     formulation = ConsolidationFormulation(instance)
     prices = [[1.0 for _ in pieces] for pieces in formulation.classes.pieces]
     goal = {"objective": "slowdown", "prices": prices, "multipliers": {"servers": 1.0}}
@@ -209,7 +186,7 @@ def test_servers_that_all_differ_end_in_time() -> None:
         job(f"j{i}", 1 + i % 4, {"gpu": 1, "cpu": 1_000 + 137 * (i % 40), "mem": 9_000 + 511 * (i % 30)})
         for i in range(500)
     ]
-    instance = made(["value", "servers"], servers, jobs)
+    instance = placement(["value", "servers"], servers, jobs)
     result = clusterplan.solve(instance, "exact", SolveOptions(time_limit_s=2))
     assert result.plan is not None
     assert verify(instance, result).ok
@@ -219,7 +196,7 @@ def test_servers_that_all_differ_end_in_time() -> None:
 def test_a_limit_on_traffic_is_one_more_resource() -> None:
     """Under a limit no server takes more; the fewest servers of a job stay the same."""
     jobs = [job("a", 4, traffic_gbit_per_s=1.0, spread="required"), job("b", 2, traffic_gbit_per_s=2.0)]
-    instance = made(["value", "traffic"], [{**server(gpu=4), "count": 2}], jobs)
+    instance = placement(["value", "traffic"], [{**server(gpu=4), "count": 2}], jobs)
     assert isinstance(instance, ConsolidationInstance)
     under = ConsolidationFormulation(limited(instance, 3.0))
     assert [under.fewest(j) for j in under.instance.jobs] == [1, 1]
@@ -231,7 +208,7 @@ def test_a_limit_on_traffic_is_one_more_resource() -> None:
 def test_the_least_traffic_is_certified() -> None:
     """Prices show that no smaller limit lets as much be placed."""
     jobs = [job(f"j{k}", 2, traffic_gbit_per_s=1.0 + k % 2) for k in range(8)]
-    instance = made(["value", "traffic", "servers"], [{**server(gpu=8), "count": 4}], jobs)
+    instance = placement(["value", "traffic", "servers"], [{**server(gpu=8), "count": 4}], jobs)
     result = clusterplan.solve(instance)
     assert result.status == "optimal"
     assert [r.value for r in result.objectives[:2]] == [16, 6]
@@ -243,7 +220,7 @@ def test_huge_prices_do_not_hide_a_better_plan() -> None:
     """Where figures of a million millions cancel, the check's own search still finds what is better."""
     rng = random.Random(0)
     jobs = [job(f"j{k}", 1, {"gpu": k + 1}, must_place=True, value=1) for k in range(5)]
-    instance = made(["servers"], [server(gpu=15)], jobs)
+    instance = placement(["servers"], [server(gpu=15)], jobs)
     formulation = ConsolidationFormulation(instance)
     for _ in range(60):
         prices = [[rng.uniform(1e11, 1e12) for _ in pieces] for pieces in formulation.classes.pieces]
@@ -253,7 +230,7 @@ def test_huge_prices_do_not_hide_a_better_plan() -> None:
         job("a", 2, value=0.7, spread="preferred"),
         job("b", 1, value=0.1, spread="preferred"),
     ]
-    instance = made(["value", "servers", "spread"], [server("n1", gpu=2), server("n2", gpu=2)], jobs)
+    instance = placement(["value", "servers", "spread"], [server("n1", gpu=2), server("n2", gpu=2)], jobs)
     formulation = ConsolidationFormulation(instance)
     result = clusterplan.solve(instance)
     assert result.certificate is not None
@@ -272,7 +249,7 @@ def test_fractions_of_a_gpu_are_worth_the_same_under_a_limit_on_traffic() -> Non
         job("a", 3, {"gpu": 0.7}, traffic_gbit_per_s=1.0),
         job("b", 1, {"gpu": 0.7}, traffic_gbit_per_s=1.0),
     ]
-    instance = made(["value", "traffic"], [server("n1", gpu=4), server("n2", gpu=4)], jobs)
+    instance = placement(["value", "traffic"], [server("n1", gpu=4), server("n2", gpu=4)], jobs)
     result = clusterplan.solve(instance)
     assert [record.value for record in result.objectives] == [pytest.approx(2.8), 2]
     assert result.objectives[1].certified_bound == 2
@@ -323,11 +300,11 @@ REVIEWED = {
 @pytest.mark.parametrize("name", REVIEWED)
 def test_traps_of_running_and_limited_clusters(name: str) -> None:
     """The exact method agrees with brute force."""
-    instance = made(*REVIEWED[name])
+    instance = placement(*REVIEWED[name])
     assert optimum(instance) == pytest.approx(optimum(instance, "brute-force"), rel=1e-9, abs=1e-12)
 
 
 def test_no_price_where_a_server_lets_another_job_run() -> None:
     """A job that needs one server more than there are makes that server worth more than prices know."""
-    instance = made(["value"], [server(gpu=2)], [job("a", 4), job("b", 1)])
+    instance = placement(["value"], [server(gpu=2)], [job("a", 4), job("b", 1)])
     assert clusterplan.solve(instance).prices is None

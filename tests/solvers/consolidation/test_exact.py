@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from placements import three_jobs
 from random_instances import random_consolidation
 
 import clusterplan
@@ -20,8 +21,10 @@ from clusterplan.instances.consolidation.instance import ConsolidationInstance
 from clusterplan.instances.importers.tiresias import import_tiresias
 from clusterplan.planner.output.results import notes
 from clusterplan.planner.verification.result import verify
+from clusterplan.solvers.common.base import Clock
 from clusterplan.solvers.common.options import SolveOptions
 from clusterplan.solvers.common.result import Result
+from clusterplan.solvers.consolidation.exact import ConsolidationExact
 from clusterplan.solvers.registry import find_solver
 from clusterplan.solvers.run import solve_with
 
@@ -110,8 +113,15 @@ def test_three_resources_are_proven() -> None:
     assert all(r.certified_bound == r.value for r in result.objectives)
 
 
-@pytest.mark.parametrize("resources", [1, 3])
-@pytest.mark.parametrize("order", [["value", "spread", "servers"], ["spread", "servers", "value"]])
+@pytest.mark.parametrize(
+    ("resources", "order"),
+    [
+        (1, ["value", "spread", "servers"]),
+        pytest.param(3, ["value", "spread", "servers"], marks=pytest.mark.slow),
+        (1, ["spread", "servers", "value"]),
+        (3, ["spread", "servers", "value"]),
+    ],
+)
 def test_fragmented_servers_are_proven(resources: int, order: list[str]) -> None:
     """Where jobs have to be spread, the fewest extra servers are found; nobody else finds a better plan."""
     for seed in range(3):
@@ -125,6 +135,7 @@ def test_fragmented_servers_are_proven(resources: int, order: list[str]) -> None
             assert (result.objectives[1].value or 0) > 0  # or the instance tests nothing
 
 
+@pytest.mark.slow
 def test_integer_gaps_are_closed() -> None:
     """Where whole numbers cost more than the relaxation, the complete model proves it."""
     found = 0
@@ -350,7 +361,7 @@ def test_no_time_is_said_so() -> None:
 
 def test_too_many_different_loads_are_said_so(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where classes do not help, small instances are solved with named servers all the same."""
-    monkeypatch.setattr(consolidation_class_builder, "MOST_LOADS", 2)
+    monkeypatch.setattr(consolidation_class_builder, "MOST_USAGES", 2)
     instance = fragmented(1, 6, 3, 1.0, ["value", "servers"])
     result = clusterplan.solve(instance, "exact")
     assert result.status == "optimal"
@@ -391,3 +402,27 @@ def test_many_waiting_jobs_are_summed_up() -> None:
     lines = notes(result)
     assert f"{waiting} of 120 jobs are not placed" in lines
     assert any("no server has room" in line for line in lines)
+
+
+def test_the_method_alone_leaves_bounds_prices_and_a_certificate() -> None:
+    """Before anybody checks them: two of three jobs, on two servers."""
+    outcome = ConsolidationExact().solve(three_jobs(), SolveOptions(threads=1), Clock())
+    assert outcome.bounds == [6.0, 2.0]
+    assert outcome.limit == "none"
+    assert outcome.plan is not None
+    assert [entry.placed for entry in outcome.plan] == [True, True, False]
+    assert outcome.certificate is not None
+    assert [goal["objective"] for goal in outcome.certificate["goals"]] == ["value", "servers"]
+
+
+def test_the_method_alone_keeps_a_better_plan_that_it_is_given() -> None:
+    """Without time the warm start is the plan, and nothing is proven about it."""
+    start = [
+        {"job": "a", "servers": {"n": 3}},
+        {"job": "b", "servers": {"m": 3}},
+        {"job": "c", "placed": False},
+    ]
+    outcome = ConsolidationExact().solve(three_jobs(), SolveOptions(warm_start=tuple(start)), Clock(0.0))
+    assert outcome.plan is not None
+    assert outcome.plan[0].servers == {"n": 3}
+    assert outcome.limit == "time"

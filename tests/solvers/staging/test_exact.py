@@ -1,4 +1,4 @@
-"""Exact staging: its parts against simple yardsticks, the whole against brute force and other solvers."""
+"""Exact staging: its parts against plain ground truth, the whole against brute force and other solvers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from random_instances import random_staging
 
 import clusterplan
 from clusterplan.formulations.staging.formulation import StagingFormulation
-from clusterplan.formulations.staging.stage_times import stage_table
+from clusterplan.formulations.staging.stage_table import stage_table
 from clusterplan.instances.staging.generate import generate_staging
 from clusterplan.instances.staging.generate_ctr import generate_ctr
 from clusterplan.instances.staging.instance import StagingInstance
@@ -22,11 +22,11 @@ from clusterplan.solvers.common.base import Clock
 from clusterplan.solvers.common.options import SolveOptions
 from clusterplan.solvers.staging import search as staging_search
 from clusterplan.solvers.staging.core import core_of, solve_core
-from clusterplan.solvers.staging.fewest_units import RunTimes
-from clusterplan.solvers.staging.intervals import Runs
+from clusterplan.solvers.staging.fewest_units import SegmentTimes
+from clusterplan.solvers.staging.intervals import Segments
 from clusterplan.solvers.staging.labelling import search_labels
-from clusterplan.solvers.staging.lagrangian import best_prices
-from clusterplan.solvers.staging.shortest_path import Chain
+from clusterplan.solvers.staging.lagrangian import solve_dual
+from clusterplan.solvers.staging.shortest_path import SegmentGraph
 
 
 def tiny(seed: int) -> StagingInstance:
@@ -55,7 +55,9 @@ def one_layer(**fields: Any) -> StagingInstance:
     return made
 
 
-@pytest.mark.parametrize("first", range(0, 500, 100))
+@pytest.mark.parametrize(
+    "first", [0, *(pytest.param(first, marks=pytest.mark.slow) for first in range(100, 500, 100))]
+)
 def test_exact_is_brute_force_and_certified(first: int) -> None:
     """Same status and value on 500 instances of all features, and nothing is left to the solver's word."""
     for seed in range(first, first + 100):
@@ -95,7 +97,7 @@ def test_exact_is_never_beaten(limits: str, seed: int) -> None:
 def test_fewest_units_of_all_runs_at_once(seed: int, data: st.DataObject) -> None:
     """Units keep the stage time to the last bit, and one fewer does not, at and around exact breakpoints."""
     table = stage_table(tiny(seed))
-    times = RunTimes.of(table, np.arange(len(table.serial)))
+    times = SegmentTimes.of(table, np.arange(len(table.serial)))
     run = data.draw(st.integers(0, len(table.serial) - 1))
     at = table.time_s(data.draw(st.integers(1, 50)))[run]
     if not 0 < at < math.inf:
@@ -111,37 +113,41 @@ def test_fewest_units_of_all_runs_at_once(seed: int, data: st.DataObject) -> Non
 
 
 @settings(max_examples=60, deadline=None)
-@given(seed=st.integers(0, 10**6), layers=st.integers(1, 4), kinds=st.integers(1, 3), apart=st.booleans())
-def test_cheapest_chains_are_those_of_enumeration(seed: int, layers: int, kinds: int, apart: bool) -> None:
-    """Forward, backward and the path itself agree with the least over all chains."""
+@given(
+    seed=st.integers(0, 10**6), layers=st.integers(1, 4), types=st.integers(1, 3), alternating=st.booleans()
+)
+def test_shortest_paths_are_those_of_enumeration(
+    seed: int, layers: int, types: int, alternating: bool
+) -> None:
+    """Forward, backward and the path itself agree with the least over all paths."""
     rng = np.random.default_rng(seed)
-    runs = [(a, b, t) for b in range(layers) for t in range(kinds) for a in range(b + 1)]
-    runs = [run for run in runs if rng.random() < 0.8] or runs
-    first, last, kind = np.array(runs).T
-    weight = rng.uniform(0, 1, (2, len(runs)))
-    chain = Chain(layers, kinds, first, last, kind, apart)
-    whole, reach = chain.forward(weight)
-    through = chain.beside(weight, reach) + weight
+    segments = [(a, b, t) for b in range(layers) for t in range(types) for a in range(b + 1)]
+    segments = [segment for segment in segments if rng.random() < 0.8] or segments
+    first, last, unit_type = np.array(segments).T
+    weight = rng.uniform(0, 1, (2, len(segments)))
+    graph = SegmentGraph(layers, types, first, last, unit_type, alternating)
+    shortest, arrival = graph.forward(weight)
+    through = graph.around(weight, arrival) + weight
 
-    def chains(layer: int, before: int) -> list[list[int]]:
+    def paths(layer: int, before: int) -> list[list[int]]:
         if layer == layers:
             return [[]]
         return [
             [i, *rest]
-            for i, (a, b, t) in enumerate(runs)
-            if a == layer and not (apart and t == before)
-            for rest in chains(b + 1, t)
+            for i, (a, b, t) in enumerate(segments)
+            if a == layer and not (alternating and t == before)
+            for rest in paths(b + 1, t)
         ]
 
-    every = chains(0, -1)
+    every = paths(0, -1)
     for row in range(2):
         values = [float(weight[row, own].sum()) for own in every]
-        assert whole[row] == pytest.approx(min(values, default=math.inf))
-        for i in range(len(runs)):
+        assert shortest[row] == pytest.approx(min(values, default=math.inf))
+        for i in range(len(segments)):
             least = min((v for v, own in zip(values, every, strict=True) if i in own), default=math.inf)
             assert through[row, i] == pytest.approx(least)
         if every:
-            path = chain.cheapest(weight[row], reach[row])
+            path = graph.cheapest(weight[row], arrival[row])
             assert float(weight[row, path].sum()) == pytest.approx(min(values))
 
 
@@ -151,22 +157,22 @@ def test_labels_and_cores_agree(seed: int) -> None:
     instance = generate_staging(8, 3, "tight", seed=seed)
     formulation = StagingFormulation(instance)
     slowest = formulation.latest_s
-    runs = Runs.of(formulation, slowest)
-    units = runs.times.fewest_units(np.array([slowest]))[0]
-    cell = runs.cell(slowest * 0.8, slowest, units, np.zeros(len(runs.rows)))
-    dual = best_prices(runs, cell, math.inf, Clock())
-    cell.bound = dual.bound
+    segments = Segments.of(formulation, slowest)
+    units = segments.times.fewest_units(np.array([slowest]))[0]
+    interval = segments.interval(slowest * 0.8, slowest, units, np.zeros(len(segments.limits)))
+    dual = solve_dual(segments, interval, math.inf, Clock())
+    interval.bound = dual.bound
     for prices in (dual.prices, 0 * dual.prices, 3 * dual.prices):
         cutoff = 1.2 * abs(dual.bound)
-        core = core_of(runs, cell, prices, cutoff)
-        labels = search_labels(runs, cell, core, prices, cutoff, Clock())
-        milp = solve_core(runs, cell, core, cutoff, SolveOptions(), Clock())
+        core = core_of(segments, interval, prices, cutoff)
+        labels = search_labels(segments, interval, core, prices, cutoff, Clock())
+        milp = solve_core(segments, interval, core, cutoff, SolveOptions(), Clock())
         assert labels is not None
         assert (labels.path is None) == (milp.path is None)
         assert labels.bound == pytest.approx(milp.bound, rel=1e-6)
         if labels.path is not None:
-            assert runs.fits(labels.path, cell.units[labels.path])
-            assert float(cell.cost[labels.path].sum()) == pytest.approx(labels.bound, rel=1e-6)
+            assert segments.fits(labels.path, interval.units[labels.path])
+            assert float(interval.cost[labels.path].sum()) == pytest.approx(labels.bound, rel=1e-6)
 
 
 @pytest.mark.slow

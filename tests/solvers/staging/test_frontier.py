@@ -6,12 +6,11 @@ import csv
 import json
 import math
 import random
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from command_line import run_here
 from random_instances import random_staging
 
 import clusterplan
@@ -147,6 +146,7 @@ def test_what_a_frontier_needs() -> None:
         clusterplan.pareto(instance, SolveOptions(memory_limit_gib=1.0))
 
 
+@pytest.mark.slow
 def test_a_time_limit_leaves_a_partial_frontier_with_its_error() -> None:
     """What was found in time is there, and the error that is certified is what is proven."""
     instance = generate_staging(100, 16, "tight", seed=1).model_copy(  # minutes, were it to be complete
@@ -159,16 +159,10 @@ def test_a_time_limit_leaves_a_partial_frontier_with_its_error() -> None:
     assert verify_frontier(instance, frontier).ok
 
 
-def clusterplan_command(*arguments: str) -> subprocess.CompletedProcess[str]:
-    code = "import sys; from clusterplan.planner.cli.main import main; sys.argv[0] = 'clusterplan'; main()"
-    command = [sys.executable, "-c", code, *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
-
-
 def test_the_command_writes_tables_that_verify(tmp_path: Path) -> None:
     """CSV and JSON are written, agree with each other, and `verify` accepts the JSON."""
-    done = clusterplan_command(
-        "pareto", "example:opt-350-three-gpus", "--output", str(tmp_path / "new" / "dir")
+    done = run_here(
+        "pareto", "example:opt-350-three-gpus", "--error", "0.01", "--output", str(tmp_path / "new" / "dir")
     )
     assert done.returncode == 0, done.stderr
     assert "certified" in done.stdout
@@ -178,15 +172,12 @@ def test_the_command_writes_tables_that_verify(tmp_path: Path) -> None:
         rows = list(csv.DictReader(file))
     assert [float(row["cost_usd"]) for row in rows] == [point["cost_usd"] for point in stored["points"]]
     assert rows[0]["plan"].count(":") == len(stored["points"][0]["plan"])
-    checked = clusterplan_command("verify", "example:opt-350-three-gpus", str(folder / "frontier.json"))
+    checked = run_here("verify", "example:opt-350-three-gpus", str(folder / "frontier.json"))
     assert checked.returncode == 0, checked.stdout
     assert "no plan beats the points" in checked.stdout
     stored["points"][0]["cost_usd"] *= 0.9
     (folder / "frontier.json").write_text(json.dumps(stored))
-    assert (
-        clusterplan_command("verify", "example:opt-350-three-gpus", str(folder / "frontier.json")).returncode
-        == 7
-    )
+    assert run_here("verify", "example:opt-350-three-gpus", str(folder / "frontier.json")).returncode == 7
 
 
 def test_the_command_says_why_there_is_nothing(tmp_path: Path) -> None:
@@ -195,13 +186,13 @@ def test_the_command_says_why_there_is_nothing(tmp_path: Path) -> None:
     document = json.loads(text) | {"throughput_floor_samples_per_s": 500.0}
     path = tmp_path / "fast.json"
     path.write_text(json.dumps(document))
-    done = clusterplan_command("pareto", str(path))
+    done = run_here("pareto", str(path))
     assert done.returncode == 4
     assert "highest throughput within the limits is 101.508" in done.stdout
-    assert clusterplan_command("pareto", "example:optimus-testbed").returncode == 2
-    as_json = clusterplan_command("pareto", "example:opt-350-three-gpus", "--format", "json", "-q")
+    assert run_here("pareto", "example:optimus-testbed").returncode == 2
+    as_json = run_here("pareto", "example:opt-350-three-gpus", "--error", "0.05", "--format", "json", "-q")
     assert json.loads(as_json.stdout)["status"] == "complete"
-    as_csv = clusterplan_command("pareto", "example:opt-350-three-gpus", "--format", "csv")
+    as_csv = run_here("pareto", "example:opt-350-three-gpus", "--error", "0.05", "--format", "csv")
     assert as_csv.stdout.startswith("throughput_samples_per_s,cost_usd")
 
 
@@ -230,6 +221,7 @@ def random_plan(formulation: StagingFormulation, rng: random.Random) -> tuple[St
     return None if formulation.violations(plan) else tuple(plan)
 
 
+@pytest.mark.slow
 def test_opt_350_on_seven_gpu_types_is_complete(shared_data: Path) -> None:
     """1,000 random feasible plans, and the plans of all other solvers, lie on or behind the frontier."""
     profiles = shared_data / "sailor" / "profiles" / "OPT-350"

@@ -361,18 +361,30 @@ def test_the_unit_of_the_loss_does_not_matter() -> None:
 
 
 @pytest.mark.parametrize(
-    ("b", "number", "noise"),
-    [((5.0, 1.0, 0.2), 40, 0.03), ((5.0, 1.0, 0.0), 40, 0.03), ((20.0, 1.0, 0.1), 60, 0.02)],
+    ("b", "number", "noise", "curves"),
+    [
+        ((5.0, 1.0, 0.2), 40, 0.03, 5),
+        *(
+            pytest.param(*given, 25, marks=pytest.mark.slow)
+            for given in (
+                ((5.0, 1.0, 0.2), 40, 0.03),
+                ((5.0, 1.0, 0.0), 40, 0.03),
+                ((20.0, 1.0, 0.1), 60, 0.02),
+            )
+        ),
+    ],
 )
-def test_the_interval_covers_the_truth(b: tuple[float, float, float], number: int, noise: float) -> None:
-    """Of 25 noisy curves, measured halfway, the 90 % interval holds the true end of at least 18."""
+def test_the_interval_covers_the_truth(
+    b: tuple[float, float, float], number: int, noise: float, curves: int
+) -> None:
+    """Of noisy curves, measured halfway, the 90 % interval holds the true end of at least 72 %."""
     end = true_end(b)
     covered = 0
-    for seed in range(25):
+    for seed in range(curves):
         fit = fit_loss(losses(b, end / 2, number, noise, seed), **RULE)
         low, high = fit.interval
         covered += low <= end - fit.last_step <= high
-    assert covered >= 18
+    assert covered >= 0.72 * curves
 
 
 def test_more_noise_widens_the_interval_and_a_seed_repeats_it() -> None:

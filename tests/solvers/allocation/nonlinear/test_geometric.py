@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 
 import clusterplan
-from clusterplan.formulations.allocation.dual_bound import price_bound
+from clusterplan.formulations.allocation.check.dual_bound import price_bound
 from clusterplan.formulations.allocation.formulation import AllocationFormulation
 from clusterplan.formulations.allocation.monomials import monomials
 from clusterplan.instances.allocation.generate import generate_allocation
 from clusterplan.instances.allocation.instance import AllocationInstance
 from clusterplan.instances.common.errors import OptionError
+from clusterplan.solvers.allocation.nonlinear.geometric import AllocationGeometric
 from clusterplan.solvers.allocation.nonlinear.geometric_program import GeometricProgram, Relaxed
 from clusterplan.solvers.allocation.nonlinear.geometric_rounding import Rounding
 from clusterplan.solvers.common.base import Clock
@@ -119,7 +120,7 @@ def test_relaxation_is_the_geometric_program(objective: str) -> None:
 
     instance = generate_allocation(5, 2, tightness=0.97, seed=4).model_copy(update={"objective": objective})
     formulation = AllocationFormulation(instance)
-    program = GeometricProgram(instance, formulation.menu.capacity)
+    program = GeometricProgram(instance, formulation.configurations.capacity)
     relaxed = program.solve(formulation.elementary_bounds()[0] or 1.0, SolveOptions(), Clock())
     p, w = cp.Variable(5, pos=True), cp.Variable(5, pos=True)
     times, value = [], []
@@ -132,7 +133,7 @@ def test_relaxation_is_the_geometric_program(objective: str) -> None:
     used = [
         cp.sum([a * x for a, x in zip(program.demand[:, :, r].ravel(), [*p, *w], strict=True) if a])
         <= capacity
-        for r, capacity in enumerate(formulation.menu.capacity.tolist())
+        for r, capacity in enumerate(formulation.configurations.capacity.tolist())
     ]
     ranges = [p >= program.low[0], p <= program.high[0], w >= program.low[1], w <= program.high[1]]
     makespan = objective == "makespan"
@@ -142,7 +143,7 @@ def test_relaxation_is_the_geometric_program(objective: str) -> None:
     assert relaxed.prices is not None
     elasticities = np.array([float(np.squeeze(row.dual_value)) for row in used])
     assert elasticities.max() > 0.01
-    found = relaxed.prices * formulation.menu.capacity / best
+    found = relaxed.prices * formulation.configurations.capacity / best
     assert found == pytest.approx(elasticities, rel=1e-3, abs=1e-5)
 
 
@@ -156,8 +157,8 @@ def test_gap_and_time_at_300_jobs(tightness: float) -> None:
     assert result.runtime_s < 10
     assert result.prices is not None
     prices = np.array(list(result.prices.values()))
-    menu = AllocationFormulation(instance).menu
-    assert result.bound == max(price_bound(menu, prices), price_bound(menu, 0 * prices))
+    configs = AllocationFormulation(instance).checked
+    assert result.bound == max(price_bound(configs, prices), price_bound(configs, 0 * prices))
     last = clusterplan.solve(instance.model_copy(update={"objective": "makespan"}), "geometric")
     assert last.prices is None
     for solved in (result, last):
@@ -174,7 +175,7 @@ def test_deadlines_shape_the_plan() -> None:
     assert plan is not None
     formulation = AllocationFormulation(instance)
     times = formulation.completion_times_s(plan)  # type: ignore[arg-type]
-    alone = np.minimum.reduceat(formulation.menu.time_s, formulation.menu.start[:-1])
+    alone = np.minimum.reduceat(formulation.configurations.time_s, formulation.configurations.start[:-1])
     hurried = [
         job.model_copy(update={"deadline_s": 0.5 * (time + best)}) if j % 8 == 0 else job
         for j, (job, time, best) in enumerate(zip(instance.jobs, times, alone.tolist(), strict=True))
@@ -190,7 +191,7 @@ def test_real_numbers_that_do_not_fit_are_taken_back() -> None:
     for seed in range(5):
         instance = generate_allocation(30, 4, tightness=0.8, seed=seed)
         formulation = AllocationFormulation(instance)
-        program = GeometricProgram(instance, formulation.menu.capacity)
+        program = GeometricProgram(instance, formulation.configurations.capacity)
         everything = Relaxed(program.high.astype(float), np.zeros(4), "optimal")
         plan = Rounding(formulation, program, everything).plan(Clock())
         assert not formulation.violations(plan)
@@ -271,7 +272,7 @@ def test_makespan_prices_that_prove_infeasibility(monkeypatch: pytest.MonkeyPatc
     """An infinite price bound is a proof that no plan exists."""
     instance = generate_allocation(3, 2, tightness=0.9, seed=3).model_copy(update={"objective": "makespan"})
     monkeypatch.setattr(
-        "clusterplan.solvers.allocation.nonlinear.geometric.makespan_price_bound", lambda *_: math.inf
+        "clusterplan.solvers.allocation.nonlinear.geometric.makespan_bound", lambda *_: math.inf
     )
     assert clusterplan.solve(instance, "geometric").status == "infeasible"
 
@@ -322,3 +323,11 @@ def test_a_restart_that_nothing_avoids_is_covered() -> None:
     moved = new | {"current": {"variant": "v", "ps": 1, "workers": 9}}
     for job in (new, moved):
         assert clusterplan.solve(parse([job], gpu=4), "geometric").objective == pytest.approx(5.5)
+
+
+def test_the_method_refuses_what_it_does_not_cover() -> None:
+    """A job with several variants is named."""
+    instance = clusterplan.load("example:gavel-three-gpu-types")
+    assert isinstance(instance, AllocationInstance)
+    with pytest.raises(OptionError, match="variants, and only one is covered"):
+        AllocationGeometric().solve(AllocationFormulation(instance), SolveOptions(), Clock(None))

@@ -15,6 +15,8 @@ from clusterplan.instances.allocation.generate import generate_allocation
 from clusterplan.instances.allocation.instance import AllocationInstance
 from clusterplan.instances.allocation.speed import PsAsync, PsSync, RingAllreduce
 from clusterplan.instances.common.errors import OptionError
+from clusterplan.solvers.allocation.nonlinear.minlp import AllocationMinlp
+from clusterplan.solvers.common.base import Clock
 from clusterplan.solvers.common.options import SolveOptions
 from clusterplan.solvers.registry import find_solver
 
@@ -71,9 +73,11 @@ def test_every_plan_is_a_solution_of_equal_value() -> None:
         formulation = AllocationFormulation(made(seed))
         if formulation.elementary_infeasibility() is not None:
             continue
-        menu = formulation.menu
+        configs = formulation.configurations
         for place in range(4):
-            plan = formulation.plan_of([menu.of(j)[place % len(menu.of(j))] for j in range(menu.jobs)])
+            plan = formulation.plan_of(
+                [configs.of(j)[place % len(configs.of(j))] for j in range(configs.jobs)]
+            )
             if formulation.violations(plan):
                 continue
             algebra, value = AlgebraicModel(formulation), formulation.evaluate(plan)[0]
@@ -172,3 +176,11 @@ def test_settings_reach_scip() -> None:
     with pytest.raises(OptionError, match="SCIP does not accept the option 'no such thing'"):
         clusterplan.solve(instance, "minlp", SolveOptions(backend_options={"no such thing": 1}))
     assert find_solver("minlp", "allocation").proves
+
+
+def test_the_method_refuses_measured_speeds() -> None:
+    """They have no formula; the job and the variant are named."""
+    instance = clusterplan.load("example:gavel-three-gpu-types")
+    assert isinstance(instance, AllocationInstance)
+    with pytest.raises(OptionError, match=r"needs a formula .* has a table"):
+        AllocationMinlp().solve(AllocationFormulation(instance), SolveOptions(), Clock(None))

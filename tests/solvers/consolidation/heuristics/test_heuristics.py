@@ -259,6 +259,7 @@ def test_forgotten_rankings_are_made_anew(monkeypatch: pytest.MonkeyPatch) -> No
     assert answer(instance, "best-fit")[1].plan == plan
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize(
     ("servers", "jobs", "resources"), [(20_000, 30_000, 1), (2_000, 4_000, 3)], ids=["gpus", "three"]

@@ -24,8 +24,14 @@ from clusterplan.solvers.common.options import SolveOptions
 from clusterplan.solvers.registry import find_solver, solvers_for
 from clusterplan.solvers.run import solve_with
 from clusterplan.solvers.staging.heterps import bayesian, reinforce
-from clusterplan.solvers.staging.heterps.provisioning import Run, balance_load, provision_exactly, runs_of
-from clusterplan.solvers.staging.heterps.type_search import MOST_TRACE, Loss, Search, random_types, thinned
+from clusterplan.solvers.staging.heterps.provisioning import Provisioner, Segment, segments_of
+from clusterplan.solvers.staging.heterps.type_search import (
+    MOST_TRACE,
+    PenalisedObjective,
+    TypeSearch,
+    random_types,
+    thinned,
+)
 
 EXAMPLE = ROOT / "instances" / "examples" / "heterps-ctr.yaml"
 OPTIMUM = 12.78130425347222
@@ -39,6 +45,20 @@ SMALL: dict[str, dict[str, Any]] = {
     "reinforce-rnn": {"episodes": 60, "batch": 10, "hidden": 4},
 }
 SEARCHING = [name for name in SMALL if name not in ("single-type", "greedy")]
+
+
+def by_load_balance(formulation: StagingFormulation, segments: Sequence[Segment]) -> tuple[Stage, ...] | None:
+    """Return the plan of the paper's load balance."""
+    provisioner = Provisioner(formulation)
+    return provisioner.plan(segments, provisioner.balanced(segments))
+
+
+def exactly(
+    formulation: StagingFormulation, segments: Sequence[Segment], *times: float
+) -> tuple[Stage, ...] | None:
+    """Return the best plan on these stages."""
+    provisioner = Provisioner(formulation)
+    return provisioner.plan(segments, provisioner.exact(segments, *times))
 
 
 @pytest.fixture
@@ -62,14 +82,14 @@ def solve(instance: StagingInstance, name: str, seed: int = 0, **settings: Any) 
     return solve_with(instance, find_solver(name, "staging"), options)
 
 
-def every_plan(formulation: StagingFormulation, runs: Sequence[Run]) -> list[tuple[Stage, ...]]:
+def every_plan(formulation: StagingFormulation, segments: Sequence[Segment]) -> list[tuple[Stage, ...]]:
     """Return every feasible plan on these stages."""
     types = formulation.instance.types
     plans = []
-    for counts in itertools.product(*(range(1, (types[kind].limit or 0) + 1) for _, _, kind in runs)):
+    for counts in itertools.product(*(range(1, (types[kind].limit or 0) + 1) for _, _, kind in segments)):
         plan = tuple(
             Stage(first_layer=first, last_layer=last, type=types[kind].name, units=units)
-            for (first, last, kind), units in zip(runs, counts, strict=True)
+            for (first, last, kind), units in zip(segments, counts, strict=True)
         )
         if not formulation.violations(plan):
             plans.append(plan)
@@ -84,13 +104,13 @@ def test_exact_provisioning_is_the_best_of_all_unit_counts(first: int) -> None:
         made = staging(seed)
         formulation, rng = StagingFormulation(made), random.Random(seed)
         objective = formulation.objectives[0]
-        runs = runs_of([rng.randrange(len(made.types)) for _ in made.layers])
-        plans = every_plan(formulation, runs)
+        segments = segments_of([rng.randrange(len(made.types)) for _ in made.layers])
+        plans = every_plan(formulation, segments)
         best = None
         for plan in plans:
             value = formulation.evaluate(plan)[0]
             best = value if best is None or objective.better(value, best) else best
-        exact, load = provision_exactly(formulation, runs), balance_load(formulation, runs)
+        exact, load = exactly(formulation, segments), by_load_balance(formulation, segments)
         assert (exact is None) == (best is None), seed
         if exact is not None and best is not None:
             found += 1
@@ -111,11 +131,11 @@ def test_exact_provisioning_between_two_stage_times(seed: int) -> None:
     made = staging(seed)
     formulation, rng = StagingFormulation(made), random.Random(seed)
     objective = formulation.objectives[0]
-    runs = runs_of([rng.randrange(len(made.types)) for _ in made.layers])
-    plans = every_plan(formulation, runs)
+    segments = segments_of([rng.randrange(len(made.types)) for _ in made.layers])
+    plans = every_plan(formulation, segments)
     times = sorted({formulation.stage_time_s(plan) for plan in plans})
     for fastest, slowest in itertools.combinations(times[:6], 2):
-        found = provision_exactly(formulation, runs, fastest, slowest)
+        found = exactly(formulation, segments, fastest, slowest)
         assert found is not None
         assert formulation.stage_time_s(found) <= slowest * (1 + 1e-9)
         for plan in plans:
@@ -128,8 +148,8 @@ def test_exact_provisioning_without_any_limit() -> None:
     for seed in range(5):
         made = generate_staging(6, 2, "none", seed=seed)
         formulation = StagingFormulation(made)
-        runs = runs_of([0, 0, 1, 1, 0, 1])
-        exact, load = provision_exactly(formulation, runs), balance_load(formulation, runs)
+        segments = segments_of([0, 0, 1, 1, 0, 1])
+        exact, load = exactly(formulation, segments), by_load_balance(formulation, segments)
         assert exact is not None
         assert load is not None
         assert formulation.evaluate(exact)[0] <= formulation.evaluate(load)[0] * (1 + 1e-9)
@@ -138,11 +158,11 @@ def test_exact_provisioning_without_any_limit() -> None:
         limited = made.model_copy(
             update={"types": tuple(t.model_copy(update={"limit": most}) for t in made.types)}
         )
-        again = provision_exactly(StagingFormulation(limited), runs)
+        again = exactly(StagingFormulation(limited), segments)
         assert again == exact
     layers = tuple(layer.model_copy(update={"compute_parallel": 1.0}) for layer in made.layers)
     parallel = made.model_copy(update={"layers": layers, "throughput_floor_samples_per_s": None})
-    assert provision_exactly(StagingFormulation(parallel), [(0, 5, 0)]) is not None
+    assert exactly(StagingFormulation(parallel), [(0, 5, 0)]) is not None
 
 
 @pytest.mark.parametrize("method", SMALL, indirect=True)
@@ -247,7 +267,12 @@ def test_without_a_plan_there_is_a_message(method: str) -> None:
 
 @pytest.mark.parametrize(
     ("method", "most"),
-    [("genetic", 0.0), ("bayesian", 0.05), ("reinforce-lstm", 0.0), ("reinforce-rnn", 0.0)],
+    [
+        ("genetic", 0.0),
+        pytest.param("bayesian", 0.05, marks=pytest.mark.slow),
+        pytest.param("reinforce-lstm", 0.0, marks=pytest.mark.slow),
+        pytest.param("reinforce-rnn", 0.0, marks=pytest.mark.slow),
+    ],
     indirect=["method"],
 )
 def test_defaults_come_close_to_the_optimum_of_the_example(method: str, most: float) -> None:
@@ -259,26 +284,26 @@ def test_defaults_come_close_to_the_optimum_of_the_example(method: str, most: fl
     assert OPTIMUM * (1 - 1e-6) <= result.objective <= OPTIMUM * (1 + most + 1e-6)
 
 
-def test_more_shortfall_is_worse_than_any_plan() -> None:
+def test_more_violation_is_worse_than_any_plan() -> None:
     """Infeasible choices rank behind feasible ones, and nearer ones before others."""
     made = clusterplan.load(EXAMPLE)
     assert isinstance(made, StagingInstance)
-    search, loss = Search(StagingFormulation(made), "exact", Clock(), 10), Loss()
-    merits = [search.merit([0] * lookups + [1] * (16 - lookups)) for lookups in (6, 10, 16)]
-    assert [merit.feasible for merit in merits] == [True, False, False]
-    assert merits == sorted(merits)
-    losses = [loss.of(merit) for merit in merits]
-    assert losses == sorted(losses)
-    assert all(map(math.isfinite, losses))
+    search, penalised = TypeSearch(StagingFormulation(made), "exact", Clock(), 10), PenalisedObjective()
+    found = [search.fitness([0] * lookups + [1] * (16 - lookups)) for lookups in (6, 10, 16)]
+    assert [fitness.feasible for fitness in found] == [True, False, False]
+    assert found == sorted(found)
+    values = [penalised.of(fitness) for fitness in found]
+    assert values == sorted(values)
+    assert all(map(math.isfinite, values))
 
 
 def test_random_choices_keep_to_types_that_can_run_the_layer() -> None:
-    """Every drawn type is able, and there are short and long runs."""
+    """Every drawn type is able, and there are short and long segments."""
     rng = np.random.default_rng(0)
     able = [[0, 1], [1], [0, 1], [0], [0, 1], [0, 1, 2]]
     drawn = [random_types(able, rng) for _ in range(200)]
     assert all(kind in kinds for types in drawn for kind, kinds in zip(types, able, strict=True))
-    assert {len(runs_of(types)) for types in drawn} >= {2, 3, 4, 5}
+    assert {len(segments_of(types)) for types in drawn} >= {2, 3, 4, 5}
 
 
 def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

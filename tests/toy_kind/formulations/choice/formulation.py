@@ -23,6 +23,7 @@ from ...instances.common.base import ProblemKind
 from ...instances.common.fields import Model, Name
 from ..common.formulation import Formulation
 from ..common.objective import Diagnosis, Objective, Violation
+from .check.least_price import least_price_usd
 
 
 class Chosen(Model):
@@ -58,7 +59,7 @@ class ChoiceFormulation(Formulation[ChoiceInstance, Chosen]):
 
     def elementary_bounds(self) -> tuple[float | None, ...]:
         """Return the least price."""
-        return (min(self.prices_usd.values()),)
+        return (least_price_usd(self.instance),)
 
     def elementary_infeasibility(self) -> Diagnosis | None:
         """Return nothing: there is an item."""

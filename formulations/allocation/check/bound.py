@@ -1,0 +1,109 @@
+"""The bound that a certificate of dual prices and a cutoff proves.
+
+The check evaluates the Lagrangian bound with rounding that can only weaken it, drops every configuration
+whose reduced cost lies beyond the cutoff (reduced-cost fixing), and enumerates all combinations of the rest
+to find one below the cutoff. Where that enumeration ends without any, the cutoff is certified; where it
+gives up, the Lagrangian bound is.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from pydantic import ValidationError
+
+from ....instances.common.arrays import Floats
+from ...common.check.enumeration import Choices, none_below
+from ...common.clock import check_time
+from ..certificate import PriceCertificate
+from .configurations import CheckedConfigurations
+from .dual_bound import (
+    MARGIN,
+    least_priced,
+    makespan_price_bound,
+    price_bound,
+    priced_capacity,
+    priced_parts,
+    proves_none_before,
+)
+
+SMALLEST = 1e-100
+"""A price below this counts as 0, so that no product underflows on its way into a sum."""
+MOST_FREE = 4000
+"""Configurations beyond one for each job that the enumeration is tried on."""
+
+
+def certified_bound(configs: CheckedConfigurations, makespan: bool, data: Any) -> float | None:
+    """Return the bound that a certificate proves.
+
+    Returns
+    -------
+    bound
+        Seconds; infinite if it proves that there is no plan, None if it is malformed.
+    """
+    try:
+        given = PriceCertificate.model_validate(data)
+    except ValidationError:
+        return None
+    prices = np.array([given.prices.get(name, 0.0) for name in configs.resources])
+    prices[prices < SMALLEST] = 0.0
+    if makespan:
+        return _makespan_bound(configs, prices, given.cutoff)
+    return _total_bound(configs, prices, given.cutoff)
+
+
+def _total_bound(configs: CheckedConfigurations, prices: Floats, cutoff: float | None) -> float:
+    priced = price_bound(configs, prices)
+    dearest = math.fsum(np.maximum.reduceat(configs.cost, configs.start[:-1])) * (1 + MARGIN)
+    # A bound above what any choice of configurations costs leaves none that keeps the limits.
+    if priced > dearest:
+        return math.inf
+    claim = dearest if cutoff is None else cutoff
+    if priced >= claim:
+        return priced
+    choices = _survivors(configs, configs.cost, prices, claim - priced)
+    if choices is None or not none_below(choices, prices, claim):
+        return priced
+    return math.inf if cutoff is None else claim
+
+
+def _makespan_bound(configs: CheckedConfigurations, prices: Floats, cutoff: float | None) -> float:
+    claim = math.inf if cutoff is None else cutoff
+    if proves_none_before(configs, prices, claim):
+        return claim
+    # Any choice of configurations in time is a counterexample: without costs, one below 0 + margin.
+    late = np.where(configs.time_s < claim, 0.0, math.inf)
+    choices = _survivors(configs, late, prices, _slack(configs, late, prices))
+    if choices is not None and none_below(choices, prices, 0.0):
+        return claim
+    bound = makespan_price_bound(configs, prices)
+    check_time()  # its bisection may have ended early
+    return bound
+
+
+def _slack(configs: CheckedConfigurations, late: Floats, prices: Floats) -> float:
+    """Return λ·C − Σ_j min_k λ·a_k over the configurations in time: what a choice may waste."""
+    least = least_priced(configs, prices, late)
+    return priced_capacity(configs, prices) * (1 + MARGIN) - least * (1 - MARGIN)
+
+
+def _survivors(
+    configs: CheckedConfigurations, cost: Floats, prices: Floats, threshold: float
+) -> Choices | None:
+    """Return the configurations whose reduced cost is at most the threshold; None if they are too many."""
+    found, counts, total = [], [], 0
+    for start, value, low in priced_parts(configs, prices, cost):
+        size = np.diff(start)
+        # Margins on both sides: a configuration at the threshold survives, whatever the rounding.
+        edge = np.repeat(low * (1 + MARGIN) + threshold * (1 + MARGIN), size)
+        near = (value * (1 - MARGIN) <= edge) & np.isfinite(value)
+        found.append(start[0] + np.flatnonzero(near))
+        counts.append(np.add.reduceat(near, start[:-1] - start[0], dtype=np.int64))
+        total += len(found[-1]) - len(low)
+        if total > MOST_FREE:
+            return None
+    kept = np.concatenate(found)
+    offsets = np.concatenate([[0], np.cumsum(np.concatenate(counts))])
+    return Choices(offsets, cost[kept], configs.demand[kept], configs.limit)

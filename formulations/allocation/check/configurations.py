@@ -1,0 +1,240 @@
+"""The configurations of an allocation as the check derives them, one variant of one job after another.
+
+This is the definition of K_j, t_jk and a_jkr in docs/problems/allocation.md, written out. Nothing here comes
+from the table that the methods use. For millions of configurations that takes longer than the check itself,
+so beyond `MOST_DERIVED` configurations the check takes the methods' table, but only after it
+has derived all configurations of some jobs, drawn at random, and found them equal.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from ....instances.allocation.instance import AllocationInstance
+from ....instances.allocation.job_table import MODELS, TABLE, JobTable
+from ....instances.common.arrays import Floats, Ints
+from ...common.clock import check_time
+from ...common.tolerance import loosened
+from ..configurations import BUDGET, Configurations
+
+MOST_DERIVED = 100_000
+"""Configurations that the check derives itself, which takes some tenths of a second."""
+SAMPLED_JOBS = 500
+MOST_SAMPLED = 20_000
+"""Configurations of the sampled jobs together."""
+SAMPLE_SEED = 20_180_423
+MOST_TASKS = 1e9
+"""No range reaches so far."""
+ROUNDING = 1e-12
+"""Relative; the two derivations may add in another order."""
+
+
+@dataclass(frozen=True, eq=False)
+class CheckedConfigurations:
+    """Completion time and demand of each configuration; those of job j are `start[j]` to `start[j + 1]`.
+
+    Attributes
+    ----------
+    start
+        Shape (jobs + 1,).
+    time_s, demand
+        Shapes (K,) and (K, R).
+    weight
+        Shape (jobs,): ω.
+    resources, capacity
+        Names and C_r, the hourly budget last where there is one; shape (R,).
+    shared
+        Which part was taken from the methods, in a sentence; None if everything was derived here.
+    refuted
+        Whether the methods' table differs from what is derived here, so that nothing can be certified.
+    """
+
+    start: Ints
+    time_s: Floats
+    demand: Floats
+    weight: Floats
+    resources: tuple[str, ...]
+    capacity: Floats
+    shared: str | None = None
+    refuted: bool = False
+
+    @property
+    def jobs(self) -> int:
+        """Number of jobs."""
+        return len(self.start) - 1
+
+    @cached_property
+    def cost(self) -> Floats:
+        """ω·t of each configuration, shape (K,)."""
+        return np.repeat(self.weight, np.diff(self.start)) * self.time_s
+
+    @cached_property
+    def limit(self) -> Floats:
+        """What the check of a plan lets it take of each resource, shape (R,)."""
+        return np.array([loosened(amount) for amount in self.capacity.tolist()])
+
+    def within(self, capacity: Floats) -> CheckedConfigurations:
+        """Return the configurations that fit alone in a cluster of no larger capacities."""
+        smaller = replace(self, capacity=capacity)
+        keep = (self.demand <= smaller.limit).all(axis=1)
+        start = np.concatenate([[0], np.cumsum(keep)])[self.start]
+        return replace(smaller, start=start, time_s=self.time_s[keep], demand=self.demand[keep])
+
+    @property
+    def some_job_has_none(self) -> bool:
+        """Whether some job has no configuration, so that there is no plan."""
+        return bool((np.diff(self.start) == 0).any())
+
+    def elementary_bound(self, makespan: bool) -> float | None:
+        """Return the objective, in seconds, if every job were alone in the cluster; None if one cannot."""
+        if self.some_job_has_none:
+            return None
+        if makespan:
+            return float(np.minimum.reduceat(self.time_s, self.start[:-1]).max())
+        return math.fsum(np.minimum.reduceat(self.cost, self.start[:-1]))
+
+
+class Derivation:
+    """Derives the configurations of single jobs from the columns of the document."""
+
+    def __init__(self, instance: AllocationInstance, table: JobTable) -> None:
+        self.table = table
+        capacity, prices = dict(instance.resources), np.zeros(len(table.resources))
+        if instance.budget_usd_per_hour is not None:
+            capacity[BUDGET] = instance.budget_usd_per_hour
+            prices = np.array([instance.prices_usd_per_hour.get(name, 0.0) for name in table.resources])
+        self.resources, self._prices = tuple(capacity), prices
+        self.capacity = np.array(list(capacity.values()))
+        self._limit = np.array([loosened(amount) for amount in capacity.values()])
+
+    def of_job(self, job: int) -> tuple[Floats, Floats]:
+        """Return t_jk, shape (k,), and a_jk, shape (k, R), of what keeps the deadline and fits alone."""
+        table = self.table
+        times, demands = [], []
+        for variant in range(int(table.first_variant[job]), int(table.first_variant[job + 1])):
+            per_ps, per_worker = self._per_task(table.ps_demand[variant], table.worker_demand[variant])
+            ps, workers, step_s = self._candidates(variant, per_ps, per_worker)
+            demand = ps[:, None] * per_ps + workers[:, None] * per_worker
+            time_s = table.remaining_steps[job] * step_s
+            if variant == table.current_variant[job]:
+                stays = (ps == table.current_ps[job]) & (workers == table.current_workers[job])
+                time_s = np.where(stays, time_s, time_s + table.restart_s[job])
+            else:
+                time_s = time_s + table.restart_s[job]
+            allowed = (demand <= self._limit).all(axis=1) & (time_s <= loosened(float(table.deadline_s[job])))
+            times.append(time_s[allowed])
+            demands.append(demand[allowed])
+        if table.optional[job]:
+            times.append(table.unplaced_s[job : job + 1])
+            demands.append(np.zeros((1, len(self.resources))))
+        return np.concatenate(times), np.concatenate(demands)
+
+    def _candidates(self, variant: int, per_ps: Floats, per_worker: Floats) -> tuple[Ints, Ints, Floats]:
+        """Return p, w and 1/f(p, w) of all that may fit in the empty cluster, and of some that do not."""
+        table = self.table
+        if table.model[variant] == TABLE:
+            own = slice(int(table.first_row[variant]), int(table.first_row[variant + 1]))
+            return table.row_ps[own], table.row_workers[own], 1.0 / table.row_steps_per_s[own]
+        most_ps = min(int(table.max_ps[variant]), self._fitting(per_ps))
+        most_workers = min(int(table.max_workers[variant]), self._fitting(per_worker))
+        all_ps = np.arange(table.min_ps[variant], most_ps + 1)
+        all_workers = np.arange(table.min_workers[variant], most_workers + 1)
+        ps, workers = np.tile(all_ps, len(all_workers)), np.repeat(all_workers, len(all_ps))
+        model, theta = MODELS[table.model[variant]], table.theta[variant].tolist()
+        return ps, workers, _step_time_s(model, theta, float(table.batch[variant]), ps, workers)
+
+    def _fitting(self, per_task: Floats) -> int:
+        """Return a number of tasks that is one above how many fit, so that no rounding leaves one out."""
+        taking = per_task > 0
+        return 1 + int(min(MOST_TASKS, (self._limit[taking] / per_task[taking]).min(initial=math.inf)))
+
+    def _per_task(self, *demands: Floats) -> list[Floats]:
+        """Return what single tasks take of each resource and, where there is one, of the budget."""
+        if BUDGET not in self.resources:
+            return list(demands)
+        return [np.append(demand, (demand * self._prices).sum()) for demand in demands]
+
+
+def _step_time_s(model: str, theta: list[float], batch: float, p: Ints, w: Ints) -> Floats:
+    """Return 1/f(p, w) in seconds."""
+    seconds: Floats
+    if model == "ps_sync":
+        seconds = theta[0] * batch / w + theta[1] + theta[2] * w / p + theta[3] * w + theta[4] * p
+    elif model == "ps_async":
+        seconds = (theta[0] + theta[1] * w / p + theta[2] * w + theta[3] * p) / w
+    else:
+        assert model == "ring_allreduce", f"no formula is written here for the speed model {model}"
+        seconds = theta[0] * batch / w + theta[1] + theta[2] * (w - 1) / w + theta[3] * (w - 1)
+    return seconds
+
+
+def derive(instance: AllocationInstance, table: JobTable, shared: Configurations) -> CheckedConfigurations:
+    """Return the configurations that the check works with.
+
+    Parameters
+    ----------
+    shared
+        The table of the methods: its size decides what is derived, and it is used beyond `MOST_DERIVED`.
+    """
+    derivation = Derivation(instance, table)
+    if len(shared.time_s) > MOST_DERIVED:
+        return _compared(derivation, shared)
+    times, demands = [], []
+    for job in range(len(table)):
+        check_time()
+        time_s, demand = derivation.of_job(job)
+        times.append(time_s)
+        demands.append(demand)
+    return CheckedConfigurations(
+        np.concatenate([[0], np.cumsum([len(time_s) for time_s in times])]),
+        np.concatenate(times),
+        np.concatenate(demands),
+        table.weight,
+        derivation.resources,
+        derivation.capacity,
+    )
+
+
+def _compared(derivation: Derivation, shared: Configurations) -> CheckedConfigurations:
+    """Return the methods' table, after comparing the configurations of some jobs with the derivation."""
+    table, sizes = derivation.table, np.diff(shared.start)
+    compared = jobs = 0
+    refuted: str | None = None
+    for job in np.random.default_rng(SAMPLE_SEED).permutation(len(table))[:SAMPLED_JOBS].tolist():
+        if compared + sizes[job] > MOST_SAMPLED:
+            continue
+        check_time()
+        own = slice(int(shared.start[job]), int(shared.start[job + 1]))
+        time_s, demand = derivation.of_job(job)
+        if not (_equal(shared.time_s[own], time_s) and _equal(shared.demand[own], demand)):
+            refuted = table.names[job]
+            break
+        compared, jobs = compared + len(time_s), jobs + 1
+    if refuted is None:
+        said = (
+            f"configurations: shared with the methods; {compared:,} of {len(shared.time_s):,}, all those of "
+            f"{jobs:,} jobs, derived again and equal"
+        )
+    else:
+        said = (
+            f"configurations: those that the methods use for job {refuted!r} are not those that the check "
+            "derives, so the certificate proves nothing"
+        )
+    return CheckedConfigurations(
+        shared.start,
+        shared.time_s,
+        shared.demand,
+        table.weight,
+        derivation.resources,
+        derivation.capacity,
+        said,
+        refuted is not None,
+    )
+
+
+def _equal(shared: Floats, derived: Floats) -> bool:
+    return shared.shape == derived.shape and bool(np.allclose(shared, derived, rtol=ROUNDING, atol=0.0))

@@ -1,0 +1,102 @@
+"""Lower bounds that dual prices prove, whoever found the prices.
+
+With a dual price λ_r ≥ 0 on each resource, the Lagrangian relaxation of the multiple-choice knapsack (Fisher
+1981) splits into one choice for each job:
+
+    L(λ) = Σ_j min_k (ω_j t_jk + λ·a_jk) − λ·C  ≤  the least total completion time.
+
+For the makespan, T is a lower bound if some job has no configuration with t_jk < T, or if
+Σ_j min {λ·a_jk : t_jk < T} > λ·C: then no plan ends before T.
+
+All terms are non-negative, so a relative margin wider than the rounding of every sum makes each figure
+hold in exact arithmetic. C is the capacity that the check of a plan allows, a tolerance above the stated.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from ....instances.common.arrays import Floats, Ints
+from ...common.clock import time_is_up
+from .configurations import CheckedConfigurations
+
+MARGIN = 1e-13
+"""Relative; some hundred roundings of 2⁻⁵³ lie within, and sums over jobs are made by `math.fsum`."""
+TINY = 1e-280
+"""Absolute; what is lost where a product of tiny figures underflows."""
+JOBS_AT_ONCE = 4096
+
+
+def price_bound(configs: CheckedConfigurations, prices: Floats) -> float:
+    """Return L(λ), rounded down.
+
+    Parameters
+    ----------
+    prices
+        λ, shape (R,), in seconds per unit of each resource; negative ones count as 0.
+    """
+    prices = np.maximum(prices, 0.0)
+    least = least_priced(configs, prices, configs.cost)
+    if not prices.any():
+        return least * (1 - MARGIN)
+    return least * (1 - MARGIN) - priced_capacity(configs, prices) * (1 + MARGIN) - TINY
+
+
+def makespan_price_bound(configs: CheckedConfigurations, prices: Floats) -> float:
+    """Return the largest completion time before which the prices prove that no plan ends.
+
+    Returns
+    -------
+    bound
+        Seconds; infinite where the prices prove that there is no plan at all.
+    """
+    prices = np.maximum(prices, 0.0)
+    if configs.some_job_has_none:
+        return math.inf
+    times = np.unique(configs.time_s)
+    earliest = float(np.minimum.reduceat(configs.time_s, configs.start[:-1]).max())
+    if proves_none_before(configs, prices, math.inf):
+        return math.inf
+    low, high = int(np.searchsorted(times, earliest)), len(times)
+    # Invariant: times[low] is proven; times[high], or no plan at all, is not.
+    while high - low > 1 and not time_is_up():
+        middle = (low + high) // 2
+        if proves_none_before(configs, prices, float(times[middle])):
+            low = middle
+        else:
+            high = middle
+    return float(times[low])
+
+
+def proves_none_before(configs: CheckedConfigurations, prices: Floats, time_s: float) -> bool:
+    """Return whether the prices prove that no plan has a makespan below `time_s`."""
+    late = np.where(configs.time_s < time_s, 0.0, math.inf)
+    least = least_priced(configs, prices, late)
+    return least * (1 - MARGIN) > priced_capacity(configs, prices) * (1 + MARGIN) + TINY
+
+
+def priced_capacity(configs: CheckedConfigurations, prices: Floats) -> float:
+    """Return λ·C for the capacity that a plan may take."""
+    return math.fsum(p * c for p, c in zip(prices.tolist(), configs.limit.tolist(), strict=True))
+
+
+def least_priced(configs: CheckedConfigurations, prices: Floats, cost: Floats) -> float:
+    """Return Σ_j min_k (cost_k + λ·a_k)."""
+    return math.fsum(math.fsum(least) for _, _, least in priced_parts(configs, prices, cost))
+
+
+def priced_parts(
+    configs: CheckedConfigurations, prices: Floats, cost: Floats
+) -> Iterator[tuple[Ints, Floats, Floats]]:
+    """Yield some jobs at a time: their offsets, cost_k + λ·a_k of their configurations, and the least.
+
+    Offsets have one entry more than there are jobs.
+    """
+    for first in range(0, configs.jobs, JOBS_AT_ONCE):
+        start = configs.start[first : first + JOBS_AT_ONCE + 1]
+        part = slice(int(start[0]), int(start[-1]))
+        value = cost[part] + configs.demand[part] @ prices
+        yield start, value, np.minimum.reduceat(value, start[:-1] - start[0])

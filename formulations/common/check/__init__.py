@@ -1,0 +1,1 @@
+"""What the certifying checks of several kinds share: enumeration."""

@@ -1,0 +1,271 @@
+"""The check of certificates: bounds on a placement from prices of pieces, without trust in any solver.
+
+Bounds on objectives that only have integer multiples of some step are rounded to the next one. Where prices
+leave something open up to the value that a plan has reached, a search of the check's own tries to close it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import Any
+
+from pydantic import ValidationError
+
+from ....instances.common.errors import TooLargeError
+from ...common.tolerance import agree
+from ..certificate import MUST_PLACE, PRICED, CertifiedGoal, CertifiedTraffic, ConsolidationCertificate
+from ..classes import Classes, common_step, exact
+from ..traffic import limited, traffic_step
+from .classes import CheckedCluster, Disagreement
+from .dual_bound import PriceBound
+from .placement_enumeration import none_better
+
+ROUNDING = Fraction(1, 10**12)
+"""Relative, of values that are no multiples of a step."""
+FINEST = 10**9
+"""A step is of use if no count is more than so many of it."""
+
+
+def read_certificate(classes: Classes, data: Any) -> ConsolidationCertificate | str:
+    """Return the certificate, or what is wrong with its form."""
+    try:
+        certificate = ConsolidationCertificate.model_validate(data)
+    except ValidationError as error:
+        first = error.errors()[0]
+        return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+    for goal in certificate.goals:
+        if not _fits(classes, goal):
+            return f"the prices of {goal.objective} do not fit the kinds and pieces of the instance"
+    return certificate
+
+
+def _fits(classes: Classes, goal: CertifiedGoal) -> bool:
+    """Return whether there is a price for each piece of each shape."""
+    return [len(prices) for prices in goal.prices] == [len(pieces) for pieces in classes.pieces]
+
+
+def quantum(classes: Classes, objective: str) -> Fraction | None:
+    """Return a step of which every value of an objective is a multiple; None if it is too small to help."""
+    if objective == "value":
+        amounts = {job.value for job in classes.jobs}
+    elif objective == "slowdown":
+        amounts = {lost for job in classes.jobs for lost in job.lost}
+    else:
+        return Fraction(1)
+    step = common_step(amounts)
+    if step is None:
+        return Fraction(1)
+    return step if step * FINEST > max(map(abs, amounts)) else None
+
+
+def level(classes: Classes, objective: str, value: float) -> Fraction:
+    """Return the level, to be minimised, that every plan keeps whose value is the same up to rounding."""
+    exactly = (exact(value) - classes.offset(objective)) * (-1 if objective == "value" else 1)
+    step = quantum(classes, objective)
+    # Plans whose values doubles cannot tell apart are equally good; later bounds hold for all of them.
+    return exactly + abs(exactly) * ROUNDING if step is None else round(exactly / step) * step
+
+
+def _weighed(
+    classes: Classes, goal: CertifiedGoal, levels: Mapping[str, Fraction]
+) -> tuple[PriceBound, dict[str, Fraction], Fraction]:
+    """Return the price bound of a goal, its weights, and what the earlier levels take off it."""
+    weights = {str(name): Fraction(price) for name, price in goal.multipliers.items() if name in levels}
+    less = sum((weight * levels[name] for name, weight in weights.items()), Fraction(0))
+    if goal.objective != MUST_PLACE:
+        weights[goal.objective] = Fraction(1)
+    return PriceBound(classes, goal.prices, weights, missing=goal.objective == MUST_PLACE), weights, less
+
+
+def goal_bound(classes: Classes, goal: CertifiedGoal, levels: Mapping[str, Fraction]) -> Fraction | None:
+    """Return what a goal is at least, to be minimised, where earlier objectives keep their levels.
+
+    Returns
+    -------
+    bound
+        None if a job that must be placed has no way to be.
+
+    Raises
+    ------
+    TooLargeError
+        If there is too much to be priced.
+    """
+    bound, _, less = _weighed(classes, goal, levels)
+    cost = bound.value()
+    if cost is None:
+        return None
+    step = quantum(classes, goal.objective)
+    return cost - less if step is None else math.ceil((cost - less) / step) * step
+
+
+def _nothing_better(
+    classes: Classes, goal: CertifiedGoal, levels: Mapping[str, Fraction], value: Fraction | None
+) -> bool:
+    """Return whether a search proves that nothing beats a value, or that there is no placement at all."""
+    step = quantum(classes, goal.objective)
+    if step is None:
+        return False
+    bound, weights, less = _weighed(classes, goal, levels)
+    if value is None:
+        return none_better(classes, bound, {}, {}, Fraction(0)) is True
+    limits = {**levels, goal.objective: value - step}
+    return none_better(classes, bound, weights, limits, value - step + less) is True
+
+
+def price_bounds(
+    checked: CheckedCluster,
+    data: Any,
+    values: Sequence[float] | None,
+    elementary: Sequence[float | None],
+) -> dict[str, float]:
+    """Return the bounds that a certificate proves, by objective.
+
+    A bound that needs the values of earlier objectives is one on the optimum only if the plan has the best
+    values possible in all of these but the last; so it counts only if those are certified themselves.
+
+    Parameters
+    ----------
+    values
+        Of the plan that it came with; None if there is no plan.
+    elementary
+        Bounds that need no certificate.
+    """
+    try:
+        classes = checked.classes
+    except (TooLargeError, Disagreement):
+        return {}
+    certificate = read_certificate(classes, data)
+    if isinstance(certificate, str):
+        return {}
+    goals: dict[str, CertifiedGoal] = {goal.objective: goal for goal in certificate.goals}
+    found: dict[str, float] = {}
+    if MUST_PLACE in goals:
+        _add(found, classes, goals[MUST_PLACE], {}, None)
+    levels: dict[str, Fraction] = {}
+    # From the first objective that is not proven best on, bounds are no longer bounds on the optimum.
+    certain = True
+    for index, objective in enumerate(checked.cluster.objectives):
+        goal = goals.get(objective.name)
+        if goal is not None and set(goal.multipliers) <= set(levels):
+            reached = None if values is None else level(classes, objective.name, values[index])
+            _add(found, classes, goal, levels, reached)
+        if values is None:
+            continue
+        # An unproven level would only bound plans as good as this one.
+        if certain and objective.name in PRICED:
+            levels[objective.name] = level(classes, objective.name, values[index])
+        if objective.name == "traffic" and certificate.traffic is not None:
+            least = _least_traffic(checked, certificate.traffic, levels)
+            found |= {} if least is None else {"traffic": least}
+        bound = objective.tighter(elementary[index], found.get(objective.name))
+        certain = certain and bound is not None and agree(bound, values[index])
+    return found
+
+
+def _least_traffic(
+    checked: CheckedCluster, claim: CertifiedTraffic, levels: Mapping[str, Fraction]
+) -> float | None:
+    """Return the least traffic above a limit under which an earlier goal is proven to miss its level."""
+    instance = checked.cluster.instance
+    step, goal = traffic_step(instance), claim.goal
+    under = checked.of(limited(instance, claim.below))
+    # A limit is refuted if under it an earlier goal has to miss its level.
+    wanted = Fraction(0) if goal.objective == MUST_PLACE else levels.get(goal.objective)
+    if step is None or wanted is None or not set(goal.multipliers) <= set(levels):
+        return None
+    try:
+        if not _fits(under.classes, goal):
+            return None
+        others = {name: value for name, value in levels.items() if name != goal.objective}
+        least = goal_bound(under.classes, goal, others)
+    except (TooLargeError, Disagreement):
+        return None
+    if least is not None and least <= wanted:
+        return None
+    return float((math.floor(exact(claim.below) / step) + 1) * step)
+
+
+def _add(
+    found: dict[str, float],
+    classes: Classes,
+    goal: CertifiedGoal,
+    levels: Mapping[str, Fraction],
+    value: Fraction | None,
+) -> None:
+    """Note the bound of one goal in the terms of its objective, if it can be derived.
+
+    Where prices leave something open up to the value that a plan has reached, a search tries to close it.
+    """
+    try:
+        least = goal_bound(classes, goal, levels)
+        if least is None:
+            return
+        if goal.objective == MUST_PLACE:
+            if value is None and least <= 0 and _nothing_better(classes, goal, levels, None):
+                # One job at least is missing, so there is no plan.
+                least = Fraction(1)
+        elif value is not None and least < value and _nothing_better(classes, goal, levels, value):
+            least = value
+    except TooLargeError:
+        return
+    found[goal.objective] = float(
+        -least if goal.objective == "value" else least + classes.offset(goal.objective)
+    )
+
+
+def _same_jobs(checked: CheckedCluster) -> bool:
+    """Return whether one more server changes nothing for any job: all can run, and spread as they like."""
+    for job, _ in checked.jobs:
+        servers = checked.capacities(job.gpu_model).total()
+        if checked.fewest(job) is None or servers < sum(group.tasks for group in job.task_groups):
+            return False
+    return True
+
+
+MOST_SHAPES = 20
+"""Shapes of servers that get a price."""
+
+
+def worth_of_servers(checked: CheckedCluster, data: Any, value: float) -> dict[str, float]:
+    """Return for each shape of server, of which one is empty, what one more of it adds to the value at most.
+
+    What a server is paid bounds what it adds; what is open between the bound and the plan's value counts too.
+
+    Parameters
+    ----------
+    value
+        Of the plan; it has to be the first objective.
+    """
+    try:
+        classes = checked.classes
+        certificate = read_certificate(classes, data)
+        if isinstance(certificate, str) or checked.cluster.instance.objectives[0] != "value":
+            return {}
+        if not _same_jobs(checked):
+            return {}
+        goal = next((goal for goal in certificate.goals if goal.objective == "value"), None)
+        if goal is None:
+            return {}
+        bound = PriceBound(classes, goal.prices, {"value": Fraction(1)}, missing=False)
+        least, paid = bound.value(), bound.paid()
+    except (TooLargeError, Disagreement):
+        return {}
+    if least is None:
+        return {}
+    # What is open between bound and value might be won by the server as well.
+    step, open_ = quantum(classes, "value"), -least - exact(value)
+    found: dict[str, float] = {}
+    servers = list(checked.cluster.servers.values())
+    most = {n: worth for server, worth in zip(classes.servers, paid, strict=True) for n in server.members}
+    for server in checked.cluster.classes.servers:
+        empty = next((n for n in server.members if servers[n].available == servers[n].capacity), None)
+        if empty is not None and not server.residents and len(found) < MOST_SHAPES:
+            worth = Fraction(most[empty], bound.scale) + open_
+            rounded = math.floor(worth / step) * step if step is not None else worth
+            shape = servers[empty]
+            model = "" if shape.gpu_model is None else f" ({shape.gpu_model})"
+            amounts = ", ".join(f"{amount:g} {name}" for name, amount in sorted(shape.capacity.items()))
+            found[f"empty server of {amounts}{model}"] = float(rounded)
+    return found

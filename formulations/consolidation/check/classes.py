@@ -1,0 +1,394 @@
+"""Classes of servers and jobs once more, for the check alone, one plain step after the other.
+
+What a certificate's prices refer to is derived from the instance as docs/problems/consolidation.md says:
+jobs that ask the same are one class, servers with the same free amounts are one class. The methods' table of
+classes is only asked for the units in which amounts are counted, of which any prove valid bounds: demands
+and free amounts are rounded down to them. Then both tables are compared, and so is each m_j.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+
+from ....instances.common.arrays import Ints
+from ....instances.common.errors import TooLargeError
+from ....instances.consolidation.instance import ConsolidationInstance, PlacementJob
+from ...common.clock import check_time
+from ...common.tolerance import loosened
+from ..classes import Classes, CurrentPlacement, JobClass, Part, ServerClass, TaskShape, exact, worth_of
+from ..classified_cluster import ClassifiedCluster
+from .fewest_servers import Capacity, fewest_again
+
+MOST_PIECES = 40_000
+"""Pieces of one shape that are looked at."""
+FEW_SERVERS, FEW_SUMS = 200, 20_000
+"""Up to so many servers, and sums of demands, free amounts are lowered to what tasks can take of them."""
+
+Vector = tuple[int, ...]
+
+
+class Disagreement(Exception):
+    """The methods' table of classes is not what the check derives."""
+
+
+@dataclass
+class CheckedCluster:
+    """A cluster whose classes the check has derived by itself.
+
+    Attributes
+    ----------
+    too_large
+        Requests of jobs whose m_j would take too long to derive again, of `requests`.
+    fault
+        How the methods' table differs; None if it does not, or was not compared yet.
+    """
+
+    cluster: ClassifiedCluster
+    requests: int = 0
+    too_large: int = 0
+    fault: str | None = None
+    _known: dict[object, int | None] = field(default_factory=dict)
+
+    @staticmethod
+    def of(instance: ConsolidationInstance) -> CheckedCluster:
+        """Return the servers and jobs of an instance."""
+        return CheckedCluster(ClassifiedCluster(instance))
+
+    @cached_property
+    def model_of(self) -> dict[str, str | None]:
+        """The GPU model of each server."""
+        return {name: server.gpu_model for name, server in self.cluster.servers.items()}
+
+    @cached_property
+    def jobs(self) -> list[tuple[PlacementJob, list[int]]]:
+        """The first of the jobs that look the same to any plan, and the positions of all of them."""
+        return list(_alike(self.cluster.instance, self.model_of))
+
+    @cached_property
+    def classes(self) -> Classes:
+        """The check's own classes.
+
+        Raises
+        ------
+        TooLargeError
+            If there are too many, for the methods or for the check.
+        Disagreement
+            If the methods have others.
+        """
+        proposed = self.cluster.classes
+        if self.fault is None:
+            units = proposed.units
+            if len(units) != len(self.cluster.instance.resource_names) or min(units, default=1) <= 0:
+                self.fault = "the methods count amounts in units that there cannot be"
+            else:
+                derived = _Derivation(self, units).classes()
+                self.fault = self.fault or _difference(derived, proposed)
+        if self.fault is not None:
+            raise Disagreement(self.fault)
+        return derived
+
+    def fewest(self, job: PlacementJob) -> int | None:
+        """Return m_j, which must be what everybody else uses."""
+        key = job.gpu_model, tuple((g.tasks, tuple(sorted(g.demand.items()))) for g in job.task_groups)
+        if key not in self._known:
+            self._known[key] = self._fewest(job)
+        return self._known[key]
+
+    def _fewest(self, job: PlacementJob) -> int | None:
+        self.requests += 1
+        used = self.cluster.fewest(job)
+        try:
+            derived = fewest_again(job.task_groups, self.capacities(job.gpu_model))
+        except OverflowError:
+            self.too_large += 1
+            return used
+        if derived != used:
+            self.fault = f"the fewest servers of job {job.name!r} are {derived}, not {used}"
+        return derived
+
+    def capacities(self, gpu_model: str | None) -> Counter[Capacity]:
+        """Return how many servers that a GPU model allows have which capacity."""
+        if gpu_model not in self._by_model:
+            self._by_model[gpu_model] = Counter(
+                tuple(sorted(server.capacity.items()))
+                for server in self.cluster.servers.values()
+                if gpu_model in (None, server.gpu_model)
+            )
+        return self._by_model[gpu_model]
+
+    @cached_property
+    def _by_model(self) -> dict[str | None, Counter[Capacity]]:
+        return {}
+
+
+def _alike(
+    instance: ConsolidationInstance, model_of: dict[str, str | None]
+) -> Iterable[tuple[PlacementJob, list[int]]]:
+    """Group jobs by all that a plan's objectives and constraints can see of them, but for traffic."""
+    moving = "migrations" in instance.objectives
+    known: dict[int, tuple[object, float]] = {}
+    found: dict[object, tuple[PlacementJob, list[int]]] = {}
+    for position, job in enumerate(instance.jobs):
+        groups = job.task_groups
+        if id(groups) not in known:  # jobs that ask for the same mostly share these
+            demands = tuple([(group.tasks, tuple(sorted(group.demand.items()))) for group in groups])
+            known[id(groups)] = demands, job.model_copy(update={"value": None}).worth
+        asked, gpus = known[id(groups)]
+        speeds = tuple(sorted(job.speed_by_servers.items())) if job.speed_by_servers else None
+        now = _place_now(job, model_of, position) if moving else None
+        worth = gpus if job.value is None else job.value
+        seen = (asked, worth, job.must_place, instance.spread_of(job), job.gpu_model, speeds, now)
+        found.setdefault(seen, (job, []))[1].append(position)
+    return found.values()
+
+
+def _where(job: PlacementJob, model_of: dict[str, str | None]) -> dict[str, list[int]]:
+    """Return the tasks of each group on the servers where the job runs now and may stay."""
+    found: dict[str, list[int]] = {}
+    for g, group in enumerate(job.task_groups):
+        for server, count in group.current.items():
+            if job.gpu_model in (None, model_of[server]):
+                found.setdefault(server, [0] * len(job.task_groups))[g] = count
+    return found
+
+
+def _place_now(job: PlacementJob, model_of: dict[str, str | None], position: int) -> object:
+    """Return what running jobs have in common: one server and as many tasks; other jobs are on their own."""
+    now = _where(job, model_of)
+    if len(now) > 1 or (now and len(job.task_groups) > 1):
+        return position
+    return tuple(map(tuple, now.values()))
+
+
+class _Derivation:
+    """Derives the classes, in the order that certificates refer to: that of the jobs in the instance."""
+
+    def __init__(self, checked: CheckedCluster, units: Sequence[Fraction]) -> None:
+        self.checked, self.instance = checked, checked.cluster.instance
+        self.names, self.units = self.instance.resource_names, units
+        self.shapes: dict[TaskShape, int] = {}
+        self.tasks: list[Vector] = []
+        self.whole: set[int] = set()
+        self.residents: dict[str, list[int]] = defaultdict(list)
+        self.exact = True
+
+    def classes(self) -> Classes:
+        """Return the classes of jobs and servers."""
+        jobs = tuple(made for job, members in self.checked.jobs for made in self._job(job, members))
+        shapes = tuple(self.shapes)
+        free = self._free(jobs)
+        pairs = zip(shapes, self.tasks, strict=True)
+        slots = tuple(self._slots(shape, tasks, free) for shape, tasks in pairs)
+        return Classes(
+            shapes,
+            tuple(rows if k in self.whole else rows[:1] for k, rows in enumerate(slots)),
+            slots,
+            jobs,
+            self._servers(free),
+            sum(sum(group.current.values()) for job in self.instance.jobs for group in job.task_groups),
+            self.exact,
+            tuple(self.units),
+        )
+
+    def _job(self, job: PlacementJob, members: list[int]) -> Iterator[JobClass]:
+        """Yield the class of jobs that ask the same; none if they never fit."""
+        check_time()
+        counted, rule = self.instance.objectives, self.instance.spread_of(job)
+        fewest, groups = self.checked.fewest(job), job.task_groups
+        if fewest is None:
+            return
+        tasks = tuple(group.tasks for group in groups)
+        most = min(sum(tasks), self.checked.capacities(job.gpu_model).total())
+        if rule == "required":
+            most = min(most, fewest)
+        prefers = rule == "preferred" and "spread" in counted
+        slows = bool(job.speed_by_servers) and "slowdown" in counted
+        worth, lost = worth_of(job), tuple[Fraction, ...]()
+        if slows:
+            # Beyond the last number of servers that is listed the speed does not change.
+            listed = range(1, min(max(job.speed_by_servers), most) + 1)
+            lost = tuple(worth * (1 - exact(job.relative_speed(servers))) for servers in listed)
+        # Nothing depends on which tasks meet: each is a piece by itself.
+        loose = not prefers and not lost and (rule != "required" or fewest >= sum(tasks))
+        by_part = [(g,) for g in range(len(groups))] if loose else [tuple(range(len(groups)))]
+        parts = []
+        for members_of in by_part:
+            demands = tuple(self._units(groups[g].demand) for g in members_of)
+            shape = self._shape(TaskShape(demands, job.gpu_model))
+            counts = tuple(tasks[g] for g in members_of)
+            added = zip(self.tasks[shape], counts, strict=True)
+            self.tasks[shape] = tuple(before + n * len(members) for before, n in added)
+            parts.append(Part(shape, members_of, counts))
+            if not loose:
+                self.whole.add(shape)
+        now = self._now(parts, members, loose) if "migrations" in counted else ()
+        yield JobClass(
+            tuple(members), tuple(parts), worth, job.must_place, loose, most,
+            fewest if prefers else None, lost, now,
+        )  # fmt: skip
+
+    def _units(self, demand: dict[str, float]) -> Vector:
+        amounts = [
+            exact(demand.get(name, 0.0)) / unit for name, unit in zip(self.names, self.units, strict=True)
+        ]
+        self.exact = self.exact and all(amount.denominator == 1 for amount in amounts)
+        return tuple(map(math.floor, amounts))
+
+    def _shape(self, shape: TaskShape) -> int:
+        if shape not in self.shapes:
+            self.shapes[shape] = len(self.shapes)
+            self.tasks.append((0,) * len(shape.demands))
+        return self.shapes[shape]
+
+    def _now(
+        self, parts: Sequence[Part], members: Sequence[int], loose: bool
+    ) -> tuple[CurrentPlacement, ...]:
+        """Return where tasks of the jobs of a class are now; these have shapes of their own."""
+        found: dict[tuple[int, int], CurrentPlacement] = {}
+        for member in members:
+            now = _where(self.instance.jobs[member], self.checked.model_of)
+            for place, (server, counts) in enumerate(now.items()):
+                for p, part in enumerate(parts):
+                    kept = tuple(counts[g] for g in part.groups)
+                    if not any(kept):
+                        continue
+                    if (place, p) not in found:
+                        like = list(self.shapes)[part.shape]
+                        shape = self._shape(TaskShape(like.demands, like.gpu_model, len(self.shapes)))
+                        self.tasks[shape] = kept if loose else part.tasks
+                        self.whole.add(shape)
+                        found[place, p] = CurrentPlacement(shape, p, kept)
+                    self.residents[server].append(found[place, p].shape)
+        return tuple(found.values())
+
+    def _free(self, jobs: Sequence[JobClass]) -> dict[tuple[str | None, Vector, Vector], list[int]]:
+        """Return servers by GPU model as far as jobs ask for it, free units, and who is there now.
+
+        No more is free than all tasks of all jobs take together.
+        """
+        shapes, total = list(self.shapes), np.zeros(len(self.names), dtype=object)
+        for job in jobs:
+            for part in job.parts:
+                for demand, count in zip(shapes[part.shape].demands, part.tasks, strict=True):
+                    total += np.array(demand, dtype=object) * count * len(job.members)
+        asked = {shape.gpu_model for shape in shapes}
+        known: dict[tuple[float, ...], Vector] = {}
+        found: dict[tuple[str | None, Vector, Vector], list[int]] = defaultdict(list)
+        for n, (name, server) in enumerate(self.checked.cluster.servers.items()):
+            available = server.available
+            amounts = tuple([available.get(resource, 0.0) for resource in self.names])
+            if amounts not in known:
+                check_time()
+                whole = (math.floor(exact(loosened(a)) / u) for a, u in zip(amounts, self.units, strict=True))
+                known[amounts] = tuple(min(w, int(t)) for w, t in zip(whole, total, strict=True))
+            pool = server.gpu_model if server.gpu_model in asked else None
+            there = tuple(sorted(self.residents[name])) if name in self.residents else ()
+            found[pool, known[amounts], there].append(n)
+        return found
+
+    def _slots(
+        self, shape: TaskShape, tasks: Vector, free: Iterable[tuple[str | None, Vector, Vector]]
+    ) -> Ints:
+        """Return the tasks of each group that some server can hold beside each other; shape (S, G)."""
+        able = {amounts for pool, amounts, _ in free if shape.gpu_model in (None, pool)}
+        rows = np.array(sorted(able), dtype=np.int64).reshape(len(able), len(self.names))
+        demands = np.array(shape.demands, dtype=np.int64).reshape(len(tasks), len(self.names))
+        ranges = []
+        for demand, count in zip(demands, tasks, strict=True):
+            takes = demand > 0
+            fits = (rows[:, takes] // demand[takes]).min(axis=1, initial=count)
+            ranges.append(range(int(fits.max(initial=0)) + 1))
+        if math.prod(map(len, ranges)) > MOST_PIECES:
+            raise TooLargeError("there are too many different pieces of a job to be checked")
+        counts = np.array(list(itertools.product(*ranges)), dtype=np.int64)[1:]
+        if len(tasks) == 1:
+            return counts  # of one group, less fits where more does
+        weights = counts @ demands
+        held = np.zeros(len(counts), dtype=bool)
+        for amounts in rows:
+            check_time()
+            held |= (weights <= amounts).all(axis=1)
+        return counts[held]
+
+    def _servers(self, free: dict[tuple[str | None, Vector, Vector], list[int]]) -> tuple[ServerClass, ...]:
+        """Return the classes of servers; those that no task can take anything of do not count."""
+        few = sum(map(len, free.values())) <= FEW_SERVERS
+        merged: dict[tuple[str | None, Vector, Vector], list[int]] = defaultdict(list)
+        for pool in dict.fromkeys(pool for pool, _, _ in free):
+            here = [s for s in self.shapes if s.current is None and s.gpu_model in (None, pool)]
+            demands = list(dict.fromkeys(demand for shape in here for demand in shape.demands))
+            sums = self._sums(demands, [key[1] for key in free if key[0] == pool]) if few else None
+            nothing = not all(map(any, demands))
+            for (model, amounts, there), members in free.items():
+                if model != pool:
+                    continue
+                # What is left beside every sum that fits is of no use to anybody.
+                fit = [s for s in sums or () if all(map(int.__le__, s, amounts))]
+                usable = tuple(map(max, zip(*fit, strict=True))) if fit else amounts
+                if nothing or any(any(d) and all(map(int.__le__, d, usable)) for d in demands):
+                    merged[pool, usable, there] += members
+        return tuple(
+            ServerClass(tuple(sorted(members)), pool, amounts, there)
+            for (pool, amounts, there), members in merged.items()
+        )
+
+    def _sums(self, demands: Sequence[Vector], free: Sequence[Vector]) -> list[Vector] | None:
+        """Return every sum of demands of tasks that some server holds; None if there are too many."""
+        most = Counter[Vector]()
+        for shape, tasks in zip(self.shapes, self.tasks, strict=True):
+            for demand, count in zip(shape.demands, tasks, strict=True):
+                most[demand] += count if shape.current is None else 0
+        found = {(0,) * len(self.names)}
+        for demand in demands:
+            step = found if any(demand) else set()
+            for _ in range(most[demand]):
+                check_time()
+                more = {tuple(map(sum, zip(amounts, demand, strict=True))) for amounts in step}
+                step = {s for s in more - found if any(all(map(int.__le__, s, f)) for f in free)}
+                found |= step
+                if len(found) > FEW_SUMS:
+                    return None
+                if not step:
+                    break
+        return list(found)
+
+
+def _difference(derived: Classes, proposed: Classes) -> str | None:
+    """Return how the methods' classes differ from the check's; None if they say the same.
+
+    The methods may put servers together whose free amounts differ by what no task can take.
+    """
+    if derived.task_shapes != proposed.task_shapes:
+        return "the methods have other shapes of tasks"
+    for name in ("pieces", "slots"):
+        ours, theirs = getattr(derived, name), getattr(proposed, name)
+        if len(ours) != len(theirs) or not all(map(np.array_equal, ours, theirs)):
+            return f"the methods have other {name} of jobs"
+    if derived.jobs != proposed.jobs:
+        return "the methods have other classes of jobs"
+    if (derived.exact, derived.running) != (proposed.exact, proposed.running):
+        return "the methods count otherwise what is exact, or runs now"
+    class_of = {n: server for server in proposed.servers for n in server.members}
+    for server in derived.servers:
+        for n in server.members:
+            other = class_of.pop(n, None)
+            if other is None:
+                if any(any(d) and all(map(int.__le__, d, server.free)) for d in _demands(derived, server)):
+                    return f"the methods leave out server number {n}"
+                continue
+            same = (other.pool, other.residents) == (server.pool, server.residents)
+            if not same or any(map(int.__gt__, other.free, server.free)):
+                return f"the methods put server number {n} in another class"
+    return "the methods have servers that hold nothing" if class_of else None
+
+
+def _demands(classes: Classes, server: ServerClass) -> Iterator[Vector]:
+    return (demand for k in classes.shapes_of(server.pool) for demand in classes.task_shapes[k].demands)

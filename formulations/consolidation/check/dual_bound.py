@@ -1,0 +1,254 @@
+"""The Lagrangian bound of given prices, in integers: what jobs and servers cost together at least.
+
+Job patterns are priced by dynamic programming over the tasks that are left, server patterns over the amounts
+taken. A piece that stays belongs to a resident task of the server. Such pieces are tried one resident after
+the other, and what they leave is filled with other pieces.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+
+import numpy as np
+
+from ....instances.common.arrays import Ints
+from ....instances.common.errors import TooLargeError
+from ...common.clock import check_time
+from ..classes import BY_SERVERS, Classes, JobClass, ServerClass
+
+MOST_MERGED = 30_000_000
+"""Sums of demands looked at while pricing one pool."""
+MOST_SELECTIONS = 5_000
+"""Ways to keep residents of a server, or parts of a job in place, that are looked at."""
+UNREACHABLE = np.iinfo(np.int64).max // 4
+
+
+class PriceBound:
+    """Evaluates the bound of one goal.
+
+    Parameters
+    ----------
+    prices
+        For each shape of each of its pieces.
+    weights
+        e: what the goal and its earlier objectives count, by name; a job that must be placed may be left
+        out only where `missing` jobs are what counts.
+
+    Raises
+    ------
+    TooLargeError
+        If there is too much to be looked at.
+    """
+
+    def __init__(
+        self, classes: Classes, prices: Sequence[Sequence[float]], weights: dict[str, Fraction], missing: bool
+    ) -> None:
+        self.classes, self.weights, self.missing = classes, weights, missing
+        largest = max((price for shape in prices for price in shape), default=0.0)
+        held = sum(int(counts.sum(axis=1).max(initial=1)) for counts in classes.slots)
+        asked = max((sum(part.tasks) for job in classes.jobs for part in job.parts), default=1)
+        # No sum over what a server holds, or a job asks for, may leave 64 bits: of prices, and of what a task
+        # at home is worth.
+        largest = max(1.0, largest, math.ceil(self._stays(1)))
+        bits = 58 - math.frexp(largest * max(held, asked) * 4)[1]
+        if bits < 0:
+            raise TooLargeError("prices are too large to be added up")
+        self.scale = 2 ** min(40, bits)
+        self.prices = [
+            np.array([math.floor(p * self.scale) for p in shape], dtype=np.int64) for shape in prices
+        ]
+
+    def value(self) -> Fraction | None:
+        """Return the Lagrangian bound; None if a job that must be placed cannot be."""
+        total = Fraction(0)
+        for job in self.classes.jobs:
+            cost = self.job(job)
+            # Only where missing jobs are what counts may such a job stay out.
+            if job.must_place and not self.missing:
+                if cost is None:
+                    return None
+                total += cost * len(job.members)
+            else:
+                outside = Fraction(int(job.must_place))
+                total += min(outside, cost if cost is not None else outside) * len(job.members)
+        server_cost = self.weights.get("servers", Fraction(0))
+        for server, paid in zip(self.classes.servers, self.paid(), strict=True):
+            # A server may stay empty, which costs nothing.
+            total += min(Fraction(0), server_cost - Fraction(paid, self.scale)) * len(server.members)
+        return total
+
+    def job(self, job: JobClass) -> Fraction | None:
+        """Return what one job of a class costs at least if it is placed; None if it cannot be."""
+        worth = self.weights.get("value", Fraction(0)) * job.value
+        best = self._singles(job) if job.loose else self._best_pattern(job)
+        return None if best is None else best - worth
+
+    def _stays(self, tasks: int) -> Fraction:
+        """Return the value of so many tasks that are not moved."""
+        return self.weights.get("migrations", Fraction(0)) * tasks
+
+    def _singles(self, job: JobClass) -> Fraction | None:
+        """Price a loose job: single tasks, but for those that stay where that is cheaper."""
+        if any(not len(self.prices[part.shape]) for part in job.parts):
+            return None
+        total = Fraction(0)
+        for part in job.parts:
+            total += Fraction(int(self.prices[part.shape][0]) * part.tasks[0], self.scale)
+        for current in job.current:
+            # A piece that stays replaces as many single tasks.
+            single = int(self.prices[job.parts[current.part].shape][0])
+            pieces = zip(
+                self.classes.pieces[current.shape].tolist(),
+                self.prices[current.shape].tolist(),
+                strict=True,
+            )
+            total += min(
+                Fraction(0),
+                *(
+                    Fraction(price - single * counts[0], self.scale) - self._stays(current.stay(counts))
+                    for counts, price in pieces
+                ),
+            )
+        return total
+
+    def _best_pattern(self, job: JobClass) -> Fraction | None:
+        """Price the patterns of 1, 2, … pieces: `left[t]` is the least price of tasks t in so many pieces."""
+        part = job.parts[0]
+        shape = tuple(count + 1 for count in part.tasks)
+        left = np.full(shape, UNREACHABLE, dtype=np.int64)
+        placed_now = self._staying(job)
+        pieces = []
+        rows, prices = self.classes.pieces[part.shape], self.prices[part.shape]
+        for counts, price in zip(rows.tolist(), prices.tolist(), strict=True):
+            if all(c < n for c, n in zip(counts, shape, strict=True)):
+                to = tuple(slice(c, None) for c in counts)
+                origin = tuple(slice(0, n - c) for c, n in zip(counts, shape, strict=True))
+                pieces.append((to, origin, price))
+        best: Fraction | None = None
+        for servers in range(job.most + 1):
+            check_time()
+            # One piece more: what it leaves was priced with one piece less.
+            more = np.full(shape, UNREACHABLE, dtype=np.int64)
+            for to, origin, price in pieces:
+                np.minimum(more[to], left[origin] + price, out=more[to])
+            left = np.minimum(more, UNREACHABLE)
+            # Pieces that stay are the first ones of a pattern; others are added to them in later rounds.
+            for (placed, tasks), price in placed_now.items():
+                if placed == servers:
+                    left[tasks] = min(left[tasks], price)
+            whole = int(left[part.tasks])
+            if servers and whole < UNREACHABLE // 2:
+                cost = Fraction(whole, self.scale) + self._for_servers(job, servers)
+                best = cost if best is None else min(best, cost)
+        return best
+
+    def _staying(self, job: JobClass) -> dict[tuple[int, tuple[int, ...]], int]:
+        """Return the least price in 1/scale, by number of pieces that stay and tasks in them."""
+        tasks = job.parts[0].tasks
+        found: dict[tuple[int, tuple[int, ...]], int] = {(0, (0,) * len(tasks)): 0}
+        for current in job.current:
+            pieces = self.classes.pieces[current.shape].tolist()
+            for (placed, held), price in list(found.items()):
+                check_time()
+                for counts, more in zip(pieces, self.prices[current.shape].tolist(), strict=True):
+                    together = tuple(h + c for h, c in zip(held, counts, strict=True))
+                    if all(h <= t for h, t in zip(together, tasks, strict=True)):
+                        # Rounded so that the cost is too low rather than too high.
+                        cost = price + more - math.ceil(self._stays(current.stay(counts)) * self.scale)
+                        key = placed + 1, together
+                        found[key] = min(found.get(key, UNREACHABLE), cost)
+            if len(found) > MOST_SELECTIONS:
+                raise TooLargeError("a job is on too many servers now")
+        return found
+
+    def _for_servers(self, job: JobClass, servers: int) -> Fraction:
+        """Return what using so many servers counts for a job."""
+        return sum(
+            (self.weights[name] * job.count(name, servers) for name in BY_SERVERS if name in self.weights),
+            Fraction(0),
+        )
+
+    def paid(self) -> list[int]:
+        """Return for each class of servers what one of them is paid at most, in 1/scale."""
+        paid = [0] * len(self.classes.servers)
+        for pool in self.classes.pools:
+            here = [n for n, server in enumerate(self.classes.servers) if server.pool == pool]
+            if here:
+                taken, worth = self.priced_usages(pool, [self.classes.servers[n] for n in here])
+                for n in here:
+                    paid[n] = self._best_pattern_value(self.classes.servers[n], taken, worth)
+        return paid
+
+    def _best_pattern_value(self, server: ServerClass, taken: Ints, worth: Ints) -> int:
+        """Return the pricing value of a server: of residents that stay, and of others beside them."""
+        check_time()
+        selections = {server.free: 0}
+        for shape in server.residents:
+            weights = self.classes.weights(shape, self.classes.pieces[shape]).tolist()
+            for free, paid in list(selections.items()):
+                for weight, price in zip(weights, self.prices[shape].tolist(), strict=True):
+                    rest = tuple(f - w for f, w in zip(free, weight, strict=True))
+                    # A resident without a positive price had better go.
+                    if price > 0 and min(rest) >= 0:
+                        selections[rest] = max(selections.get(rest, 0), paid + price)
+            if len(selections) > MOST_SELECTIONS:
+                raise TooLargeError("a server has too many residents")
+        return max(
+            paid + int(worth[(taken <= np.array(free)).all(axis=1)].max())
+            for free, paid in selections.items()
+        )
+
+    def priced_usages(self, pool: str | None, servers: Sequence[ServerClass]) -> tuple[Ints, Ints]:
+        """Return sums of demands, shape by shape, and the best value of each."""
+        free = np.array([server.free for server in servers], dtype=np.int64)
+        limit = free.max(axis=0)
+        # Amounts as one number, in which equal amounts are found by sorting.
+        radix = np.array([math.prod((limit[r + 1 :] + 1).tolist()) for r in range(len(limit))], dtype=object)
+        if int(radix[0]) * (int(limit[0]) + 1) > 2**62:
+            raise TooLargeError("amounts are too large to be priced")
+        radix = radix.astype(np.int64)
+        taken, worth, work = np.zeros((1, len(limit)), dtype=np.int64), np.zeros(1, dtype=np.int64), 0
+        for shape in self.classes.shapes_of(pool):
+            # Tasks of several jobs of one shape may meet: any split into pieces may be what is paid most.
+            gain = closure(self.classes.pieces[shape], self.classes.slots[shape], self.prices[shape])
+            useful = gain > 0
+            weights = self.classes.weights(shape, self.classes.slots[shape])[useful]
+            everything, paid = [taken], [worth]
+            for weight, more in zip(weights, gain[useful].tolist(), strict=True):
+                check_time()
+                fits = (taken + weight <= limit).all(axis=1)
+                everything.append(taken[fits] + weight)
+                paid.append(worth[fits] + more)
+                work += len(taken)
+                if work > MOST_MERGED:
+                    raise TooLargeError("there are too many loads to be priced")
+            taken, worth = _best_of_each(np.concatenate(everything), np.concatenate(paid), radix)
+        return taken, worth
+
+
+def _best_of_each(taken: Ints, worth: Ints, radix: Ints) -> tuple[Ints, Ints]:
+    """Keep the best of the patterns that take the same amounts."""
+    keys = taken @ radix
+    order = np.lexsort((worth, keys))
+    last = np.append(np.diff(keys[order]) != 0, True)
+    chosen = order[last]
+    return taken[chosen], worth[chosen]
+
+
+def closure(pieces: Ints, slots: Ints, prices: Ints) -> Ints:
+    """Return the most that is paid for tasks of one shape on a server, in any pieces; shape (S,)."""
+    if len(pieces) < len(slots):  # only single tasks have a price
+        singles: Ints = slots[:, 0] * prices[0]
+        return singles
+    shape = tuple((slots.max(axis=0, initial=0) + 1).tolist())
+    gain = np.full(shape, np.iinfo(np.int64).min // 4, dtype=np.int64)
+    gain[(0,) * len(shape)] = 0
+    gain[tuple(slots.T)] = prices
+    for counts in slots[np.argsort(slots.sum(axis=1), kind="stable")].tolist():
+        check_time()
+        box = gain[tuple(slice(0, c + 1) for c in counts)]
+        gain[tuple(counts)] = (box + np.flip(box)).max()
+    result: Ints = gain[tuple(slots.T)]
+    return result

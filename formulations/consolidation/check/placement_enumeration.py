@@ -1,0 +1,237 @@
+"""Implicit enumeration, for the check alone: is there a placement that beats a cutoff?
+
+Jobs are placed one after the other, in every way that differs; servers in the same state are interchangeable.
+A branch ends where prices prove that it cannot beat the cutoff: jobs that are not placed yet pay for their
+pieces, and servers are paid for what they still can hold. Nothing here comes from a solver but the prices, of
+which any are right. Sums are integers, rounded to the side that keeps branches.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from fractions import Fraction
+
+import numpy as np
+
+from ....instances.common.arrays import Ints
+from ..classes import Classes, JobClass
+from .dual_bound import PriceBound
+
+MOST_STEPS = 25_000
+"""Placements of a job that are tried, which takes half a second."""
+MOST_JOBS = 40
+MOST_SERVERS = 200
+FINE = 2**60
+"""Weighted sums are counted in so many parts of a unit."""
+
+State = tuple[str | None, tuple[int, ...], bool]
+"""Pool, what is free, and whether a job is there."""
+Picks = tuple[tuple[State, tuple[int, ...]], ...]
+"""The pieces of one job: a server in some state, and the tasks of each group on it."""
+
+
+class _Enough(Exception):
+    """The search has taken too many steps."""
+
+
+def none_better(
+    classes: Classes,
+    bound: PriceBound,
+    weights: Mapping[str, Fraction],
+    limits: Mapping[str, Fraction],
+    cutoff: Fraction,
+) -> bool | None:
+    """Return whether no placement keeps all limits, of which the last is the cutoff.
+
+    Parameters
+    ----------
+    weights
+        What each objective counts in the price bound.
+    limits
+        The most that each objective may be, to be minimised; one that is missing is not limited.
+    cutoff
+        The most that the weighted sum of all objectives may be.
+
+    Returns
+    -------
+    answer
+        True if it is proven, False if there is such a placement within rounding, None if the search gave up.
+    """
+    jobs = [number for number, job in enumerate(classes.jobs) for _ in job.members]
+    servers = sum(len(server.members) for server in classes.servers)
+    placed = any(job.current for job in classes.jobs)
+    if not classes.exact or placed or len(jobs) > MOST_JOBS or servers > MOST_SERVERS:
+        return None
+    search = _Search(classes, bound, weights, limits, cutoff)
+    try:
+        return not search.run()
+    except _Enough:
+        return None
+
+
+class _Search:
+    """Places jobs, the largest first."""
+
+    def __init__(
+        self,
+        classes: Classes,
+        bound: PriceBound,
+        weights: Mapping[str, Fraction],
+        limits: Mapping[str, Fraction],
+        cutoff: Fraction,
+    ) -> None:
+        self.classes, self.bound, self.weights = classes, bound, weights
+        self.names = sorted({*weights, *limits})
+        self.limits = [limits.get(name) for name in self.names]
+        self.cutoff = math.ceil(cutoff * FINE)
+        # Large jobs first: they have few places, so branches end early.
+        size = {n: sum(sum(part.tasks) for part in job.parts) for n, job in enumerate(classes.jobs)}
+        self.order = sorted(
+            (n for n, job in enumerate(classes.jobs) for _ in job.members), key=lambda n: (-size[n], n)
+        )
+        self.steps = 0
+        self.seen: set[object] = set()
+        self.priced: dict[str | None, tuple[Ints, Ints]] = {}
+        for pool in classes.pools:
+            here = [server for server in classes.servers if server.pool == pool]
+            if here:
+                self.priced[pool] = bound.priced_usages(pool, here)
+        self._worth: dict[State, int] = {}
+        self.hopeless = False
+        # What the jobs from each place on add at least, so that the bound of a branch is one sum.
+        self.rest = [0] * (len(self.order) + 1)
+        for place in range(len(self.order) - 1, -1, -1):
+            self.rest[place] = self.rest[place + 1] + self._least(classes.jobs[self.order[place]])
+
+    def _least(self, job: JobClass) -> int:
+        """Return what a job that is not placed yet adds to the weighted sum at least."""
+        cost = self.bound.job(job)
+        if cost is None:
+            self.hopeless = self.hopeless or job.must_place
+            return 0
+        least = math.floor(cost * FINE)
+        return least if job.must_place else min(0, least)
+
+    def _server(self, state: State) -> int:
+        """Return what a server adds at least through what it still can hold."""
+        if state not in self._worth:
+            pool, free, used = state
+            taken, worth = self.priced[pool]
+            paid = Fraction(int(worth[(taken <= np.array(free)).all(axis=1)].max()), self.bound.scale)
+            opening = Fraction(0) if used else self.weights.get("servers", Fraction(0))
+            self._worth[state] = min(0, math.floor((opening - paid) * FINE))
+        return self._worth[state]
+
+    def run(self) -> bool:
+        """Return whether there is a placement."""
+        states: Counter[State] = Counter()
+        for server in self.classes.servers:
+            states[server.pool, server.free, False] += len(server.members)
+        return not self.hopeless and self._from(0, states, tuple(Fraction(0) for _ in self.names))
+
+    def _from(self, place: int, states: Counter[State], counts: tuple[Fraction, ...]) -> bool:
+        """Return whether the jobs from one on can be placed so that all limits are kept."""
+        terms = (self.weights[n] * c for n, c in zip(self.names, counts, strict=True) if n in self.weights)
+        # Rounded down, so that no branch is cut that may hold a better placement.
+        weighted = math.floor(sum(terms, Fraction(0)) * FINE)
+        open_ = sum(self._server(state) * count for state, count in states.items())
+        if weighted + self.rest[place] + open_ > self.cutoff:
+            return False
+        if place == len(self.order):
+            return all(most is None or c <= most for c, most in zip(counts, self.limits, strict=True))
+        # The same jobs decided, the same servers left and the same counts: the rest is the same, too.
+        key = place, frozenset(states.items()), counts
+        if key in self.seen:
+            return False
+        self.seen.add(key)
+        job = self.classes.jobs[self.order[place]]
+        for picks in self._ways(job, states):
+            self.steps += 1
+            if self.steps > MOST_STEPS:
+                raise _Enough
+            after, opened = self._after(job, states, picks)
+            more = tuple(
+                count + (opened if name == "servers" else job.count(name, len(picks)))
+                for name, count in zip(self.names, counts, strict=True)
+            )
+            if self._from(place + 1, after, more):
+                return True
+        return not job.must_place and self._from(place + 1, states, counts)
+
+    def _after(self, job: JobClass, states: Counter[State], picks: Picks) -> tuple[Counter[State], int]:
+        """Return the states of servers with a job's pieces on them, and how many were empty before."""
+        after, opened = states.copy(), 0
+        for state, counts in picks:
+            pool, free, used = state
+            after[state] -= 1
+            if not after[state]:
+                del after[state]
+            opened += not used
+            taken = self._takes(job, counts)
+            after[pool, tuple(f - t for f, t in zip(free, taken, strict=True)), True] += 1
+        return after, opened
+
+    def _takes(self, job: JobClass, counts: tuple[int, ...]) -> list[int]:
+        demands = self._demands(job)
+        return [sum(n * d[r] for n, d in zip(counts, demands, strict=True)) for r in range(len(demands[0]))]
+
+    def _demands(self, job: JobClass) -> list[tuple[int, ...]]:
+        return [demand for part in job.parts for demand in self.classes.task_shapes[part.shape].demands]
+
+    def _ways(self, job: JobClass, states: Counter[State]) -> Iterator[Picks]:
+        """Yield the ways to place a job that differ, the servers of each in the order of their states."""
+        model = self.classes.task_shapes[job.parts[0].shape].gpu_model
+        listed = sorted(
+            (state for state in states if model in (None, state[0])),
+            key=lambda state: (state[0] or "", state[1], state[2]),
+        )
+        tasks = tuple(count for part in job.parts for count in part.tasks)
+        yield from self._spread(job, tasks, listed, states, 0, None, ())
+
+    def _spread(
+        self,
+        job: JobClass,
+        left: tuple[int, ...],
+        listed: list[State],
+        states: Counter[State],
+        first: int,
+        largest: tuple[int, ...] | None,
+        picks: Picks,
+    ) -> Iterator[Picks]:
+        """Go on from some pieces; on servers in the same state pieces come in falling order."""
+        if not any(left):
+            yield picks
+            return
+        if len(picks) == job.most:
+            return
+        for index in range(first, len(listed)):
+            state = listed[index]
+            # Equal servers are interchangeable: one order of their pieces is enough.
+            same = largest if index == first else None
+            used = sum(1 for other, _ in picks if other == state)
+            if used == states[state]:
+                continue
+            for counts in _pieces(left):
+                self.steps += 1
+                if self.steps > MOST_STEPS:
+                    raise _Enough
+                if same is not None and counts > same:
+                    continue
+                if all(t <= f for t, f in zip(self._takes(job, counts), state[1], strict=True)):
+                    rest = tuple(a - b for a, b in zip(left, counts, strict=True))
+                    picked = (*picks, (state, counts))
+                    yield from self._spread(job, rest, listed, states, index, counts, picked)
+
+
+def _pieces(left: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+    """Yield every piece of the tasks that are left, large ones first, without the empty one."""
+    if len(left) == 1:
+        yield from ((count,) for count in range(left[0], 0, -1))
+        return
+    for count in range(left[0], -1, -1):
+        for others in _pieces(left[1:]):
+            yield (count, *others)
+        if count:
+            yield (count, *(0 for _ in left[1:]))

@@ -1,0 +1,137 @@
+"""The check of staging certificates: intervals of the stage time, dual prices for each, and a cutoff.
+
+Every plan has a stage time in one of the intervals. For each it is shown, at its prices and without trusting
+any solver, that no plan in it beats the cutoff; where prices alone do not show it, the few segments that they
+leave are enumerated. An interval for which neither succeeds keeps its price bound, and the least of these is
+what is certified.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ....instances.staging.instance import StagingInstance
+from ...common.tolerance import loosened
+from ..certificate import CertifiedInterval, limited_types, read_certificate
+from .interval_bounds import MOST_WORK, Interval, IntervalBounds, Limits
+from .segments import derive_segments
+
+ROUNDING = 1e-12
+"""Limits are this much wider here, relatively, than in the check of a plan: sums may round otherwise."""
+SMALLEST_PRICE = 1e-100
+"""A price below this counts as 0, so that no product underflows on its way into a sum."""
+
+
+class CertificateCheck:
+    """Derives what certificates prove about one instance, from the instance alone.
+
+    Attributes
+    ----------
+    cost_factor
+        κ: USD per second of stage time and USD/h.
+    slowest_s
+        No plan within the throughput floor has a longer stage time; may be infinite.
+    most_usd
+        No plan within the cost limit costs more; may be infinite.
+    """
+
+    def __init__(self, instance: StagingInstance) -> None:
+        training, floor, cost = (
+            instance.training,
+            instance.throughput_floor_samples_per_s,
+            instance.cost_limit_usd,
+        )
+        self.instance = instance
+        self.cost_factor = training.epochs * training.samples / (3600 * instance.probe_batch)
+        slowest = math.inf if floor is None else instance.probe_batch / floor
+        self.slowest_s = loosened(slowest) * (1 + ROUNDING)
+        self.most_usd = math.inf if cost is None else loosened(cost) * (1 + ROUNDING)
+
+    def cost_bound(self, data: Any) -> float | None:
+        """Return the cost below which the certificate proves that there is no plan [USD].
+
+        Returns
+        -------
+        bound
+            Infinite if it proves that there is no plan; None if it is malformed.
+        """
+        given = read_certificate(self.instance, data)
+        if isinstance(given, str):
+            return None
+        cutoff = self.most_usd if given.cutoff is None else given.cutoff
+        unproven = self.unproven(given.intervals, self.slowest_s, lambda _: cutoff)
+        return min([math.inf if given.cutoff is None else cutoff, *(bound for _, bound in unproven)])
+
+    def stage_time_bound(self, claimed_s: float | None, data: Any) -> float | None:
+        """Return the stage time below which the certificate proves that there is no plan [s per probe batch].
+
+        Parameters
+        ----------
+        claimed_s
+            The cutoff as a stage time; None for the claim that there is no plan.
+
+        Returns
+        -------
+        bound
+            Infinite if it proves that there is no plan; None if it is malformed.
+        """
+        given = read_certificate(self.instance, data)
+        if isinstance(given, str):
+            return None
+        last = self.slowest_s if claimed_s is None else math.nextafter(claimed_s, 0.0)
+        unproven = self.unproven(given.intervals, last, lambda _: self.most_usd)
+        return min([math.inf if claimed_s is None else claimed_s, *(one.low for one, _ in unproven)])
+
+    def unproven(
+        self,
+        given: Sequence[CertifiedInterval],
+        last_s: float,
+        cutoff: Callable[[float], float],
+        most_work: int = MOST_WORK,
+    ) -> list[tuple[Interval, float]]:
+        """Return the intervals that could not be shown, each with a bound on the cost of a plan in it.
+
+        Parameters
+        ----------
+        last_s
+            The slowest stage time to be shown. What the intervals leave over is one more, without prices.
+        cutoff
+            Of the fast end of an interval: a plan in it that costs less would refute the claim.
+        most_work
+            Bounds that the enumerations of all intervals may evaluate together.
+        """
+        limits = self._limits()
+        found: list[Interval] = []
+        low = 0.0
+        for interval in given:
+            if low > last_s:
+                break
+            prices = [interval.prices.get(name, 0.0) for name in limited_types(self.instance)]
+            if self.instance.hourly_budget_usd is not None:
+                prices.append(interval.budget_price)
+            known = np.array(prices)
+            known[known < SMALLEST_PRICE] = 0.0
+            high = min(interval.until_s, last_s)
+            found.append(Interval(low, high, known, interval.counts_cost, cutoff(low)))
+            # The next float, so that no stage time lies between two intervals.
+            low = math.nextafter(interval.until_s, math.inf)
+        if low <= last_s:
+            found.append(Interval(low, last_s, np.zeros(len(limits.capacity)), True, cutoff(low)))
+        alternating = self.instance.stage_rule == "maximal_runs"
+        segments = derive_segments(self.instance)
+        return IntervalBounds(segments, self.cost_factor, limits, alternating, most_work).unproven(found)
+
+    def _limits(self) -> Limits:
+        """Return one row for each limited type, and one for an hourly budget."""
+        hardware = self.instance.types
+        rows = [np.eye(len(hardware))[t] for t, one in enumerate(hardware) if one.limit is not None]
+        capacity = [float(one.limit) for one in hardware if one.limit is not None]
+        if self.instance.hourly_budget_usd is not None:
+            rows.append(np.array([one.price_usd_per_hour for one in hardware]))
+            # Counts are integers and need no margin; a sum of money is not one.
+            capacity.append(loosened(self.instance.hourly_budget_usd) * (1 + ROUNDING))
+        return Limits(np.array(rows).reshape(-1, len(hardware)), np.array(capacity))

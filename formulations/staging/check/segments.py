@@ -1,0 +1,121 @@
+"""The check's own stage times: the parts of every segment of layers on every type of hardware.
+
+Written from docs/problems/staging.md, apart from the table that the methods use (`stage_table.py`). A stage
+on k units takes ET(k) = max(S + A/k, S' + A'/k). Each part is a sum over the layers of the stage, so the
+segments that end with a layer are those that end with the layer before, each one layer longer, and the layer
+alone.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ....instances.common.arrays import Floats, Ints
+from ....instances.staging.instance import Layer, StagingInstance
+from ...common.clock import check_time
+from ...common.tolerance import loosened
+from ..stage_times import MOST_UNITS, refuse_many_segments
+
+
+@dataclass(frozen=True)
+class Segments:
+    """The segments that can be a stage, ordered by last layer, then type, then first layer.
+
+    Attributes
+    ----------
+    layers
+        L, the number of layers.
+    price, limit
+        USD per hour and unit, and available units (at most what a stage may have); shape (T,).
+    first, last, type
+        First layer, last layer and type of each segment, shape (n,).
+    serial, parallel, comm_serial, comm_parallel
+        S, A, S' and A' with the transfer [s per probe batch], shape (n,).
+    """
+
+    layers: int
+    price: Floats
+    limit: Floats
+    first: Ints
+    last: Ints
+    type: Ints
+    serial: Floats
+    parallel: Floats
+    comm_serial: Floats
+    comm_parallel: Floats
+
+    def only(self, keep: Ints) -> Segments:
+        """Return some of the segments."""
+        columns = ("first", "last", "type", "serial", "parallel", "comm_serial", "comm_parallel")
+        return replace(self, **{name: getattr(self, name)[keep] for name in columns})
+
+    def time_s(self, units: Floats) -> Floats:
+        """Return ET for these units, shape (n,) or (B, n)."""
+        compute = self.serial + self.parallel / units
+        return np.maximum(compute, self.comm_serial + self.comm_parallel / units)
+
+
+def derive_segments(instance: StagingInstance) -> Segments:
+    """Return all segments of an instance that a unit's memory can hold.
+
+    Raises
+    ------
+    TooLargeError
+        If there are more than thirty million.
+    """
+    refuse_many_segments(instance)
+    hardware = instance.types
+    room = np.array([math.inf if one.memory_gib is None else loosened(one.memory_gib) for one in hardware])
+    sums, held = np.empty((0, len(hardware), 4)), np.empty(0)
+    found = []
+    for last, layer in enumerate(instance.layers):
+        check_time()
+        own = np.array([_layer_parts(layer, one.name) for one in hardware])
+        sums = np.concatenate([sums + own, own[None]])
+        held = np.append(held + layer.memory_gib, layer.memory_gib)
+        # A layer that a type cannot run makes S of every longer segment infinite too.
+        possible = np.isfinite(sums[:, :, 0]) & (held[:, None] <= room)
+        unit_type, first = np.nonzero(possible.T)
+        parts = sums[first, unit_type].T
+        found.append((first, np.full(len(first), last), unit_type, *parts))
+    first, ends, unit_type, serial, parallel, comm_serial, comm_parallel = map(
+        np.concatenate, zip(*found, strict=True)
+    )
+    return Segments(
+        len(instance.layers),
+        np.array([one.price_usd_per_hour for one in hardware]),
+        np.array(
+            [MOST_UNITS if one.limit is None else min(one.limit, MOST_UNITS) for one in hardware], float
+        ),
+        first,
+        ends,
+        unit_type,
+        serial,
+        parallel,
+        comm_serial,
+        comm_parallel + _received_s(instance)[first],
+    )
+
+
+def _layer_parts(layer: Layer, name: str) -> tuple[float, float, float, float]:
+    """Return S, A, S', A' of one layer on one type [s per probe batch]; S is infinite where it cannot run."""
+    if name not in layer.compute_s:
+        return math.inf, 0.0, 0.0, 0.0
+    alpha, beta = (
+        shares.get(name, 0.0) if isinstance(shares, dict) else shares
+        for shares in (layer.compute_parallel, layer.communication_parallel)
+    )
+    computing, communicating = layer.compute_s[name], layer.communication_s.get(name, 0.0)
+    return computing * (1 - alpha), computing * alpha, communicating * (1 - beta), communicating * beta
+
+
+def _received_s(instance: StagingInstance) -> Floats:
+    """Return D for a stage that begins at each layer: the output of the layer before, over the link [s]."""
+    received = np.zeros(len(instance.layers))
+    if instance.link_gbit_per_s is not None:
+        bytes_per_s = instance.link_gbit_per_s * 1e9 / 8
+        received[1:] = [layer.output_bytes / bytes_per_s for layer in instance.layers[:-1]]
+    return received

@@ -1,0 +1,221 @@
+"""CSV tables: `records` reads them all; pyarrow reads large ones faster, where it finds the same rows."""
+
+from __future__ import annotations
+
+import csv
+import io
+import itertools
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from ..common.errors import Fault, Faults
+from ..common.fields import Cell
+from .columns import Columns, joined
+from .limits import LONGEST_ROW, MOST_SMALL_CELLS, MOST_SMALL_ROWS
+from .reading import fail
+from .table_rows import check_header, nested_row
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+CHUNK = 10_000
+"""Rows that become columns at a time."""
+
+
+class RowLines:
+    """The lines of a CSV text, for a reader that may need several for one row.
+
+    Attributes
+    ----------
+    taken
+        Characters that were handed out since somebody set it to 0; more than a row may have are an error.
+    """
+
+    def __init__(self, lines: Iterator[str]) -> None:
+        self._lines = lines
+        self.taken = 0
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        line = next(self._lines)
+        self.taken += len(line)
+        if self.taken > LONGEST_ROW:
+            raise csv.Error(f"a row has more than {LONGEST_ROW:,} characters, or a quote is never closed")
+        return line
+
+
+def _lines(text: str) -> Iterator[str]:
+    start = 0
+    while start < len(text):
+        end = text.find("\n", start) + 1 or len(text)
+        yield text[start:end]
+        start = end
+
+
+def records(lines: Iterator[str], source: str) -> Iterator[tuple[int, list[str]]]:
+    """Yield the cells of each row that is not blank, with the number of its last line; the header first.
+
+    Raises
+    ------
+    InstanceError
+        If the text is no CSV, has no rows, a header that is not allowed, or rows of another length.
+    """
+    guarded = RowLines(lines)
+    reader = csv.reader(guarded, strict=True)
+    header: list[str] | None = None
+    rows = 0
+    faults = Faults()
+    try:
+        for cells in reader:
+            guarded.taken = 0
+            if not cells:
+                continue
+            if header is None:
+                header = cells
+                check_header([name.strip() for name in header], source)
+                yield reader.line_num, header
+                continue
+            rows += 1
+            if len(cells) != len(header):
+                what = f"has {len(cells):,} cells; the header has {len(header):,}"
+                faults.add(Fault(source, f"line {reader.line_num}", what))
+                if faults.stop():
+                    break
+            else:
+                yield reader.line_num, cells
+    except csv.Error as error:
+        raise fail(source, f"is not valid CSV: {error}", f"line {reader.line_num}") from None
+    if not rows:
+        raise fail(source, "has a header but no rows")
+    faults.refuse()
+
+
+def numbered_rows(text: str, source: str) -> tuple[list[str], list[tuple[int, dict[str, Cell]]]]:
+    """Return the columns of a CSV text, and the filled cells of each row with the number of its line.
+
+    Raises
+    ------
+    InstanceError
+        If the table has no rows or too many, a repeated column, or a row of another length.
+    """
+    if text.count("\n") > MOST_SMALL_ROWS:
+        raise fail(source, f"has more than {MOST_SMALL_ROWS:,} lines; split it")
+    found = records(_lines(text), source)
+    header = [name.strip() for name in next(found)[1]]
+    rows = []
+    filled = 0
+    for number, cells in found:
+        row = {name: Cell(cell) for name, text in zip(header, cells, strict=True) if (cell := text.strip())}
+        rows.append((number, row))
+        filled += len(row)
+        if filled > MOST_SMALL_CELLS:
+            raise fail(source, f"has more than {MOST_SMALL_CELLS:,} filled cells; split it")
+    return header, rows
+
+
+def parse_table(text: str, source: str) -> list[dict[str, Any]]:
+    """Return the rows of a CSV text.
+
+    The first line names the columns; a dot in a name leads into a nested field (``compute_s.V100``), a
+    number into a list (``variants.0.name``). An empty cell is a field that is not given.
+
+    Raises
+    ------
+    InstanceError
+        If the table has no rows, a repeated or clashing column, or a row of another length.
+    """
+    header, rows = numbered_rows(text, source)
+    columns = {name: (number, name.split(".")) for number, name in enumerate(header, 1)}
+    lists = any(step.isdigit() for _, path in columns.values() for step in path)
+    return [
+        nested_row(((*columns[name], cell) for name, cell in cells.items()), source, lists=lists)
+        for _, cells in rows
+    ]
+
+
+class CsvColumns(Columns):
+    """The table in a CSV text; its rows are read when they are wanted, and what is wrong shows then.
+
+    Parameters
+    ----------
+    raw
+        The text, which is known to be UTF-8.
+
+    Raises
+    ------
+    InstanceError
+        If it has no header, or a wrong one.
+    """
+
+    def __init__(self, raw: bytes, source: str) -> None:
+        self._raw = raw
+        self._header = next(_records(raw, source))
+        super().__init__(None, source, typed=False, names=tuple(name.strip() for name in self._header))
+
+    def __len__(self) -> int:
+        return int(self._table.num_rows)
+
+    def head(self, rows: int) -> Columns:
+        """Return the first rows as a table; the others are not read for it."""
+        found = itertools.islice(self._rows(self._raw), rows)
+        return Columns(self._of(found), self.source, typed=False)
+
+    def _rows(self, raw: bytes) -> Iterator[list[str]]:
+        return itertools.islice(_records(raw, self.source), 1, None)
+
+    @cached_property
+    def _table(self) -> pa.Table:
+        raw, self._raw = self._raw, b""
+        table = self._by_arrow(raw)
+        # Without quotes every line is a row; with them, pyarrow has to find as many rows as `csv` does.
+        plain = b"\r" not in raw and raw.find(b'"', raw.find(b"\n")) < 0
+        if table is None or not (plain or table.num_rows == sum(1 for _ in self._rows(raw))):
+            table = self._of(self._rows(raw))
+        if not table.num_rows:
+            raise fail(self.source, "has a header but no rows")
+        return table
+
+    def _by_arrow(self, raw: bytes) -> pa.Table | None:
+        """Return the cells as stripped text, null where empty; None if pyarrow cannot read them."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+        import pyarrow.csv as arrow_csv
+
+        types = dict.fromkeys(self._header, pa.string())
+        try:
+            table = arrow_csv.read_csv(
+                pa.BufferReader(raw),
+                parse_options=arrow_csv.ParseOptions(newlines_in_values=True),
+                convert_options=arrow_csv.ConvertOptions(column_types=types),
+            )
+        except pa.ArrowException:
+            return None
+        if table.column_names != self._header:
+            return None
+        columns = table.columns
+        del table
+        for index in range(len(columns)):  # the memory of each is free once the plain one is made
+            stripped = pc.utf8_trim_whitespace(joined(columns[index]))
+            columns[index] = pc.if_else(pc.equal(stripped, ""), pa.scalar(None, pa.string()), stripped)
+        return pa.table(columns, names=list(self.names))
+
+    def _of(self, rows: Iterable[list[str]]) -> pa.Table:
+        """Return the cells of rows as Python has read them."""
+        import pyarrow as pa
+
+        schema = pa.schema([(name, pa.string()) for name in self.names])
+        remaining = iter(rows)
+        batches = []
+        while part := list(itertools.islice(remaining, CHUNK)):
+            cells = [[cell.strip() or None for cell in column] for column in zip(*part, strict=True)]
+            batches.append(pa.record_batch(cells, schema=schema))
+        return pa.Table.from_batches(batches, schema)
+
+
+def _records(raw: bytes, source: str) -> Iterator[list[str]]:
+    """Yield the header, then the cells of each row."""
+    lines = io.TextIOWrapper(io.BytesIO(raw), encoding="utf-8-sig", newline="\n")
+    return (cells for _, cells in records(lines, source))

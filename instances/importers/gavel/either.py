@@ -1,0 +1,57 @@
+"""Gavel: one importer for both kinds of instance, as the command line has it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from ...common.base import Instance
+from ...common.errors import OptionError
+from ..importer import Importer, ImportOptions, Option
+from .allocation import import_gavel
+from .consolidation import import_gavel_consolidation
+from .files import Capacity, First, GpusPerServer, GpuType, Servers, Throughputs, Trace
+
+
+class GavelEitherOptions(ImportOptions):
+    """Jobs with measured speeds on three GPU types (Gavel, OSDI'20): allocation or consolidation."""
+
+    throughputs: Throughputs
+    trace: Trace
+    kind: Annotated[Literal["allocation", "consolidation"], Option("What to plan.")] = "allocation"
+    capacity: Capacity | None = None
+    gpu_type: GpuType | None = None
+    servers: Servers | None = None
+    gpus_per_server: GpusPerServer | None = None
+    first: First = None
+
+
+@Importer
+def import_gavel_either(options: GavelEitherOptions) -> Instance:
+    """Return the allocation or consolidation instance of a Gavel trace.
+
+    Raises
+    ------
+    OptionError
+        If an option is missing that the kind needs, or one is given that belongs to the other kind.
+    """
+    files = {"throughputs": options.throughputs, "trace": options.trace, "first": options.first}
+    cluster = {
+        "gpu_type": options.gpu_type,
+        "servers": options.servers,
+        "gpus_per_server": options.gpus_per_server,
+    }
+    _check("allocation", options.kind, {"capacity": options.capacity})
+    _check("consolidation", options.kind, cluster)
+    if options.kind == "allocation":
+        return import_gavel(**files, capacity=options.capacity)
+    return import_gavel_consolidation(**files, **cluster)
+
+
+def _check(needed_by: str, kind: str, options: dict[str, Any]) -> None:
+    """Make sure that options are given with the kind of instance that needs them, and only there."""
+    given = {f"--{name.replace('_', '-')}": value for name, value in options.items()}
+    for name, value in given.items():
+        if kind == needed_by and value is None:
+            raise OptionError(f"{name} is missing; --kind {kind} needs {', '.join(given)}")
+        if kind != needed_by and value is not None:
+            raise OptionError(f"{name} goes with --kind {needed_by} only")

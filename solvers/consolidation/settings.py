@@ -1,0 +1,75 @@
+"""The tuning constants of `exact`, in one place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class ExactSettings:
+    """How `exact` shares its time, and how much it looks at.
+
+    Attributes
+    ----------
+    share_of_time_left
+        For one step, so that some is left for the others.
+    many_server_classes
+        With more of them, best fit has a plan to begin with before any relaxation is solved.
+    best_fit_patience_s
+        Seconds for a plan of best fit, even if the time is over.
+    certificate_patience_s
+        Seconds that the search for prices of another method's plan may take.
+    most_pricing_rounds
+        Linear programs of one relaxation.
+    reduced_cost_tolerance
+        A column must improve on the dual prices by more than this, in steps of the objective.
+    relaxation_tolerance
+        How far the linear relaxation may be off, in steps of the goal.
+    integrality_tolerance
+        How far a column's value may be from an integer.
+    level_slack
+        By which settled goals are loosened, relatively, where they are no multiples of a step.
+    kept_shares
+        Shares of the columns that are kept while looking near the relaxation.
+    most_split_columns
+        Exchange columns that split a piece in two.
+    most_patterns_enumerated
+        Server patterns to look at for a complete model.
+    most_shapes_enumerated
+        Shapes of which all server patterns are listed, for the search nests a call for each.
+    first_patterns_per_class
+        Patterns of a job class that are listed from the start; pricing adds more.
+    columns_per_class_and_round
+        Patterns of one class that are added for the same prices.
+    most_listing_steps
+        Steps of the search for the first patterns of one job class.
+    most_stay_selections
+        Ways to keep residents of a server, or a job in place, that are looked at.
+    most_table_cells
+        Cells of the tables of one server pricing problem.
+    most_named_cells
+        Groups of tasks times servers of the compact model.
+    """
+
+    share_of_time_left: float = 0.5
+    many_server_classes: int = 1000
+    best_fit_patience_s: float = 1.0
+    certificate_patience_s: float = 10.0
+    most_pricing_rounds: int = 500
+    reduced_cost_tolerance: float = 1e-7
+    relaxation_tolerance: float = 1e-5
+    integrality_tolerance: float = 1e-6
+    level_slack: float = 1e-12
+    kept_shares: tuple[float, ...] = (0.9, 0.7, 0.5)
+    most_split_columns: int = 60_000
+    most_patterns_enumerated: int = 20_000
+    most_shapes_enumerated: int = 200
+    first_patterns_per_class: int = 400
+    columns_per_class_and_round: int = 4
+    most_listing_steps: int = 50_000
+    most_stay_selections: int = 5_000
+    most_table_cells: int = 150_000_000
+    most_named_cells: int = 300_000
+
+
+SETTINGS = ExactSettings()

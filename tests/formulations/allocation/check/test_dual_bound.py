@@ -1,0 +1,75 @@
+"""Bounds of dual prices by hand, and against the implementation that the methods have."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from random_instances import random_allocation
+
+from clusterplan.formulations.allocation.check.configurations import CheckedConfigurations
+from clusterplan.formulations.allocation.check.dual_bound import (
+    makespan_price_bound,
+    price_bound,
+    proves_none_before,
+)
+from clusterplan.formulations.allocation.formulation import AllocationFormulation
+from clusterplan.instances.allocation.instance import AllocationInstance
+from clusterplan.solvers.allocation.knapsack import MultipleChoice
+from clusterplan.solvers.allocation.lagrangian_bound import knapsack_bound, makespan_bound
+
+
+def two_jobs() -> CheckedConfigurations:
+    """Return two jobs that take 10 s with one GPU and 4 s with two, in a cluster of three GPUs."""
+    return CheckedConfigurations(
+        np.array([0, 2, 4]),
+        np.array([10.0, 4.0, 10.0, 4.0]),
+        np.array([[1.0], [2.0], [1.0], [2.0]]),
+        np.array([1.0, 1.0]),
+        ("gpu",),
+        np.array([3.0]),
+    )
+
+
+@pytest.mark.parametrize(("price", "bound"), [(0, 8), (4, 12), (6, 14), (10, 10), (-5, 8)])
+def test_the_lagrangian_bound_by_hand(price: float, bound: float) -> None:
+    """L(λ) = 2·min(10 + λ, 4 + 2λ) − 3λ; the optimum is 14."""
+    found = price_bound(two_jobs(), np.array([float(price)]))
+    assert bound * (1 - 1e-8) <= found <= bound
+
+
+def test_the_makespan_bound_by_hand() -> None:
+    """Two jobs with two GPUs each take four of three, so that nothing ends before 10 s."""
+    assert makespan_price_bound(two_jobs(), np.array([1.0])) == 10
+    assert proves_none_before(two_jobs(), np.array([1.0]), 10)
+    assert not proves_none_before(two_jobs(), np.array([1.0]), 10.1)
+    assert makespan_price_bound(two_jobs(), np.array([0.0])) == 4
+
+
+def test_a_job_without_a_configuration_has_no_plan() -> None:
+    """Its bound is infinite."""
+    empty = CheckedConfigurations(
+        np.array([0, 0]), np.zeros(0), np.zeros((0, 1)), np.ones(1), ("gpu",), np.array([3.0])
+    )
+    assert makespan_price_bound(empty, np.zeros(1)) == math.inf
+    assert empty.elementary_bound(makespan=True) is None
+
+
+def test_the_methods_bounds_are_the_same() -> None:
+    """Two implementations, hundreds of random prices, one figure."""
+    compared = 0
+    for seed in range(300):
+        instance = random_allocation(seed)
+        assert isinstance(instance, AllocationInstance)
+        formulation = AllocationFormulation(instance)
+        configs, derived = formulation.configurations, formulation.checked
+        if derived.some_job_has_none:
+            continue
+        scale = 10.0 ** (seed % 7 - 3)
+        prices = scale * np.random.default_rng(seed).random(len(configs.resources))
+        problem = MultipleChoice.of(configs, configs.cost)
+        assert knapsack_bound(problem, prices) == price_bound(derived, prices)
+        assert makespan_bound(configs, prices) == makespan_price_bound(derived, prices)
+        compared += 1
+    assert compared > 200

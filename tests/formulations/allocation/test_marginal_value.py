@@ -1,0 +1,42 @@
+"""The marginal value of resources, in words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from clusterplan.formulations.allocation.marginal_value import buy_next
+from clusterplan.instances.allocation.generate import generate_allocation
+from clusterplan.instances.allocation.instance import AllocationInstance
+
+
+def priced(**usd: float) -> AllocationInstance:
+    """Return an instance with cpu and gpu."""
+    return generate_allocation(3, 2, seed=1).model_copy(update={"prices_usd_per_hour": usd})
+
+
+@pytest.mark.parametrize(
+    ("prices", "beyond", "ending"),
+    [
+        ({"cpu": 0.0, "gpu": 0.0}, 0.0, "nothing is scarce: one more unit of anything saves nothing"),
+        ({"cpu": 0.0}, 7200.0, "nothing is scarce: one more unit saves at most 2 weighted job-hours"),
+        ({"cpu": 3600.0, "gpu": 7200.0}, 0.0, "in weighted job-hours: gpu 2, cpu 1"),
+        ({"cpu": 3600.0}, 1800.0, "in weighted job-hours: cpu 1 + 0.5"),
+    ],
+)
+def test_prices_are_said_in_job_hours_from_the_highest(
+    prices: dict[str, float], beyond: float, ending: str
+) -> None:
+    """The distance to the bound is added where there is one."""
+    assert buy_next(priced(), prices, beyond).endswith(ending)
+
+
+def test_the_resource_to_buy_saves_most_for_each_usd() -> None:
+    """One whose dual price is within the distance to the bound is not recommended."""
+    prices: dict[str, Any] = {"cpu": 3600.0, "gpu": 7200.0}
+    assert buy_next(priced(cpu=1, gpu=4), prices, 0.0).endswith(
+        "buy cpu next: at most 1 job-hours for each USD/h, the most of all"
+    )
+    assert "buy gpu next" in buy_next(priced(cpu=1, gpu=4), prices, 5400.0)
+    assert "buy" not in buy_next(priced(cpu=1, gpu=4), prices, 10000.0)

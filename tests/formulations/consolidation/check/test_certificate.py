@@ -1,0 +1,83 @@
+"""The check of certificates on figures that are known by hand."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import pytest
+from placements import job, placement, server, three_jobs
+
+from clusterplan.formulations.consolidation.certificate import CertifiedGoal
+from clusterplan.formulations.consolidation.check.certificate import (
+    goal_bound,
+    level,
+    price_bounds,
+    quantum,
+    read_certificate,
+    worth_of_servers,
+)
+from clusterplan.formulations.consolidation.check.classes import CheckedCluster
+from clusterplan.formulations.consolidation.formulation import ConsolidationFormulation
+
+
+def goal(objective: str, prices: list[list[float]], **multipliers: float) -> dict[str, Any]:
+    """Return the prices of one goal."""
+    return {"objective": objective, "prices": prices, "multipliers": multipliers}
+
+
+def uniform(formulation: ConsolidationFormulation, each: float) -> list[list[float]]:
+    """Return a price for each task, whatever its piece."""
+    return [[each * float(row.sum()) for row in pieces] for pieces in formulation.classes.pieces]
+
+
+def test_a_price_of_one_for_each_gpu_is_a_knapsack_bound() -> None:
+    """Seven GPUs are free; the jobs ask for eight, worth 3 + 3 + 1; the least worthy pays the difference."""
+    checked = CheckedCluster(three_jobs())
+    prices = uniform(three_jobs(), 1.0)
+    bound = goal_bound(checked.classes, CertifiedGoal(objective="value", prices=prices), {})  # type: ignore[arg-type]
+    assert bound == -7  # servers are paid 7, jobs a and b pay what they are worth, c pays more and stays out
+    prices = uniform(three_jobs(), 0.5)
+    bound = goal_bound(checked.classes, CertifiedGoal(objective="value", prices=prices), {})  # type: ignore[arg-type]
+    assert bound == -6  # 3.5 for the servers, 1.5 left of a and b each, is 6.5, of which integers reach 6
+
+
+def test_levels_and_steps() -> None:
+    """Values are multiples of a common step; a level is one of them."""
+    classes = CheckedCluster(three_jobs()).classes
+    assert quantum(classes, "value") == 1
+    assert level(classes, "value", 6.0000000001) == -6
+    instance = placement(["value"], [server(gpu=2)], [job("a", value=0.3), job("b", value=0.2)])
+    assert quantum(CheckedCluster.of(instance).classes, "value") == Fraction(1, 10)
+
+
+def test_bounds_need_earlier_objectives_to_be_proven() -> None:
+    """With the value proven, prices of servers count; with a worse plan they do not."""
+    formulation = three_jobs()
+    checked = CheckedCluster(formulation)
+    data = {
+        "goals": [
+            goal("value", uniform(formulation, 0.5)),
+            goal("servers", uniform(formulation, 0.25), value=1),
+        ]
+    }
+    best = price_bounds(checked, data, (6.0, 2.0), (None, 0.0))
+    assert best["value"] == 6
+    assert best["servers"] <= 2
+    assert price_bounds(checked, {"goals": "none"}, (6.0, 2.0), (None, 0.0)) == {}
+
+
+@pytest.mark.parametrize("data", [{}, {"goals": [goal("value", [[1.0]])]}, {"goals": [goal("fame", [])]}])
+def test_what_is_wrong_with_a_form(data: Any) -> None:
+    """A missing field, prices of another instance, an unknown objective."""
+    assert isinstance(read_certificate(CheckedCluster(three_jobs()).classes, data), str)
+
+
+def test_an_empty_server_more_is_worth_what_it_is_paid() -> None:
+    """Three jobs of a GPU each on one server of two: another is worth at most one job of value 1."""
+    instance = placement(["value"], [server(gpu=2)], [job(f"j{k}", value=1) for k in range(3)])
+    formulation = ConsolidationFormulation(instance)
+    worth = worth_of_servers(
+        CheckedCluster(formulation), {"goals": [goal("value", uniform(formulation, 1))]}, 2
+    )
+    assert worth == {"empty server of 2 gpu": 2.0}

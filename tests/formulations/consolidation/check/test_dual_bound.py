@@ -1,0 +1,50 @@
+"""The check's Lagrangian bound, priced by hand."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from placements import job, placement, server
+
+from clusterplan.formulations.consolidation.check.classes import CheckedCluster
+from clusterplan.formulations.consolidation.check.dual_bound import PriceBound, closure
+from clusterplan.instances.common.errors import TooLargeError
+
+PREFERRED = placement(
+    ["value", "spread"], [server("n", gpu=2), server("m", gpu=2)], [job("a", 3, spread="preferred")]
+)
+
+
+def test_the_cheapest_pattern_of_a_job() -> None:
+    """Three tasks in pieces of one (price 2) and two (price 3): two and one cost 5, and one extra server."""
+    classes = CheckedCluster.of(PREFERRED).classes
+    assert classes.pieces[0].tolist() == [[1], [2]]
+    weights = {"spread": Fraction(1)}
+    bound = PriceBound(classes, [[2.0, 3.0]], weights, missing=False)
+    assert bound.job(classes.jobs[0]) == 5  # m_j is two, and so are the servers
+    assert PriceBound(classes, [[1.0, 3.0]], weights, missing=False).job(classes.jobs[0]) == 4
+
+
+def test_servers_are_paid_for_the_best_pattern() -> None:
+    """A server of two GPUs holds one piece of two, or two pieces of one, whichever is paid more."""
+    classes = CheckedCluster.of(PREFERRED).classes
+    for prices, paid in (([2.0, 3.0], 4), ([1.0, 3.0], 3)):
+        bound = PriceBound(classes, [prices], {}, missing=False)
+        assert {Fraction(worth, bound.scale) for worth in bound.paid()} == {Fraction(paid)}
+        assert bound.value() == -2 * paid  # the job stays out
+
+
+def test_closure_splits_pieces() -> None:
+    """What a piece is paid is at least what its parts are."""
+    slots = np.array([[1], [2], [3]])
+    assert closure(slots, slots, np.array([2, 3, 4])).tolist() == [2, 4, 6]
+    assert closure(slots, slots, np.array([0, 3, 4])).tolist() == [0, 3, 4]
+
+
+def test_prices_that_cannot_be_added_up_are_refused() -> None:
+    """Rather than to leave 64 bits."""
+    classes = CheckedCluster.of(PREFERRED).classes
+    with pytest.raises(TooLargeError):
+        PriceBound(classes, [[1e18, 1e18]], {}, missing=False)

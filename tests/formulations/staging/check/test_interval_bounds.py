@@ -1,0 +1,96 @@
+"""The check's interval bounds: never above the truth, and tight where nothing is scarce."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from random_instances import random_staging
+
+from clusterplan.formulations.staging.check.certificate import CertificateCheck
+from clusterplan.formulations.staging.check.interval_bounds import Interval, IntervalBounds, Limits
+from clusterplan.formulations.staging.check.segments import Segments, derive_segments
+from clusterplan.instances.staging.generate import generate_staging
+from clusterplan.instances.staging.instance import StagingInstance
+
+
+def tiny(seed: int) -> StagingInstance:
+    instance = random_staging(seed)
+    assert isinstance(instance, StagingInstance)
+    return instance
+
+
+def no_limits(segments: Segments) -> Limits:
+    return Limits(np.zeros((0, len(segments.price))), np.zeros(0))
+
+
+def least_cost(segments: Segments, rate: list[float], low: float, high: float, alternating: bool) -> float:
+    """Return the least κ·π·k·max(a, ET(k)) of all paths whose segments keep the stage time b."""
+
+    def extend(layer: int, before: int) -> float:
+        if layer == segments.layers:
+            return 0.0
+        best = math.inf
+        for i in np.flatnonzero(segments.first == layer).tolist():
+            kind = int(segments.type[i])
+            if alternating and kind == before:
+                continue
+            own = segments.only(np.array([i]))
+            fitting = (k for k in range(1, 60) if own.time_s(np.array([float(k)]))[0] <= high)
+            units = next(fitting, None)
+            if units is None or units > segments.limit[kind]:
+                continue
+            cost = rate[kind] * units * max(low, float(own.time_s(np.array([float(units)]))[0]))
+            best = min(best, cost + extend(int(segments.last[i]) + 1, kind))
+        return best
+
+    return extend(0, -1)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_fewest_units_are_never_overestimated(seed: int) -> None:
+    """At exactly the time of k units no more than k are asked for."""
+    segments = derive_segments(tiny(seed))
+    bounds = IntervalBounds(segments, 1.0, no_limits(segments), alternating=True)
+    for units in (1, 2, 3, 17):
+        times = segments.time_s(np.full(len(segments.first), float(units)))
+        for place, time in enumerate(times.tolist()):
+            if time > 0 and units <= segments.limit[segments.type[place]]:
+                assert bounds.fewest_units(np.array([place]), np.array([time]))[0, 0] <= units
+
+
+@pytest.mark.parametrize("alternating", [True, False])
+@pytest.mark.parametrize("seed", range(15))
+def test_without_limits_the_bound_is_the_least_cost_of_an_interval(seed: int, alternating: bool) -> None:
+    """A cutoff just below is proven; one just above is not, and the bound left is the least cost."""
+    segments = derive_segments(tiny(seed))
+    bounds = IntervalBounds(segments, 0.25, no_limits(segments), alternating)
+    low, high = 0.7, 1.9
+    least = least_cost(segments, (0.25 * segments.price).tolist(), low, high, alternating)
+    nothing = np.zeros(0)
+    if math.isinf(least):
+        assert bounds.unproven([Interval(low, high, nothing, True, math.inf)]) == []
+        return
+    assert bounds.unproven([Interval(low, high, nothing, True, least * (1 - 1e-6))]) == []
+    ((_, bound),) = bounds.unproven([Interval(low, high, nothing, True, least * (1 + 1e-6))])
+    assert bound == pytest.approx(least, rel=1e-7)
+    assert bound <= least * (1 + 1e-12)
+
+
+def test_prices_without_costs_prove_that_units_do_not_suffice() -> None:
+    """Where every path needs more units than there are, any positive price shows it; else none does."""
+    segments = derive_segments(generate_staging(4, 2, "loose", seed=1))
+    every, tau = np.ones((1, 2)), 0.8
+    needed = least_cost(segments, [1 / tau] * 2, tau, tau, True)  # k·τ at a rate of 1/τ counts units
+    assert needed == pytest.approx(round(needed))
+    for capacity, proven in ((needed - 0.5, True), (needed + 0.5, False)):
+        bounds = IntervalBounds(segments, 1.0, Limits(every, np.array([capacity])), alternating=True)
+        interval = Interval(tau, tau, np.array([1.0]), False, math.inf)
+        assert (bounds.unproven([interval]) == []) == proven
+
+
+def test_no_interval_is_nothing_to_prove() -> None:
+    """An empty list has no unproven part, whatever the instance."""
+    check = CertificateCheck(tiny(0))
+    assert check.unproven([], -1.0, lambda _: math.inf) == []

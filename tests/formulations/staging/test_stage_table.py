@@ -1,0 +1,39 @@
+"""The table of segments: positions, orders and fewest units."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from staging_instances import half_serial, two_layers
+
+from clusterplan.formulations.staging.stage_table import stage_table
+
+
+def test_segments_stand_by_last_layer_first_layer_and_type() -> None:
+    """`index` is the position of each; `by_type` puts types before first layers."""
+    table = stage_table(two_layers())
+    found = list(zip(table.last.tolist(), table.first.tolist(), table.type.tolist(), strict=True))
+    assert found == [(0, 0, 0), (0, 0, 1), (1, 0, 0), (1, 0, 1), (1, 1, 0), (1, 1, 1)]
+    assert [table.index(first, last, t) for last, first, t in found] == list(range(6))
+    ordered = [found[i] for i in table.by_type().tolist()]
+    assert ordered == sorted(found, key=lambda one: (one[0], one[2], one[1]))
+
+
+def test_parts_by_hand() -> None:
+    """Sums over the layers, and the transfer of half a second where a stage begins at the second."""
+    table = stage_table(two_layers())
+    assert table.parts(0, 1, 0) == (2.0, 10.0, 1.5, 0.5)
+    assert table.parts(1, 1, 0) == (0.0, 8.0, 1.5, 1.0)
+    assert table.segment_time_s(1, 1, 0, 2) == 4.0
+    assert np.isclose(table.time_s(2)[table.index(0, 1, 0)], 7.0)
+
+
+@pytest.mark.parametrize(("time", "units"), [(1.0, 1), (0.99, 2), (0.75, 2), (0.5, None), (0.51, 50)])
+def test_fewest_units_by_hand(time: float, units: int | None) -> None:
+    """(1 + 1/k)/2 s on k units: never half a second."""
+    assert stage_table(half_serial(100)).fewest_units(0, 0, 0, time) == units
+
+
+def test_fewest_units_keep_the_limit() -> None:
+    """None where there are not enough."""
+    assert stage_table(half_serial(49)).fewest_units(0, 0, 0, 0.51) is None

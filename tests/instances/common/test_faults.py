@@ -1,0 +1,58 @@
+"""One plain line for each thing that pydantic finds wrong."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import pytest
+
+from clusterplan.instances.common.errors import InstanceError
+from clusterplan.instances.common.faults import validated
+from clusterplan.instances.common.fields import Count, Many, Model, Name, Positive
+
+
+class Box(Model):
+    """A box of balls."""
+
+    name: Name
+    colour: Literal["red", "blue"] = "red"
+    balls: Many[Count] = ()
+    weight_kg: Positive | None = None
+
+
+class Shelf(Model):
+    """Boxes."""
+
+    boxes: Many[Box]
+
+
+@pytest.mark.parametrize(
+    ("box", "line"),
+    [
+        ({}, "doc: boxes[0].name: is missing; it must be given"),
+        ({"name": "a", "colour": "green"}, "doc: boxes[0].colour: is 'green'; allowed: 'red' or 'blue'"),
+        ({"name": "a", "balls": [1, -2]}, "doc: boxes[0].balls[1]: is -2, but must be at least 0"),
+        ({"name": "a", "wieght_kg": 1}, "doc: boxes[0].wieght_kg: unknown key; did you mean 'weight_kg'?"),
+        ("a", "doc: boxes[0]: is 'a', which is not a mapping of fields"),
+        ({"name": ""}, "doc: boxes[0].name: has 0 entries; at least 1 needed"),
+    ],
+)
+def test_one_line_a_fault(box: Any, line: str) -> None:
+    """Where it is, what it is, and what is allowed."""
+    with pytest.raises(InstanceError) as refused:
+        validated(Shelf, {"boxes": [box]}, "doc")
+    (found,) = str(refused.value).split("\n")
+    assert found.startswith(line)
+
+
+def test_what_is_right_is_returned() -> None:
+    """The data become the model."""
+    assert validated(Shelf, {"boxes": [{"name": "a"}]}, "doc") == Shelf(boxes=(Box(name="a"),))
+
+
+def test_of_many_faults_a_hundred_are_named() -> None:
+    """The text says that there may be more."""
+    with pytest.raises(InstanceError) as refused:
+        validated(Shelf, {"boxes": [{}] * 500}, "doc")
+    assert len(refused.value.faults) == 100
+    assert refused.value.stopped

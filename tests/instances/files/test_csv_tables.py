@@ -1,0 +1,72 @@
+"""The reader of CSV tables: pyarrow and Python find the same cells."""
+
+from __future__ import annotations
+
+import csv
+import random
+
+import pytest
+
+from clusterplan.instances.common.errors import InstanceError
+from clusterplan.instances.files import csv_tables
+from clusterplan.instances.files.csv_tables import CsvColumns, numbered_rows, parse_table
+
+
+def test_rows_have_the_number_of_their_last_line() -> None:
+    """Blank lines are passed over; a quoted cell may have several lines."""
+    header, rows = numbered_rows('a, b\n1,2\n\n"x\ny",\n', "t")
+    assert header == ["a", "b"]
+    assert rows == [(2, {"a": "1", "b": "2"}), (5, {"a": "x\ny"})]
+
+
+def test_names_of_columns_lead_into_fields() -> None:
+    """A dot leads down, a number into a list."""
+    assert parse_table("a.b,c.0,c.1\n1,2,3\n4,5,6\n", "t") == [
+        {"a": {"b": "1"}, "c": ["2", "3"]},
+        {"a": {"b": "4"}, "c": ["5", "6"]},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("a,b\n1\n", "line 2: has 1 cells; the header has 2"),
+        ("a,a\n1,2\n", "two of the same name"),
+        ("a\n", "has a header but no rows"),
+        ("a,a.b\n1,2\n", "column 2 clashes"),
+        ('a\n"1\n', "is not valid CSV"),
+    ],
+)
+def test_what_is_no_table(text: str, words: str) -> None:
+    """The line and what is wrong there."""
+    with pytest.raises(InstanceError, match=words):
+        parse_table(text, "t")
+
+
+@pytest.mark.parametrize("alphabet", ["ab 1.", 'ab,1"\n', "ab\r\n1"])
+def test_large_tables_are_read_as_small_ones(alphabet: str) -> None:
+    """Any cells, quoted where they have to be."""
+    rng = random.Random(alphabet)
+    for _ in range(40):
+        rows = [["".join(rng.choices(alphabet, k=rng.randint(0, 4))) for _ in range(3)] for _ in range(9)]
+        quoted = [
+            ",".join(
+                '"' + cell.replace('"', '""') + '"' if set(cell) & set(',"\r\n') else cell for cell in row
+            )
+            for row in rows
+        ]
+        text = "x,y,z\n" + "\n".join(quoted) + "\n"
+        columns = CsvColumns(text.encode(), "t")
+        assert columns.rows() == parse_table(text, "t")
+        assert CsvColumns(text.encode(), "t").head(4).rows() == columns.rows()[:4]
+        assert len(columns) == len(list(csv.reader(text.splitlines(keepends=True)))) - 1
+
+
+def test_pyarrow_is_not_believed_where_it_finds_other_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With quotes, the rows that Python finds are counted."""
+    text = 'x,y\n"a,b",1\nc,2\n'
+    whole = CsvColumns(text.encode(), "t").rows()
+    by_arrow = CsvColumns._by_arrow
+    monkeypatch.setattr(CsvColumns, "_by_arrow", lambda self, raw: by_arrow(self, raw).slice(1))  # type: ignore[union-attr]
+    assert CsvColumns(text.encode(), "t").rows() == whole
+    assert len(whole) < csv_tables.CHUNK

@@ -1,0 +1,47 @@
+"""What the Slurm importer says of its instance."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from clusterplan.instances.importers.slurm.assumptions import assumptions, ignored, left_out, where
+from clusterplan.instances.importers.slurm.cluster import Cluster, SlurmOptions
+from clusterplan.instances.importers.slurm.nodes import SlurmNode
+from clusterplan.instances.importers.slurm.objects import JobRecord
+
+
+def cluster(**more: Any) -> Cluster:
+    """Return a cluster of one node, one that is down, and a job that waits."""
+    nodes = [
+        SlurmNode(n, frozenset({s}), 8.0, 1024.0, {}, None, 0.0, 0.0, set())
+        for n, s in (("a", "IDLE"), ("b", "DOWN"))
+    ]
+    document = {
+        "job_id": 1,
+        "name": "j",
+        "job_state": ["PENDING"],
+        "state_reason": "Resources",
+        "tres_req_str": "cpu=1",
+    }
+    record = JobRecord.model_validate(document | more)
+    return Cluster(tuple(nodes), (record,), SlurmOptions(nodes=Path("n"), queue=Path("q"), choice="all"))
+
+
+def test_what_is_planned_and_what_is_left_out() -> None:
+    """Nodes that take no jobs, and jobs that wait for other things."""
+    made = cluster()
+    said = list(assumptions(made, made.options))
+    assert said[0] == "Planned are all jobs: 1 job, of which 0 run."
+    assert any("not listed for 1 node" in sentence for sentence in said)
+    assert list(left_out(made)) == ["1 node takes no jobs in their state and is left out: b."]
+    (_, waits) = left_out(cluster(state_reason="Dependency"))
+    assert waits.startswith("1 job is left out that waits for other things than resources: Dependency 1.")
+    assert (where(()), where(("p", "q"))) == ("", " in partition p, q")
+
+
+def test_wishes_that_the_plan_does_not_look_at() -> None:
+    """With the names of the jobs."""
+    assert list(ignored(cluster())) == []
+    (sentence,) = ignored(cluster(exclusive=["true"]))
+    assert sentence.startswith("1 job asks for a node of their own, which the plan does not look at: ")

@@ -1,0 +1,82 @@
+"""What the nodes and the queue of a Slurm cluster become."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clusterplan.instances.importers.slurm.cluster import Cluster, SlurmOptions
+from clusterplan.instances.importers.slurm.nodes import SlurmNode
+from clusterplan.instances.importers.slurm.objects import JobRecord
+
+
+def node(name: str, partition: str = "p", state: str = "IDLE", used: float = 0.0) -> SlurmNode:
+    """Return a node of four GPUs, some of its CPUs in use."""
+    return SlurmNode(name, frozenset({state}), 8.0, 2048.0, {"a100": 4.0}, used, 0.0, 0.0, {partition})
+
+
+def record(identity: int, gpus: int = 1, on: str = "", **more: Any) -> JobRecord:
+    """Return a job that waits, or runs on a node."""
+    tres = f"cpu=2,mem=512M,node=1,gres/gpu={gpus}" if gpus else "cpu=2,mem=512M,node=1"
+    state = (
+        {"job_state": ["RUNNING"], "nodes": on, "tres_alloc_str": tres} if on else {"job_state": ["PENDING"]}
+    )
+    document = {
+        "job_id": identity,
+        "name": "j",
+        "partition": "p",
+        "tres_req_str": tres,
+        "state_reason": "Resources",
+    }
+    return JobRecord.model_validate({**document, **state, **more})
+
+
+NODES = (node("a", used=3.0), node("b"), node("c", "q"), node("d", state="DOWN"))
+
+
+def cluster(*records: JobRecord, **options: Any) -> Cluster:
+    """Return a cluster of three nodes in two partitions, and one that is down."""
+    return Cluster(NODES, records, SlurmOptions(nodes=Path("n"), queue=Path("q"), **options))
+
+
+def test_nodes_that_take_jobs() -> None:
+    """By state, and by partition where one is asked for."""
+    assert (cluster().names, cluster().out) == ({"a", "b", "c"}, ["d"])
+    assert cluster(partitions=("q",)).names == {"c"}
+
+
+def test_what_planned_jobs_hold_is_free_for_the_plan() -> None:
+    """Of three CPUs in use, two are held by a planned job."""
+    made = cluster(record(1, on="a"))
+    server = made.server(NODES[0])
+    assert server["capacity"]["cpu"] == 8
+    assert server["free"]["cpu"] == 7
+    assert (server["free"]["gpu"], server["gpu_model"]) == (4, "a100")
+
+
+@pytest.mark.parametrize(
+    ("options", "count"),
+    [({}, 2), ({"running": "stay"}, 1), ({"choice": "all"}, 3), ({"partitions": ("q",)}, 0)],
+)
+def test_which_jobs_are_planned(options: dict[str, Any], count: int) -> None:
+    """By GPUs, by state and by partition."""
+    assert len(cluster(record(1), record(2, on="a"), record(3, gpus=0), **options).jobs) == count
+
+
+def test_jobs_that_are_left_out() -> None:
+    """Those that wait for something else, and those on a node that is down."""
+    made = cluster(record(1, state_reason="Dependency"), record(2, on="d"))
+    assert made.jobs == []
+    assert [r.job_id for r in made.unready] == [1]
+    assert [r.job_id for r in made.stranded] == [2]
+
+
+def test_a_job_may_use_the_nodes_of_its_partition() -> None:
+    """Those that it excludes are left out; a node that it needs is the only one."""
+    made = cluster(record(1, excluded_nodes="a"), record(2, required_nodes="b", node_count=1))
+    assert [made.allowed(job) for job in made.jobs] == [{"b"}, {"b"}]
+    first = made.document_of(made.jobs[0])
+    assert {name for name in first["task_demand"] if "other than a" in name}
+    assert made.document_of(made.jobs[1])["name"] != first["name"]

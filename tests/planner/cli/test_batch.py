@@ -1,0 +1,116 @@
+"""What `solve` prints and writes of a batch, and the progress that it shows."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sample_documents import STAGING
+
+import clusterplan
+from clusterplan.instances.common.errors import OptionError
+from clusterplan.planner.batch.record import Record
+from clusterplan.planner.batch.solve_many import BatchOptions
+from clusterplan.planner.cli import batch
+from clusterplan.planner.cli.batch import SUMMARY, TITLES, print_result, solve_batch, write_summary
+from clusterplan.planner.cli.common import Format, RunOptions
+from clusterplan.planner.cli.progress import Progress, working
+from clusterplan.solvers.common.options import SolveOptions
+
+INSTANCE = clusterplan.parse_instance(STAGING)
+SOLVED = Record.of("=s.yaml", "exact", clusterplan.solve(INSTANCE), 0.5)
+UNREAD = Record("bad.yaml", "exact", fault="is not\nYAML", code=3)
+OPTIONS = SolveOptions()
+
+
+@pytest.fixture
+def records(monkeypatch: pytest.MonkeyPatch) -> list[Record | type[BaseException]]:
+    """Return what the processes will answer; an exception is raised instead."""
+    answers: list[Any] = [SOLVED, UNREAD]
+
+    def run(*_: object) -> Iterator[Record]:
+        for answer in answers:
+            if not isinstance(answer, Record):
+                raise answer
+            yield answer
+
+    monkeypatch.setattr(batch, "solve_each", run)
+    return answers
+
+
+def solve(format: Format, folder: Path | None = None) -> int:
+    """Solve two files as a batch."""
+    run = RunOptions(files=["=s.yaml", "bad.yaml"], format=format, quiet=True)
+    return solve_batch(run, "exact", OPTIONS, BatchOptions(output=folder))
+
+
+@pytest.mark.usefixtures("records")
+def test_results_are_printed_as_they_come_and_the_worst_code_is_the_exit_code(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert solve(Format.json) == 3
+    assert json.loads(capsys.readouterr().out)["instance"] == "s"
+    assert solve(Format.csv) == 3
+    rows = list(csv.reader(capsys.readouterr().out.splitlines()))
+    assert [row[0] for row in rows] == ["source", "'=s.yaml"]  # no spreadsheet takes it for a formula
+    assert solve(Format.table) == 3
+    assert "2 instances: 1 optimal, 1 not solved; 0.5 s of work" in capsys.readouterr().out
+
+
+def test_an_interrupt_keeps_what_is_finished(
+    records: list[Any], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    records[1] = KeyboardInterrupt
+    ignored: list[object] = []
+    monkeypatch.setattr(batch.signal, "signal", lambda *given: ignored.append(given))
+    monkeypatch.setattr(batch, "read_journal", lambda _: iter([SOLVED, UNREAD]))
+    assert solve(Format.json, tmp_path) == 130
+    assert "interrupted: 2 of 2 are finished; --resume continues it" in capsys.readouterr().err
+    assert len(ignored) == 1
+    assert (tmp_path / SUMMARY).exists()
+
+
+def test_an_unknown_solver_is_refused() -> None:
+    with pytest.raises(OptionError, match="did you mean 'exact'"):
+        solve_batch(RunOptions(files=["s.yaml"]), "exakt", OPTIONS, BatchOptions())
+
+
+def test_the_summary_has_a_line_for_each_record(tmp_path: Path) -> None:
+    path = write_summary([SOLVED, UNREAD], tmp_path)
+    solved, unread = csv.DictReader(io.StringIO(path.read_text()))
+    assert tuple(solved) == TITLES
+    assert (solved["source"], solved["status"], solved["exit_code"]) == ("'=s.yaml", "optimal", "0")
+    assert float(solved["objective"]) == pytest.approx(SOLVED.result and SOLVED.result.objective)
+    assert (unread["status"], unread["message"], unread["exit_code"]) == ("", UNREAD.fault, "3")
+
+
+def test_a_result_is_printed_at_once_for_programs_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    assert SOLVED.result is not None
+    print_result(SOLVED.result, Format.table)
+    assert capsys.readouterr().out == ""
+    print_result(SOLVED.result, Format.csv)
+    assert capsys.readouterr().out.startswith("s,staging,auto,optimal")
+
+
+def test_progress_counts_and_a_resumed_batch_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    with Progress(quiet=False) as progress:
+        progress.begin(3, 12)
+        progress.advance(SOLVED)
+        progress.advance(UNREAD)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == "resuming: 3 of 12 are finished"
+    assert lines[1].startswith("[ 1/12] =s.yaml: exact: optimal, cost ")
+    assert lines[2] == "[ 2/12] bad.yaml: exact: is not YAML"
+
+
+def test_quiet_progress_names_only_what_went_wrong(capsys: pytest.CaptureFixture[str]) -> None:
+    with Progress(quiet=True) as progress, working("s: exact", OPTIONS, quiet=True):
+        progress.begin(0, 2)
+        progress.advance(SOLVED)
+        progress.advance(UNREAD)
+    assert capsys.readouterr().err == "[2/2] bad.yaml: exact: is not YAML\n"

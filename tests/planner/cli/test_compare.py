@@ -1,0 +1,47 @@
+"""`compare` by itself: its options, its tables, and what it writes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+from sample_documents import STAGING
+from sample_pages import sample_comparison
+from verbs import invoke
+
+from clusterplan.instances.common.errors import OptionError
+from clusterplan.planner.cli import comparing
+from clusterplan.planner.cli.compare import CompareOptions, compare
+from clusterplan.planner.cli.comparing import failures, rows_table, summary_table
+
+
+def test_solvers_are_separated_by_commas(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[CompareOptions] = []
+    monkeypatch.setattr("clusterplan.planner.cli.compare.start_early", lambda: None)
+    monkeypatch.setattr(comparing, "compare_and_show", lambda run: seen.append(run) or 0)
+    assert invoke(compare, "x.yaml", "--solvers", "exact, greedy", "--jobs", 2).exit_code == 0
+    assert (seen[0].solver, seen[0].jobs) == ("exact, greedy", 2)
+    assert invoke(compare, "x.yaml", "--provisioning", "exact").exit_code == 2
+    assert invoke(compare, "x.yaml", "--solver", "exact").exit_code == 2
+
+
+def test_an_unknown_solver_is_refused_before_anything_is_solved(tmp_path: Path) -> None:
+    file = tmp_path / "s.yaml"
+    file.write_text(yaml.safe_dump(STAGING))
+    assert "did you mean 'exact'" in invoke(compare, file, "--solvers", "exakt", fails=OptionError)
+
+
+def test_the_name_of_an_instance_stands_in_its_first_row_alone() -> None:
+    comparison = sample_comparison(2)
+    cells = [str(cell) for cell in rows_table(comparison).columns[0].cells]
+    assert len(cells) == len(comparison.rows)
+    assert [cell for cell in cells if cell] == list(dict.fromkeys(row.instance for row in comparison.rows))
+
+
+def test_the_summary_has_a_row_for_each_solver_and_failures_a_line_for_each() -> None:
+    comparison = sample_comparison(5)
+    assert [str(cell) for cell in summary_table(comparison).columns[0].cells] == list(comparison.solvers)
+    failed = [row for row in comparison.rows if row.status in ("error", "unknown")]
+    assert [line.split(": ")[1] for line in failures(comparison)] == [row.solver for row in failed]
+    assert failed

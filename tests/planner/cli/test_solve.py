@@ -1,0 +1,92 @@
+"""`solve` by itself: where it writes, and when it is a batch."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from sample_documents import ALLOCATION, STAGING
+from verbs import invoke
+
+from clusterplan.instances.common.errors import OptionError
+from clusterplan.planner.cli import solving
+from clusterplan.planner.cli.common import RunOptions
+from clusterplan.planner.cli.solve import solve
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> list[Path]:
+    """Return the files of two instances."""
+    paths = [tmp_path / "a.yaml", tmp_path / "s.yaml"]
+    for path, document in zip(paths, (ALLOCATION, STAGING), strict=True):
+        path.write_text(yaml.safe_dump(document))
+    return paths
+
+
+def test_results_are_printed_and_written_alike(files: list[Path], tmp_path: Path) -> None:
+    answer = invoke(solve, *files, "--format", "json", "--output", tmp_path / "r.jsonl")
+    assert answer.exit_code == 0
+    assert answer.stdout == (tmp_path / "r.jsonl").read_text()
+    assert [json.loads(line)["instance"] for line in answer.stdout.splitlines()] == ["a", "s"]
+
+
+def test_a_table_names_the_plan_of_one_file_alone(files: list[Path]) -> None:
+    assert "layers" in invoke(solve, files[1]).stdout
+    both = invoke(solve, *files).stdout
+    assert "layers" not in both
+    assert both.count("optimal") == 2
+
+
+def test_a_file_that_cannot_be_read_does_not_stop_the_others(files: list[Path], tmp_path: Path) -> None:
+    answer = invoke(solve, tmp_path / "none.yaml", files[1], "--format", "csv")
+    assert answer.exit_code == 3
+    assert "none.yaml" in answer.stderr
+    assert [line.split(",")[0] for line in answer.stdout.splitlines()] == ["instance", "s"]
+
+
+def test_a_folder_is_for_a_batch(files: list[Path], tmp_path: Path) -> None:
+    assert "give a file, or --jobs N" in invoke(solve, files[0], "--output", tmp_path, fails=OptionError)
+
+
+@pytest.mark.parametrize(
+    ("words", "as_batch"),
+    [
+        ((), False),
+        (("--jobs", 1), True),
+        (("--kill-after", 9), True),
+        (("--resume",), True),
+        (("--engine", "dask", "--scheduler", "tcp://here:1"), True),
+        (("--provisioning", "exact", "--memory-limit", 2), False),
+    ],
+)
+def test_what_asks_for_processes_is_a_batch(
+    monkeypatch: pytest.MonkeyPatch, words: tuple[object, ...], as_batch: bool
+) -> None:
+    seen: list[tuple[RunOptions, bool]] = []
+
+    def solve_files(run: RunOptions, batch: bool) -> int:
+        seen.append((run, batch))
+        return 5
+
+    monkeypatch.setattr("clusterplan.planner.cli.solve.start_early", lambda: None)
+    monkeypatch.setattr(solving, "solve_files", solve_files)
+    assert invoke(solve, "x.yaml", *words).exit_code == 5
+    assert [(run.files, batch) for run, batch in seen] == [(["x.yaml"], as_batch)]
+
+
+def test_the_memory_limit_is_the_backends_here_and_the_workers_in_a_batch(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[Any] = []
+    monkeypatch.setattr(solving, "_solve_in_turn", lambda _, solver, options: asked.append((solver, options)))
+    monkeypatch.setattr(solving, "solve_batch", lambda _, __, options, batch: asked.append((options, batch)))
+    run = RunOptions(files=["x"], memory_limit=2.0)
+    solving.solve_files(run, as_batch=False)
+    solving.solve_files(run, as_batch=True)
+    assert asked[0][0] == "auto"
+    assert asked[0][1].memory_limit_gib == 2.0
+    assert asked[1][0].memory_limit_gib is None
+    assert asked[1][1].memory_limit_gib == 2.0

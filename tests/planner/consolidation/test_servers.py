@@ -1,0 +1,40 @@
+"""Servers as bars of what each job takes."""
+
+from __future__ import annotations
+
+import pytest
+from placements import job, placement, server
+
+from clusterplan.formulations.consolidation.plan import JobPlacement
+from clusterplan.planner.consolidation.servers import Servers
+
+INSTANCE = placement(
+    ["value"],
+    [{**server("n", gpu=4, cpu=8), "free": {"gpu": 3, "cpu": 8}, "rack": "r1"}, server("m", gpu=4)],
+    [job("a", 2, {"gpu": 1, "cpu": 2})],
+)
+SERVERS = Servers(INSTANCE, [JobPlacement(job="a", servers={"n": 2})])
+
+
+def test_a_row_for_each_server() -> None:
+    """Four GPUs: two of the plan, one of others, one free."""
+    row = SERVERS.rows["n"]
+    assert (row.capacity, row.taken, row.used, row.free) == (4, 1, 2, 1)
+    assert row.busy == pytest.approx(0.75)
+    assert SERVERS.total == {"gpu": [8, 1, 2], "cpu": [8, 0, 4]}
+
+
+def test_the_parts_of_a_bar_are_the_whole_bar() -> None:
+    """Job, what is free, what others hold."""
+    parts = SERVERS.segments(SERVERS.rows["n"])
+    assert [part.label for part in parts] == ["a", "", ""]
+    assert sum(part.share for part in parts) == pytest.approx(1)
+    assert parts[-1].taken
+
+
+def test_racks_and_the_servers_that_are_only_counted() -> None:
+    """Servers without a rack stand together; equal ones are one row of the table."""
+    assert {name: len(rows) for name, rows in SERVERS.racks().items()} == {"r1": 1, "": 1}
+    assert SERVERS.title("r1", [SERVERS.rows["n"]]) == "rack r1: 1 server, 3 of 4 gpu in use"
+    table = SERVERS.states_table([SERVERS.rows["m"], SERVERS.rows["m"]])
+    assert len(table.rows) == 1

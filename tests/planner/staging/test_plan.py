@@ -1,0 +1,90 @@
+"""Plans of staging as tables, data and drawings."""
+
+from __future__ import annotations
+
+import pytest
+from staging_instances import half_serial, two_layers
+
+import clusterplan
+from clusterplan.formulations.staging.plan import Stage
+from clusterplan.planner.staging.kind import STAGING
+from clusterplan.planner.staging.page import staging_parts
+from clusterplan.planner.staging.plan import as_data, columns, rows
+from clusterplan.planner.staging.stages import PlanDrawing, in_short, limits_facts, types_table
+
+PLAN = (
+    Stage(first_layer=0, last_layer=0, type="slow", units=2),
+    Stage(first_layer=1, last_layer=1, type="fast", units=1),
+)
+
+
+def test_a_plan_is_a_row_for_each_stage() -> None:
+    """As many cells as there are columns."""
+    assert rows(PLAN) == [["0", "0–0", "slow", "2"], ["1", "1–1", "fast", "1"]]
+    assert len(columns(PLAN)) == 4
+
+
+def test_plain_data_names_the_layers() -> None:
+    """As `export-plan` writes it."""
+    stages = as_data(two_layers(), PLAN)["stages"]
+    assert [stage["layers"] for stage in stages] == [["a"], ["b"]]
+    assert stages[0]["units"] == 2
+
+
+def test_a_drawing_has_stage_times_and_units_by_type() -> None:
+    """Types are numbers, in the order of the instance."""
+    drawing = PlanDrawing(two_layers())
+    assert drawing.data() == {"types": ["slow", "fast"], "layers": ["a", "b"]}
+    assert drawing.plan(PLAN) == {
+        "stages": [[0, 0, 0, 2, 3.0], [1, 1, 1, 1, 2.5]],
+        "units": {0: 2, 1: 1},
+    }
+
+
+def test_long_plans_are_cut_short() -> None:
+    """With the number of all stages."""
+    assert in_short(PLAN) == "2 slow → 1 fast"
+    assert in_short(PLAN, 1) == "2 slow → … (2 stages)"
+
+
+def test_types_are_told_with_their_use() -> None:
+    """Units in the plan and prices only where there are any."""
+    table = types_table(two_layers(), PLAN, {"fast": 1.5})
+    assert [column.title for column in table.columns][-2:] == ["units in the plan", "price"]
+    assert [row[4].text for row in table.rows] == ["2", "1"]
+    assert len(types_table(two_layers(), None).columns) == 4
+
+
+def test_limits_that_there_are_not_are_said() -> None:
+    """And the rule for stages in words."""
+    facts = dict(limits_facts(half_serial()))
+    assert facts["throughput floor"] == facts["cost limit"] == facts["hourly budget"] == "none"
+    assert facts["stages"] == "neighbouring stages differ in type"
+    assert dict(limits_facts(two_layers(stage_rule="free_cuts")))["stages"] == "free cuts"
+
+
+def test_the_page_of_a_plan_has_its_figures() -> None:
+    """Without a plan it has the types alone."""
+    instance = half_serial()
+    result = clusterplan.solve(instance, "exact")
+    parts = staging_parts(instance, result)
+    assert dict(parts["figures"])["cost of the training"] == "1 USD"
+    assert parts["data"]["chain"]["plan"]["stages"] == [[0, 0, 0, 1, 1.0]]
+    empty = staging_parts(instance, result.model_copy(update={"plan": None}))
+    assert (empty["figures"], [key for key, _ in empty["sections"]]) == ([], ["hardware"])
+
+
+def test_what_is_registered_is_of_one_piece() -> None:
+    """Rows fit columns, and the list whose rows a plan has at most is one of the document."""
+    assert {len(row) for row in STAGING.rows(PLAN)} == {len(STAGING.columns(PLAN))}
+    assert hasattr(two_layers(), STAGING.rows_of_plan)
+    assert STAGING.frontier is not None
+
+
+@pytest.mark.parametrize("method", ["single-type", "greedy", "genetic"])
+def test_the_frontier_page_has_quick_baselines(method: str) -> None:
+    """Each solves a small instance."""
+    assert STAGING.frontier is not None
+    assert method in STAGING.frontier.baselines
+    options = clusterplan.SolveOptions(seed=1, time_limit_s=2)
+    assert clusterplan.solve(half_serial(), method, options).objective == pytest.approx(1.0)

@@ -1,0 +1,75 @@
+"""The search over clusters: its steps, and what it keeps."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from fractions import Fraction
+
+import pytest
+
+from clusterplan.formulations.allocation.cluster_grids import cluster_grid_of
+from clusterplan.formulations.allocation.frontier_error import proven_error
+from clusterplan.instances.allocation.generate import generate_allocation
+from clusterplan.solvers.allocation.frontier import find_allocation_frontier
+from clusterplan.solvers.allocation.frontier_result import AllocationFrontier
+from clusterplan.solvers.allocation.frontier_search import Bound, ClusterSearch, mean
+from clusterplan.solvers.common.base import Clock
+from clusterplan.solvers.common.options import SolveOptions
+
+PRICES = {"cpu": 1.0, "gpu": 3.0}
+
+
+def search(error: float = 0.05) -> ClusterSearch:
+    """Return a search over scaled clusters of five jobs."""
+    grid = cluster_grid_of(generate_allocation(5, 2, 0.5, seed=6), "fixed", PRICES, None)
+    return ClusterSearch(grid, SolveOptions(threads=1), error, Clock(None))
+
+
+def test_the_search_ends_where_the_error_is_proven() -> None:
+    """Values fall as clusters grow, no bound exceeds a value, and the certificates prove the error."""
+    run = search()
+    run.run()
+    values = run.values()
+    steps = sorted(values)
+    assert len(steps) > 2
+    assert all(run.found[x].rate < run.found[y].rate for x, y in itertools.pairwise(steps))
+    for step, bound in run.bounds.items():
+        assert bound.certified <= bound.claimed * (1 + 1e-9)
+        if step in values:
+            assert bound.certified <= values[step] * (1 + 1e-9)
+    proven = proven_error(run.grid, values, {x: b.certified for x, b in run.bounds.items()})
+    assert proven is not None
+    assert proven <= 0.05
+
+
+def test_a_weaker_bound_replaces_none() -> None:
+    """Of two bounds of a step the better one stays."""
+    run, step = search(), Fraction(1)
+    run._update_bound(step, Bound(5.0, 4.0, None))
+    run._update_bound(step, Bound(3.0, 3.0, None))
+    assert run.bounds[step].certified == 4
+    run._update_bound(step, Bound(5.0, 4.5, None))
+    assert run.bounds[step].certified == 4.5
+
+
+def test_a_mean_is_per_weight_and_none_where_there_is_no_plan() -> None:
+    """Five jobs of weight 1."""
+    grid = search().grid
+    assert mean(10.0, grid) == 2
+    assert mean(math.inf, grid) is None
+    assert mean(None, grid) is None
+
+
+def test_the_frontier_is_put_together_from_the_search() -> None:
+    """Points from the dearest, each slower and cheaper than the one before; JSON and back without loss."""
+    instance = generate_allocation(5, 2, 0.5, seed=6)
+    grid = cluster_grid_of(instance, "fixed", PRICES, None)
+    frontier = find_allocation_frontier(instance, grid, SolveOptions(threads=1), 0.05, Clock(None))
+    assert frontier.status == "complete"
+    assert frontier.certified_error == pytest.approx(0.05, abs=0.05)
+    rates = [point.rate_usd_per_hour for point in frontier.points]
+    means = [point.mean_completion_s for point in frontier.points]
+    assert rates == sorted(rates, reverse=True)
+    assert means == sorted(means)
+    assert AllocationFrontier.model_validate_json(frontier.model_dump_json()) == frontier

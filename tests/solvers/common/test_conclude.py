@@ -1,0 +1,82 @@
+"""From an outcome to records that claim no more than is proven."""
+
+from __future__ import annotations
+
+import math
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from clusterplan.formulations.common.objective import Objective
+from clusterplan.solvers.common.conclude import (
+    contradiction,
+    excess,
+    objective_records,
+    patience_of,
+    time_to_check,
+)
+from clusterplan.solvers.common.options import SolveOptions
+from clusterplan.solvers.common.result import deciding_record
+
+LEAST, MOST = Objective("servers", "min", "servers"), Objective("value", "max", "value")
+BOTH: Any = SimpleNamespace(objectives=(LEAST, MOST))
+GAP = 1e-6
+
+
+def test_only_a_bound_that_is_better_than_the_value_is_in_excess() -> None:
+    assert excess(LEAST, 10.0, 9.0) < 0 < excess(LEAST, 10.0, 11.0)
+    assert excess(MOST, 10.0, 11.0) < 0 < excess(MOST, 10.0, 9.0)
+    assert excess(LEAST, 10.0, 11.0) == pytest.approx(1 / 11)
+    assert excess(LEAST, 0.0, 0.5) == 0.5
+    assert excess(LEAST, 1.0, math.inf) == math.inf
+
+
+def test_a_plan_contradicts_the_first_bound_it_beats_and_none_behind_a_gap() -> None:
+    assert contradiction(BOTH, (1.0, 2.0), None) is None
+    assert contradiction(BOTH, (3.0, 5.0), (3.0, 5.0)) is None
+    assert "bound of 4, which its own plan contradicts: servers is 3" in str(
+        contradiction(BOTH, (4.0,), (3.0, 5.0))
+    )
+    assert "value is 5" in str(contradiction(BOTH, (3.0, 4.0), (3.0, 5.0)))
+    assert contradiction(BOTH, (None, 4.0), (3.0, 5.0)) is None
+
+
+def test_a_bound_on_a_later_objective_counts_only_behind_proven_ones() -> None:
+    proven = objective_records(BOTH, (3.0, 5.0), (3.0, 6.0), (3.0, None), GAP)
+    assert [(record.bound, record.proven) for record in proven] == [(3.0, True), (6.0, False)]
+    unproven = objective_records(BOTH, (3.0, 5.0), (2.0, 6.0), (1.0, 8.0), GAP)
+    assert [(record.bound, record.proven) for record in unproven] == [(2.0, False), (8.0, False)]
+    assert [record.certified_bound for record in unproven] == [1.0, 8.0]
+
+
+def test_of_two_bounds_the_tighter_is_shown_and_a_rounding_is_none() -> None:
+    (first, _) = objective_records(BOTH, (3.0, 5.0), (2.0,), (2.5, None), GAP)
+    assert (first.bound, first.certified_bound) == (2.5, 2.5)
+    (near, _) = objective_records(BOTH, (3.0, 5.0), (3.0 - 1e-12,), (3.0 + 1e-12, None), GAP)
+    assert (near.bound, near.certified_bound, near.gap, near.proven) == (3.0, 3.0, 0.0, True)
+
+
+def test_without_a_plan_there_are_bounds_alone() -> None:
+    records = objective_records(BOTH, None, (2.0,), (1.0, None), GAP)
+    assert [(record.value, record.bound, record.gap) for record in records] == [
+        (None, 2.0, None),
+        (None, None, None),
+    ]
+
+
+def test_the_deciding_record_is_the_first_that_is_not_proven_else_the_last() -> None:
+    records = objective_records(BOTH, (3.0, 5.0), (3.0, 6.0), (3.0, None), GAP)
+    assert deciding_record(records) is records[1]
+    done = objective_records(BOTH, (3.0, 5.0), (3.0, 5.0), (3.0, None), GAP)
+    assert deciding_record(done) is done[1]
+    assert deciding_record(()) is None
+
+
+def test_a_search_ends_a_little_after_its_limit_and_a_check_has_what_is_left() -> None:
+    long, short = SolveOptions(time_limit_s=100), SolveOptions(time_limit_s=1)
+    assert (patience_of(long).limit_s, patience_of(short).limit_s) == (110.0, 2.0)
+    assert patience_of(SolveOptions()).limit_s is None
+    assert time_to_check(long, 30.0).limit_s == 70.0
+    assert time_to_check(long, 99.0).limit_s == 10.0
+    assert time_to_check(SolveOptions(), 1.0).limit_s is None

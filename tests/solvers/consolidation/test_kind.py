@@ -1,0 +1,33 @@
+"""What consolidation brings to the solvers."""
+
+from __future__ import annotations
+
+from placements import job, placement, server
+
+from clusterplan.formulations.consolidation.formulation import ConsolidationFormulation
+from clusterplan.solvers.common.base import Clock
+from clusterplan.solvers.consolidation.kind import CONSOLIDATION
+from clusterplan.solvers.registry import KINDS
+
+
+def test_its_methods() -> None:
+    """The exact one, five others, and a plan that moves nothing among the quick ones."""
+    assert KINDS["consolidation"] is CONSOLIDATION
+    names = [CONSOLIDATION.exact.name, *(solver.name for solver in CONSOLIDATION.solvers)]
+    assert names == [
+        "exact",
+        "cp-sat",
+        "best-fit",
+        "first-fit-decreasing",
+        "consolidate-or-wait",
+        "brute-force",
+    ]
+    formulation = ConsolidationFormulation(
+        placement(["migrations"], [server(gpu=1)], [job("a", current={"n": 1})])
+    )
+    assert CONSOLIDATION.more_quick is not None
+    ((what, search),) = CONSOLIDATION.more_quick(formulation, Clock())
+    assert what == "leaving jobs where they run"
+    plan = search()
+    assert plan is not None
+    assert plan[0].servers == {"n": 1}

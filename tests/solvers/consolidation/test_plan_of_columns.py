@@ -1,0 +1,68 @@
+"""From patterns to a plan and back, and which slots a job gets."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from random_instances import random_consolidation
+
+from clusterplan.formulations.consolidation.certificate import MUST_PLACE
+from clusterplan.formulations.consolidation.formulation import ConsolidationFormulation
+from clusterplan.instances.common.errors import TooLargeError
+from clusterplan.instances.consolidation.instance import ConsolidationInstance
+from clusterplan.solvers.common.base import Clock
+from clusterplan.solvers.common.options import SolveOptions
+from clusterplan.solvers.consolidation.column_generation import Program
+from clusterplan.solvers.consolidation.columns_of_plan import add_plan_columns
+from clusterplan.solvers.consolidation.heuristics.best_fit import BestFit
+from clusterplan.solvers.consolidation.master import RestrictedMaster
+from clusterplan.solvers.consolidation.plan_of_columns import (
+    Disaggregation,
+    RackAwareAssignment,
+    SlotAssignment,
+)
+
+ONE, TWO = (0, 0), (0, 1)
+
+
+def test_slots_are_given_in_the_order_of_servers() -> None:
+    """Each server as often as it has a slot."""
+    slots = SlotAssignment({ONE: [5, 3, 3], TWO: [4]})
+    assert slots.take({ONE: 2, TWO: 1}, ()) == {ONE: [3, 3], TWO: [4]}
+    assert slots.take({ONE: 1}, ()) == {ONE: [5]}
+
+
+def test_slots_on_few_racks() -> None:
+    """First the rack where the job is; then the one that has all it needs with least to spare."""
+    slots = RackAwareAssignment({ONE: [0, 1, 2, 2, 3]}, racks=[0, 0, 1, 1])
+    assert sorted(slots.take({ONE: 2}, ())[ONE]) == [0, 1]
+    assert slots.take({ONE: 1}, {3})[ONE] == [2]
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_plan_survives_the_way_through_patterns(seed: int) -> None:
+    """With the columns of a plan alone, the master problem has a solution as good as the plan."""
+    instance = random_consolidation(seed)
+    assert isinstance(instance, ConsolidationInstance)
+    first = instance.model_copy(update={"objectives": ("value", "migrations")})
+    formulation = ConsolidationFormulation(first)
+    plan = BestFit().solve(formulation, SolveOptions(), Clock()).plan
+    if plan is None:
+        pytest.skip("best fit has no plan")
+    try:
+        master = RestrictedMaster(formulation.classes)
+    except TooLargeError:
+        pytest.skip("too many classes")
+    master.columns = [column for column in master.columns if column.type not in ("job", "server")]
+    master._known = {key for key in master._known if key[0] not in ("job", "server")}
+    add_plan_columns(formulation, master, plan)
+    program = Program(master, SolveOptions(threads=1), Clock())
+    program.levels[MUST_PLACE] = Fraction(0)
+    solution, limit = program.solve_integers("value", -np.inf, None)
+    assert solution is not None
+    assert limit == "none"
+    written = Disaggregation(formulation, master.classes, master.columns, solution).plan()
+    assert formulation.violations(written) == []
+    assert formulation.evaluate(written)[0] >= formulation.evaluate(plan)[0] - 1e-9
