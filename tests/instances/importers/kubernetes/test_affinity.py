@@ -47,7 +47,6 @@ NODES = [node("plain"), node("one", x="1"), node("five", x="5"), node("tainted",
         ({"tolerations": [{"key": "t", "value": "1"}], "nodeSelector": {"x": "1"}}, {"one", "tainted"}),
         ({"tolerations": [{"key": "t", "value": "2"}], "nodeSelector": {"x": "1"}}, {"one"}),
     ],
-    ids=str,
 )
 def test_allowed_nodes(spec: dict[str, Any], names: set[str]) -> None:
     """Selectors, required affinity, and taints that are not tolerated."""

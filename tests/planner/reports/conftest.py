@@ -1,5 +1,0 @@
-"""Fixtures of the tests of reports."""
-
-from sample_pages import pages
-
-__all__ = ["pages"]
