@@ -89,6 +89,19 @@ class InstanceError(ClusterplanError):
             yield "… and perhaps more: reading stopped here"
 
 
+def refuse_faults(source: str, complaints: Iterable[tuple[str, str]]) -> None:
+    """Raise one fault for each complaint, which is a path inside the source and what is wrong there.
+
+    Raises
+    ------
+    InstanceError
+        If there is any.
+    """
+    faults = [Fault(source, path, what) for path, what in complaints]
+    if faults:
+        raise InstanceError(faults)
+
+
 class Faults:
     """The faults that are found while a long input is read: as many are kept as an error names.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from functools import cache, cached_property
 from typing import Annotated, Any, Literal, Self, TypeVar, get_args
 
@@ -28,7 +28,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema, PydanticCustomError, PydanticKnownError
 
 from .errors import MOST_FAULTS
-from .printable import shown
+from .printable import shown, some
 
 LARGEST = 1e15
 """No quantity may exceed this, so that products and sums stay well inside floating-point range."""
@@ -86,6 +86,12 @@ class Model(BaseModel):
         for name in _derived(type(self)) if update else ():
             copied.__dict__.pop(name, None)
         return copied
+
+
+class Part(Model):
+    """Base of what is read of objects that others define: their other keys are not looked at."""
+
+    model_config = ConfigDict(extra="ignore")
 
 
 @cache
@@ -336,9 +342,5 @@ def unknown_names(
     text = ""
     for name in names:
         if name not in allowed:
-            text = text or _listed(allowed)
+            text = text or some(allowed, 12) or "none"
             yield f"{path}.{name}", f"unknown {what} {name!r}; the {plural} are: {text}"
-
-
-def _listed(names: Collection[str], most: int = 12) -> str:
-    return ", ".join(itertools.islice(names, most)) + (", …" if len(names) > most else "") or "none"

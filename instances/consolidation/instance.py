@@ -265,12 +265,10 @@ class ConsolidationInstance(Instance):
         """Every single server, with the rows that have a `count` written out."""
         if all(server.count is None for server in self.servers):
             return self.servers
+        listed = (server for server in self.servers for _ in range(server.count or 1))
         return tuple(
-            server
-            if server.count is None
-            else server.model_copy(update={"name": f"{server.name}-{k}", "count": None})
-            for server in self.servers
-            for k in range(server.count or 1)
+            server if server.count is None else server.model_copy(update={"name": name, "count": None})
+            for server, name in zip(listed, self._every_name(), strict=True)
         )
 
     @cached_property

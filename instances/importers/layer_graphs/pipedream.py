@@ -22,7 +22,7 @@ from ...files.reading import fail, read_text
 from ...staging.instance import StagingInstance
 from ..importer import Importer, Option
 from .graph import LayerGraph, Node, chain_of, check_size
-from .instance import GraphOptions, refuse_options, staging_instance
+from .instance import GraphOptions, staging_instance
 
 SOURCE = "msr-fiddle/pipedream (commit 7db6a1c, MIT)"
 DEVICE = "profiled"
@@ -64,7 +64,7 @@ class _Figures(Model):
 @Importer
 def import_pipedream(options: PipedreamOptions) -> StagingInstance:
     """Return the staging instance of a model that PipeDream profiled."""
-    refuse_options(options.unknown("speeds", "limit", "memory"))
+    options.refuse_unknown("speeds", "limit", "memory")
     graph = read_pipedream(options.graph_file, options.input_time)
     probe, why = (options.batch, "given at import") if options.batch else _batch(graph)
     model = options.graph_file.absolute().parent.name

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from clusterplan.instances.importers.node_restrictions import LONGEST, Choice, Restrictions, counted, some
+from clusterplan.instances.common.printable import some
+from clusterplan.instances.importers.node_restrictions import LONGEST, Choice, Restrictions, counted
 
 ALL = frozenset({"a", "b", "c"})
 
