@@ -18,13 +18,13 @@ from collections.abc import Callable
 from typing import Annotated, Any, Literal, Self
 
 import numpy as np
-from pydantic import Field, GetJsonSchemaHandler, model_validator
-from pydantic_core import CoreSchema
+from pydantic import Field, model_validator
 
 from ..common.arrays import Floats
 from ..common.fields import (
     Complaint,
     Flag,
+    Instead,
     Model,
     Name,
     NonNegative,
@@ -167,15 +167,8 @@ class MeasuredSpeed(Model):
     allow_rank_deficient: Flag = False
 
 
-class _OrMeasured:
-    """Makes the JSON Schema of a speed say that measurements may stand in its place."""
-
-    def __get_pydantic_json_schema__(
-        self, schema: CoreSchema, handler: GetJsonSchemaHandler
-    ) -> dict[str, Any]:
-        return {"anyOf": [dict(handler(schema)), MeasuredSpeed.model_json_schema()]}
-
-
 SpeedModel = Annotated[
-    PsSync | PsAsync | RingAllreduce | SpeedTable, Field(discriminator="model"), _OrMeasured()
+    PsSync | PsAsync | RingAllreduce | SpeedTable,
+    Field(discriminator="model"),
+    Instead(MeasuredSpeed.model_json_schema),
 ]

@@ -115,7 +115,7 @@ class Faults:
 
     def add(self, fault: Fault) -> None:
         """Note a fault."""
-        if self.enough:
+        if len(self._kept) >= MOST_FAULTS:
             self._more += 1
         else:
             self._kept.append(fault)
@@ -128,15 +128,10 @@ class Faults:
         self._more += error.more
         self._stopped |= error.stopped
 
-    @property
-    def enough(self) -> bool:
-        """Whether there are as many as an error names."""
-        return len(self._kept) >= MOST_FAULTS
-
     def stop(self) -> bool:
-        """Return whether reading ends here, because there are enough; the error will say so."""
-        self._stopped |= self.enough
-        return self.enough
+        """Return whether reading ends here, for there are as many as an error names; it will say so."""
+        self._stopped |= len(self._kept) >= MOST_FAULTS
+        return len(self._kept) >= MOST_FAULTS
 
     def refuse(self) -> None:
         """Raise the faults as an error; do nothing where there is none.

@@ -275,19 +275,34 @@ def marks_of(part: Any) -> Iterator[Any]:
         yield part
 
 
-class TableFile:
-    """Marks a list that a document may also give as a path to a table beside it.
+class Instead:
+    """Marks a field for which a document may also give something else, and makes the JSON Schema say so.
 
-    The loader replaces the path by the rows before validation; the mark makes the JSON Schema say so.
+    The loader puts the field itself in its place before validation.
+
+    Parameters
+    ----------
+    schema
+        Returns the JSON Schema of what may stand there instead.
     """
+
+    def __init__(self, schema: Callable[[], dict[str, Any]]) -> None:
+        self._schema = schema
 
     def __get_pydantic_json_schema__(
         self, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
-        """Return the schema of the list, or of a path to a file that holds it."""
-        what = "path to a YAML, JSON, CSV or Parquet file, relative to this file"
-        path = {"type": "string", "description": what}
-        return {"anyOf": [dict(handler(schema)), path]}
+        """Return the schema of the field, or of what may stand there instead."""
+        return {"anyOf": [dict(handler(schema)), self._schema()]}
+
+
+TABLE_FILE = Instead(
+    lambda: {
+        "type": "string",
+        "description": "path to a YAML, JSON, CSV or Parquet file, relative to this file",
+    }
+)
+"""Marks a list that may be a path to a table beside the document."""
 
 
 def require(*names: str, or_field: tuple[str, str] | None = None) -> Callable[[dict[str, Any]], None]:

@@ -12,6 +12,7 @@ from pydantic import ConfigDict, Field, model_validator
 
 from ..common.base import Instance
 from ..common.fields import (
+    TABLE_FILE,
     Amounts,
     ByCount,
     Complaint,
@@ -22,7 +23,6 @@ from ..common.fields import (
     PositiveCount,
     ServerCount,
     Share,
-    TableFile,
     in_slices,
     refuse,
     repeated,
@@ -205,9 +205,9 @@ class ConsolidationInstance(Instance):
         "servers",
     )
     skew_threshold: Share = 0.3
-    catalogue: Annotated[HardwareCatalogue | None, TableFile()] = None
-    servers: Annotated[tuple[Server, ...], Field(min_length=1), in_slices(), TableFile()]
-    jobs: Annotated[tuple[PlacementJob, ...], Field(min_length=1), in_slices(), TableFile()]
+    catalogue: Annotated[HardwareCatalogue | None, TABLE_FILE] = None
+    servers: Annotated[tuple[Server, ...], Field(min_length=1), in_slices(), TABLE_FILE]
+    jobs: Annotated[tuple[PlacementJob, ...], Field(min_length=1), in_slices(), TABLE_FILE]
 
     @model_validator(mode="before")
     @classmethod

@@ -33,12 +33,8 @@ def import_gavel_either(options: GavelEitherOptions) -> Instance:
     OptionError
         If an option is missing that the kind needs, or one is given that belongs to the other kind.
     """
-    files = {"throughputs": options.throughputs, "trace": options.trace, "first": options.first}
-    cluster = {
-        "gpu_type": options.gpu_type,
-        "servers": options.servers,
-        "gpus_per_server": options.gpus_per_server,
-    }
+    files = {name: getattr(options, name) for name in GavelFiles.model_fields}
+    cluster = {name: getattr(options, name) for name in ("gpu_type", "servers", "gpus_per_server")}
     _check("allocation", options.kind, {"capacity": options.capacity})
     _check("consolidation", options.kind, cluster)
     if options.kind == "allocation":

@@ -159,24 +159,22 @@ def read_trace(path: Path) -> dict[int, TraceJob]:
         raise fail(source, f"has more than {MOST_SMALL_ROWS:,} lines; split it")
     lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
     for position, (number, line) in enumerate(lines, 1):
-        where = f"{source}: line {number}"
-        cells = line.rstrip("\r").split("\t", MOST_TABS)
-        columns = COLUMNS.get(len(cells))
-        if columns is None:
-            what = f"has {len(cells)} columns with tabs between them; a trace has 10 or 7"
-            faults.add(Fault(where, "", what))
-            if faults.stop():
-                break
-            continue
-        row = {name: Cell(cells[index].strip()) for name, index in columns.items()}
         try:
-            jobs[position] = validated(TraceJob, {**row, "model": str(row["model"])}, where)
+            jobs[position] = _trace_job(line, f"{source}: line {number}")
         except InstanceError as error:
             faults.add_all(error)
             if faults.stop():
                 break
     faults.refuse()
     return jobs
+
+
+def _trace_job(line: str, where: str) -> TraceJob:
+    cells = line.rstrip("\r").split("\t", MOST_TABS)
+    if len(cells) not in COLUMNS:
+        raise fail(where, f"has {len(cells)} columns with tabs between them; a trace has 10 or 7")
+    row = {name: Cell(cells[index].strip()) for name, index in COLUMNS[len(cells)].items()}
+    return validated(TraceJob, {**row, "model": str(row["model"])}, where)
 
 
 def named(names: Iterable[str]) -> str:

@@ -97,7 +97,7 @@ def import_dnn_partitioning(options: DnnPartitioningOptions) -> StagingInstance:
     what = f"the source has no such device; allowed: {ACCELERATOR}, {CPU}"
     refuse_faults("options", ((f"types.{name}", what) for name in strange))
     options.refuse_unknown("limit")
-    data = _read(file)
+    data = read(file)
     link, how = _link(data, options.link_gbit_per_s)
     limits = {ACCELERATOR: data.maxFPGAs, CPU: data.maxCPUs} | options.limit
     none = [name for name in options.types if not limits[name]]
@@ -119,19 +119,14 @@ def import_dnn_partitioning(options: DnnPartitioningOptions) -> StagingInstance:
     )
 
 
-def read_dnn_partitioning(path: Path) -> LayerGraph:
-    """Return the graph of a JSON file, with backward nodes folded onto forward ones.
+def read(path: Path) -> _File:
+    """Return what a JSON file says.
 
     Raises
     ------
     InstanceError
         If the file is malformed or its edges do not fit its nodes.
     """
-    data = _read(path)
-    return folded(data, str(path), _link(data, None)[0])
-
-
-def _read(path: Path) -> _File:
     source = str(path)
     raw = parse_document(read_text(path), source, ".json")
     if not isinstance(raw, dict):
@@ -170,24 +165,23 @@ def _link(data: _File, asked: float | None) -> tuple[float, str]:
     """Return the speed of the link, and the sentence about it and the sizes of tensors."""
     edges = _forward_edges(data)
     sized = [edge for edge in edges if edge.size and edge.cost]
-    if all(edge.size is not None for edge in edges):
-        if asked is not None or not sized:
-            speed = asked or DEFAULT_LINK_GBIT_PER_S
-            return speed, (
-                f"Transfers take the bytes of the source over an assumed link of {speed:g} Gbit/s; the "
-                "source's own transfer times are not used."
-            )
-        total_bytes = math.fsum(edge.size or 0.0 for edge in sized)
-        speed = total_bytes * 8 / (math.fsum(edge.cost for edge in sized) / 1000) / 1e9
-        doubt = "no network is so fast, and they may be in another unit; " if speed > 10_000 else ""
-        return speed, (
-            f"The link of {speed:.6g} Gbit/s is the one that the source's transfer times imply, read as "
-            f"milliseconds as its latencies are; {doubt}--link-gbit-per-s sets another."
-        )
     speed = asked or DEFAULT_LINK_GBIT_PER_S
+    if any(edge.size is None for edge in edges):
+        return speed, (
+            "The source has transfer times but not all sizes; tensors have the bytes that a link of "
+            f"{speed:g} Gbit/s moves in that time."
+        )
+    if asked is not None or not sized:
+        return speed, (
+            f"Transfers take the bytes of the source over an assumed link of {speed:g} Gbit/s; the source's "
+            "own transfer times are not used."
+        )
+    total_bytes = math.fsum(edge.size or 0.0 for edge in sized)
+    speed = total_bytes * 8 / (math.fsum(edge.cost for edge in sized) / 1000) / 1e9
+    doubt = "no network is so fast, and they may be in another unit; " if speed > 10_000 else ""
     return speed, (
-        f"The source has transfer times but not all sizes; tensors have the bytes that a link of {speed:g} "
-        "Gbit/s moves in that time."
+        f"The link of {speed:.6g} Gbit/s is the one that the source's transfer times imply, read as "
+        f"milliseconds as its latencies are; {doubt}--link-gbit-per-s sets another."
     )
 
 

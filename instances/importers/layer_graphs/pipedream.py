@@ -98,16 +98,15 @@ def read_pipedream(path: Path, input_time: bool = True) -> LayerGraph:
     text = read_text(path)
     check_size(source, 1, text.count("\n"))
     lines = [(n, line) for n, line in enumerate(text.splitlines(), 1) if line.strip()]
+    node_lines = [(n, line) for n, line in lines if not line[0].isspace()]
     edge_lines = [(n, line.strip()) for n, line in lines if line[0].isspace()]
-    check_size(source, len(lines) - len(edge_lines), len(edge_lines))
+    check_size(source, len(node_lines), len(edge_lines))
     nodes: dict[Any, Node] = {}
     edges: list[tuple[Any, Any]] = []
     faults = Faults()
-    for number, line in lines:
+    for number, line in node_lines:
         where = f"{source}: line {number}"
         try:
-            if line[0].isspace():
-                continue
             key, node = _node(line, where, input_time)
             if key in nodes:
                 raise fail(where, f"the node {key[:60]!r} stands twice; each node has one line")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from clusterplan.instances.common.printable import some
-from clusterplan.instances.importers.node_restrictions import LONGEST, Choice, Restrictions, counted
+from clusterplan.instances.importers.node_restrictions import LONGEST, Choice, Restrictions, counted, numbered
 
 ALL = frozenset({"a", "b", "c"})
 
@@ -21,6 +21,7 @@ def test_words() -> None:
         "2 nodes are",
     ]
     assert some("abcd", 3) == "a, b, c, …"
+    assert list(numbered("aba", "{}-{}")) == ["a", "b", "a-2"]
 
 
 def test_servers_that_may_not_be_used_hold_only_what_is_there() -> None:
