@@ -66,7 +66,7 @@ def test_rows_of_a_table() -> None:
     assert [next(rows)[0], next(rows)[0]] == [2, 5]
     with pytest.raises(InstanceError) as caught:
         next(rows)
-    assert str(caught.value) == "t: line 4: name: is empty text; it needs at least one character"
+    assert str(caught.value) == "t: line 4: name: has 0 entries; at least 1 needed"
 
 
 def test_rows_that_are_called_otherwise() -> None:
