@@ -45,33 +45,40 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from .formulations.common.objective import Diagnosis
-    from .instances.allocation.fits import LossFit, SpeedFit, fit_loss, fit_speed
-    from .instances.allocation.instance import AllocationInstance
-    from .instances.common.base import Instance
-    from .instances.common.errors import (
-        ClusterplanError,
-        InstanceError,
-        OptionError,
-        TooLargeError,
-        UnavailableError,
-    )
-    from .instances.common.hardware import HardwareCatalogue
-    from .instances.consolidation.instance import ConsolidationInstance
-    from .instances.documents import load, load_catalogue, parse_instance, save
-    from .instances.staging.instance import StagingInstance
-    from .planner.api import solve
-    from .planner.batch.record import Record
-    from .planner.batch.solve_many import BatchOptions, solve_many
-    from .planner.comparison.compare import compare
-    from .planner.comparison.comparison import Comparison
-    from .planner.pareto import pareto
-    from .planner.verification.findings import Verification
-    from .planner.verification.result import verify
-    from .solvers.allocation.frontier_result import AllocationFrontier
-    from .solvers.common.options import SolveOptions
-    from .solvers.common.result import Result, SolveError
-    from .solvers.staging.frontier_result import Frontier
+    # The alias of its own name makes each a public name for type checkers.
+    from .formulations.common.objective import Diagnosis as Diagnosis
+    from .instances.allocation.fits import LossFit as LossFit
+    from .instances.allocation.fits import SpeedFit as SpeedFit
+    from .instances.allocation.fits import fit_loss as fit_loss
+    from .instances.allocation.fits import fit_speed as fit_speed
+    from .instances.allocation.instance import AllocationInstance as AllocationInstance
+    from .instances.common.base import Instance as Instance
+    from .instances.common.errors import ClusterplanError as ClusterplanError
+    from .instances.common.errors import InstanceError as InstanceError
+    from .instances.common.errors import OptionError as OptionError
+    from .instances.common.errors import TooLargeError as TooLargeError
+    from .instances.common.errors import UnavailableError as UnavailableError
+    from .instances.common.hardware import HardwareCatalogue as HardwareCatalogue
+    from .instances.consolidation.instance import ConsolidationInstance as ConsolidationInstance
+    from .instances.documents import load as load
+    from .instances.documents import load_catalogue as load_catalogue
+    from .instances.documents import parse_instance as parse_instance
+    from .instances.documents import save as save
+    from .instances.staging.instance import StagingInstance as StagingInstance
+    from .planner.api import solve as solve
+    from .planner.batch.record import Record as Record
+    from .planner.batch.solve_many import BatchOptions as BatchOptions
+    from .planner.batch.solve_many import solve_many as solve_many
+    from .planner.comparison.compare import compare as compare
+    from .planner.comparison.comparison import Comparison as Comparison
+    from .planner.pareto import pareto as pareto
+    from .planner.verification.findings import Verification as Verification
+    from .planner.verification.result import verify as verify
+    from .solvers.allocation.frontier_result import AllocationFrontier as AllocationFrontier
+    from .solvers.common.options import SolveOptions as SolveOptions
+    from .solvers.common.result import Result as Result
+    from .solvers.common.result import SolveError as SolveError
+    from .solvers.staging.frontier_result import Frontier as Frontier
 
 _HOMES = {
     "AllocationFrontier": "solvers.allocation.frontier_result",
@@ -108,42 +115,9 @@ _HOMES = {
     "solve_many": "planner.batch.solve_many",
     "verify": "planner.verification.result",
 }
+"""Public name → the module that has it."""
 
-__all__ = [
-    "AllocationFrontier",
-    "AllocationInstance",
-    "BatchOptions",
-    "ClusterplanError",
-    "Comparison",
-    "ConsolidationInstance",
-    "Diagnosis",
-    "Frontier",
-    "HardwareCatalogue",
-    "Instance",
-    "InstanceError",
-    "LossFit",
-    "OptionError",
-    "Record",
-    "Result",
-    "SolveError",
-    "SolveOptions",
-    "SpeedFit",
-    "StagingInstance",
-    "TooLargeError",
-    "UnavailableError",
-    "Verification",
-    "compare",
-    "fit_loss",
-    "fit_speed",
-    "load",
-    "load_catalogue",
-    "pareto",
-    "parse_instance",
-    "save",
-    "solve",
-    "solve_many",
-    "verify",
-]
+__all__ = list(_HOMES)
 
 
 def __getattr__(name: str) -> Any:

@@ -16,10 +16,10 @@ from pydantic import (
 
 from ..common.base import Instance
 from ..common.fields import (
+    TABLE_FILE,
     Amounts,
     Complaint,
     NonNegative,
-    TableFile,
     in_slices,
     refuse,
     repeated,
@@ -52,7 +52,7 @@ Jobs = Annotated[
     in_slices(),
     WrapValidator(_keep_table),
     WrapSerializer(_write_table),
-    TableFile(),
+    TABLE_FILE,
 ]
 """A tuple of jobs; at scale a `JobTable`, which holds them in columns."""
 

@@ -21,12 +21,10 @@ from ..common.fields import Name, marks_of
 from ..files.columns import Columns
 from ..files.limits import MOST_CELLS
 from .job import Configuration, Job, Range, Variant
-from .job_table import MODELS, MOST_THETA, TABLE, JobTable
+from .job_table import MODELS, MOST_THETA, TABLE, JobTable, offsets
 from .rules import broken, job_rules, range_rules, theta_rules, variant_rules
 from .speed import FORMULAS, PsSync, SpeedRow
 
-MOST_VALUES = MOST_CELLS
-"""Of a table and of what is made while it is read."""
 NO_MODEL = -2
 COLUMNS_OF_A_VARIANT = 20
 """Arrays made for each variant, whether the table has these columns or not; two more for each resource."""
@@ -67,7 +65,7 @@ class JobColumns:
         """Return whether columns of all variants would take too much memory, as in a hostile table."""
         variants = len({name.split(".")[1] for name in columns.names if name.startswith("variants.")})
         width = len(columns.names) + variants * (COLUMNS_OF_A_VARIANT + 2 * resources)
-        return len(columns) * width > MOST_VALUES
+        return len(columns) * width > MOST_CELLS
 
     # Cells
 
@@ -258,7 +256,7 @@ class JobColumns:
 
     def table(self) -> JobTable:
         """Return the jobs as a table; only if no row is wrong."""
-        first = _offsets(self._present.sum(axis=1))
+        first = offsets(self._present.sum(axis=1))
         return JobTable(
             resources=self.resources,
             names=np.array(self._name_list, dtype=object)[self._name].tolist(),
@@ -302,7 +300,7 @@ class JobColumns:
         # The last key counts first: by job, then variant, workers and parameter servers.
         order = np.lexsort((ps, workers, variants, jobs))
         return {
-            "first_row": _offsets(counts[self._present]),
+            "first_row": offsets(counts[self._present]),
             "row_ps": _whole(ps[order]),
             "row_workers": _whole(workers[order]),
             "row_steps_per_s": speed[order],
@@ -369,7 +367,3 @@ def _is_name(text: str) -> bool:
 
 def _whole(values: Floats) -> Ints:
     return values.astype(np.int64)
-
-
-def _offsets(counts: Ints) -> Ints:
-    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)

@@ -18,7 +18,7 @@ import numpy as np
 
 from ..common.arrays import Flags, Floats, Ints
 from .job import Configuration, Job, Range, Variant
-from .speed import FORMULAS, PsAsync, PsSync, RingAllreduce, SpeedRow, SpeedTable
+from .speed import FORMULA_MODELS, FORMULAS, FormulaModel, SpeedRow, SpeedTable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -91,7 +91,7 @@ class JobTable(Sequence[Job]):
         if isinstance(jobs, JobTable):
             return jobs._with_resources(resources)
         variants = [variant for job in jobs for variant in job.variants]
-        first = _offsets(len(job.variants) for job in jobs)
+        first = offsets(_ints(len(job.variants) for job in jobs))
         tables = [v.speed.sorted_rows() if isinstance(v.speed, SpeedTable) else () for v in variants]
         rows = [row for table in tables for row in table]
         return cls(
@@ -112,7 +112,7 @@ class JobTable(Sequence[Job]):
             model=_ints(TABLE if v.speed.model == "table" else MODELS.index(v.speed.model) for v in variants),
             theta=np.array([_theta(variant) for variant in variants]),
             batch=np.array([getattr(variant.speed, "batch", 0.0) for variant in variants]),
-            first_row=_offsets(len(table) for table in tables),
+            first_row=offsets(_ints(len(table) for table in tables)),
             row_ps=_ints(row.ps for row in rows),
             row_workers=_ints(row.workers for row in rows),
             row_steps_per_s=np.array([row.steps_per_s for row in rows], dtype=float),
@@ -219,32 +219,26 @@ class JobTable(Sequence[Job]):
     def _named(self, demand: Floats) -> dict[str, float]:
         return {name: amount for name, amount in zip(self.resources, demand.tolist(), strict=True) if amount}
 
-    def _speed(self, v: int) -> PsSync | PsAsync | RingAllreduce | SpeedTable:
+    def _speed(self, v: int) -> FormulaModel | SpeedTable:
         if self.model[v] == TABLE:
-            rows = zip(
-                *(c[self.first_row[v] : self.first_row[v + 1]].tolist() for c in self._rows), strict=True
-            )
-            listed = tuple(SpeedRow(ps=p, workers=w, steps_per_s=speed) for p, w, speed in rows)
+            rows = slice(self.first_row[v], self.first_row[v + 1])
+            columns = (self.row_ps[rows], self.row_workers[rows], self.row_steps_per_s[rows])
+            cells = zip(*(column.tolist() for column in columns), strict=True)
+            listed = tuple(SpeedRow(ps=p, workers=w, steps_per_s=speed) for p, w, speed in cells)
             return SpeedTable(model="table", rows=listed)
         name = MODELS[int(self.model[v])]
-        theta, batch = tuple(self.theta[v, : FORMULAS[name][0]].tolist()), float(self.batch[v])
-        if name == "ps_sync":
-            return PsSync(model="ps_sync", theta=theta, batch=batch)
-        if name == "ps_async":
-            return PsAsync(model="ps_async", theta=theta)
-        return RingAllreduce(model="ring_allreduce", theta=theta, batch=batch)
-
-    @property
-    def _rows(self) -> tuple[Ints, Ints, Floats]:
-        return self.row_ps, self.row_workers, self.row_steps_per_s
+        batch = {} if name == "ps_async" else {"batch": float(self.batch[v])}
+        theta = self.theta[v, : FORMULAS[name][0]].tolist()
+        return FORMULA_MODELS[name].model_validate({"model": name, "theta": theta, **batch})
 
 
 def _ints(values: Iterable[int]) -> Ints:
     return np.array(list(values), dtype=np.int64)
 
 
-def _offsets(counts: Iterable[int]) -> Ints:
-    return np.concatenate([[0], np.cumsum(_ints(counts))]).astype(np.int64)
+def offsets(counts: Ints) -> Ints:
+    """Return where each part begins in a column of parts of these lengths, and where the last one ends."""
+    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
 
 
 def _amounts(demands: Sequence[dict[str, float]], resources: tuple[str, ...]) -> Floats:

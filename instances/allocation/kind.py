@@ -11,7 +11,7 @@ from ..common.kind import InstanceKind, Tables
 from ..files.columns import Columns
 from ..files.references import Folder
 from ..files.tables import MANY_ROWS
-from ..files.writing import can_be_columns
+from ..files.writing import NO_COLUMN, can_be_columns
 from .generate import generate_allocation
 from .instance import AllocationInstance
 from .read_table import read_allocation
@@ -38,10 +38,7 @@ def _write_table(instance: AllocationInstance, path: Path, ending: str) -> dict[
     reference = f"{path.stem}-jobs.{ending}"
     file = path.with_name(reference)
     if not can_be_columns(instance.resources):
-        raise OptionError(
-            f"{file}: a resource has a name with a dot, a number for a name, or a blank at its ends, which "
-            "no column can be called; rename it, or ask for no table"
-        )
+        raise OptionError(f"{file}: {NO_COLUMN}")
     write_jobs(instance.table(), file)
     return {"jobs": reference}
 

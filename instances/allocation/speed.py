@@ -15,16 +15,16 @@ M is the global batch. All θ are non-negative and at least one is positive.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
-from pydantic import Field, GetJsonSchemaHandler, model_validator
-from pydantic_core import CoreSchema
+from pydantic import Field, model_validator
 
 from ..common.arrays import Floats
 from ..common.fields import (
     Complaint,
     Flag,
+    Instead,
     Model,
     Name,
     NonNegative,
@@ -65,57 +65,45 @@ FORMULAS: dict[str, tuple[int, Callable[[Any, Any, Any, Any], Any]]] = {
 """Speed model → how many θ it has, and its seconds of one step."""
 
 
-class PsSync(Model):
+class _Formula(Model):
+    """A speed that a formula gives for any configuration."""
+
+    model: str
+    theta: tuple[NonNegative, ...]
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        check(theta_rules(self.theta))
+        return self
+
+    def step_time_s(self, ps: Any, workers: Any) -> Floats:
+        """Return the seconds of one step for arrays (or scalars) of w ≥ 1, and of p ≥ 1 where it counts."""
+        p, w = np.asarray(ps, dtype=float), np.asarray(workers, dtype=float)
+        _, step_s = FORMULAS[self.model]
+        return np.asarray(step_s(self.theta, getattr(self, "batch", None), p, w), dtype=float)
+
+
+class PsSync(_Formula):
     """Synchronous training with parameter servers."""
 
     model: Literal["ps_sync"]
     theta: tuple[NonNegative, NonNegative, NonNegative, NonNegative, NonNegative]
     batch: Positive
 
-    @model_validator(mode="after")
-    def _check(self) -> PsSync:
-        check(theta_rules(self.theta))
-        return self
 
-    def step_time_s(self, ps: Any, workers: Any) -> Floats:
-        """Return the seconds of one step for arrays (or scalars) of p ≥ 1 and w ≥ 1."""
-        p, w = np.asarray(ps, dtype=float), np.asarray(workers, dtype=float)
-        return np.asarray(ps_sync_step_s(self.theta, self.batch, p, w), dtype=float)
-
-
-class PsAsync(Model):
+class PsAsync(_Formula):
     """Asynchronous training with parameter servers; f counts the steps of all workers together."""
 
     model: Literal["ps_async"]
     theta: tuple[NonNegative, NonNegative, NonNegative, NonNegative]
 
-    @model_validator(mode="after")
-    def _check(self) -> PsAsync:
-        check(theta_rules(self.theta))
-        return self
 
-    def step_time_s(self, ps: Any, workers: Any) -> Floats:
-        """Return the seconds of one step for arrays (or scalars) of p ≥ 1 and w ≥ 1."""
-        p, w = np.asarray(ps, dtype=float), np.asarray(workers, dtype=float)
-        return np.asarray(ps_async_step_s(self.theta, None, p, w), dtype=float)
-
-
-class RingAllreduce(Model):
+class RingAllreduce(_Formula):
     """Synchronous training with ring all-reduce; there are no parameter servers."""
 
     model: Literal["ring_allreduce"]
     theta: tuple[NonNegative, NonNegative, NonNegative, NonNegative]
     batch: Positive
-
-    @model_validator(mode="after")
-    def _check(self) -> RingAllreduce:
-        check(theta_rules(self.theta))
-        return self
-
-    def step_time_s(self, ps: Any, workers: Any) -> Floats:
-        """Return the seconds of one step for arrays (or scalars) of w ≥ 1; `ps` is not used."""
-        w = np.asarray(workers, dtype=float)
-        return np.asarray(ring_allreduce_step_s(self.theta, self.batch, ps, w), dtype=float)
 
 
 class SpeedRow(Model):
@@ -150,6 +138,11 @@ class SpeedTable(Model):
 
 
 FormulaModel = PsSync | PsAsync | RingAllreduce
+FORMULA_MODELS: dict[str, type[FormulaModel]] = {
+    "ps_sync": PsSync,
+    "ps_async": PsAsync,
+    "ring_allreduce": RingAllreduce,
+}
 
 
 class MeasuredSpeed(Model):
@@ -174,15 +167,8 @@ class MeasuredSpeed(Model):
     allow_rank_deficient: Flag = False
 
 
-class _OrMeasured:
-    """Makes the JSON Schema of a speed say that measurements may stand in its place."""
-
-    def __get_pydantic_json_schema__(
-        self, schema: CoreSchema, handler: GetJsonSchemaHandler
-    ) -> dict[str, Any]:
-        return {"anyOf": [dict(handler(schema)), MeasuredSpeed.model_json_schema()]}
-
-
 SpeedModel = Annotated[
-    PsSync | PsAsync | RingAllreduce | SpeedTable, Field(discriminator="model"), _OrMeasured()
+    PsSync | PsAsync | RingAllreduce | SpeedTable,
+    Field(discriminator="model"),
+    Instead(MeasuredSpeed.model_json_schema),
 ]

@@ -89,6 +89,19 @@ class InstanceError(ClusterplanError):
             yield "… and perhaps more: reading stopped here"
 
 
+def refuse_faults(source: str, complaints: Iterable[tuple[str, str]]) -> None:
+    """Raise one fault for each complaint, which is a path inside the source and what is wrong there.
+
+    Raises
+    ------
+    InstanceError
+        If there is any.
+    """
+    faults = [Fault(source, path, what) for path, what in complaints]
+    if faults:
+        raise InstanceError(faults)
+
+
 class Faults:
     """The faults that are found while a long input is read: as many are kept as an error names.
 
@@ -102,7 +115,7 @@ class Faults:
 
     def add(self, fault: Fault) -> None:
         """Note a fault."""
-        if self.enough:
+        if len(self._kept) >= MOST_FAULTS:
             self._more += 1
         else:
             self._kept.append(fault)
@@ -115,15 +128,10 @@ class Faults:
         self._more += error.more
         self._stopped |= error.stopped
 
-    @property
-    def enough(self) -> bool:
-        """Whether there are as many as an error names."""
-        return len(self._kept) >= MOST_FAULTS
-
     def stop(self) -> bool:
-        """Return whether reading ends here, because there are enough; the error will say so."""
-        self._stopped |= self.enough
-        return self.enough
+        """Return whether reading ends here, for there are as many as an error names; it will say so."""
+        self._stopped |= len(self._kept) >= MOST_FAULTS
+        return len(self._kept) >= MOST_FAULTS
 
     def refuse(self) -> None:
         """Raise the faults as an error; do nothing where there is none.

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import difflib
 import types
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from .errors import MOST_FAULTS, Fault, InstanceError
+from .errors import MOST_FAULTS, Fault, Faults, InstanceError
 from .fields import UNREAD
 from .printable import shortened, shown
 
@@ -162,3 +163,34 @@ def validated(model: type[ModelT], data: Any, source: str) -> ModelT:
         raise faults_of(error, model, source) from None
     except RecursionError:
         raise InstanceError([Fault(source, "", "is nested too deeply")]) from None
+
+
+def validated_rows(
+    model: type[ModelT], rows: Iterable[tuple[int, Mapping[str, Any]]], source: str, path: str = ""
+) -> Iterator[tuple[int, ModelT]]:
+    """Yield each row of a table as a `model`, with its number; columns that are no fields of it are left out.
+
+    Parameters
+    ----------
+    rows
+        Number and cells of each row.
+    path
+        What faults call a row, where ``{}`` stands for its number; by default the line of the source.
+
+    Raises
+    ------
+    InstanceError
+        At the end, or after a hundred faults, if a row is wrong.
+    """
+    faults = Faults()
+    for number, cells in rows:
+        used = {name: cells[name] for name in model.model_fields if name in cells}
+        try:
+            row = validated(model, used, source if path else f"{source}: line {number}")
+        except InstanceError as error:
+            faults.add_all(error, path.format(number))
+            if faults.stop():
+                break
+        else:
+            yield number, row
+    faults.refuse()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from functools import cache, cached_property
 from typing import Annotated, Any, Literal, Self, TypeVar, get_args
 
@@ -28,7 +28,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema, PydanticCustomError, PydanticKnownError
 
 from .errors import MOST_FAULTS
-from .printable import shown
+from .printable import shown, some
 
 LARGEST = 1e15
 """No quantity may exceed this, so that products and sums stay well inside floating-point range."""
@@ -86,6 +86,12 @@ class Model(BaseModel):
         for name in _derived(type(self)) if update else ():
             copied.__dict__.pop(name, None)
         return copied
+
+
+class Part(Model):
+    """Base of what is read of objects that others define: their other keys are not looked at."""
+
+    model_config = ConfigDict(extra="ignore")
 
 
 @cache
@@ -269,19 +275,34 @@ def marks_of(part: Any) -> Iterator[Any]:
         yield part
 
 
-class TableFile:
-    """Marks a list that a document may also give as a path to a table beside it.
+class Instead:
+    """Marks a field for which a document may also give something else, and makes the JSON Schema say so.
 
-    The loader replaces the path by the rows before validation; the mark makes the JSON Schema say so.
+    The loader puts the field itself in its place before validation.
+
+    Parameters
+    ----------
+    schema
+        Returns the JSON Schema of what may stand there instead.
     """
+
+    def __init__(self, schema: Callable[[], dict[str, Any]]) -> None:
+        self._schema = schema
 
     def __get_pydantic_json_schema__(
         self, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
-        """Return the schema of the list, or of a path to a file that holds it."""
-        what = "path to a YAML, JSON, CSV or Parquet file, relative to this file"
-        path = {"type": "string", "description": what}
-        return {"anyOf": [dict(handler(schema)), path]}
+        """Return the schema of the field, or of what may stand there instead."""
+        return {"anyOf": [dict(handler(schema)), self._schema()]}
+
+
+TABLE_FILE = Instead(
+    lambda: {
+        "type": "string",
+        "description": "path to a YAML, JSON, CSV or Parquet file, relative to this file",
+    }
+)
+"""Marks a list that may be a path to a table beside the document."""
 
 
 def require(*names: str, or_field: tuple[str, str] | None = None) -> Callable[[dict[str, Any]], None]:
@@ -336,9 +357,5 @@ def unknown_names(
     text = ""
     for name in names:
         if name not in allowed:
-            text = text or _listed(allowed)
+            text = text or some(allowed, 12) or "none"
             yield f"{path}.{name}", f"unknown {what} {name!r}; the {plural} are: {text}"
-
-
-def _listed(names: Collection[str], most: int = 12) -> str:
-    return ", ".join(itertools.islice(names, most)) + (", …" if len(names) > most else "") or "none"

@@ -10,13 +10,13 @@ from pydantic import Field, ValidationError, model_validator
 
 from .faults import faults_of
 from .fields import (
+    TABLE_FILE,
     Count,
     Model,
     Name,
     NonNegative,
     Positive,
     SchemaVersion,
-    TableFile,
     Text,
     in_slices,
     refuse,
@@ -81,7 +81,7 @@ class HardwareCatalogue(Model):
     date: datetime.date
     region: Name | None = None
     types: Annotated[
-        tuple[HardwareType, ...], Field(min_length=1, max_length=20_000), in_slices(20_000), TableFile()
+        tuple[HardwareType, ...], Field(min_length=1, max_length=20_000), in_slices(20_000), TABLE_FILE
     ]
 
     @model_validator(mode="after")

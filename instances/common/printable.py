@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Any
 
 # Python's isprintable() knows all of Unicode; this pattern finds in large data what a terminal or a reader
@@ -30,6 +31,12 @@ def one_line(text: str) -> str:
 def shortened(text: str, most: int = 60) -> str:
     """Return a long text cut in the end."""
     return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def some(names: Iterable[str], most: int = 10) -> str:
+    """List the first few names."""
+    listed = list(islice(names, most + 1))
+    return ", ".join(listed[:most]) + (", …" if len(listed) > most else "")
 
 
 def shown(value: Any, most: int = 60) -> str:

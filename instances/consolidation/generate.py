@@ -8,7 +8,7 @@ what is free is what tasks of these shapes leave.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -132,7 +132,7 @@ class _Cluster:
             still, drawn = still[fits], drawn[fits]
             left[still] -= self.requests[drawn]
             placed.append(np.stack([still, drawn]))
-        return self._with(np.concatenate(placed, axis=1))
+        return replace(self, tasks=np.concatenate(placed, axis=1))
 
     def relieved(self, rng: np.random.Generator, gpus: int) -> _Cluster:
         """Return the servers after the end of random tasks that hold this many GPUs, or hardly fewer."""
@@ -145,10 +145,7 @@ class _Cluster:
             more = np.flatnonzero(~ended & (size == one))[: missing // one]
             ended[more] = True
             missing -= len(more) * one
-        return self._with(self.tasks[:, order[~ended]])
-
-    def _with(self, tasks: Ints) -> _Cluster:
-        return _Cluster(self.shapes, self.models, self.shape, self.requests, self.request_shares, tasks)
+        return replace(self, tasks=self.tasks[:, order[~ended]])
 
 
 def generate_consolidation(

@@ -12,6 +12,7 @@ from pydantic import ConfigDict, Field, model_validator
 
 from ..common.base import Instance
 from ..common.fields import (
+    TABLE_FILE,
     Amounts,
     ByCount,
     Complaint,
@@ -22,7 +23,6 @@ from ..common.fields import (
     PositiveCount,
     ServerCount,
     Share,
-    TableFile,
     in_slices,
     refuse,
     repeated,
@@ -205,9 +205,9 @@ class ConsolidationInstance(Instance):
         "servers",
     )
     skew_threshold: Share = 0.3
-    catalogue: Annotated[HardwareCatalogue | None, TableFile()] = None
-    servers: Annotated[tuple[Server, ...], Field(min_length=1), in_slices(), TableFile()]
-    jobs: Annotated[tuple[PlacementJob, ...], Field(min_length=1), in_slices(), TableFile()]
+    catalogue: Annotated[HardwareCatalogue | None, TABLE_FILE] = None
+    servers: Annotated[tuple[Server, ...], Field(min_length=1), in_slices(), TABLE_FILE]
+    jobs: Annotated[tuple[PlacementJob, ...], Field(min_length=1), in_slices(), TABLE_FILE]
 
     @model_validator(mode="before")
     @classmethod
@@ -265,12 +265,10 @@ class ConsolidationInstance(Instance):
         """Every single server, with the rows that have a `count` written out."""
         if all(server.count is None for server in self.servers):
             return self.servers
+        listed = (server for server in self.servers for _ in range(server.count or 1))
         return tuple(
-            server
-            if server.count is None
-            else server.model_copy(update={"name": f"{server.name}-{k}", "count": None})
-            for server in self.servers
-            for k in range(server.count or 1)
+            server if server.count is None else server.model_copy(update={"name": name, "count": None})
+            for server, name in zip(listed, self._every_name(), strict=True)
         )
 
     @cached_property

@@ -22,7 +22,7 @@ from ..common.fields import Model, Name, NonNegative
 from ..files import tables
 from ..files.columns import Columns
 from ..files.limits import MOST_ALIKE_CELLS
-from ..files.writing import can_be_columns, write_table
+from ..files.writing import NO_COLUMN, can_be_columns, write_table
 from .instance import ConsolidationInstance, PlacementJob, Server
 
 ModelT = TypeVar("ModelT", bound=Model)
@@ -146,10 +146,7 @@ def why_no_table(instance: ConsolidationInstance) -> str | None:
     if not all(amounts) or any(job.current is not None and not job.current for job in instance.jobs):
         return "a server or job has an empty mapping, which leaves no cell; write an amount of 0"
     if not can_be_columns({name for mapping in amounts for name in mapping}):
-        return (
-            "a resource has a name with a dot, a number for a name, or a blank at its ends, which no column "
-            "can be called; rename it, or ask for no table"
-        )
+        return NO_COLUMN
     current = {name for job in instance.jobs for group in job.task_groups for name in group.current}
     if len(current) > MOST_CURRENT or not can_be_columns(current):
         return (

@@ -88,25 +88,24 @@ class Columns:
         """Return a column as indices into a list of texts; −1 where a cell is none."""
         import pyarrow as pa
 
-        column = self._column(name)
-        if not self._typed:
-            column = column.dictionary_encode()
-        elif not pa.types.is_dictionary(column.type):
+        if self._typed and not pa.types.is_dictionary(self._column(name).type):
             return np.full(len(self), -1), []
-        codes: Ints = column.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
-        words = column.dictionary.to_pylist()
+        codes, words = self._coded(name)
         return codes, words if self._typed else list(map(unescaped, words))
 
     def distinct(self, name: str) -> tuple[Ints, list[Any]]:
         """Return a column as indices into a list of cells, which are as in `rows`; −1 where there is none."""
+        codes, cells = self._coded(name)
+        return codes, cells if self._typed else [Cell(cell) for cell in cells]
+
+    def _coded(self, name: str) -> tuple[Ints, list[Any]]:
         import pyarrow as pa
 
         column = self._column(name)
         if not pa.types.is_dictionary(column.type):
             column = column.dictionary_encode()
         codes: Ints = column.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
-        cells = column.dictionary.to_pylist()
-        return codes, cells if self._typed else [Cell(cell) for cell in cells]
+        return codes, column.dictionary.to_pylist()
 
     def rows(self, indices: Ints | None = None) -> list[dict[str, Any]]:
         """Return rows as `csv_tables.parse_table` would, all of them or some.

@@ -7,13 +7,14 @@ import io
 import itertools
 from collections.abc import Iterable, Iterator
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..common.errors import Fault, Faults
-from ..common.fields import Cell
+from ..common.fields import Cell, Model
 from .columns import Columns, joined
 from .limits import LONGEST_ROW, MOST_SMALL_CELLS, MOST_SMALL_ROWS
-from .reading import fail
+from .reading import fail, read_text
 from .table_rows import check_header, nested_row
 
 if TYPE_CHECKING:
@@ -114,6 +115,23 @@ def numbered_rows(text: str, source: str) -> tuple[list[str], list[tuple[int, di
         if filled > MOST_SMALL_CELLS:
             raise fail(source, f"has more than {MOST_SMALL_CELLS:,} filled cells; split it")
     return header, rows
+
+
+def model_rows(path: Path, model: type[Model]) -> list[tuple[int, dict[str, Cell]]]:
+    """Return the cells of each row of a CSV file with the number of its line.
+
+    Raises
+    ------
+    InstanceError
+        If it is no such table, or has no column for a field of the model.
+    """
+    source = str(path)
+    header, rows = numbered_rows(read_text(path), source)
+    missing = [name for name in model.model_fields if name not in header]
+    if missing:
+        needed = ", ".join(model.model_fields)
+        raise fail(source, f"has no column {', '.join(missing)}; needed: {needed}", "line 1")
+    return rows
 
 
 def parse_table(text: str, source: str) -> list[dict[str, Any]]:

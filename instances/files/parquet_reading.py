@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..common.errors import Fault, InstanceError
+from ..common.errors import InstanceError, refuse_faults
 from .columns import Columns, joined
 from .limits import LONGEST_TEXT, MOST_CELLS, MOST_COLUMNS, MOST_ROWS, MOST_TABLE_BYTES
 from .reading import checked_file, fail
@@ -133,15 +133,14 @@ def _is_text(kind: Any) -> bool:
 def _check_types(schema: Any, source: str) -> None:
     from pyarrow import types
 
-    faults = []
+    complaints = []
     for field in schema:
         kind = field.type.value_type if types.is_dictionary(field.type) else field.type
         plain = (types.is_boolean, types.is_integer, types.is_floating, types.is_decimal, types.is_null)
         if not (_is_text(kind) or any(test(kind) for test in plain)):
             what = f"holds {str(kind)[:60]}; a column may hold numbers, text or truth values"
-            faults.append(Fault(source, f"column {field.name!r}", what))
-    if faults:
-        raise InstanceError(faults)
+            complaints.append((f"column {field.name!r}", what))
+    refuse_faults(source, complaints)
 
 
 def _read_whole(file: Any, source: str) -> pa.Table:

@@ -76,7 +76,7 @@ def read_file(path: Path, source: str, columns: bool = False, quoting: bool = Tr
     checked_file(path, source)
     suffix = path.suffix.lower()
     if suffix in TABLE_SUFFIXES:
-        return tables.read_large_table(path, source) if columns else tables.read_table(path, source)
+        return tables.read_table(path, source, columns)
     if suffix not in DOCUMENT_SUFFIXES:
         allowed = ", ".join(DOCUMENT_SUFFIXES + TABLE_SUFFIXES)
         raise fail(source, f"has the ending {suffix!r}; allowed: {allowed}")

@@ -18,21 +18,8 @@ MANY_ROWS = 5_000
 """From so many jobs on they are held in columns, and saved in a table beside the document."""
 
 
-def read_table(path: Path, source: str) -> list[dict[str, Any]]:
-    """Return the rows of a CSV or Parquet file.
-
-    Raises
-    ------
-    InstanceError
-        If the file is missing or is no table.
-    """
-    if path.suffix.lower() == ".csv":
-        return parse_table(text_of(read_bytes(path, source), source), source)
-    return ParquetColumns(path, source).rows()
-
-
-def read_large_table(path: Path, source: str) -> list[dict[str, Any]] | Columns:
-    """Return a CSV or Parquet file in columns if it has many rows, as rows otherwise.
+def read_table(path: Path, source: str, in_columns: bool = False) -> list[dict[str, Any]] | Columns:
+    """Return the rows of a CSV or Parquet file, or the file in columns if it has many and that is asked for.
 
     Raises
     ------
@@ -41,10 +28,10 @@ def read_large_table(path: Path, source: str) -> list[dict[str, Any]] | Columns:
     """
     if path.suffix.lower() != ".csv":
         columns = ParquetColumns(path, source)
-        return columns if len(columns) >= MANY_ROWS else columns.rows()
+        return columns if in_columns and len(columns) >= MANY_ROWS else columns.rows()
     raw = read_bytes(path, source)
     lines = raw.count(b"\n")
-    if lines > MOST_ROWS:
+    if in_columns and lines > MOST_ROWS:
         raise fail(source, f"has {lines:,} lines; at most {MOST_ROWS:,} are read: split it")
     text = text_of(raw, source)
-    return parse_table(text, source) if lines < MANY_ROWS else CsvColumns(raw, source)
+    return CsvColumns(raw, source) if in_columns and lines >= MANY_ROWS else parse_table(text, source)

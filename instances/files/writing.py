@@ -16,6 +16,13 @@ _FORMULA = r"\A('*[=+@-])"
 """How text begins that a spreadsheet would take for a formula; `fields.ESCAPED` is what reading undoes."""
 
 
+NO_COLUMN = (
+    "a resource has a name with a dot, a number for a name, or a blank at its ends, which no column can be "
+    "called; rename it, or ask for no table"
+)
+"""What is wrong with resources that cannot be columns."""
+
+
 def can_be_columns(resources: Iterable[str]) -> bool:
     """Return whether every resource can stand in the name of a column, where dots and numbers lead down."""
     return not any("." in name or name.isdigit() or name != name.strip() for name in resources)

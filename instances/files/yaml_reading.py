@@ -40,18 +40,10 @@ def add_resolvers(dumper: Any) -> None:
         dumper.add_implicit_resolver(f"{_TAG}{kind}", re.compile(rf"^(?:{pattern})$"), firsts)
 
 
-def _float(text: str) -> float:
-    return float(text.lower().replace(".inf", "inf").replace(".nan", "nan"))
-
-
-def _bool(text: str) -> bool:
-    return {"true": True, "false": False}[text.lower()]
-
-
 _MEANINGS: dict[str, Callable[[str], Any]] = {
-    "bool": _bool,
+    "bool": lambda text: text.lower() == "true",
     "int": whole,
-    "float": _float,
+    "float": lambda text: float(text.lower().replace(".inf", "inf").replace(".nan", "nan")),
     "null": lambda _: None,
     "str": str,
 }

@@ -9,18 +9,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from .gavel.allocation import import_gavel
-from .gavel.consolidation import import_gavel_consolidation
+from .gavel.allocation import import_gavel as import_gavel
+from .gavel.consolidation import import_gavel_consolidation as import_gavel_consolidation
 from .gavel.either import import_gavel_either
 from .importer import Importer
-from .kubernetes.importer import import_kubernetes
-from .layer_graphs.dnn_partitioning import import_dnn_partitioning
-from .layer_graphs.pipedream import import_pipedream
-from .philly import import_philly
-from .pollux import import_pollux
-from .sailor import import_sailor
-from .slurm.importer import import_slurm
-from .tiresias import import_tiresias
+from .kubernetes.importer import import_kubernetes as import_kubernetes
+from .layer_graphs.dnn_partitioning import import_dnn_partitioning as import_dnn_partitioning
+from .layer_graphs.pipedream import import_pipedream as import_pipedream
+from .philly import import_philly as import_philly
+from .pollux import import_pollux as import_pollux
+from .sailor import import_sailor as import_sailor
+from .slurm.importer import import_slurm as import_slurm
+from .tiresias import import_tiresias as import_tiresias
 
 IMPORTERS: dict[str, Importer[Any, Any]] = {
     "gavel": import_gavel_either,
@@ -34,17 +34,3 @@ IMPORTERS: dict[str, Importer[Any, Any]] = {
     "slurm": import_slurm,
 }
 """The commands `import NAME`; a new importer is a file and one line here."""
-
-__all__ = [
-    "IMPORTERS",
-    "import_dnn_partitioning",
-    "import_gavel",
-    "import_gavel_consolidation",
-    "import_kubernetes",
-    "import_philly",
-    "import_pipedream",
-    "import_pollux",
-    "import_sailor",
-    "import_slurm",
-    "import_tiresias",
-]

@@ -9,9 +9,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from ..common.printable import some
+
 LONGEST = 60
 """So long may the name of such a resource be."""
-SHOWN = 10
 NAMED = 3
 
 
@@ -20,10 +21,12 @@ def counted(count: int, one: str, many: str | None = None) -> str:
     return f"{count} {one if count == 1 else many or one + 's'}"
 
 
-def some(names: Iterable[str], most: int = SHOWN) -> str:
-    """List the first few names."""
-    listed = list(names)
-    return ", ".join(listed[:most]) + (", …" if len(listed) > most else "")
+def numbered(names: Iterable[str], form: str) -> Iterator[str]:
+    """Yield each name, from its second time on with a number in a form such as ``{} ({})``."""
+    taken = Counter[str]()
+    for name in names:
+        taken[name] += 1
+        yield name if taken[name] == 1 else form.format(name, taken[name])
 
 
 @dataclass

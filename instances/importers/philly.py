@@ -15,8 +15,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator
 from pydantic_core import PydanticCustomError
 
-from ..common.errors import Faults, InstanceError
-from ..common.faults import validated
+from ..common.errors import InstanceError
+from ..common.faults import validated, validated_rows
 from ..common.fields import (
     LARGEST,
     NUMBER,
@@ -28,9 +28,10 @@ from ..common.fields import (
     PositiveCount,
     ServerCount,
 )
+from ..common.printable import some
 from ..consolidation.instance import ConsolidationInstance
-from ..files.csv_tables import numbered_rows
-from ..files.reading import fail, read_text
+from ..files.csv_tables import model_rows
+from ..files.reading import fail
 from .importer import Importer, ImportOptions, Option
 
 SOURCE = "petuum/adaptdl (branch osdi21-artifact, commit c793c70, Apache-2.0)"
@@ -85,8 +86,6 @@ def import_philly(options: PhillyOptions) -> ConsolidationInstance:
     """Return the consolidation instance of the jobs that ran at one instant."""
     running, total = _running(options)
     document = {
-        "schema_version": 1,
-        "kind": "consolidation",
         "name": f"philly-{options.at:%Y-%m-%dT%H-%M-%S}",
         "source": f"{options.jobs.name}, in the layout of {SOURCE}",
         "assumptions": list(_assumptions(running, total, options)),
@@ -114,29 +113,15 @@ def _spread(gpus: int, options: PhillyOptions) -> str:
 
 def _running(options: PhillyOptions) -> tuple[dict[int, _Row], int]:
     """Return the jobs of the file that run at the instant, by number from 1, and how many jobs it has."""
-    source = str(options.jobs)
-    header, table = numbered_rows(read_text(options.jobs), source)
-    missing = [name for name in _Row.model_fields if name not in header]
-    if missing:
-        needed = ", ".join(_Row.model_fields)
-        raise fail(source, f"has no column {', '.join(missing)}; needed: {needed}", "line 1")
-    faults = Faults()
-    running: dict[int, _Row] = {}
-    for number, (line, cells) in enumerate(table, 1):
-        # Few of the many rows run at one instant; only these become objects.
-        if _surely_does_not_run(cells, options.at):
-            continue
-        used = {name: cells[name] for name in _Row.model_fields if name in cells}
-        try:
-            row = validated(_Row, used, f"{source}: line {line}")
-        except InstanceError as error:
-            faults.add_all(error)
-            if faults.stop():
-                break
-        else:
-            if row.runs_at(options.at) and options.virtual_cluster in (None, row.cluster):
-                running[number] = row
-    faults.refuse()
+    table = model_rows(options.jobs, _Row)
+    number_of = {line: number for number, (line, _) in enumerate(table, 1)}
+    # Few of the many rows run at one instant; only these become objects.
+    doubtful = ((line, cells) for line, cells in table if not _surely_does_not_run(cells, options.at))
+    running = {
+        number_of[line]: row
+        for line, row in validated_rows(_Row, doubtful, str(options.jobs))
+        if row.runs_at(options.at) and options.virtual_cluster in (None, row.cluster)
+    }
     if not running:
         raise _nothing_runs([cells for _, cells in table], options)
     return running, len(table)
@@ -168,8 +153,7 @@ def _nothing_runs(table: list[dict[str, Cell]], options: PhillyOptions) -> Insta
     """Return the error that says where to look instead; every row has been found to be right."""
     clusters = sorted({str(cells["cluster"]) for cells in table})
     if options.virtual_cluster is not None and options.virtual_cluster not in clusters:
-        listed = ", ".join(clusters[:20]) + (", …" if len(clusters) > 20 else "")
-        what = f"there is no virtual cluster {options.virtual_cluster!r}; there are: {listed}"
+        what = f"there is no virtual cluster {options.virtual_cluster!r}; there are: {some(clusters, 20)}"
         return fail("options", what, "virtual_cluster")
     starts = [datetime.fromisoformat(cells["timestamp"]) for cells in table]
     where = f" of virtual cluster {options.virtual_cluster}" if options.virtual_cluster is not None else ""

@@ -27,11 +27,11 @@ from pydantic import Field
 
 from ..allocation.fits import SpeedFit, SpeedPoint, fit_speed
 from ..allocation.instance import AllocationInstance
-from ..common.errors import Fault, Faults, InstanceError
-from ..common.faults import validated
+from ..common.errors import Faults, InstanceError, refuse_faults
+from ..common.faults import validated, validated_rows
 from ..common.fields import Model, Name, Positive, PositiveCount, repeated
-from ..files.csv_tables import numbered_rows
-from ..files.reading import fail, read_text
+from ..files.csv_tables import model_rows
+from ..files.reading import fail
 from .importer import Importer, ImportOptions, Option
 
 SOURCE = "petuum/adaptdl (branch osdi21-artifact, commit c793c70, Apache-2.0)"
@@ -123,8 +123,6 @@ def import_pollux(options: PolluxOptions) -> AllocationInstance:
     apps = _read_apps(options.folders, options)
     jobs = [_job(app, options) for app in apps]
     document = {
-        "schema_version": 1,
-        "kind": "allocation",
         "name": f"pollux-{'-'.join(app.name for app in apps)}"[:200],
         "source": f"placements.csv and scalability.csv of {', '.join(app.name for app in apps)}, "
         f"in the layout of {SOURCE}",
@@ -139,16 +137,15 @@ def _read_apps(folders: Sequence[Path], options: PolluxOptions) -> list[_App]:
     names = [folder.resolve().name for folder in folders]
     if not names:
         raise fail("options", "is empty; give at least one folder with placements.csv", "folders")
-    faults = Faults()
-    for path, what in repeated(names, "folders"):
-        faults.add(Fault("options", path, what))
-    for key in ("batch", "samples"):
-        unknown = [name for name in getattr(options, key) if name not in names]
-        what = f"unknown application; allowed: {', '.join(names)}"
-        for name in unknown:
-            faults.add(Fault("options", f"{key}.{name}", what))
-    faults.refuse()
-    apps = []
+    what = f"unknown application; allowed: {', '.join(names)}"
+    unknown = [
+        (f"{key}.{name}", what)
+        for key in ("batch", "samples")
+        for name in getattr(options, key)
+        if name not in names
+    ]
+    refuse_faults("options", [*repeated(names, "folders"), *unknown])
+    apps, faults = [], Faults()
     for name, folder in zip(names, folders, strict=True):
         try:
             points = [
@@ -165,26 +162,8 @@ def _read_apps(folders: Sequence[Path], options: PolluxOptions) -> list[_App]:
 
 
 def _read(path: Path, model: type[RowT]) -> list[tuple[int, int, float]]:
-    source = str(path)
-    header, rows = numbered_rows(read_text(path), source)
-    missing = [name for name in model.model_fields if name not in header]
-    if missing:
-        needed = ", ".join(model.model_fields)
-        raise fail(source, f"has no column {', '.join(missing)}; needed: {needed}", "line 1")
-    points: list[tuple[int, int, float]] = []
-    faults = Faults()
-    for line, cells in rows:
-        used = {name: cells[name] for name in model.model_fields if name in cells}
-        try:
-            row = validated(model, used, f"{source}: line {line}")
-        except InstanceError as error:
-            faults.add_all(error)
-            if faults.stop():
-                break
-        else:
-            points.append((row.gpus, row.local_bsz, row.step_time))
-    faults.refuse()
-    return points
+    rows = validated_rows(model, model_rows(path, model), str(path))
+    return [(row.gpus, row.local_bsz, row.step_time) for _, row in rows]
 
 
 def _fitted(app: _App) -> SpeedFit:

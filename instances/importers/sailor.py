@@ -12,11 +12,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, ConfigDict, Field
+from pydantic import BeforeValidator, Field
 
-from ..common.errors import Fault, InstanceError
+from ..common.errors import refuse_faults
 from ..common.faults import validated
-from ..common.fields import ManyNamed, Model, Name, NonNegative, PositiveCount, unknown_names
+from ..common.fields import ManyNamed, Model, Name, NonNegative, Part, PositiveCount, unknown_names
 from ..common.hardware import GIB
 from ..common.printable import shortened
 from ..files.reading import fail, parse_document, read_text
@@ -82,10 +82,8 @@ class _Times(Model):
     layers: ManyNamed[Name, tuple[NonNegative, NonNegative, NonNegative]]
 
 
-class _Bytes(Model):
+class _Bytes(Part):
     """Sizes of one layer for one sample."""
-
-    model_config = ConfigDict(extra="ignore")
 
     params_bytes: NonNegative
     act_input_bytes: NonNegative
@@ -117,8 +115,6 @@ def import_sailor(options: SailorOptions) -> StagingInstance:
         name: _read_times(model_dir / name / "profile.json", microbatch, sizes) for name in options.types
     }
     document = {
-        "schema_version": 1,
-        "kind": "staging",
         "name": f"sailor-{model}",
         "source": f"profiles of {model} and {info.name}, in the layout of {SOURCE}",
         "assumptions": [*_assumptions(options, times), *(_left_out(measured) if every else ())],
@@ -168,8 +164,7 @@ def _check_types(options: SailorOptions, measured: Sequence[str]) -> None:
         known, given = ", ".join(PRICES_USD_PER_HOUR), ",".join(f"{name}=USD" for name in missing)
         what = f"no price is known of {', '.join(missing)}; give --price {given} (per GPU and hour)"
         complaints.append(("prices", f"{what}; known: {known}"))
-    if complaints:
-        raise InstanceError(Fault("options", path, what) for path, what in complaints)
+    refuse_faults("options", complaints)
 
 
 def _microbatch(options: SailorOptions, measured: Mapping[str, Sequence[int]], source: str) -> int:
@@ -251,13 +246,9 @@ def _read_times(
         raise fail(
             source, f"its layers are not 0 to {len(sizes) - 1}, as the sizes of the layers have them", where
         )
-    faults = [
-        Fault(source, f"{where}.{key}", "forward and backward take 0 s; a measured time is above 0")
-        for key, (forward, backward, _) in times.items()
-        if forward + backward <= 0
-    ]
-    if faults:
-        raise InstanceError(faults)
+    untimed = [key for key, (forward, backward, _) in times.items() if forward + backward <= 0]
+    what = "forward and backward take 0 s; a measured time is above 0"
+    refuse_faults(source, ((f"{where}.{key}", what) for key in untimed))
     return times
 
 

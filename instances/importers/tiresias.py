@@ -13,9 +13,10 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import Field
 
-from ..common.errors import Fault, Faults, InstanceError
-from ..common.faults import validated
+from ..common.errors import refuse_faults
+from ..common.faults import validated, validated_rows
 from ..common.fields import ManyNamed, Model, Name, NonNegative, Positive, PositiveCount, in_slices, repeated
+from ..common.printable import some
 from ..consolidation.instance import ConsolidationInstance
 from ..files.csv_tables import parse_table
 from ..files.reading import fail, parse_document, read_text
@@ -73,17 +74,12 @@ def import_tiresias(options: TiresiasOptions) -> ConsolidationInstance:
     """Return the consolidation instance of a Tiresias job list on one of its clusters."""
     jobs, cluster, tensor_sizes = options.jobs, options.cluster, options.tensor_sizes
     rows = _rows(jobs, _JobRow)
-    twice = repeated((row.job_id for row in rows), "rows", "job_id")
-    faults = [Fault(str(jobs), path, what) for path, what in twice]
-    if faults:
-        raise InstanceError(faults)
+    refuse_faults(str(jobs), repeated((row.job_id for row in rows), "rows", "job_id"))
     clusters = _rows(cluster, _ClusterRow)
     if len(clusters) > 1:
         raise fail(str(cluster), f"has {len(clusters)} rows; a cluster is one row")
     skews = {model: largest / total for model, (largest, total) in _tensors(tensor_sizes).items()}
     document = {
-        "schema_version": 1,
-        "kind": "consolidation",
         "name": f"tiresias-{jobs.stem}-{cluster.stem}",
         "source": f"{jobs.name} and {cluster.name}, in the layout of {SOURCE}",
         "assumptions": list(_assumptions(rows, skews, tensor_sizes)),
@@ -106,17 +102,7 @@ def _rows(path: Path, model: type[RowT]) -> list[RowT]:
     if missing:
         needed = ", ".join(model.model_fields)
         raise fail(source, f"has no column {', '.join(missing)}, or nothing in it; needed: {needed}")
-    rows, faults = [], Faults()
-    for index, row in enumerate(table):
-        used = {name: row[name] for name in model.model_fields if name in row}
-        try:
-            rows.append(validated(model, used, source))
-        except InstanceError as error:
-            faults.add_all(error, f"rows[{index}]")
-            if faults.stop():
-                break
-    faults.refuse()
-    return rows
+    return [row for _, row in validated_rows(model, enumerate(table), source, "rows[{}]")]
 
 
 def _tensors(path: Path | None) -> dict[str, tuple[float, float]]:
@@ -177,6 +163,5 @@ def _assumptions(rows: list[_JobRow], skews: dict[str, float], tensor_sizes: Pat
     )
     unknown = [row.model_name for row in rows if row.model_name not in skews]
     if unknown:
-        distinct = list(dict.fromkeys(unknown))
-        names = ", ".join(distinct[:10]) + (", …" if len(distinct) > 10 else "")
+        names = some(dict.fromkeys(unknown))
         yield f"{len(unknown)} jobs may spread freely, as tensor sizes of their model are unknown: {names}."

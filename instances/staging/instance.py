@@ -9,6 +9,7 @@ from pydantic import ConfigDict, Discriminator, Field, Tag, model_validator
 
 from ..common.base import Instance
 from ..common.fields import (
+    TABLE_FILE,
     Complaint,
     Model,
     Name,
@@ -16,7 +17,6 @@ from ..common.fields import (
     Positive,
     PositiveCount,
     Share,
-    TableFile,
     in_slices,
     refuse,
     repeated,
@@ -123,11 +123,9 @@ class StagingInstance(Instance):
     training: Training
     probe_batch: Positive
     link_gbit_per_s: Positive | None = None
-    catalogue: Annotated[HardwareCatalogue | None, TableFile()] = None
-    types: Annotated[
-        tuple[StageType, ...], Field(min_length=1, max_length=1000), in_slices(1000), TableFile()
-    ]
-    layers: Annotated[tuple[Layer, ...], Field(min_length=1, max_length=2000), in_slices(2000), TableFile()]
+    catalogue: Annotated[HardwareCatalogue | None, TABLE_FILE] = None
+    types: Annotated[tuple[StageType, ...], Field(min_length=1, max_length=1000), in_slices(1000), TABLE_FILE]
+    layers: Annotated[tuple[Layer, ...], Field(min_length=1, max_length=2000), in_slices(2000), TABLE_FILE]
 
     @model_validator(mode="before")
     @classmethod

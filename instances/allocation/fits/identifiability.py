@@ -12,24 +12,10 @@ import numpy as np
 from ...common.arrays import Floats
 from ..speed import FORMULAS
 
-
-@dataclass(frozen=True)
-class RankSettings:
-    """Constants of the numerical rank; columns are scaled to length 1.
-
-    Attributes
-    ----------
-    least_singular_value
-        Singular values below this share of the largest count as 0.
-    least_component
-        A coefficient has a part in the null space if its component there is larger.
-    """
-
-    least_singular_value: float = 1e-9
-    least_component: float = 1e-6
-
-
-SETTINGS = RankSettings()
+LEAST_SINGULAR_VALUE = 1e-9
+"""Singular values below this share of the largest count as 0, with columns scaled to length 1."""
+LEAST_COMPONENT = 1e-6
+"""A coefficient has a part in the null space if its component there is larger."""
 
 
 @dataclass(frozen=True)
@@ -78,8 +64,8 @@ def rank_of(design: Floats) -> Rank:
     # R of the QR factorisation has the singular values of the design, and few rows.
     triangle = np.linalg.qr(design / column_lengths(design), mode="r")
     _, values, directions = np.linalg.svd(triangle, full_matrices=True)
-    rank = int(np.sum(values > SETTINGS.least_singular_value * values[0]))
-    free = np.abs(directions[rank:]).max(axis=0, initial=0.0) > SETTINGS.least_component
+    rank = int(np.sum(values > LEAST_SINGULAR_VALUE * values[0]))
+    free = np.abs(directions[rank:]).max(axis=0, initial=0.0) > LEAST_COMPONENT
     return Rank(rank, number, tuple(np.flatnonzero(free).tolist()))
 
 

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
@@ -347,9 +347,7 @@ def _report(
         points=len(loss),
         outliers=int((~kept).sum()),
         mape=float(np.mean(inside)),
-        steps_per_epoch=rule.steps_per_epoch,
-        delta=rule.delta,
-        patience=rule.patience,
+        **asdict(rule),
         last_step=last,
         converged_step=end,
         remaining_steps=max(0.0, end - last),

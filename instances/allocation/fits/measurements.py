@@ -11,15 +11,15 @@ from typing import Annotated, Generic, TypeVar
 from pydantic import Field
 
 from ... import examples
-from ...common.errors import MOST_FAULTS, Fault, Faults, InstanceError
-from ...common.faults import LONGEST_KEY, validated
+from ...common.errors import MOST_FAULTS, Fault, InstanceError, refuse_faults
+from ...common.faults import LONGEST_KEY, validated_rows
 from ...common.fields import Model, NonNegative, Positive, PositiveCount, TaskCount
+from ...common.printable import some
 from ...files.csv_tables import numbered_rows
 from ...files.reading import fail, read_text
 
 EXAMPLE = "example:"
 MOST_POINTS = 10_000
-_SHOWN = 8
 
 Rate = Annotated[Positive, Field(ge=1e-9, le=1e9)]
 Batch = Annotated[Positive, Field(ge=1e-6, le=1e12)]
@@ -99,8 +99,7 @@ class Measurements(Generic[PointT]):
         """Return what to say about columns that are not used."""
         if not self.unused:
             return []
-        names = ", ".join(map(repr, self.unused[:_SHOWN])) + (", …" if len(self.unused) > _SHOWN else "")
-        return [f"These columns of the file are not used: {names}."]
+        return [f"These columns of the file are not used: {some(map(repr, self.unused), 8)}."]
 
 
 def measurements(
@@ -144,18 +143,8 @@ def _read(path: Path, model: type[PointT], source: str) -> Measurements[PointT]:
     header, rows = numbered_rows(read_text(path, source), source)
     _check_number(len(rows), source)
     unused = _check_columns(header, model, source)
-    points: list[PointT] = []
-    faults = Faults()
-    for line, cells in rows:
-        known = {name: cell for name, cell in cells.items() if name in model.model_fields}
-        try:
-            points.append(validated(model, known, f"{source}: line {line}"))
-        except InstanceError as error:
-            faults.add_all(error)
-            if faults.stop():
-                break
-    faults.refuse()
-    return Measurements(source, tuple(points), tuple(line for line, _ in rows), unused)
+    points = tuple(point for _, point in validated_rows(model, rows, source))
+    return Measurements(source, points, tuple(line for line, _ in rows), unused)
 
 
 def _check_columns(header: Sequence[str], model: type[Model], source: str) -> tuple[str, ...]:
@@ -163,18 +152,17 @@ def _check_columns(header: Sequence[str], model: type[Model], source: str) -> tu
     fields = model.model_fields
     absent = [name for name in fields if name not in header]
     unused = [name for name in header if name not in fields]
-    faults = []
+    complaints = []
     for name in unused:
         near = difflib.get_close_matches(name[:LONGEST_KEY].lower(), absent, n=1, cutoff=0.8)
         if near:
             what = f"unknown column {name[:60]!r}; did you mean {near[0]!r}?"
-            faults.append(Fault(source, "line 1", what))
-        if len(faults) == MOST_FAULTS:
+            complaints.append(("line 1", what))
+        if len(complaints) == MOST_FAULTS:
             break
     missing = [name for name in absent if fields[name].is_required()]
     if missing:
         what = f"has no column {', '.join(missing)}; the columns are {', '.join(fields)}"
-        faults.append(Fault(source, "line 1", what))
-    if faults:
-        raise InstanceError(faults)
+        complaints.append(("line 1", what))
+    refuse_faults(source, complaints)
     return tuple(name[:60] for name in unused)

@@ -149,9 +149,7 @@ def _job_batch(
     """Return M of the job; every point has one afterwards, its own or the job's."""
     needing = [name for name in names if name in NEEDS_BATCH]
     measured = {point.batch for point in given.points}
-    if not needing:
-        return batch
-    if batch is not None:
+    if batch is not None or not needing:
         return batch
     missing = [index for index, point in enumerate(given.points) if point.batch is None]
     if len(missing) == len(given.points):

@@ -6,14 +6,9 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from ...common.fields import Model
-from ..speed import FormulaModel, PsAsync, PsSync, RingAllreduce
+from ..speed import FORMULA_MODELS, FormulaModel
 
 ModelName = Literal["ps_sync", "ps_async", "ring_allreduce"]
-MODELS: dict[str, type[PsSync] | type[PsAsync] | type[RingAllreduce]] = {
-    "ps_sync": PsSync,
-    "ps_async": PsAsync,
-    "ring_allreduce": RingAllreduce,
-}
 NEEDS_BATCH = ("ps_sync", "ring_allreduce")
 
 
@@ -114,7 +109,7 @@ class SpeedFit(Model):
 
     def speed(self) -> FormulaModel:
         """Return the fitted speed model, as a job's variant has it."""
-        return MODELS[self.model].model_validate(self.fields())
+        return FORMULA_MODELS[self.model].model_validate(self.fields())
 
     @property
     def instant_alone(self) -> bool:

@@ -7,17 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from ...allocation.instance import AllocationInstance
-from ...common.errors import Fault, InstanceError
+from ...common.errors import refuse_faults
 from ...common.faults import validated
 from ...files.reading import fail
-from ..importer import Importer, ImportOptions
+from ..importer import Importer
 from .files import (
     SOURCE,
     Capacity,
-    First,
+    GavelFiles,
     Speeds,
-    Throughputs,
-    Trace,
     TraceJob,
     gpu_types,
     named,
@@ -27,13 +25,12 @@ from .files import (
 )
 
 
-class GavelOptions(ImportOptions):
+class GavelOptions(GavelFiles):
     """Jobs with measured speeds on three GPU types (Gavel, OSDI'20): an allocation instance."""
 
-    throughputs: Throughputs
-    trace: Trace
+    ORDER = ("throughputs", "trace", "capacity")
+
     capacity: Capacity
-    first: First = None
 
 
 @Importer
@@ -49,8 +46,6 @@ def import_gavel(options: GavelOptions) -> AllocationInstance:
     # As many digits as the largest number needs, so that names sort as numbers do.
     width = max(3, len(str(max(listed))))
     document = {
-        "schema_version": 1,
-        "kind": "allocation",
         "name": f"gavel-{trace.stem}",
         "source": f"{options.throughputs.name} and {trace.name}, in the layout of {SOURCE}",
         "assumptions": [
@@ -82,9 +77,9 @@ def _read_tables(path: Path, types: list[str]) -> tuple[dict[str, Speeds], list[
     known = gpu_types(data)
     allowed = ", ".join(known) or "none"
     unknown = [name for name in types if name not in known]
-    if unknown or not types:
-        faults = [Fault("options", f"capacity.{n}", f"unknown GPU type; allowed: {allowed}") for n in unknown]
-        raise InstanceError(faults or [Fault("options", "capacity", f"is empty; GPU types: {allowed}")])
+    refuse_faults("options", ((f"capacity.{n}", f"unknown GPU type; allowed: {allowed}") for n in unknown))
+    if not types:
+        raise fail("options", f"is empty; GPU types: {allowed}", "capacity")
     tables: dict[str, Speeds] = {}
     zeros: list[str] = []
     for name in types:

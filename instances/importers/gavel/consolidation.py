@@ -6,20 +6,18 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ...common.errors import Fault, InstanceError
 from ...common.faults import validated
 from ...consolidation.instance import ConsolidationInstance
-from ..importer import Importer, ImportOptions
+from ...files.reading import fail
+from ..importer import Importer
 from .files import (
     SOURCE,
     UNCONSOLIDATED,
-    First,
+    GavelFiles,
     GpusPerServer,
     GpuType,
     Servers,
     Speeds,
-    Throughputs,
-    Trace,
     TraceJob,
     gpu_types,
     named,
@@ -29,15 +27,14 @@ from .files import (
 )
 
 
-class GavelConsolidationOptions(ImportOptions):
+class GavelConsolidationOptions(GavelFiles):
     """Jobs with measured speeds on one GPU type (Gavel, OSDI'20): a consolidation instance."""
 
-    throughputs: Throughputs
-    trace: Trace
+    ORDER = ("throughputs", "trace", "gpu_type", "servers", "gpus_per_server")
+
     gpu_type: GpuType
     servers: Servers
     gpus_per_server: GpusPerServer
-    first: First = None
 
 
 @Importer
@@ -54,8 +51,6 @@ def import_gavel_consolidation(options: GavelConsolidationOptions) -> Consolidat
     # As many digits as the largest number needs, so that names sort as numbers do.
     width = max(3, len(str(max(listed))))
     document = {
-        "schema_version": 1,
-        "kind": "consolidation",
         "name": f"gavel-{trace.stem}-{options.gpu_type}",
         "source": f"{options.throughputs.name} and {trace.name}, in the layout of {SOURCE}",
         "assumptions": [
@@ -86,7 +81,7 @@ def _read_speeds(path: Path, gpu_type: str) -> tuple[Speeds, Speeds, list[str]]:
     if gpu_type not in both:
         allowed = ", ".join(both) or "none"
         what = f"{gpu_type!r} has not both consolidated and unconsolidated speeds; allowed: {allowed}"
-        raise InstanceError([Fault("options", "gpu_type", what)])
+        raise fail("options", what, "gpu_type")
     together, zeros = speeds_of(data, gpu_type, source)
     apart, more_zeros = speeds_of(data, gpu_type + UNCONSOLIDATED, source)
     return together, apart, [*zeros, *more_zeros]

@@ -6,23 +6,22 @@ from typing import Annotated, Any, Literal
 
 from ...common.base import Instance
 from ...common.errors import OptionError
-from ..importer import Importer, ImportOptions, Option
+from ..importer import Importer, Option
 from .allocation import import_gavel
 from .consolidation import import_gavel_consolidation
-from .files import Capacity, First, GpusPerServer, GpuType, Servers, Throughputs, Trace
+from .files import Capacity, GavelFiles, GpusPerServer, GpuType, Servers
 
 
-class GavelEitherOptions(ImportOptions):
+class GavelEitherOptions(GavelFiles):
     """Jobs with measured speeds on three GPU types (Gavel, OSDI'20): allocation or consolidation."""
 
-    throughputs: Throughputs
-    trace: Trace
+    ORDER = ("throughputs", "trace", "kind", "capacity", "gpu_type", "servers", "gpus_per_server")
+
     kind: Annotated[Literal["allocation", "consolidation"], Option("What to plan.")] = "allocation"
     capacity: Capacity | None = None
     gpu_type: GpuType | None = None
     servers: Servers | None = None
     gpus_per_server: GpusPerServer | None = None
-    first: First = None
 
 
 @Importer
@@ -34,12 +33,8 @@ def import_gavel_either(options: GavelEitherOptions) -> Instance:
     OptionError
         If an option is missing that the kind needs, or one is given that belongs to the other kind.
     """
-    files = {"throughputs": options.throughputs, "trace": options.trace, "first": options.first}
-    cluster = {
-        "gpu_type": options.gpu_type,
-        "servers": options.servers,
-        "gpus_per_server": options.gpus_per_server,
-    }
+    files = {name: getattr(options, name) for name in GavelFiles.model_fields}
+    cluster = {name: getattr(options, name) for name in ("gpu_type", "servers", "gpus_per_server")}
     _check("allocation", options.kind, {"capacity": options.capacity})
     _check("consolidation", options.kind, cluster)
     if options.kind == "allocation":

@@ -28,10 +28,10 @@ from ...common.fields import (
     PositiveCount,
     ServerCount,
 )
-from ...common.printable import shortened
+from ...common.printable import shortened, some
 from ...files.limits import MOST_SMALL_ROWS
 from ...files.reading import fail, parse_document, read_text
-from ..importer import Option
+from ..importer import ImportOptions, Option
 
 SOURCE = "stanford-futuredata/gavel (commit c4fa400, MIT)"
 COLUMNS = {
@@ -42,18 +42,23 @@ COLUMNS = {
 
 UNCONSOLIDATED = "_unconsolidated"
 _KEY = re.compile(r"\('([^']+)', ([1-9][0-9]{0,8})\)")
-_SHOWN = 10
 MOST_TABS = 1000
 
-Throughputs = Annotated[Path, Option("simulation_throughputs.json")]
-Trace = Annotated[Path, Option("A .trace file.")]
 Capacity = Annotated[
     dict[Name, PositiveCount], Option("Allocation: GPUs of each type, such as v100=64,p100=64,k80=64.")
 ]
 GpuType = Annotated[Name, Option("Consolidation: GPUs of the servers, as v100.")]
 Servers = Annotated[ServerCount, Option("Consolidation: how many servers.")]
 GpusPerServer = Annotated[PositiveCount, Option("Consolidation: GPUs of each server.")]
-First = Annotated[PositiveCount | None, Option("Only the first N jobs of the trace.")]
+
+
+class GavelFiles(ImportOptions):
+    """The files, and how much of the trace is read."""
+
+    throughputs: Annotated[Path, Option("simulation_throughputs.json")]
+    trace: Annotated[Path, Option("A .trace file.")]
+    first: Annotated[PositiveCount | None, Option("Only the first N jobs of the trace.")] = None
+
 
 Speeds = dict[str, dict[int, float]]
 """Model → GPUs → steps per second, on one GPU type."""
@@ -154,18 +159,8 @@ def read_trace(path: Path) -> dict[int, TraceJob]:
         raise fail(source, f"has more than {MOST_SMALL_ROWS:,} lines; split it")
     lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
     for position, (number, line) in enumerate(lines, 1):
-        where = f"{source}: line {number}"
-        cells = line.rstrip("\r").split("\t", MOST_TABS)
-        columns = COLUMNS.get(len(cells))
-        if columns is None:
-            what = f"has {len(cells)} columns with tabs between them; a trace has 10 or 7"
-            faults.add(Fault(where, "", what))
-            if faults.stop():
-                break
-            continue
-        row = {name: Cell(cells[index].strip()) for name, index in columns.items()}
         try:
-            jobs[position] = validated(TraceJob, {**row, "model": str(row["model"])}, where)
+            jobs[position] = _trace_job(line, f"{source}: line {number}")
         except InstanceError as error:
             faults.add_all(error)
             if faults.stop():
@@ -174,7 +169,15 @@ def read_trace(path: Path) -> dict[int, TraceJob]:
     return jobs
 
 
+def _trace_job(line: str, where: str) -> TraceJob:
+    cells = line.rstrip("\r").split("\t", MOST_TABS)
+    if len(cells) not in COLUMNS:
+        raise fail(where, f"has {len(cells)} columns with tabs between them; a trace has 10 or 7")
+    row = {name: Cell(cells[index].strip()) for name, index in COLUMNS[len(cells)].items()}
+    return validated(TraceJob, {**row, "model": str(row["model"])}, where)
+
+
 def named(names: Iterable[str]) -> str:
     """List distinct names, the first few of them in full; they come from a file and may be anything."""
     distinct = [name[:60] if name.isprintable() else repr(name)[:60] for name in dict.fromkeys(names)]
-    return ", ".join(distinct[:_SHOWN]) + (", …" if len(distinct) > _SHOWN else "")
+    return some(distinct)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..node_restrictions import counted, some
+from ...common.printable import some
+from ..node_restrictions import counted
 from .affinity import HARD
 from .cluster import Cluster, KubernetesOptions
 

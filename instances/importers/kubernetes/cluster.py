@@ -155,19 +155,18 @@ class Cluster:
             if requests.get(name)
         }
 
-    def _held(self, planned: bool) -> dict[str, Requests]:
-        """Return what the pods that are planned, or those that are not, hold of each node."""
-        own = {id(pod) for job in self.jobs for pod in job.pods}
-        holders: dict[str, list[Requests]] = defaultdict(list)
-        for pod in self.present:
-            if pod.node is not None and (id(pod) in own) == planned:
-                holders[pod.node].append({**pod.requests(), "pods": Fraction(1)})
-        return {node: total(requests) for node, requests in holders.items()}
-
     @cached_property
     def held(self) -> tuple[dict[str, Requests], dict[str, Requests]]:
         """What planned pods hold of each node, and what the others do."""
-        return self._held(planned=True), self._held(planned=False)
+        own = {id(pod) for job in self.jobs for pod in job.pods}
+        holders: dict[tuple[bool, str], list[Requests]] = defaultdict(list)
+        for pod in self.present:
+            if pod.node is not None:
+                holders[id(pod) in own, pod.node].append({**pod.requests(), "pods": Fraction(1)})
+        both: tuple[dict[str, Requests], dict[str, Requests]] = ({}, {})
+        for (planned, node), requests in holders.items():
+            both[0 if planned else 1][node] = total(requests)
+        return both
 
     def overcommitted(self) -> list[str]:
         """Return the nodes of which more is held than there is."""

@@ -5,11 +5,10 @@ The two files are what ``kubectl get nodes -o json`` and ``kubectl get pods --al
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from ...common.errors import Fault, InstanceError
+from ...common.errors import refuse_faults
 from ...common.faults import validated
 from ...common.fields import Model, repeated
 from ...consolidation.instance import ConsolidationInstance
@@ -29,22 +28,21 @@ def import_kubernetes(options: KubernetesOptions) -> ConsolidationInstance:
     nodes, pods = options.nodes, options.pods
     listed = _read(nodes, NodeList, "the first file lists {}; nodes are wanted", "Pod")
     present = _read(pods, PodList, "the second file lists {}; pods are wanted", "Node")
-    _refuse_repeated(nodes, [node.name for node in listed.items])
-    _refuse_repeated(pods, [(pod.metadata.namespace, pod.metadata.name) for pod in present.items])
+    nodes_named = (node.name for node in listed.items)
+    pods_named = ((pod.metadata.namespace, pod.metadata.name) for pod in present.items)
+    refuse_faults(str(nodes), repeated(nodes_named, "items", "metadata.name"))
+    refuse_faults(str(pods), repeated(pods_named, "items", "metadata.name"))
     cluster = Cluster(listed.items, present.items, options)
     if not cluster.nodes:
-        raise fail(str(nodes), f"has no node that takes pods; {_out(cluster)} cordoned or not ready")
+        out = counted(len(cluster.out), "is", "are")
+        raise fail(str(nodes), f"has no node that takes pods; {out} cordoned or not ready")
     if not cluster.jobs:
         raise fail(str(pods), "has no pod to plan: no " + _what_was_asked(options))
     document = {
-        "schema_version": 1,
-        "kind": "consolidation",
         "name": f"kubernetes-{pods.stem}",
         "source": f"{nodes.name} and {pods.name}, as kubectl prints them",
         "assumptions": [*assumptions(cluster, options), *what_is_ignored(cluster)],
-        "objectives": ["value", "migrations", "spread", "servers"]
-        if cluster.moving
-        else ["value", "spread", "servers"],
+        "objectives": ["value", *(["migrations"] if cluster.moving else []), "spread", "servers"],
         "servers": [cluster.server(node) for node in cluster.nodes],
         "jobs": [cluster.job(job) for job in cluster.jobs],
     }
@@ -59,16 +57,6 @@ def _read(path: Path, model: type[ListT], swapped: str, other: str) -> ListT:
     if isinstance(first, dict) and first.get("kind") == other:
         raise fail(source, swapped.format(f"{other.lower()}s"))
     return validated(model, data, source)
-
-
-def _out(cluster: Cluster) -> str:
-    return counted(len(cluster.out), "is", "are")
-
-
-def _refuse_repeated(path: Path, names: Sequence[Any]) -> None:
-    twice = [Fault(str(path), where, what) for where, what in repeated(names, "items", "metadata.name")]
-    if twice:
-        raise InstanceError(twice)
 
 
 def _what_was_asked(options: KubernetesOptions) -> str:

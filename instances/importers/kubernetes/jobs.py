@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from ..node_restrictions import numbered
 from .objects import Pod, Requests
 
 JOB_LABELS = (
@@ -119,17 +120,15 @@ def jobs_of(
     members: dict[tuple[str, ...], list[Pod]] = defaultdict(list)
     for pod in pods:
         members[key_of(pod)].append(pod)
-    jobs, taken = [], Counter[str]()
-    for key, own in members.items():
-        name = _shortened(f"{key[0]}/{key[-1]}")
-        taken[name] += 1
+    jobs = []
+    names = numbered((_shortened(f"{key[0]}/{key[-1]}") for key in members), "{} ({})")
+    for name, own in zip(names, members.values(), strict=True):
         models = {(pod.spec.nodeSelector or {}).get(gpu_label) for pod in own}
         # A pod stays where it is when the label of its node changes.
         models |= {gpu_models.get(pod.node) for pod in own if pod.node is not None}
         model = models.pop() if len(models) == 1 else None
         usable = [allowed(pod, gpu_label if model else None) for pod in own]
-        groups = _groups(own, usable)
-        jobs.append(PodJob(name if taken[name] == 1 else f"{name} ({taken[name]})", model, groups))
+        jobs.append(PodJob(name, model, _groups(own, usable)))
     return jobs
 
 
@@ -159,9 +158,7 @@ def _groups(pods: Sequence[Pod], nodes: Sequence[frozenset[str]]) -> list[PodGro
         requests = pod.requests()
         key = (role, tuple(sorted(requests.items())), usable)
         found.setdefault(key, PodGroup(role, requests, usable)).pods.append(pod)
-    groups, taken = list(found.values()), Counter[str]()
-    for group in groups:
-        taken[group.role] += 1
-        if taken[group.role] > 1:
-            group.role = f"{group.role}-{taken[group.role]}"
+    groups = list(found.values())
+    for group, role in zip(groups, list(numbered((group.role for group in groups), "{}-{}")), strict=True):
+        group.role = role
     return groups

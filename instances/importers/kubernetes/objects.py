@@ -13,10 +13,10 @@ from decimal import Decimal, localcontext
 from fractions import Fraction
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, ConfigDict, Field
+from pydantic import BeforeValidator, Field
 from pydantic_core import PydanticCustomError
 
-from ...common.fields import Flag, Many, ManyNamed, Model, Name
+from ...common.fields import Flag, Many, ManyNamed, Name, Part
 
 Requests = dict[str, Fraction]
 """Resource as Kubernetes names it → amount in its base unit: cores, bytes or pieces."""
@@ -72,11 +72,7 @@ _Labels = ManyNamed[str, str] | None
 _ObjectName = Annotated[str, Field(max_length=253, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")]
 
 
-class _Object(Model):
-    model_config = ConfigDict(extra="ignore")
-
-
-class _Resources(_Object):
+class _Resources(Part):
     requests: ManyNamed[Name, Quantity] | None = None
     limits: ManyNamed[Name, Quantity] | None = None
 
@@ -86,7 +82,7 @@ class _Resources(_Object):
         return {name: Fraction(amount) for name, amount in both.items()}
 
 
-class _Container(_Object):
+class _Container(Part):
     resources: _Resources | None = None
     restartPolicy: str | None = None
 
@@ -94,7 +90,7 @@ class _Container(_Object):
         return self.resources.amounts() if self.resources else {}
 
 
-class Taint(_Object):
+class Taint(Part):
     """What keeps pods off a node that do not tolerate it."""
 
     key: str
@@ -102,7 +98,7 @@ class Taint(_Object):
     effect: str
 
 
-class Toleration(_Object):
+class Toleration(Part):
     """What lets a pod onto a node with a taint."""
 
     key: str | None = None
@@ -111,7 +107,7 @@ class Toleration(_Object):
     effect: str | None = None
 
 
-class Requirement(_Object):
+class Requirement(Part):
     """A condition on one label, or on one field, of a node."""
 
     key: str
@@ -119,48 +115,48 @@ class Requirement(_Object):
     values: Many[str] | None = None
 
 
-class NodeSelectorTerm(_Object):
+class NodeSelectorTerm(Part):
     """Conditions that must all hold."""
 
     matchExpressions: Many[Requirement] | None = None
     matchFields: Many[Requirement] | None = None
 
 
-class _NodeSelector(_Object):
+class _NodeSelector(Part):
     nodeSelectorTerms: Many[NodeSelectorTerm] | None = None
 
 
-class _NodeAffinity(_Object):
+class _NodeAffinity(Part):
     requiredDuringSchedulingIgnoredDuringExecution: _NodeSelector | None = None
 
 
-class _Affinity(_Object):
+class _Affinity(Part):
     nodeAffinity: _NodeAffinity | None = None
     podAffinity: dict[str, Any] | None = None
     podAntiAffinity: dict[str, Any] | None = None
 
 
-class _NodeMetadata(_Object):
+class _NodeMetadata(Part):
     name: _ObjectName
     labels: _Labels = None
 
 
-class _NodeSpec(_Object):
+class _NodeSpec(Part):
     unschedulable: Flag | None = None
     taints: Many[Taint] | None = None
 
 
-class _Condition(_Object):
+class _Condition(Part):
     type: str
     status: str
 
 
-class _NodeStatus(_Object):
+class _NodeStatus(Part):
     allocatable: ManyNamed[Name, Quantity]
     conditions: Many[_Condition] | None = None
 
 
-class Node(_Object):
+class Node(Part):
     """A node."""
 
     kind: Literal["Node"] = "Node"
@@ -184,13 +180,13 @@ class Node(_Object):
         return all(c.status == "True" for c in self.status.conditions or () if c.type == "Ready")
 
 
-class _Owner(_Object):
+class _Owner(Part):
     kind: str
     name: str
     controller: Flag | None = None
 
 
-class _PodMetadata(_Object):
+class _PodMetadata(Part):
     name: _ObjectName
     namespace: _ObjectName = "default"
     labels: _Labels = None
@@ -199,7 +195,7 @@ class _PodMetadata(_Object):
     deletionTimestamp: str | None = None
 
 
-class _PodSpec(_Object):
+class _PodSpec(Part):
     nodeName: str | None = None
     containers: Many[_Container]
     initContainers: Many[_Container] | None = None
@@ -212,11 +208,11 @@ class _PodSpec(_Object):
     resourceClaims: Many[dict[str, Any]] | None = None
 
 
-class _PodStatus(_Object):
+class _PodStatus(Part):
     phase: Literal["Pending", "Running", "Succeeded", "Failed", "Unknown"] | None = None
 
 
-class Pod(_Object):
+class Pod(Part):
     """A pod."""
 
     kind: Literal["Pod"] = "Pod"
@@ -264,14 +260,14 @@ class Pod(_Object):
         return total([{**_largest(starting, running), **whole}, overhead])
 
 
-class NodeList(_Object):
+class NodeList(Part):
     """What ``kubectl get nodes -o json`` prints."""
 
     kind: Literal["List", "NodeList"]
     items: Many[Node]
 
 
-class PodList(_Object):
+class PodList(Part):
     """What ``kubectl get pods -o json`` prints."""
 
     kind: Literal["List", "PodList"]

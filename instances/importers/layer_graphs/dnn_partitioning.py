@@ -13,17 +13,17 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import networkx as nx
-from pydantic import BeforeValidator, ConfigDict, Field
+from pydantic import BeforeValidator, Field
 
-from ...common.errors import Fault, InstanceError
+from ...common.errors import refuse_faults
 from ...common.faults import validated
-from ...common.fields import Count, Flag, Many, Model, Name, NonNegative, Positive, PositiveCount, in_slices
+from ...common.fields import Count, Flag, Many, Name, NonNegative, Part, Positive, PositiveCount, in_slices
 from ...common.hardware import GIB
 from ...files.reading import fail, parse_document, read_text
 from ...staging.instance import StagingInstance
 from ..importer import Importer, Option
 from .graph import LayerGraph, Node, chain_of, check_size, cycle_fault
-from .instance import GraphOptions, refuse_options, staging_instance
+from .instance import GraphOptions, staging_instance
 
 SOURCE = "msr-fiddle/dnn-partitioning (commit b207b6a, MIT)"
 ACCELERATOR, CPU = "accelerator", "cpu"
@@ -38,9 +38,7 @@ NodeId = Annotated[int, Field(strict=True, ge=-1_000_000_000, le=1_000_000_000)]
 ZeroOne = Annotated[Flag, BeforeValidator(_as_flag)]
 
 
-class _Node(Model):
-    model_config = ConfigDict(extra="ignore")
-
+class _Node(Part):
     id: NodeId
     name: Name | None = None
     supportedOnFpga: ZeroOne
@@ -56,18 +54,14 @@ class _Node(Model):
         return self.name or f"node{self.id}"
 
 
-class _Edge(Model):
-    model_config = ConfigDict(extra="ignore")
-
+class _Edge(Part):
     sourceId: NodeId
     destId: NodeId
     cost: NonNegative
     size: NonNegative | None = None
 
 
-class _File(Model):
-    model_config = ConfigDict(extra="ignore")
-
+class _File(Part):
     maxSizePerFPGA: Positive
     maxFPGAs: Count
     maxCPUs: Count
@@ -99,18 +93,16 @@ class DnnPartitioningOptions(GraphOptions):
 def import_dnn_partitioning(options: DnnPartitioningOptions) -> StagingInstance:
     """Return the staging instance of a graph in the layout of dnn-partitioning."""
     file = options.file
-    allowed = f"allowed: {ACCELERATOR}, {CPU}"
     strange = [name for name in options.types if name not in (ACCELERATOR, CPU)]
-    refuse_options((f"types.{name}", f"the source has no such device; {allowed}") for name in strange)
-    refuse_options(options.unknown("limit"))
-    data = _read(file)
+    what = f"the source has no such device; allowed: {ACCELERATOR}, {CPU}"
+    refuse_faults("options", ((f"types.{name}", what) for name in strange))
+    options.refuse_unknown("limit")
+    data = read(file)
     link, how = _link(data, options.link_gbit_per_s)
     limits = {ACCELERATOR: data.maxFPGAs, CPU: data.maxCPUs} | options.limit
     none = [name for name in options.types if not limits[name]]
-    refuse_options(
-        (f"types.{name}", f"{file} has 0 of them; give --limit {name}=N, or choose other types")
-        for name in none
-    )
+    what = f"{file} has 0 of them; give --limit "
+    refuse_faults("options", ((f"types.{name}", f"{what}{name}=N, or choose other types") for name in none))
     graph = folded(data, str(file), link)
     return staging_instance(
         chain_of(graph),
@@ -127,19 +119,14 @@ def import_dnn_partitioning(options: DnnPartitioningOptions) -> StagingInstance:
     )
 
 
-def read_dnn_partitioning(path: Path) -> LayerGraph:
-    """Return the graph of a JSON file, with backward nodes folded onto forward ones.
+def read(path: Path) -> _File:
+    """Return what a JSON file says.
 
     Raises
     ------
     InstanceError
         If the file is malformed or its edges do not fit its nodes.
     """
-    data = _read(path)
-    return folded(data, str(path), _link(data, None)[0])
-
-
-def _read(path: Path) -> _File:
     source = str(path)
     raw = parse_document(read_text(path), source, ".json")
     if not isinstance(raw, dict):
@@ -154,21 +141,18 @@ def _read(path: Path) -> _File:
                 "nodes need cpuLatency and fpgaLatency",
             )
     data = validated(_File, raw, source)
-    faults = []
+    complaints = []
     seen: set[int] = set()
     for index, node in enumerate(data.nodes):
         if node.id in seen:
-            faults.append(
-                Fault(source, f"nodes[{index}].id", f"{node.id} stands twice; each id may stand once")
-            )
+            complaints.append((f"nodes[{index}].id", f"{node.id} stands twice; each id may stand once"))
         seen.add(node.id)
     for index, edge in enumerate(data.edges):
         for key in ("sourceId", "destId"):
             if getattr(edge, key) not in seen:
                 what = f"is {getattr(edge, key)}, which is the id of none of the {len(seen)} nodes"
-                faults.append(Fault(source, f"edges[{index}].{key}", what))
-    if faults:
-        raise InstanceError(faults)
+                complaints.append((f"edges[{index}].{key}", what))
+    refuse_faults(source, complaints)
     return data
 
 
@@ -181,24 +165,23 @@ def _link(data: _File, asked: float | None) -> tuple[float, str]:
     """Return the speed of the link, and the sentence about it and the sizes of tensors."""
     edges = _forward_edges(data)
     sized = [edge for edge in edges if edge.size and edge.cost]
-    if all(edge.size is not None for edge in edges):
-        if asked is not None or not sized:
-            speed = asked or DEFAULT_LINK_GBIT_PER_S
-            return speed, (
-                f"Transfers take the bytes of the source over an assumed link of {speed:g} Gbit/s; the "
-                "source's own transfer times are not used."
-            )
-        total_bytes = math.fsum(edge.size or 0.0 for edge in sized)
-        speed = total_bytes * 8 / (math.fsum(edge.cost for edge in sized) / 1000) / 1e9
-        doubt = "no network is so fast, and they may be in another unit; " if speed > 10_000 else ""
-        return speed, (
-            f"The link of {speed:.6g} Gbit/s is the one that the source's transfer times imply, read as "
-            f"milliseconds as its latencies are; {doubt}--link-gbit-per-s sets another."
-        )
     speed = asked or DEFAULT_LINK_GBIT_PER_S
+    if any(edge.size is None for edge in edges):
+        return speed, (
+            "The source has transfer times but not all sizes; tensors have the bytes that a link of "
+            f"{speed:g} Gbit/s moves in that time."
+        )
+    if asked is not None or not sized:
+        return speed, (
+            f"Transfers take the bytes of the source over an assumed link of {speed:g} Gbit/s; the source's "
+            "own transfer times are not used."
+        )
+    total_bytes = math.fsum(edge.size or 0.0 for edge in sized)
+    speed = total_bytes * 8 / (math.fsum(edge.cost for edge in sized) / 1000) / 1e9
+    doubt = "no network is so fast, and they may be in another unit; " if speed > 10_000 else ""
     return speed, (
-        f"The source has transfer times but not all sizes; tensors have the bytes that a link of {speed:g} "
-        "Gbit/s moves in that time."
+        f"The link of {speed:.6g} Gbit/s is the one that the source's transfer times imply, read as "
+        f"milliseconds as its latencies are; {doubt}--link-gbit-per-s sets another."
     )
 
 
@@ -243,17 +226,15 @@ def _groups(data: _File, source: str) -> dict[int, Hashable]:
         for node in data.nodes
     }
     coloured = {colour[node.id] for node in data.nodes if not node.isBackwardNode}
-    faults = [
-        Fault(
-            source,
-            f"nodes[{index}].colorClass",
-            f"the backward node {node.label!r} shares its class with no forward node, onto which to fold it",
-        )
-        for index, node in enumerate(data.nodes)
-        if node.isBackwardNode and colour[node.id] not in coloured
-    ]
-    if faults:
-        raise InstanceError(faults)
+    what = "the backward node {!r} shares its class with no forward node, onto which to fold it"
+    refuse_faults(
+        source,
+        (
+            (f"nodes[{index}].colorClass", what.format(node.label))
+            for index, node in enumerate(data.nodes)
+            if node.isBackwardNode and colour[node.id] not in coloured
+        ),
+    )
     graph: nx.DiGraph[Hashable] = nx.DiGraph()
     graph.add_nodes_from(coloured)
     graph.add_edges_from((colour[edge.sourceId], colour[edge.destId]) for edge in _forward_edges(data))

@@ -62,6 +62,12 @@ class LayerGraph:
         graph.add_edges_from(self.edges)
         return graph
 
+    def seconds(self, keys: Sequence[Hashable]) -> dict[str, float]:
+        """Return the seconds of nodes together on the sorts of devices that can run all of them."""
+        sorts = set.intersection(*(set(self.nodes[key].seconds) for key in keys))
+        kept = [sort for sort in self.nodes[keys[0]].seconds if sort in sorts]
+        return {sort: math.fsum(self.nodes[key].seconds[sort] for key in keys) for sort in kept}
+
     def named(self, keys: Iterable[Hashable], most: int = 5) -> str:
         """Return the names of a few nodes."""
         names = [self.nodes[key].name for key in keys]
@@ -84,10 +90,6 @@ class Chain:
     graph: LayerGraph
     layers: Sequence[ChainLayer]
     notes: Sequence[str] = field(default=())
-
-    def seconds(self, layer: ChainLayer) -> dict[str, float]:
-        """Return the seconds of a layer on the sorts of devices that can run all of it."""
-        return _seconds(self.graph, layer.nodes)
 
     def total(self, layer: ChainLayer, what: str) -> float:
         """Return the sum of a figure over the nodes of a layer."""
@@ -174,12 +176,11 @@ def chain_of(graph: LayerGraph) -> Chain:
     # What follows the last cut node has no cut node of its own to join.
     layers[-1].nodes += waiting
     notes = [*_branch_notes(graph, layers, len(cut))]
-    merged, names = _without_zero_times(graph, layers)
-    if names:
-        shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+    merged, without = _without_zero_times(graph, layers)
+    if without:
         notes.append(
-            f"{len(names)} layers take 0 s and joined the layer before them (at the start, after them): "
-            f"{shown}; {len(merged)} layers are left."
+            f"{len(without)} layers take 0 s and joined the layer before them (at the start, after them): "
+            f"{graph.named(without)}; {len(merged)} layers are left."
         )
     _hand_over(graph, merged)
     return Chain(graph, merged, notes)
@@ -213,31 +214,23 @@ def _branch_notes(graph: LayerGraph, layers: Sequence[ChainLayer], cut: int) -> 
     )
 
 
-def _seconds(graph: LayerGraph, keys: Sequence[Hashable]) -> dict[str, float]:
-    sorts = set.intersection(*(set(graph.nodes[key].seconds) for key in keys))
-    first = graph.nodes[keys[0]].seconds
-    return {
-        sort: math.fsum(graph.nodes[key].seconds[sort] for key in keys) for sort in first if sort in sorts
-    }
-
-
 def _without_zero_times(
     graph: LayerGraph, layers: Sequence[ChainLayer]
-) -> tuple[list[ChainLayer], list[str]]:
-    """Merge layers that take no time on some sort of device into a neighbour, and return their names."""
+) -> tuple[list[ChainLayer], list[Hashable]]:
+    """Merge layers that take no time on some sort of device into a neighbour, and return their cut nodes."""
     merged: list[ChainLayer] = []
-    names = []
+    without: list[Hashable] = []
     start: list[Hashable] = []
     for layer in layers:
-        if all(seconds > 0 for seconds in _seconds(graph, layer.nodes).values()):
+        if all(seconds > 0 for seconds in graph.seconds(layer.nodes).values()):
             merged.append(ChainLayer(layer.cut, start + layer.nodes))
             start = []
             continue
-        names.append(graph.nodes[layer.cut].name)
+        without.append(layer.cut)
         (merged[-1].nodes if merged else start).extend(layer.nodes)
     if not merged:
         raise fail(graph.source, "all its layers take 0 s on some device; measured times are needed")
-    return merged, names
+    return merged, without
 
 
 def _hand_over(graph: LayerGraph, layers: Sequence[ChainLayer]) -> None:

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain as joined
 from typing import Annotated, Any
 
 from pydantic import Field
 
-from ...common.errors import Fault, InstanceError
+from ...common.errors import refuse_faults
 from ...common.faults import validated
-from ...common.fields import (
-    Complaint,
-    Name,
-    NonNegative,
-    unknown_names,
-)
+from ...common.fields import Name, NonNegative, unknown_names
 from ...common.hardware import GIB
 from ...files.reading import fail
 from ...staging.instance import StagingInstance
@@ -40,26 +36,16 @@ class GraphOptions(ImportOptions):
     samples: Samples = 1e6
     epochs: Epochs = 1.0
 
-    def unknown(self, *keys: str) -> list[Complaint]:
-        """Return a complaint for each type that an option names and that is not chosen."""
-        return [
-            complaint
-            for key in keys
-            for complaint in unknown_names(getattr(self, key), self.types, key, "type", "chosen types")
-        ]
+    def refuse_unknown(self, *keys: str) -> None:
+        """Make sure that these options name types that are chosen.
 
-
-def refuse_options(complaints: Iterable[Complaint]) -> None:
-    """Raise one fault for each complaint about the options.
-
-    Raises
-    ------
-    InstanceError
-        If there is any.
-    """
-    faults = [Fault("options", path, what) for path, what in complaints]
-    if faults:
-        raise InstanceError(faults)
+        Raises
+        ------
+        InstanceError
+            If one names another type.
+        """
+        found = (unknown_names(getattr(self, key), self.types, key, "type", "chosen types") for key in keys)
+        refuse_faults("options", joined.from_iterable(found))
 
 
 def staging_instance(
@@ -92,15 +78,13 @@ def staging_instance(
     """
     layers = []
     for layer in chain.layers:
-        seconds = chain.seconds(layer)
+        seconds = chain.graph.seconds(layer.nodes)
         compute = {t: seconds[sort] / speed for t, (sort, speed) in devices.items() if sort in seconds}
         if not compute:
             held = chain.graph.named(layer.nodes)
             raise fail(chain.graph.source, f"none of {', '.join(devices)} can run {held}; choose other types")
         layers.append(_layer(chain, layer, options, compute, link_gbit_per_s if all_reduce else None))
     document = {
-        "schema_version": 1,
-        "kind": "staging",
         "name": name[:LONGEST_NAME],
         "source": source,
         "assumptions": [*chain.notes, *assumptions, *_assumptions(options)],

@@ -22,7 +22,7 @@ from ...files.reading import fail, read_text
 from ...staging.instance import StagingInstance
 from ..importer import Importer, Option
 from .graph import LayerGraph, Node, chain_of, check_size
-from .instance import GraphOptions, refuse_options, staging_instance
+from .instance import GraphOptions, staging_instance
 
 SOURCE = "msr-fiddle/pipedream (commit 7db6a1c, MIT)"
 DEVICE = "profiled"
@@ -64,7 +64,7 @@ class _Figures(Model):
 @Importer
 def import_pipedream(options: PipedreamOptions) -> StagingInstance:
     """Return the staging instance of a model that PipeDream profiled."""
-    refuse_options(options.unknown("speeds", "limit", "memory"))
+    options.refuse_unknown("speeds", "limit", "memory")
     graph = read_pipedream(options.graph_file, options.input_time)
     probe, why = (options.batch, "given at import") if options.batch else _batch(graph)
     model = options.graph_file.absolute().parent.name
@@ -98,16 +98,15 @@ def read_pipedream(path: Path, input_time: bool = True) -> LayerGraph:
     text = read_text(path)
     check_size(source, 1, text.count("\n"))
     lines = [(n, line) for n, line in enumerate(text.splitlines(), 1) if line.strip()]
+    node_lines = [(n, line) for n, line in lines if not line[0].isspace()]
     edge_lines = [(n, line.strip()) for n, line in lines if line[0].isspace()]
-    check_size(source, len(lines) - len(edge_lines), len(edge_lines))
+    check_size(source, len(node_lines), len(edge_lines))
     nodes: dict[Any, Node] = {}
     edges: list[tuple[Any, Any]] = []
     faults = Faults()
-    for number, line in lines:
+    for number, line in node_lines:
         where = f"{source}: line {number}"
         try:
-            if line[0].isspace():
-                continue
             key, node = _node(line, where, input_time)
             if key in nodes:
                 raise fail(where, f"the node {key[:60]!r} stands twice; each node has one line")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from ..node_restrictions import counted, some
+from ...common.printable import some
+from ..node_restrictions import counted
 from .cluster import Cluster, SlurmOptions
 from .jobs import MOST_ARRAY_TASKS, SHARES, SlurmJob, array_tasks, jobs_of, needed_nodes
 from .objects import JobRecord
@@ -17,10 +18,6 @@ NAMED = 5
 def where(partitions: Sequence[str]) -> str:
     """Say which partitions are asked for."""
     return f" in partition {', '.join(partitions)}" if partitions else ""
-
-
-def _title(record: JobRecord) -> str:
-    return next(jobs_of(record)).name
 
 
 def _names(jobs: Iterable[SlurmJob]) -> str:
@@ -64,7 +61,8 @@ def left_out(cluster: Cluster) -> Iterator[str]:
     if cluster.stranded:
         jobs = counted(len(cluster.stranded), "running job holds", "running jobs hold")
         does = "it stays where it is" if len(cluster.stranded) == 1 else "they stay where they are"
-        yield f"{jobs} a node that is left out; {does}: {some(map(_title, cluster.stranded))}."
+        names = some(next(jobs_of(record)).name for record in cluster.stranded)
+        yield f"{jobs} a node that is left out; {does}: {names}."
     if cluster.unready:
         reasons = Counter((record.state_reason or "").split(",")[0] for record in cluster.unready)
         listed = some(f"{reason} {count}" for reason, count in reasons.most_common())

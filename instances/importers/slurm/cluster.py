@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -14,7 +14,7 @@ from ...common.hostlist import compress_hostlist
 from ..cluster_options import Running, Spread
 from ..importer import ImportOptions, Option
 from ..node_restrictions import Choice as NodeChoice
-from ..node_restrictions import Restrictions
+from ..node_restrictions import Restrictions, numbered
 from .jobs import SlurmJob, is_running, jobs_of, needed_nodes, waits, waits_for_resources
 from .nodes import SlurmNode
 from .objects import JobRecord
@@ -109,27 +109,23 @@ class Cluster:
         )
 
     @cached_property
-    def _choices(self) -> dict[int, frozenset[str]]:
-        """Job, by its place in the list → the nodes that it may use."""
+    def _choices(self) -> dict[int, NodeChoice]:
+        """Identity of a job → its name, which no other has, and the nodes that it may use."""
         cache: dict[tuple[object, ...], frozenset[str]] = {}
         found = {}
-        for index, job in enumerate(self.jobs):
+        for job, name in zip(self.jobs, numbered((job.name for job in self.jobs), "{} ({})"), strict=True):
             # Thousands of jobs share few choices; each is compared with the nodes once.
             key = (job.record.partition, job.record.excluded_nodes, needed_nodes(job.record))
             if key not in cache:
                 cache[key] = self.allowed(job)
-            found[index] = cache[key]
+            now: dict[str | None, int] = dict(job.current.items()) or {None: job.tasks}
+            found[id(job)] = NodeChoice(name, cache[key], now, partial(self._described, job.record))
         return found
 
     @cached_property
     def restrictions(self) -> Restrictions:
         """The choices of nodes that jobs are limited to."""
-        return Restrictions(self.names, map(self._choice, range(len(self.jobs))))
-
-    def _choice(self, index: int) -> NodeChoice:
-        job = self.jobs[index]
-        now: dict[str | None, int] = dict(job.current.items()) or {None: job.tasks}
-        return NodeChoice(self._names[index], self._choices[index], now, lambda: self._described(job.record))
+        return Restrictions(self.names, self._choices.values())
 
     def _described(self, record: JobRecord) -> str:
         """Say in a few words which nodes a job may use."""
@@ -185,11 +181,11 @@ class Cluster:
 
     def document_of(self, job: SlurmJob) -> dict[str, Any]:
         """Return a job as the document has it."""
-        index = self._index[id(job)]
+        choice = self._choices[id(job)]
         return {
-            "name": self._names[index],
+            "name": choice.job,
             "tasks": job.tasks,
-            "task_demand": _demand(job) | self.restrictions.demand(self._choice(index)),
+            "task_demand": _demand(job) | self.restrictions.demand(choice),
             "value": job.gpus * job.tasks or 1.0,
             "must_place": bool(job.current),
             "spread": self.options.spread if job.tasks > 1 else "free",
@@ -200,20 +196,6 @@ class Cluster:
     def _fits_model(self, job: SlurmJob) -> bool:
         """Return whether a job runs only where all GPUs are of its model; one that waits does."""
         return all(node.gpu_model == job.gpu_model for node in self.nodes if node.name in job.current)
-
-    @cached_property
-    def _index(self) -> dict[int, int]:
-        return {id(job): index for index, job in enumerate(self.jobs)}
-
-    @cached_property
-    def _names(self) -> list[str]:
-        """The jobs' names, each once."""
-        taken = Counter[str]()
-        names = []
-        for job in self.jobs:
-            taken[job.name] += 1
-            names.append(job.name if taken[job.name] == 1 else f"{job.name} ({taken[job.name]})")
-        return names
 
 
 def _amounts(cpus: float, memory_gib: float, gpus: float) -> dict[str, float]:

@@ -33,8 +33,6 @@ def import_slurm(options: SlurmOptions) -> ConsolidationInstance:
         raise fail(str(queue), f"has no job that {state}{gpu}{where(options.partitions)}")
     moving = any(job.current for job in cluster.jobs)
     document = {
-        "schema_version": 1,
-        "kind": "consolidation",
         "name": f"slurm-{queue.stem}",
         "source": f"{nodes.name} and {queue.name}, as Slurm's commands print them",
         "assumptions": [*assumptions(cluster, options), *left_out(cluster), *ignored(cluster)],

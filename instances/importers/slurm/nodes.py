@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ...common.errors import Fault, InstanceError
+from ...common.errors import refuse_faults
 from ...common.faults import validated
 from ...files.reading import fail, parse_document, read_text
 from .objects import NodeRecord, NodeRecords, SinfoRow, SinfoRows
@@ -98,19 +98,18 @@ def read_nodes(path: Path) -> list[SlurmNode]:
         what = "has neither 'nodes' nor 'sinfo'; give what scontrol show nodes --json or sinfo --json prints"
         raise fail(source, what)
     nodes: dict[str, SlurmNode] = {}
-    faults: list[Fault] = []
+    complaints = []
     if "nodes" in data:
         for index, record in enumerate(validated(NodeRecords, {"nodes": data["nodes"]}, source).nodes):
             if record.name in nodes:
                 what = f"{record.name!r} is listed twice; each node may stand once"
-                faults.append(Fault(source, f"nodes[{index}].name", what))
+                complaints.append((f"nodes[{index}].name", what))
             nodes[record.name] = _from_record(record)
     else:
         for node in _from_rows(validated(SinfoRows, {"sinfo": data["sinfo"]}, source).sinfo):
             known = nodes.setdefault(node.name, node)
             known.partitions |= node.partitions
-    if faults:
-        raise InstanceError(faults)
+    refuse_faults(source, complaints)
     return list(nodes.values())
 
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, ConfigDict, Field
+from pydantic import BeforeValidator, Field
 from pydantic_core import PydanticCustomError
 
-from ...common.fields import Many, Model
+from ...common.fields import Many, Part
 from ...common.hostlist import expand_hostlist
 
 LARGEST = 1e15
@@ -44,10 +44,6 @@ def _as_words(value: Any, between: str = ",") -> Any:
     return () if value is None else value
 
 
-def _as_states(value: Any) -> Any:
-    return _as_words(value, ",+")
-
-
 def _as_hosts(value: Any) -> Any:
     """Return the names of nodes that a text, or a list of texts, stands for."""
     items = [value] if isinstance(value, str) else value
@@ -61,18 +57,16 @@ def _as_hosts(value: Any) -> Any:
         raise PydanticCustomError("hosts", "{what}", {"what": str(error)}) from None
 
 
-def _as_gres(value: Any) -> Any:
-    try:
-        return parse_gres(value or "") if value is None or isinstance(value, str) else value
-    except ValueError as error:
-        raise PydanticCustomError("gres", "{what}", {"what": str(error)}) from None
+def _text(parse: Callable[[str], Any]) -> BeforeValidator:
+    """Return what reads a text, or nothing as empty text, by a function that raises ValueError."""
 
+    def read(value: Any) -> Any:
+        try:
+            return parse(value or "") if value is None or isinstance(value, str) else value
+        except ValueError as error:
+            raise PydanticCustomError("text", "{what}", {"what": str(error)}) from None
 
-def _as_tres(value: Any) -> Any:
-    try:
-        return parse_tres(value or "") if value is None or isinstance(value, str) else value
-    except ValueError as error:
-        raise PydanticCustomError("tres", "{what}", {"what": str(error)}) from None
+    return BeforeValidator(read)
 
 
 def _amount(text: str, unit: int) -> float:
@@ -122,18 +116,14 @@ def parse_tres(text: str) -> dict[str, float]:
 
 Number = Annotated[float | None, BeforeValidator(_as_number)]
 Words = Annotated[Many[str], BeforeValidator(_as_words)]
-States = Annotated[Many[str], BeforeValidator(_as_states)]
+States = Annotated[Many[str], BeforeValidator(lambda value: _as_words(value, ",+"))]
 Hosts = Annotated[tuple[str, ...], BeforeValidator(_as_hosts)]
-Gres = Annotated[dict[str, float], BeforeValidator(_as_gres)]
-Tres = Annotated[dict[str, float], BeforeValidator(_as_tres)]
+Gres = Annotated[dict[str, float], _text(parse_gres)]
+Tres = Annotated[dict[str, float], _text(parse_tres)]
 NodeName = Annotated[str, Field(min_length=1, max_length=200)]
 
 
-class _Object(Model):
-    model_config = ConfigDict(extra="ignore")
-
-
-class NodeRecord(_Object):
+class NodeRecord(Part):
     """A node, as ``scontrol show nodes --json`` and the older ``sinfo --json`` list it."""
 
     name: NodeName
@@ -150,60 +140,54 @@ class NodeRecord(_Object):
     gres_used: Gres = {}
 
 
-class NodeRecords(_Object):
+class NodeRecords(Part):
     """The document that holds them."""
 
     nodes: Many[NodeRecord]
 
 
-class _State(_Object):
+class _State(Part):
     state: States
 
 
-class _Nodes(_Object):
+class _Nodes(Part):
     nodes: Hosts
     total: Number = None
 
 
-class _Cpus(_Object):
+class _Range(Part):
     minimum: Number
     maximum: Number = None
     allocated: Number = None
 
 
-class _Memory(_Object):
-    minimum: Number
-    maximum: Number = None
-    allocated: Number = None
-
-
-class _Gres(_Object):
+class _Gres(Part):
     total: Gres = {}
     used: Gres = {}
 
 
-class _Partition(_Object):
+class _Partition(Part):
     name: str | None = None
 
 
-class SinfoRow(_Object):
+class SinfoRow(Part):
     """Nodes that are alike, as the newer ``sinfo --json`` lists them, once for each of their partitions."""
 
     node: _State
     nodes: _Nodes
-    cpus: _Cpus
-    memory: _Memory
+    cpus: _Range
+    memory: _Range
     gres: _Gres = _Gres()
     partition: _Partition | None = None
 
 
-class SinfoRows(_Object):
+class SinfoRows(Part):
     """The document that holds them."""
 
     sinfo: Many[SinfoRow]
 
 
-class JobRecord(_Object):
+class JobRecord(Part):
     """A job, as ``squeue --json`` lists it."""
 
     job_id: Annotated[int, Field(ge=0)]
@@ -236,7 +220,7 @@ class JobRecord(_Object):
     shared: Any = None
 
 
-class JobRecords(_Object):
+class JobRecords(Part):
     """The document that holds them."""
 
     jobs: Many[JobRecord]

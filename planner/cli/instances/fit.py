@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import typer
 
@@ -14,6 +14,11 @@ from ...output.text import MOST_ROWS, console, figure, percent, table
 
 if TYPE_CHECKING:
     from ....instances.allocation.fits import LossFit, SpeedFit
+    from ....instances.allocation.fits.loss import FittedLoss
+    from ....instances.allocation.fits.speed_fit import FittedSpeed
+
+RowT = TypeVar("RowT")
+FitT = TypeVar("FitT", "LossFit", "SpeedFit")
 
 fits = typer.Typer(
     help="Fit a job's speed or loss to measurements.", no_args_is_help=True, rich_markup_mode=None
@@ -42,11 +47,7 @@ def speed(
     format: Format = "table",
 ) -> None:
     """Speed coefficients from the columns workers, steps_per_s and, where they matter, ps and batch."""
-    fit = fit_speed(file, model, batch, allow_rank_deficient)
-    if format == "json":
-        typer.echo(fit.model_dump_json())
-    else:
-        _show_speed(fit)
+    _print(fit_speed(file, model, batch, allow_rank_deficient), format, _show_speed)
 
 
 @fits.command()
@@ -61,20 +62,24 @@ def loss(
     format: Format = "table",
 ) -> None:
     """Remaining steps until convergence from the columns step and loss."""
-    fit = fit_loss(file, steps_per_epoch, delta, patience, seed=seed)
+    _print(fit_loss(file, steps_per_epoch, delta, patience, seed=seed), format, _show_loss)
+
+
+def _print(fit: FitT, format: str, show: Callable[[FitT], None]) -> None:
     if format == "json":
         typer.echo(fit.model_dump_json())
     else:
-        _show_loss(fit)
+        show(fit)
 
 
 def _signed_percent(value: float | None) -> str:
     return "–" if value is None else f"{100 * value:+.1f} %"
 
 
-def _print_rows(columns: Sequence[tuple[str, bool]], rows: Sequence[Sequence[str]]) -> None:
-    """Print a table of at most 60 rows."""
-    made = table(columns, rows[:MOST_ROWS])
+def _print_points(points: Sequence[RowT], cells: Mapping[str, Callable[[RowT], str]]) -> None:
+    """Print a table of at most 60 measurements, with the cells of each by their titles."""
+    rows = [[cell(point) for cell in cells.values()] for point in points]
+    made = table([(title, title != "where") for title in cells], rows[:MOST_ROWS])
     if len(rows) > MOST_ROWS:
         made.caption = f"{len(rows) - MOST_ROWS} more; see --format json"
     console().print(made)
@@ -91,35 +96,29 @@ def _flow(value: dict[str, Any]) -> str:
 
 
 def _show_speed(fit: SpeedFit) -> None:
-
+    cells: dict[str, Callable[[FittedSpeed], str]] = {
+        "where": lambda row: row.place,
+        "ps": lambda row: str(row.ps),
+        "workers": lambda row: str(row.workers),
+        "batch": lambda row: figure(row.batch),
+        "measured s/step": lambda row: figure(row.step_s),
+        "fitted s/step": lambda row: figure(row.fitted_step_s),
+        "error": lambda row: _signed_percent(row.error),
+    }
+    _print_points(fit.rows, cells)
+    typer.echo()
     rows = [
         [
-            row.place,
-            str(row.ps),
-            str(row.workers),
-            figure(row.batch),
-            figure(row.step_s),
-            figure(row.fitted_step_s),
-            _signed_percent(row.error),
+            candidate.model,
+            percent(candidate.mape),
+            percent(candidate.leave_one_out),
+            f"{candidate.rank} of {candidate.coefficients}",
+            "chosen" if candidate.model == fit.model else "",
         ]
-        for row in fit.rows
+        for candidate in fit.candidates
     ]
-    titles = ["where", "ps", "workers", "batch", "measured s/step", "fitted s/step", "error"]
-    _print_rows([(title, title != "where") for title in titles], rows)
-    typer.echo()
-    _print_rows(
-        [("model", False), ("MAPE", True), ("leave-one-out", True), ("rank", True), ("", False)],
-        [
-            [
-                candidate.model,
-                percent(candidate.mape),
-                percent(candidate.leave_one_out),
-                f"{candidate.rank} of {candidate.coefficients}",
-                "chosen" if candidate.model == fit.model else "",
-            ]
-            for candidate in fit.candidates
-        ],
-    )
+    titles = [("model", False), ("MAPE", True), ("leave-one-out", True), ("rank", True), ("", False)]
+    console().print(table(titles, rows))
     typer.echo()
     for number, value in enumerate(fit.theta):
         typer.echo(f"θ{number} = {value:.8g}")
@@ -129,19 +128,14 @@ def _show_speed(fit: SpeedFit) -> None:
 
 
 def _show_loss(fit: LossFit) -> None:
-
-    rows = [
-        [
-            row.place,
-            figure(row.step),
-            figure(row.loss),
-            figure(row.fitted_loss),
-            "outlier" if row.outlier else _signed_percent(row.error),
-        ]
-        for row in fit.rows
-    ]
-    titles = ["where", "step", "measured loss", "fitted loss", "error"]
-    _print_rows([(title, title != "where") for title in titles], rows)
+    cells: dict[str, Callable[[FittedLoss], str]] = {
+        "where": lambda row: row.place,
+        "step": lambda row: figure(row.step),
+        "measured loss": lambda row: figure(row.loss),
+        "fitted loss": lambda row: figure(row.fitted_loss),
+        "error": lambda row: "outlier" if row.outlier else _signed_percent(row.error),
+    }
+    _print_points(fit.rows, cells)
     b0, b1, b2 = fit.coefficients
     typer.echo(f"\nloss(k) = 1/({b0:.6g}·k + {b1:.6g}) + {b2:.6g}, MAPE {percent(fit.mape)}")
     low, high = fit.interval

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
 from ....instances.allocation.generate import generate_allocation
 from ....instances.consolidation.generate import generate_consolidation
-from ....instances.staging.generate import generate_staging
+from ....instances.staging.generate import Limits, generate_staging
 from ....instances.staging.generate_ctr import generate_ctr
 from .output import Output, emit
-
-if TYPE_CHECKING:
-    pass
 
 generators = typer.Typer(
     help="Make a reproducible synthetic instance.", no_args_is_help=True, rich_markup_mode=None
@@ -27,7 +24,6 @@ JobsTable = Annotated[
         show_default=False,
     ),
 ]
-Limits = Literal["none", "loose", "tight"]
 Seed = Annotated[int, typer.Option(help="The same seed gives the same instance.", min=0)]
 
 

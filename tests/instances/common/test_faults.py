@@ -6,8 +6,8 @@ from typing import Any, Literal
 
 import pytest
 
-from clusterplan.instances.common.errors import InstanceError
-from clusterplan.instances.common.faults import validated
+from clusterplan.instances.common.errors import MOST_FAULTS, InstanceError, refuse_faults
+from clusterplan.instances.common.faults import validated, validated_rows
 from clusterplan.instances.common.fields import Count, Many, Model, Name, Positive
 
 
@@ -56,3 +56,29 @@ def test_of_many_faults_a_hundred_are_named() -> None:
         validated(Shelf, {"boxes": [{}] * 500}, "doc")
     assert len(refused.value.faults) == 100
     assert refused.value.stopped
+
+
+def test_rows_of_a_table() -> None:
+    """Good rows are yielded with their numbers; faults come at the end and name the lines."""
+    table = [(2, {"name": "a", "size": "1"}), (4, {"name": ""}), (5, {"name": "c"})]
+    assert [(line, box.name) for line, box in validated_rows(Box, table[::2], "t")] == [(2, "a"), (5, "c")]
+    rows = validated_rows(Box, table, "t")
+    assert [next(rows)[0], next(rows)[0]] == [2, 5]
+    with pytest.raises(InstanceError) as caught:
+        next(rows)
+    assert str(caught.value) == "t: line 4: name: has 0 entries; at least 1 needed"
+
+
+def test_rows_that_are_called_otherwise() -> None:
+    """The place of a row is a path, too; reading ends after a hundred faults."""
+    with pytest.raises(InstanceError) as caught:
+        list(validated_rows(Box, ((row, {}) for row in range(MOST_FAULTS + 50)), "t", "rows[{}]"))
+    assert [caught.value.faults[0].path, caught.value.faults[-1].path] == ["rows[0].name", "rows[99].name"]
+    assert caught.value.stopped
+
+
+def test_complaints_become_one_error() -> None:
+    """One fault each, and nothing without any."""
+    refuse_faults("t", [])
+    with pytest.raises(InstanceError, match=r"^t: a: is wrong\nt: b: too$"):
+        refuse_faults("t", [("a", "is wrong"), ("b", "too")])

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import csv
 import random
+from pathlib import Path
 
 import pytest
+from pydantic import create_model
 
 from clusterplan.instances.common.errors import InstanceError
+from clusterplan.instances.common.fields import Model
 from clusterplan.instances.files import csv_tables
-from clusterplan.instances.files.csv_tables import CsvColumns, numbered_rows, parse_table
+from clusterplan.instances.files.csv_tables import CsvColumns, model_rows, numbered_rows, parse_table
 
 
 def test_rows_have_the_number_of_their_last_line() -> None:
@@ -17,6 +20,15 @@ def test_rows_have_the_number_of_their_last_line() -> None:
     header, rows = numbered_rows('a, b\n1,2\n\n"x\ny",\n', "t")
     assert header == ["a", "b"]
     assert rows == [(2, {"a": "1", "b": "2"}), (5, {"a": "x\ny"})]
+
+
+def test_a_table_has_a_column_for_each_field(tmp_path: Path) -> None:
+    """Others may stand beside them."""
+    file = tmp_path / "t.csv"
+    file.write_text("a,b\n1,2\n", encoding="utf-8")
+    assert model_rows(file, create_model("A", __base__=Model, a=(str, ...))) == [(2, {"a": "1", "b": "2"})]
+    with pytest.raises(InstanceError, match=r"t\.csv: line 1: has no column c, d; needed: a, c, d$"):
+        model_rows(file, create_model("B", __base__=Model, a=(str, ...), c=(str, ...), d=(str, ...)))
 
 
 def test_names_of_columns_lead_into_fields() -> None:

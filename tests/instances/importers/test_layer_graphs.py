@@ -16,7 +16,7 @@ import yaml
 from clusterplan.instances.common.errors import InstanceError
 from clusterplan.instances.documents import parse_instance, to_text
 from clusterplan.instances.importers import import_dnn_partitioning, import_pipedream
-from clusterplan.instances.importers.layer_graphs.dnn_partitioning import read_dnn_partitioning
+from clusterplan.instances.importers.layer_graphs.dnn_partitioning import folded, read
 from clusterplan.instances.importers.layer_graphs.graph import LayerGraph, Node, chain_of, in_order
 from clusterplan.instances.importers.layer_graphs.pipedream import FIGURE, read_pipedream
 from clusterplan.instances.staging.instance import StagingInstance
@@ -95,7 +95,7 @@ def test_long_graphs_take_no_recursion() -> None:
     nodes = {n: Node(str(n), {"d": float(n % 100 == 0)}, output_bytes=1) for n in range(count)}
     chain = chain_of(LayerGraph("long", nodes, [(n, n + 1) for n in range(count - 1)]))
     assert len(chain.layers) == count // 100
-    assert math.fsum(chain.seconds(layer)["d"] for layer in chain.layers) == count // 100
+    assert math.fsum(chain.graph.seconds(layer.nodes)["d"] for layer in chain.layers) == count // 100
 
 
 # PipeDream -------------------------------------------------------------------------------------------
@@ -248,7 +248,7 @@ def test_pipedream_bad_option(tmp_path: Path, options: dict[str, Any], expected:
 def test_dnn_partitioning_counts(shared_data: Path, name: str, classes: int, cut: int, made: int) -> None:
     """After folding, the graphs have the known cut nodes; one has none and is refused."""
     path = shared_data / "dnn-partitioning" / f"{name}.json"
-    order, found = in_order(read_dnn_partitioning(path))
+    order, found = in_order(folded(read(path), str(path), link_gbit_per_s=100.0))
     assert (len(order), len(found)) == (classes, cut)
     if not cut:
         assert "have no single order" in faults(lambda: import_dnn_partitioning(path, PRICES))[0]

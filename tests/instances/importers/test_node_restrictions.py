@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from clusterplan.instances.importers.node_restrictions import LONGEST, Choice, Restrictions, counted, some
+from clusterplan.instances.common.printable import some
+from clusterplan.instances.importers.node_restrictions import LONGEST, Choice, Restrictions, counted, numbered
 
 ALL = frozenset({"a", "b", "c"})
 
@@ -20,6 +21,7 @@ def test_words() -> None:
         "2 nodes are",
     ]
     assert some("abcd", 3) == "a, b, c, …"
+    assert list(numbered("aba", "{}-{}")) == ["a", "b", "a-2"]
 
 
 def test_servers_that_may_not_be_used_hold_only_what_is_there() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from clusterplan.instances.common.errors import InstanceError
 from clusterplan.instances.importers.layer_graphs.graph import LayerGraph, Node, chain_of
-from clusterplan.instances.importers.layer_graphs.instance import refuse_options, staging_instance
+from clusterplan.instances.importers.layer_graphs.instance import staging_instance
 from clusterplan.instances.importers.layer_graphs.pipedream import PipedreamOptions
 
 NODES = {key: Node(key, {"gpu": 2.0}, output_bytes=10, weight_bytes=5e8) for key in "ab"}
@@ -50,5 +50,5 @@ def test_a_layer_that_no_type_can_run() -> None:
 def test_options_for_types_that_are_not_chosen() -> None:
     """One fault each."""
     with pytest.raises(InstanceError, match=r"options: limit.x: unknown type 'x'"):
-        refuse_options(OPTIONS.unknown("limit", "speeds"))
-    refuse_options([])
+        OPTIONS.refuse_unknown("limit", "speeds")
+    OPTIONS.refuse_unknown("speeds")
