@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Literal
 
 from rich.table import Table
@@ -13,6 +13,9 @@ from ..instances.common.errors import OptionError
 from ..solvers.common.conclude import patience_of
 from ..solvers.common.frontier import AnyFrontier
 from ..solvers.common.options import SolveOptions
+from .kind import Sentences
+from .output.text import table
+from .output.thinning import thinned
 from .registry import KINDS
 
 SUPPORTED = frozenset({"time_limit_s", "gap", "threads", "seed"})
@@ -77,7 +80,8 @@ def pareto(
         if name not in traded.settings:
             raise OptionError(f"{_setting(name)}; leave it out")
     with patience_of(options).enforced():
-        return traded.find(instance, options, error, most_usd, **given)
+        default = traded.check.default_error
+        return traded.find(instance, options, default if error is None else error, most_usd, **given)
 
 
 def _setting(name: str) -> str:
@@ -91,4 +95,28 @@ def shown(frontier: AnyFrontier) -> tuple[Table, list[str]]:
     """Return the points as a table for people, thinned where they are many, and lines about the whole."""
     traded = KINDS[frontier.kind].frontier
     assert traded is not None
-    return traded.shown(frontier)
+    points = thinned(frontier.points, lambda p: (getattr(p, frontier.slow), getattr(p, frontier.dear)))
+    columns = traded.columns(frontier)
+    made = table(
+        [(title, numeric) for title, numeric, _ in columns],
+        [[cell(point) for *_, cell in columns] for point in points],
+    )
+    return made, list(_lines(frontier, len(points), traded.sentences(frontier)))
+
+
+def _lines(frontier: AnyFrontier, shown_points: int, said: Sentences) -> Iterator[str]:
+    total = len(frontier.points)
+    if shown_points < total:
+        yield f"{shown_points} of {total} points are shown; --output DIR writes all, with their plans"
+    if frontier.status == "infeasible":
+        yield said.none
+        if frontier.diagnosis is not None:
+            yield from frontier.diagnosis.reasons
+            yield from (f"remedy: {remedy}" for remedy in frontier.diagnosis.remedies)
+    yield from said.about
+    if frontier.status == "infeasible":
+        return
+    if frontier.status == "partial":
+        stopped = "" if frontier.limit == "none" else f"stopped by the {frontier.limit} limit; "
+        yield f"{stopped}the points are plans, but better ones may be missing"
+    yield said.uncertified if frontier.certified_error is None else said.certified

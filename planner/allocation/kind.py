@@ -3,8 +3,9 @@
 from ...solvers.allocation.frontier_result import AllocationFrontier
 from ..kind import FrontierKind, PlannerKind
 from .find import find
-from .frontier import shown_allocation, verify_allocation
-from .frontier_page import allocation_frontier_page
+from .frontier import AllocationFrontierCheck, sentences
+from .frontier import columns as frontier_columns
+from .frontier_page import AllocationFrontierPage
 from .page import allocation_parts
 from .plan import as_data, columns, left_out, rows
 
@@ -21,8 +22,9 @@ ALLOCATION = PlannerKind(
         model=AllocationFrontier,
         find=find,
         settings={"mix": "a mix", "prices": "a price"},
-        verify=verify_allocation,
-        shown=shown_allocation,
-        page=allocation_frontier_page,
+        check=AllocationFrontierCheck,
+        page=AllocationFrontierPage,
+        columns=frontier_columns,
+        sentences=sentences,
     ),
 )

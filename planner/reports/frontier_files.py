@@ -59,7 +59,7 @@ def frontier_page(
         raise OptionError(f"a frontier of {instance.kind} shows no baselines")
     for result in baselines:
         check_same(instance, result.instance_sha256, f"the result of {result.solver}")
-    return traded.page(instance, frontier, baselines, checked)
+    return traded.page(instance, frontier, baselines).html(checked)
 
 
 def write(

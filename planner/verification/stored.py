@@ -140,7 +140,7 @@ def verify_frontier(instance: Instance, frontier: AnyFrontier) -> Verification:
     if traded is None or frontier.kind != instance.kind:
         what = f"the frontier is of kind {frontier.kind}; {instance.name} is of kind {instance.kind}"
         return refused(instance.name, what)
-    return traded.verify(instance, frontier)
+    return traded.check(instance, frontier).verification()
 
 
 def most_entries(instance: Instance) -> int:
