@@ -16,7 +16,7 @@ from ..solvers.common.options import SolveOptions
 from .kind import Sentences
 from .output.text import table
 from .output.thinning import thinned
-from .registry import KINDS
+from .registry import TRADED
 
 SUPPORTED = frozenset({"time_limit_s", "gap", "threads", "seed"})
 
@@ -67,15 +67,13 @@ def pareto(
     if most_usd is not None and not 0 < most_usd < math.inf:
         raise OptionError(f"most_usd is {most_usd:g}; it must be above 0")
     options = options or SolveOptions()
-    unused = sorted(options.model_fields_set - SUPPORTED)
-    for name in unused:
+    for name in sorted(options.model_fields_set - SUPPORTED):
         if getattr(options, name):
             raise OptionError(f"a frontier does not support {name}; leave it out")
     given = {name: value for name, value in (("mix", mix), ("prices", prices)) if value}
-    traded = KINDS[instance.kind].frontier
-    if traded is None:
-        able = " and ".join(name for name, kind in KINDS.items() if kind.frontier is not None)
-        raise OptionError(f"a frontier is for {able} instances, not for {instance.kind}")
+    if instance.kind not in TRADED:
+        raise OptionError(f"a frontier is for {' and '.join(TRADED)} instances, not for {instance.kind}")
+    traded = TRADED[instance.kind]
     for name in given:
         if name not in traded.settings:
             raise OptionError(f"{_setting(name)}; leave it out")
@@ -86,15 +84,14 @@ def pareto(
 
 def _setting(name: str) -> str:
     """Say which kinds a setting is for."""
-    able = {k: kind.frontier.settings for k, kind in KINDS.items() if kind.frontier is not None}
-    (what,) = {settings[name] for settings in able.values() if name in settings}
-    return f"{what} is for {' and '.join(k for k, settings in able.items() if name in settings)} instances"
+    able = {kind: traded.settings[name] for kind, traded in TRADED.items() if name in traded.settings}
+    (what,) = set(able.values())
+    return f"{what} is for {' and '.join(able)} instances"
 
 
 def shown(frontier: AnyFrontier) -> tuple[Table, list[str]]:
     """Return the points as a table for people, thinned where they are many, and lines about the whole."""
-    traded = KINDS[frontier.kind].frontier
-    assert traded is not None
+    traded = TRADED[frontier.kind]
     points = thinned(frontier.points, lambda p: (getattr(p, frontier.slow), getattr(p, frontier.dear)))
     columns = traded.columns(frontier)
     made = table(

@@ -83,6 +83,12 @@ def csv_line(cells: Sequence[Any]) -> str:
     return text.getvalue().removesuffix("\r\n")
 
 
+def csv_text(titles: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    """Return a table as CSV, its cells made safe."""
+    lines = [csv_line(titles), *(csv_line([safe_cell(cell) for cell in row]) for row in rows)]
+    return "\n".join(lines) + "\n"
+
+
 MOST_NAMED = 20
 """Lines of one sort that are written out."""
 

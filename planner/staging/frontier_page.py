@@ -15,9 +15,9 @@ from ..reports.frontier_page import FrontierPage
 from ..reports.plot_style import Figure
 from ..reports.provenance import instance_facts, usd
 from ..reports.tables import Cell, CellColumn, Column, Table, number, seconds, table_of
-from ..reports.text import duration, short
+from ..reports.text import short
 from .frontier_figure import DRAWING, Baseline, frontier_figure, near_limit
-from .stages import PlanDrawing, in_short, limits_facts, types_table
+from .stages import PlanDrawing, figures_of, in_short, limits_facts, types_table
 
 STAGES = Column("units and types, in the order of the layers", wide=True)
 
@@ -70,14 +70,9 @@ class StagingFrontierPage(FrontierPage):
 
     def choice(self, point: FrontierPoint) -> dict[str, Any]:
         """Return the figures and the stages of a point."""
-        figures = {
-            "is-throughput": f"{short(point.throughput_samples_per_s, 6)} samples/s",
-            "is-cost": usd(point.cost_usd),
-            "is-time": duration(point.time_s),
-            "is-rate": f"{short(point.rate_usd_per_hour, 6)} USD/h",
-            "is-slowest": duration(point.stage_time_s),
-        }
-        return {"figures": figures, **self.plans.plan(point.plan)}
+        places = ("is-throughput", "is-cost", "is-time", "is-rate", "is-slowest")
+        words = [words for _, words in figures_of(point)]
+        return {"figures": dict(zip(places, words, strict=True)), **self.plans.plan(point.plan)}
 
     def columns(self) -> list[CellColumn[FrontierPoint]]:
         """Return figures and plan."""

@@ -9,9 +9,10 @@ from typing import Any
 from ...formulations.staging.plan import Stage
 from ...formulations.staging.stage_times import stage_time_s
 from ...instances.staging.instance import StageType, StagingInstance
+from ...solvers.staging.frontier_result import FrontierPoint
 from ..reports.provenance import Facts, usd
 from ..reports.tables import Cell, CellColumn, Column, Table, number, table_of
-from ..reports.text import short
+from ..reports.text import duration, short
 
 
 class PlanDrawing:
@@ -45,6 +46,17 @@ class PlanDrawing:
         if key not in self._times:
             self._times[key] = stage_time_s(self.instance, *key)
         return self._times[key]
+
+
+def figures_of(point: FrontierPoint) -> Facts:
+    """Return the figures of a plan in words."""
+    return [
+        ("throughput", f"{short(point.throughput_samples_per_s)} samples/s"),
+        ("cost of the training", usd(point.cost_usd)),
+        ("time of the training", duration(point.time_s)),
+        ("price of all units", f"{short(point.rate_usd_per_hour)} USD/h"),
+        ("slowest stage", duration(point.stage_time_s)),
+    ]
 
 
 def in_short(plan: Sequence[Stage], most: int = 6) -> str:

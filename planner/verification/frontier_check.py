@@ -10,7 +10,7 @@ from typing import Any
 from ...formulations.common.tolerance import agree
 from ...instances.common.base import Instance
 from ...solvers.common.frontier import AnyFrontier
-from .findings import HOLDS, Findings, Verification
+from .findings import HOLDS, Findings, Verification, head_faults, stated_facts
 
 FACTS = ("options", "versions", "runtime_s", "assumptions")
 """What a frontier says of the run, or in free text."""
@@ -18,10 +18,7 @@ FACTS = ("options", "versions", "runtime_s", "assumptions")
 
 def frontier_faults(instance: Instance, frontier: AnyFrontier) -> Iterator[str]:
     """Check that a frontier is of this very instance, and that its status goes with its points."""
-    if frontier.instance_sha256 != instance.sha256():
-        yield "instance_sha256 does not agree: the frontier is of another instance, or it was changed since"
-    if frontier.instance != instance.name:
-        yield f"instance is stored as {frontier.instance!r}; it is called {instance.name!r}"
+    yield from head_faults(instance, frontier, "frontier")
     if frontier.status == "complete" and not frontier.points:
         yield "status is stored as complete, without points"
     if frontier.status == "infeasible" and frontier.points:
@@ -57,9 +54,7 @@ def note_extent(found: Findings, frontier: AnyFrontier, most: str, default: floa
 
 def stated(frontier: AnyFrontier) -> Iterator[str]:
     """Yield the parts of a frontier that are no claim about the instance."""
-    yield ", ".join(name for name in FACTS if getattr(frontier, name, None) not in (None, 0.0, {}, ()))
-    if frontier.limit != "none":
-        yield f"that a {frontier.limit} limit ended the search"
+    yield from stated_facts(frontier, FACTS, "search")
     if frontier.status == "partial":
         yield "that better points may be missing"
 
