@@ -4,18 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
 from ..solvers.common.frontier import AnyFrontier
+from .output.text import TextColumn
 from .reports.frontier_page import FrontierPage
 from .verification.frontier_check import FrontierCheck
-
-Columns = Sequence[tuple[str, bool]]
-"""Title of each column, and whether it holds numbers."""
-
-PointT = TypeVar("PointT")
-PointColumn = tuple[str, bool, Callable[[PointT], str]]
-"""Title of a column of points, whether it holds numbers, and the cell of a point."""
 
 
 def _nothing(*given: Any) -> Iterator[Any]:
@@ -91,7 +85,7 @@ class FrontierKind:
     find: Callable[..., AnyFrontier]
     check: type[FrontierCheck]
     page: type[FrontierPage]
-    columns: Callable[[Any], Sequence[PointColumn[Any]]]
+    columns: Callable[[Any], Sequence[TextColumn[Any]]]
     sentences: Callable[[Any], Sentences]
     settings: Mapping[str, str] = field(default_factory=dict)
     baselines: tuple[str, ...] = ()
@@ -105,8 +99,8 @@ class PlannerKind:
     ----------
     title
         What is decided, over every page.
-    columns, rows
-        The table of a plan, and the cells of entries.
+    columns
+        Of the table of these entries of a plan.
     as_data
         The plan as plain data, as `export-plan` writes it.
     page, template
@@ -125,8 +119,7 @@ class PlannerKind:
     """
 
     title: str
-    columns: Callable[[Sequence[Any]], Columns]
-    rows: Callable[[Sequence[Any]], list[list[str]]]
+    columns: Callable[[Sequence[Any]], Sequence[TextColumn[Any]]]
     as_data: Callable[[Any, Sequence[Any]], dict[str, Any]]
     page: Callable[[Any, Any], dict[str, Any]]
     template: str

@@ -14,7 +14,7 @@ from ..solvers.common.conclude import patience_of
 from ..solvers.common.frontier import AnyFrontier
 from ..solvers.common.options import SolveOptions
 from .kind import Sentences
-from .output.text import table
+from .output.text import table_of
 from .output.thinning import thinned
 from .registry import TRADED
 
@@ -93,12 +93,9 @@ def shown(frontier: AnyFrontier) -> tuple[Table, list[str]]:
     """Return the points as a table for people, thinned where they are many, and lines about the whole."""
     traded = TRADED[frontier.kind]
     points = thinned(frontier.points, lambda p: (getattr(p, frontier.slow), getattr(p, frontier.dear)))
-    columns = traded.columns(frontier)
-    made = table(
-        [(title, numeric) for title, numeric, _ in columns],
-        [[cell(point) for *_, cell in columns] for point in points],
+    return table_of(traded.columns(frontier), points), list(
+        _lines(frontier, len(points), traded.sentences(frontier))
     )
-    return made, list(_lines(frontier, len(points), traded.sentences(frontier)))
 
 
 def _lines(frontier: AnyFrontier, shown_points: int, said: Sentences) -> Iterator[str]:

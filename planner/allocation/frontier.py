@@ -15,8 +15,8 @@ from ...formulations.common.tolerance import agree
 from ...instances.allocation.instance import AllocationInstance
 from ...instances.common.errors import OptionError, TooLargeError
 from ...solvers.allocation.frontier_result import AllocationFrontier, AllocationPoint, ClusterBound
-from ..kind import PointColumn, Sentences
-from ..output.text import figure, percent
+from ..kind import Sentences
+from ..output.text import TextColumn, figure, percent
 from ..verification.findings import Findings
 from ..verification.frontier_check import FrontierCheck, altered, order_faults
 from ..verification.infeasibility import check_infeasible
@@ -220,7 +220,7 @@ def _bound_faults(
         yield f"{place}: the plan is better than the stored bound_s"
 
 
-def columns(frontier: AllocationFrontier) -> list[PointColumn[AllocationPoint]]:
+def columns(frontier: AllocationFrontier) -> list[TextColumn[AllocationPoint]]:
     """Return the columns of the table for people."""
     unit, scale = _unit(frontier)
 

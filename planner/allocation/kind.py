@@ -7,12 +7,11 @@ from .frontier import AllocationFrontierCheck, sentences
 from .frontier import columns as frontier_columns
 from .frontier_page import AllocationFrontierPage
 from .page import allocation_parts
-from .plan import as_data, columns, left_out, rows
+from .plan import as_data, columns, left_out
 
 ALLOCATION = PlannerKind(
     title="Allocation: parameter servers and workers of each job",
     columns=columns,
-    rows=rows,
     as_data=as_data,
     page=allocation_parts,
     template="plan_allocation.html.j2",

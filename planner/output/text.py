@@ -5,8 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import sys
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, TypeVar
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -18,6 +18,10 @@ from ...instances.common.printable import visible
 from .terminal import below
 
 MOST_ROWS = 60
+
+ItemT = TypeVar("ItemT")
+TextColumn = tuple[str, bool, Callable[[ItemT], str]]
+"""Title of a column, whether it holds numbers, and the cell of an item."""
 
 
 class VisibleConsole(Console):
@@ -67,6 +71,16 @@ def table(columns: Sequence[tuple[str, bool]], rows: Iterable[Sequence[str]]) ->
     for row in rows:
         made.add_row(*map(Text, row))
     return made
+
+
+def cells_of(columns: Sequence[TextColumn[ItemT]], items: Iterable[ItemT]) -> list[list[str]]:
+    """Return the cells of each item."""
+    return [[cell(item) for _, _, cell in columns] for item in items]
+
+
+def table_of(columns: Sequence[TextColumn[ItemT]], items: Iterable[ItemT]) -> Table:
+    """Return a table of plain text with a row for each item."""
+    return table([(title, numeric) for title, numeric, _ in columns], cells_of(columns, items))
 
 
 def safe_cell(value: Any) -> Any:

@@ -11,8 +11,8 @@ from ...formulations.staging.plan import Corner, Stage
 from ...instances.staging.instance import StagingInstance
 from ...solvers.staging.frontier import describe
 from ...solvers.staging.frontier_result import Frontier, FrontierPoint
-from ..kind import PointColumn, Sentences
-from ..output.text import figure, percent
+from ..kind import Sentences
+from ..output.text import TextColumn, figure, percent
 from ..verification.findings import Findings
 from ..verification.frontier_check import FrontierCheck, altered, order_faults
 from ..verification.infeasibility import check_infeasible
@@ -78,7 +78,7 @@ class StagingFrontierCheck(FrontierCheck):
             yield f"certified_error is stored as {stored}; what the certificate proves is {proven}"
 
 
-def columns(frontier: Frontier) -> list[PointColumn[FrontierPoint]]:
+def columns(frontier: Frontier) -> list[TextColumn[FrontierPoint]]:
     """Return the columns of the table for people."""
     del frontier
     return [

@@ -7,12 +7,11 @@ from .frontier import StagingFrontierCheck, sentences
 from .frontier import columns as frontier_columns
 from .frontier_page import StagingFrontierPage
 from .page import staging_parts
-from .plan import as_data, columns, rows
+from .plan import as_data, columns
 
 STAGING = PlannerKind(
     title="Staging: which layers run on which hardware",
     columns=columns,
-    rows=rows,
     as_data=as_data,
     page=staging_parts,
     template="plan_staging.html.j2",
