@@ -6,13 +6,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from rich.table import Table
-
 from ..solvers.common.frontier import AnyFrontier
-from .verification.findings import Verification
-
-Columns = Sequence[tuple[str, bool]]
-"""Title of each column, and whether it holds numbers."""
+from .output.text import TextColumn
+from .reports.frontier_page import FrontierPage
+from .verification.frontier_check import FrontierCheck
 
 
 def _nothing(*given: Any) -> Iterator[Any]:
@@ -45,6 +42,26 @@ class PlanFormat:
 
 
 @dataclass(frozen=True)
+class Sentences:
+    """What is said of a frontier below the table of its points.
+
+    Attributes
+    ----------
+    none
+        That there is no plan.
+    uncertified, certified
+        What the certified error means, where there is none and where there is one.
+    about
+        What else.
+    """
+
+    none: str
+    uncertified: str
+    certified: str
+    about: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class FrontierKind:
     """The trade-off of one kind.
 
@@ -53,21 +70,24 @@ class FrontierKind:
     model
         What is stored of it.
     find
-        Of an instance, options, the error (None for the default), the dearest cost, and settings.
+        Of an instance, options, the error, the dearest cost, and settings.
+    check, page
+        The check of a frontier, which knows the default error too; its page, with results of other solvers.
+    columns, sentences
+        Of the table for people, and the lines below it.
     settings
         Names of the settings, and what to call one.
-    verify, shown, page
-        Check a frontier; its table and lines for people; its page, with results of other solvers.
     baselines
         Names of quick solvers that the page shows beside it; none if it shows none.
     """
 
     model: type[AnyFrontier]
     find: Callable[..., AnyFrontier]
-    settings: Mapping[str, str]
-    verify: Callable[[Any, Any], Verification]
-    shown: Callable[[Any], tuple[Table, list[str]]]
-    page: Callable[..., str]
+    check: type[FrontierCheck]
+    page: type[FrontierPage]
+    columns: Callable[[Any], Sequence[TextColumn[Any]]]
+    sentences: Callable[[Any], Sentences]
+    settings: Mapping[str, str] = field(default_factory=dict)
     baselines: tuple[str, ...] = ()
 
 
@@ -79,8 +99,8 @@ class PlannerKind:
     ----------
     title
         What is decided, over every page.
-    columns, rows
-        The table of a plan, and the cells of entries.
+    columns
+        Of the table of these entries of a plan.
     as_data
         The plan as plain data, as `export-plan` writes it.
     page, template
@@ -99,8 +119,7 @@ class PlannerKind:
     """
 
     title: str
-    columns: Callable[[Sequence[Any]], Columns]
-    rows: Callable[[Sequence[Any]], list[list[str]]]
+    columns: Callable[[Sequence[Any]], Sequence[TextColumn[Any]]]
     as_data: Callable[[Any, Sequence[Any]], dict[str, Any]]
     page: Callable[[Any, Any], dict[str, Any]]
     template: str

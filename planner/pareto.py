@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Literal
 
 from rich.table import Table
@@ -13,7 +13,10 @@ from ..instances.common.errors import OptionError
 from ..solvers.common.conclude import patience_of
 from ..solvers.common.frontier import AnyFrontier
 from ..solvers.common.options import SolveOptions
-from .registry import KINDS
+from .kind import Sentences
+from .output.text import table_of
+from .output.thinning import thinned
+from .registry import TRADED
 
 SUPPORTED = frozenset({"time_limit_s", "gap", "threads", "seed"})
 
@@ -64,31 +67,50 @@ def pareto(
     if most_usd is not None and not 0 < most_usd < math.inf:
         raise OptionError(f"most_usd is {most_usd:g}; it must be above 0")
     options = options or SolveOptions()
-    unused = sorted(options.model_fields_set - SUPPORTED)
-    for name in unused:
+    for name in sorted(options.model_fields_set - SUPPORTED):
         if getattr(options, name):
             raise OptionError(f"a frontier does not support {name}; leave it out")
     given = {name: value for name, value in (("mix", mix), ("prices", prices)) if value}
-    traded = KINDS[instance.kind].frontier
-    if traded is None:
-        able = " and ".join(name for name, kind in KINDS.items() if kind.frontier is not None)
-        raise OptionError(f"a frontier is for {able} instances, not for {instance.kind}")
+    if instance.kind not in TRADED:
+        raise OptionError(f"a frontier is for {' and '.join(TRADED)} instances, not for {instance.kind}")
+    traded = TRADED[instance.kind]
     for name in given:
         if name not in traded.settings:
             raise OptionError(f"{_setting(name)}; leave it out")
     with patience_of(options).enforced():
-        return traded.find(instance, options, error, most_usd, **given)
+        default = traded.check.default_error
+        return traded.find(instance, options, default if error is None else error, most_usd, **given)
 
 
 def _setting(name: str) -> str:
     """Say which kinds a setting is for."""
-    able = {k: kind.frontier.settings for k, kind in KINDS.items() if kind.frontier is not None}
-    (what,) = {settings[name] for settings in able.values() if name in settings}
-    return f"{what} is for {' and '.join(k for k, settings in able.items() if name in settings)} instances"
+    able = {kind: traded.settings[name] for kind, traded in TRADED.items() if name in traded.settings}
+    (what,) = set(able.values())
+    return f"{what} is for {' and '.join(able)} instances"
 
 
 def shown(frontier: AnyFrontier) -> tuple[Table, list[str]]:
     """Return the points as a table for people, thinned where they are many, and lines about the whole."""
-    traded = KINDS[frontier.kind].frontier
-    assert traded is not None
-    return traded.shown(frontier)
+    traded = TRADED[frontier.kind]
+    points = thinned(frontier.points, lambda p: (getattr(p, frontier.slow), getattr(p, frontier.dear)))
+    return table_of(traded.columns(frontier), points), list(
+        _lines(frontier, len(points), traded.sentences(frontier))
+    )
+
+
+def _lines(frontier: AnyFrontier, shown_points: int, said: Sentences) -> Iterator[str]:
+    total = len(frontier.points)
+    if shown_points < total:
+        yield f"{shown_points} of {total} points are shown; --output DIR writes all, with their plans"
+    if frontier.status == "infeasible":
+        yield said.none
+        if frontier.diagnosis is not None:
+            yield from frontier.diagnosis.reasons
+            yield from (f"remedy: {remedy}" for remedy in frontier.diagnosis.remedies)
+    yield from said.about
+    if frontier.status == "infeasible":
+        return
+    if frontier.status == "partial":
+        stopped = "" if frontier.limit == "none" else f"stopped by the {frontier.limit} limit; "
+        yield f"{stopped}the points are plans, but better ones may be missing"
+    yield said.uncertified if frontier.certified_error is None else said.certified

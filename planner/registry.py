@@ -12,6 +12,8 @@ KINDS: dict[str, PlannerKind] = {
     "staging": STAGING,
     "consolidation": CONSOLIDATION,
 }
+TRADED = {name: kind.frontier for name, kind in KINDS.items() if kind.frontier is not None}
+"""The trade-offs of the kinds that have one."""
 
 
 def formats() -> list[str]:

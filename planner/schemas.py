@@ -11,7 +11,7 @@ from pydantic import BaseModel, TypeAdapter
 from ..instances.common.errors import OptionError
 from ..instances.documents import DOCUMENTS
 from ..solvers.common.result import Result
-from .registry import KINDS
+from .registry import TRADED
 
 
 def names() -> list[str]:
@@ -29,8 +29,7 @@ def schema_of(document: str) -> dict[str, Any]:
     """
     models: dict[str, type[BaseModel]] = {**DOCUMENTS, "result": Result}
     if document == "frontier":
-        traded = [kind.frontier.model for kind in KINDS.values() if kind.frontier is not None]
-        return TypeAdapter[Any](reduce(or_, traded)).json_schema()
+        return TypeAdapter[Any](reduce(or_, (traded.model for traded in TRADED.values()))).json_schema()
     if document not in models:
         raise OptionError(f"no document {document!r}; there are: {', '.join(names())}")
     return models[document].model_json_schema()

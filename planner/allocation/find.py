@@ -13,13 +13,12 @@ from ...solvers.allocation.frontier import find_allocation_frontier
 from ...solvers.allocation.frontier_result import AllocationFrontier
 from ...solvers.common.base import Clock
 from ...solvers.common.options import SolveOptions
-from .frontier import DEFAULT_ERROR
 
 
 def find(
     instance: AllocationInstance,
     options: SolveOptions,
-    error: float | None,
+    error: float,
     most_usd: float | None,
     mix: Mix = "fixed",
     prices: Mapping[str, float] | None = None,
@@ -53,6 +52,4 @@ def find(
         f"{name} costs {price:g} USD/h, as given; not from the instance" for name, price in given.items()
     ]
     grid = cluster_grid_of(instance, mix, priced, most_usd)
-    return find_allocation_frontier(
-        instance, grid, options, DEFAULT_ERROR if error is None else error, clock, tuple(assumed)
-    )
+    return find_allocation_frontier(instance, grid, options, error, clock, tuple(assumed))

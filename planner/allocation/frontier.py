@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Iterator
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 from ...formulations.allocation.cluster_grid import ClusterGrid
 from ...formulations.allocation.cluster_grids import cluster_grid_of
@@ -17,60 +15,28 @@ from ...formulations.common.tolerance import agree
 from ...instances.allocation.instance import AllocationInstance
 from ...instances.common.errors import OptionError, TooLargeError
 from ...solvers.allocation.frontier_result import AllocationFrontier, AllocationPoint, ClusterBound
-from ..output.text import figure, percent, table
-from ..output.thinning import thinned
-from ..verification.findings import HOLDS, Findings, Verification
-from ..verification.frontier_check import frontier_faults, note_extent, stated
+from ..kind import Sentences
+from ..output.text import TextColumn, figure, percent
+from ..verification.findings import Findings
+from ..verification.frontier_check import FrontierCheck, altered, order_faults
 from ..verification.infeasibility import check_infeasible
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 HOUR = 3600.0
 DEFAULT_ERROR = 1e-2
 """Each point is a plan for all jobs, and a curve that falls to a tenth takes 230 points for 1 %."""
 
 
-def verify_allocation(instance: AllocationInstance, frontier: AllocationFrontier) -> Verification:
-    """Check an allocation's frontier: every plan, figure and bound, and the error that they prove.
-
-    The clusters are derived from the instance and the stored prices, the bounds from the certificates, and
-    the error from both, by code that trusts no solver.
-    """
-    found, check = Findings(), _Check(instance, frontier)
-    found.faults += check.faults()
-    most = _at_most(frontier)
-    if not found.faults and frontier.status == "infeasible":
-        _check_infeasible(found, check)
-    if found.faults:
-        return found.verification(instance.name)
-    if frontier.points:
-        found.confirmed.append(f"{HOLDS} for each of {len(frontier.points)} plans")
-    if check.shared is not None:
-        found.confirmed.append(check.shared)
-    if frontier.certified_error is not None:
-        found.confirmed.append(f"no plan{most} beats the points by more than {frontier.certified_error:g}")
-    note_extent(found, frontier, most, DEFAULT_ERROR)
-    found.claimed += check.claimed()
-    found.stated += [*check.given_prices(), *stated(frontier)]
-    return found.verification(instance.name)
-
-
-def _check_infeasible(found: Findings, check: _Check) -> None:
-    """Check that not even the dearest cluster has a plan, and why."""
-    assert check.grid is not None
-    dearest, proven = check.grid.formulation(check.grid.last), check.proves_none()
-    words = f"not even the dearest cluster{_at_most(check.frontier)} has a plan" if proven else None
-    check_infeasible(found, dearest, words, check.frontier.diagnosis, check.frontier.versions)
-
-
-def _at_most(frontier: AllocationFrontier) -> str:
+def at_most(frontier: AllocationFrontier) -> str:
+    """Return words for the dearest clusters that were looked at."""
     most = frontier.most_usd_per_hour
     return "" if most is None else f" of at most {figure(most)} USD/h"
 
 
-class _Check:
-    """The figures that the check derives from an instance and the plans and certificates of a frontier.
+class AllocationFrontierCheck(FrontierCheck):
+    """The check of an allocation's frontier: every plan, figure and bound, and the error that they prove.
+
+    The clusters are derived from the instance and the stored prices, the bounds from the certificates, and
+    the error from both, by code that trusts no solver.
 
     Attributes
     ----------
@@ -78,22 +44,23 @@ class _Check:
         Σ ω t of the plan of each step that is a point, and the certified bound of each step that has one.
     unproven
         How many clusters are said to have no plan, and are not proven to have none.
-    shared
-        How far the check took configurations from the methods, in a sentence; None if not at all.
     """
 
+    default_error = DEFAULT_ERROR
+    instance: AllocationInstance
+    frontier: AllocationFrontier
+
     def __init__(self, instance: AllocationInstance, frontier: AllocationFrontier) -> None:
-        self.instance, self.frontier = instance, frontier
+        super().__init__(instance, frontier)
+        self.most = self.narrower = at_most(frontier)
         self.grid: ClusterGrid | None = None
         self.values: dict[Fraction, float] = {}
         self.bounds: dict[Fraction, float] = {}
         self.unproven = 0
-        self.shared: str | None = None
 
     def faults(self) -> Iterator[str]:
-        """Yield what is wrong."""
+        """Yield what is wrong beside the head."""
         frontier = self.frontier
-        yield from frontier_faults(self.instance, frontier)
         unknown = sorted(set(frontier.prices_usd_per_hour) - set(self.instance.resources))
         if unknown or not any(frontier.prices_usd_per_hour.values()):
             yield f"prices_usd_per_hour: {f'unknown resource {unknown[0]!r}' if unknown else 'none is given'}"
@@ -106,18 +73,14 @@ class _Check:
             yield str(error)
             return
         self.shared = grid.formulation(last).shared_tables()
-        if not agree(frontier.weight, grid.weight):
-            yield f"weight is stored as {frontier.weight:.10g}; recomputed it is {grid.weight:.10g}"
+        yield from altered("weight", frontier.weight, grid.weight)
         found = [fault for i, point in enumerate(frontier.points) for fault in self._point(grid, i, point)]
         found += [fault for i, other in enumerate(frontier.others) for fault in self._other(grid, i, other)]
         yield from found
         yield from self._current(grid)
         if any(step > last for step in self.values):
             yield "points: there are clusters beyond the dearest one that matters"
-        for index, (a, b) in enumerate(itertools.pairwise(frontier.points)):
-            cheaper = a.rate_usd_per_hour > b.rate_usd_per_hour
-            if not (cheaper and a.mean_completion_s < b.mean_completion_s):
-                yield f"points[{index + 1}] is not slower and cheaper than the one before"
+        yield from order_faults(frontier)
         yield from () if found else self._error_faults(grid)
 
     def _error_faults(self, grid: ClusterGrid) -> Iterator[str]:
@@ -142,10 +105,8 @@ class _Check:
             for name, amount in used.items():
                 if not agree(amount, point.capacities.get(name, -1.0)):
                     yield f"{place}.capacities.{name} is {point.capacities.get(name)}; it must be {amount}"
-            cost = grid.cost_of(used)
-            if not agree(point.rate_usd_per_hour, cost):
-                rate = point.rate_usd_per_hour
-                yield f"{place}.rate_usd_per_hour is stored as {rate:.10g}; its cluster costs {cost:.10g}"
+            rate = point.rate_usd_per_hour
+            yield from altered(f"{place}.rate_usd_per_hour", rate, grid.cost_of(used), "its cluster costs")
             self.values[step] = formulation.evaluate(point.plan)[0]
             self.bounds[step] = min(_certified(formulation, point), self.values[step])
 
@@ -155,9 +116,8 @@ class _Check:
         if step is None:
             yield f"{place} is no cluster of the mix {grid.mix}: its capacities or hourly cost are wrong"
             return
-        if not agree(other.rate_usd_per_hour, grid.rate(step)):
-            rate = other.rate_usd_per_hour
-            yield f"{place}.rate_usd_per_hour is stored as {rate:.10g}; the step is {grid.rate(step):.10g}"
+        rate = other.rate_usd_per_hour
+        yield from altered(f"{place}.rate_usd_per_hour", rate, grid.rate(step), "the step is")
         formulation = grid.formulation(step)
         yield from _certificate_faults(formulation, place, other)
         bound = _certified(formulation, other)
@@ -175,17 +135,18 @@ class _Check:
             return
         if point.capacities != grid.instance.resources:
             yield "current.capacities is not the instance's own cluster"
-        elif not agree(point.rate_usd_per_hour, grid.own_rate()):
-            rate = grid.own_rate()
-            yield (
-                f"current.rate_usd_per_hour is stored as {point.rate_usd_per_hour:.10g}; it costs {rate:.10g}"
-            )
+        else:
+            rate = point.rate_usd_per_hour
+            yield from altered("current.rate_usd_per_hour", rate, grid.own_rate(), "it costs")
         yield from _plan_faults(grid, grid.own(), "current", point)
 
-    def proves_none(self) -> bool:
-        """Return whether the certificates show that no cluster has a plan."""
+    def check_infeasible(self, found: Findings) -> None:
+        """Check that not even the dearest cluster has a plan, and why."""
         assert self.grid is not None
-        return any(math.isinf(bound) for step, bound in self.bounds.items() if step >= self.grid.last)
+        last, frontier = self.grid.last, self.frontier
+        proven = any(math.isinf(bound) for step, bound in self.bounds.items() if step >= last)
+        words = f"not even the dearest cluster{self.most} has a plan" if proven else None
+        check_infeasible(found, self.grid.formulation(last), words, frontier.diagnosis, frontier.versions)
 
     def claimed(self) -> Iterator[str]:
         """Yield the claims that only the solver makes."""
@@ -198,7 +159,7 @@ class _Check:
         if beyond:
             yield f"the bounds bound_s of {beyond} clusters, which are higher than the certified ones"
 
-    def given_prices(self) -> Iterator[str]:
+    def given(self) -> Iterator[str]:
         """Yield the prices that were given beside those of the instance."""
         priced = self.instance.prices_usd_per_hour
         for name, price in self.frontier.prices_usd_per_hour.items():
@@ -221,9 +182,7 @@ def _plan_faults(
     if formulation.finish(point.plan) != point.plan:
         yield f"{place}.plan: the jobs are not in the order of the instance, or one has no completion_s"
     value = formulation.evaluate(point.plan)[0]
-    if not agree(point.mean_completion_s, value / grid.weight):
-        stored, derived = point.mean_completion_s, value / grid.weight
-        yield f"{place}.mean_completion_s is stored as {stored:.10g}; recomputed it is {derived:.10g}"
+    yield from altered(f"{place}.mean_completion_s", point.mean_completion_s, value / grid.weight)
     yield from _certificate_faults(formulation, place, point)
     if point.prices is not None and point.prices != (point.certificate or {}).get("prices"):
         yield f"{place}.prices are not those of its certificate"
@@ -253,33 +212,35 @@ def _bound_faults(
 ) -> Iterator[str]:
     """Compare the stored bounds with the derived one, and with the value that they must not exceed."""
     stored, certified = record.bound_s, record.certified_bound_s
-    if certified is not None and not agree(certified, bound / weight):
-        derived = bound / weight
-        yield f"{place}.certified_bound_s is stored as {certified:.10g}; recomputed it is {derived:.10g}"
+    if certified is not None:
+        yield from altered(f"{place}.certified_bound_s", certified, bound / weight)
     if stored is not None and certified is not None and stored < certified * (1 - 1e-9):
         yield f"{place}.bound_s is stored as {stored:.10g}, below the certified bound"
     if stored is not None and stored * weight > value * (1 + 1e-9):
         yield f"{place}: the plan is better than the stored bound_s"
 
 
-def shown_allocation(frontier: AllocationFrontier) -> tuple[Table, list[str]]:
-    """Return the points as a table for people, thinned where they are many, and lines about the whole."""
-    points = thinned(frontier.points, lambda point: (point.mean_completion_s, point.rate_usd_per_hour))
-    unit = "h" if points and points[0].mean_completion_s >= HOUR else "s"
-    columns = [
-        ("USD/h", True),
-        (f"mean completion, {unit}", True),
-        (f"1 USD/h more saves about, {unit}", True),
+def columns(frontier: AllocationFrontier) -> list[TextColumn[AllocationPoint]]:
+    """Return the columns of the table for people."""
+    unit, scale = _unit(frontier)
+
+    def saved(point: AllocationPoint) -> str:
+        worth = _worth(point, frontier)[0]
+        return "–" if worth is None else f"{worth / scale:.3g}"
+
+    return [
+        ("USD/h", True, lambda p: figure(round(p.rate_usd_per_hour, 6), 6)),
+        (f"mean completion, {unit}", True, lambda p: figure(round(p.mean_completion_s / scale, 6), 6)),
+        (f"1 USD/h more saves about, {unit}", True, saved),
+        ("scarcest", False, lambda p: _worth(p, frontier)[1]),
+        ("cluster", False, _cluster),
     ]
-    columns += [("scarcest", False), ("cluster", False)]
-    scale = HOUR if unit == "h" else 1.0
-    rows = []
-    for point in points:
-        saved, scarcest = _worth(point, frontier)
-        figures = (point.rate_usd_per_hour, point.mean_completion_s / scale)
-        more = "–" if saved is None else f"{saved / scale:.3g}"
-        rows.append([*(figure(round(x, 6), 6) for x in figures), more, scarcest, _cluster(point)])
-    return table(columns, rows), list(_lines(frontier, len(points), unit, scale))
+
+
+def _unit(frontier: AllocationFrontier) -> tuple[str, float]:
+    """Return the unit of the mean completion times, and its seconds."""
+    long = frontier.points and frontier.points[0].mean_completion_s >= HOUR
+    return ("h", HOUR) if long else ("s", 1.0)
 
 
 def _worth(point: AllocationPoint, frontier: AllocationFrontier) -> tuple[float | None, str]:
@@ -306,41 +267,33 @@ def _cluster(point: AllocationPoint) -> str:
     return ", ".join(f"{figure(round(amount, 6))} {name}" for name, amount in point.capacities.items())
 
 
-def _lines(frontier: AllocationFrontier, shown_points: int, unit: str, scale: float) -> Iterator[str]:
-    total = len(frontier.points)
-    if shown_points < total:
-        yield f"{shown_points} of {total} points are shown; --output DIR writes all, with their plans"
-    if frontier.status == "infeasible":
-        yield f"no plan exists{_at_most(frontier)}"
-        if frontier.diagnosis is not None:
-            yield from frontier.diagnosis.reasons
-            yield from (f"remedy: {remedy}" for remedy in frontier.diagnosis.remedies)
-    yield from frontier.assumptions
-    yield from _about_current(frontier, unit, scale)
-    if frontier.status == "infeasible":
-        return
-    if frontier.status == "partial":
-        stopped = "" if frontier.limit == "none" else f"stopped by the {frontier.limit} limit; "
-        yield f"{stopped}the points are plans, but better ones may be missing"
-    if frontier.certified_error is None:
-        yield f"not certified: that clusters{_at_most(frontier)} without a point have no plan"
-    else:
-        error = percent(frontier.certified_error)
-        yield (
-            f"certified: for every cluster{_at_most(frontier)} there is a point that costs no more, and no "
-            f"plan for it has a mean more than {error} below the point's"
-        )
+def sentences(frontier: AllocationFrontier) -> Sentences:
+    """Return what the lines below the table say."""
+    most = at_most(frontier)
+    return Sentences(
+        none=f"no plan exists{most}",
+        about=(*frontier.assumptions, *_about_current(frontier)),
+        uncertified=f"not certified: that clusters{most} without a point have no plan",
+        certified=f"certified: for every cluster{most} there is a point that costs no more, and no "
+        f"plan for it has a mean more than {percent(frontier.certified_error)} below the point's",
+    )
 
 
-def _about_current(frontier: AllocationFrontier, unit: str, scale: float) -> Iterator[str]:
-    """Return where the instance's own cluster lies, and a cheaper cluster that is as fast."""
+def as_fast(frontier: AllocationFrontier, now: AllocationPoint) -> float | None:
+    """Return the hourly cost of the cheapest point that is as fast, if it costs less than today's cluster."""
+    slowest = now.mean_completion_s * (1 + 1e-9)
+    rates = [point.rate_usd_per_hour for point in frontier.points if point.mean_completion_s <= slowest]
+    cheapest = min(rates, default=math.inf)
+    return cheapest if cheapest < now.rate_usd_per_hour * (1 - 1e-9) else None
+
+
+def _about_current(frontier: AllocationFrontier) -> Iterator[str]:
+    """Yield where the instance's own cluster lies, and a cheaper cluster that is as fast."""
     now = frontier.current
     if now is None:
         return
+    unit, scale = _unit(frontier)
     mean, rate = figure(now.mean_completion_s / scale, 6), figure(round(now.rate_usd_per_hour, 6), 6)
     text = f"the instance's own cluster: {rate} USD/h, mean {mean} {unit}"
-    as_fast = [p for p in frontier.points if p.mean_completion_s <= now.mean_completion_s * (1 + 1e-9)]
-    cheapest = min(as_fast, key=lambda point: point.rate_usd_per_hour, default=None)
-    if cheapest is not None and cheapest.rate_usd_per_hour < now.rate_usd_per_hour * (1 - 1e-9):
-        text += f"; {figure(round(cheapest.rate_usd_per_hour, 6), 6)} USD/h would be as fast"
-    yield text
+    cheaper = as_fast(frontier, now)
+    yield text + ("" if cheaper is None else f"; {figure(round(cheaper, 6), 6)} USD/h would be as fast")

@@ -10,10 +10,10 @@ from ...formulations.allocation.cluster_grids import cluster_grid_of
 from ...instances.allocation.instance import AllocationInstance
 from ...instances.common.errors import OptionError, TooLargeError
 from ...solvers.allocation.frontier_result import AllocationFrontier, AllocationPoint, ClusterBound
-from ..reports.plot_style import Figure, layout, marker, ring, shown, spread_axis
+from ..reports.frontier_figure import Drawing
+from ..reports.plot_style import Figure, layout, shown, spread_axis
 from ..reports.text import duration, short, unit_of_time
 
-HOVER = "<b>%{customdata[0]}</b><br>%{customdata[1]}<br>%{customdata[2]}<br>%{customdata[3]}<extra></extra>"
 Corners = list[tuple[float, float]]
 
 
@@ -67,67 +67,39 @@ def cluster_words(point: AllocationPoint) -> str:
     return ", ".join(f"{short(amount, 5)} {name}" for name, amount in point.capacities.items())
 
 
+def drawing_of(unit: float) -> Drawing[AllocationPoint]:
+    """Return how clusters are drawn, with mean completion times in a unit of so many seconds."""
+
+    def hover(point: AllocationPoint) -> list[str]:
+        mean = f"mean completion {duration(point.mean_completion_s)}"
+        return [f"{short(point.rate_usd_per_hour)} USD/h", mean, shown(cluster_words(point))]
+
+    # From right to left: where a cluster can no longer be had, up to the mean of the next.
+    return Drawing(lambda point: (point.rate_usd_per_hour, point.mean_completion_s / unit), hover, "vh")
+
+
 def allocation_frontier_figure(
     instance: AllocationInstance, frontier: AllocationFrontier, points: Sequence[AllocationPoint], start: int
 ) -> tuple[Figure, dict[str, int]]:
     """Return the plot, and which of its traces are the frontier, the current cluster and the ring."""
     unit, name = unit_of_time(points[-1].mean_completion_s)
-    lower = lower_steps(instance, frontier)
-    ordered = sorted(points, key=lambda point: point.rate_usd_per_hour)
-    rates, means = [p.rate_usd_per_hour for p in ordered], [p.mean_completion_s / unit for p in ordered]
-    every = [*ordered, *([frontier.current] if frontier.current else [])]
-    bounds = [bound / unit for _, bound in lower]
-    x = spread_axis(
-        "cost of the cluster [USD/h]", [*(p.rate_usd_per_hour for p in every), *(rate for rate, _ in lower)]
-    )
-    y = spread_axis(f"mean completion time [{name}]", [*(p.mean_completion_s / unit for p in every), *bounds])
+    drawing, lower = drawing_of(unit), lower_steps(instance, frontier)
+    places = [drawing.place(p) for p in sorted(points, key=lambda point: point.rate_usd_per_hour)]
+    rates, means = [x for x, _ in places], [y for _, y in places]
+    every = [*places, *([drawing.place(frontier.current)] if frontier.current else [])]
+    every += [(rate, bound / unit) for rate, bound in lower]
+    x = spread_axis("cost of the cluster [USD/h]", [x for x, _ in every])
+    y = spread_axis(f"mean completion time [{name}]", [y for _, y in every])
     traces = []
     if lower:
         end = max(rates[-1], lower[-1][0])
         traces += [_below(lower, end, unit), _between(rates, means, end)]
     at = {"line": len(traces), "star": -1, "ring": len(traces) + 1}
-    traces += [
-        _line(points, unit),
-        ring(points[start].rate_usd_per_hour, points[start].mean_completion_s / unit),
-    ]
+    traces += [drawing.line(points), drawing.ring(points[start])]
     if frontier.current is not None:
         at["star"] = len(traces)
-        traces.append(
-            {**_marks([frontier.current], ["today's cluster"], unit), "marker": marker("star", "@accent", 17)}
-        )
+        traces.append(drawing.star(frontier.current, "today's cluster"))
     return {"data": traces, "layout": layout(x, y, 460)}, at
-
-
-def _marks(points: Sequence[AllocationPoint], titles: Sequence[str], unit: float) -> Figure:
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "x": [point.rate_usd_per_hour for point in points],
-        "y": [point.mean_completion_s / unit for point in points],
-        "customdata": [
-            [
-                title,
-                f"{short(point.rate_usd_per_hour)} USD/h",
-                f"mean completion {duration(point.mean_completion_s)}",
-                shown(cluster_words(point)),
-            ]
-            for point, title in zip(points, titles, strict=True)
-        ],
-        "hovertemplate": HOVER,
-    }
-
-
-def _line(points: Sequence[AllocationPoint], unit: float) -> Figure:
-    """Return the frontier: from the dearest to the cheapest, along at a point's mean, then up to the next."""
-    titles = [f"point {index + 1}" for index in range(len(points))]
-    size = 8 if len(points) <= 80 else 5
-    return {
-        **_marks(points, titles, unit),
-        "mode": "lines+markers",
-        # From right to left: where a cluster can no longer be had, up to the mean of the next.
-        "line": {"shape": "vh", "color": "@s0", "width": 2},
-        "marker": {"color": "@s0", "size": size, "line": {"color": "@panel", "width": 1}},
-    }
 
 
 def _below(lower: Corners, end: float, unit: float) -> Figure:

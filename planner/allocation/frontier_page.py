@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -11,65 +10,21 @@ from ...instances.allocation.instance import AllocationInstance
 from ...solvers.allocation.frontier_result import AllocationFrontier, AllocationPoint
 from ...solvers.common.result import Result
 from ..output.text import percent
-from ..reports.page import render
-from ..reports.provenance import claims, headline, instance_facts, provenance
-from ..reports.tables import Cell, Column, Table, number, seconds, share
-from ..reports.text import counted, duration, short, unit_of_time
-from ..verification.findings import Verification
-from .frontier_figure import allocation_frontier_figure, cluster_words
+from ..reports.frontier_page import MOST_POINTS, FrontierPage
+from ..reports.plot_style import Figure
+from ..reports.provenance import instance_facts
+from ..reports.tables import Cell, CellColumn, Column, number, seconds, share
+from ..reports.text import duration, short, unit_of_time
+from .frontier import as_fast
+from .frontier_figure import allocation_frontier_figure, cluster_words, drawing_of
 from .usage import Usage
 
-MOST_POINTS = 1500
 MOST_ENTRIES = 2_000_000
 """Of all plans that are shown; it takes some seconds to add them up."""
 MIX = {
     "fixed": "the cluster as it is, scaled",
     "any": "any amounts of the resources that have a price",
 }
-
-
-def allocation_frontier_page(
-    instance: AllocationInstance,
-    frontier: AllocationFrontier,
-    baselines: Sequence[Result],
-    checked: Verification | None,
-) -> str:
-    """Return the page of a frontier of mean completion time against the hourly cost of the cluster."""
-    del baselines
-    points = _shown(frontier.points, len(instance.jobs))
-    sections = [("certified", "What is certified")]
-    if points:
-        sections += [("plot", "Frontier"), ("cluster-of", "Cluster of a point"), ("table", "All points")]
-    return render(
-        "allocation_frontier.html.j2",
-        scripts=("choose.js", "cluster.js"),
-        data=_data(instance, frontier, points),
-        title=instance.name,
-        kicker="Allocation: mean completion time against the cost of the cluster",
-        verdict=headline(frontier.status, frontier.limit, checked),
-        claimed=claims(checked),
-        lead=_lead(frontier),
-        sections=[*sections, ("about", "The instance")],
-        certified=list(_certified(frontier, len(points))),
-        diagnosis=frontier.diagnosis,
-        count=len(points),
-        start=_start(frontier, points),
-        has_current=frontier.current is not None,
-        has_bounds=any(point.bound_s is not None for point in points),
-        columns=COLUMNS,
-        points=_points_table(points),
-        about=[
-            *instance_facts(instance),
-            ("jobs", f"{len(instance.jobs):,}"),
-            ("clusters", MIX[frontier.mix]),
-            *[
-                (f"price of {name}", f"{short(usd)} USD/h per unit")
-                for name, usd in _prices(instance, frontier).items()
-            ],
-        ],
-        assumptions=[*instance.assumptions, *frontier.assumptions],
-        footer=provenance(frontier),
-    )
 
 
 COLUMNS = (
@@ -82,80 +37,120 @@ COLUMNS = (
 )
 
 
-def _prices(instance: AllocationInstance, frontier: AllocationFrontier) -> Mapping[str, float]:
-    return frontier.prices_usd_per_hour or instance.prices_usd_per_hour
+class AllocationFrontierPage(FrontierPage):
+    """The page of a frontier of mean completion time against the hourly cost of the cluster."""
+
+    template = "allocation_frontier.html.j2"
+    script = "cluster.js"
+    kicker = "Allocation: mean completion time against the cost of the cluster"
+    noun = "cluster"
+    order = "from the dearest to the cheapest"
+    instance: AllocationInstance
+    frontier: AllocationFrontier
+    points: list[AllocationPoint]
+
+    def __init__(
+        self, instance: AllocationInstance, frontier: AllocationFrontier, results: Sequence[Result] = ()
+    ) -> None:
+        super().__init__(instance, frontier, results)
+        self.usage = Usage(instance)
+        self.prices = frontier.prices_usd_per_hour or instance.prices_usd_per_hour
+        if self.points:
+            self.drawing = drawing_of(unit_of_time(self.points[-1].mean_completion_s)[0])
+
+    def most_points(self) -> int:
+        """Return how many points are shown at most."""
+        return max(50, min(MOST_POINTS, MOST_ENTRIES // len(self.instance.jobs)))
+
+    def first_chosen(self) -> int:
+        """Return the point that is best for today's money, or else the cheapest."""
+        now, last = self.frontier.current, max(0, len(self.points) - 1)
+        if now is None:
+            return last
+        rate = now.rate_usd_per_hour * (1 + 1e-9)
+        return next((i for i, point in enumerate(self.points) if point.rate_usd_per_hour <= rate), last)
+
+    def figures(self, point: AllocationPoint) -> str:
+        """Return mean completion time and cost."""
+        mean = duration(point.mean_completion_s)
+        return f"mean completion {mean} for {short(point.rate_usd_per_hour, 5)} USD/h"
+
+    def proven(self) -> tuple[str, str, str, str]:
+        """Return what is said of the proof; see the base class."""
+        frontier = self.frontier
+        limit = frontier.most_usd_per_hour
+        most = "" if limit is None else f" of at most {short(limit)} USD/h"
+        return (
+            f"It is proven that no cluster{most} has a plan.",
+            f"Certified by our own check, which trusts no solver: for every cluster{most} there is a point "
+            f"that costs no more, and no plan for the cluster has a mean completion time more than "
+            f"{percent(frontier.certified_error)} below the point’s.",
+            f"Not certified: that clusters{most} that are cheaper than the cheapest point have no plan.",
+            f"The search ended by itself; it was asked for an error of at most {percent(frontier.error)}.",
+        )
+
+    def compared(self) -> Iterator[str]:
+        """Yield how today's cluster compares."""
+        now = self.frontier.current
+        if now is not None:
+            cheaper = as_fast(self.frontier, now)
+            more = "" if cheaper is None else f"; a cluster of {short(cheaper, 5)} USD/h would be as fast"
+            yield f"Today’s cluster: {self.figures(now)}{more}."
+
+    def figure(self) -> tuple[Figure, dict[str, int]]:
+        """Return the plot of mean completion time against cost."""
+        return allocation_frontier_figure(self.instance, self.frontier, self.points, self.start)
+
+    def data(self) -> dict[str, Any]:
+        """Return which column has the bars of what is in use."""
+        return {"used": 3}
+
+    def choice(self, point: AllocationPoint) -> dict[str, Any]:
+        """Return the figures of a point by the id of their place, and its resources."""
+        placed = sum(entry.placed for entry in point.plan)
+        figures = {
+            "is-rate": f"{short(point.rate_usd_per_hour)} USD/h",
+            "is-mean": duration(point.mean_completion_s),
+            "is-bound": duration(point.bound_s),
+            "is-gap": percent(_gap(point)),
+            "is-placed": f"{placed:,} of {len(point.plan):,}",
+        }
+        used = self.usage.of(point.plan)
+        return {
+            "figures": figures,
+            "resources": _resources(self.instance, self.frontier, point, used, self.prices),
+        }
+
+    def columns(self) -> list[CellColumn[AllocationPoint]]:
+        """Return figures and cluster."""
+        return [
+            (Column("USD/h", True), lambda p: number(p.rate_usd_per_hour)),
+            (Column("mean completion", True), lambda p: seconds(p.mean_completion_s)),
+            (Column("bound", True), lambda p: seconds(p.bound_s)),
+            (Column("gap", True), lambda p: share(_gap(p))),
+            (Column("cluster", wide=True), lambda p: Cell(cluster_words(p))),
+        ]
+
+    def context(self) -> dict[str, Any]:
+        """Return what the template shows of the cluster and the instance."""
+        instance, frontier = self.instance, self.frontier
+        sections = [("certified", "What is certified")]
+        if self.points:
+            sections += [("plot", "Frontier"), ("cluster-of", "Cluster of a point"), ("table", "All points")]
+        prices = [(f"price of {name}", f"{short(usd)} USD/h per unit") for name, usd in self.prices.items()]
+        jobs, clusters = ("jobs", f"{len(instance.jobs):,}"), ("clusters", MIX[frontier.mix])
+        return {
+            "sections": [*sections, ("about", "The instance")],
+            "has_current": frontier.current is not None,
+            "has_bounds": any(point.bound_s is not None for point in self.points),
+            "columns": COLUMNS,
+            "about": [*instance_facts(instance), jobs, clusters, *prices],
+            "assumptions": [*instance.assumptions, *frontier.assumptions],
+        }
 
 
-def _shown(points: Sequence[AllocationPoint], jobs: int) -> list[AllocationPoint]:
-    """Return the points that are shown, evenly from the first to the last."""
-    most = max(50, min(MOST_POINTS, MOST_ENTRIES // jobs))
-    if len(points) <= most:
-        return list(points)
-    step = (len(points) - 1) / (most - 1)
-    return [points[round(index * step)] for index in range(most)]
-
-
-def _start(frontier: AllocationFrontier, points: Sequence[AllocationPoint]) -> int:
-    """Return the point that is best for today's money, or else the cheapest."""
-    if frontier.current is None:
-        return max(0, len(points) - 1)
-    rate = frontier.current.rate_usd_per_hour * (1 + 1e-9)
-    return next((i for i, p in enumerate(points) if p.rate_usd_per_hour <= rate), max(0, len(points) - 1))
-
-
-def _data(
-    instance: AllocationInstance, frontier: AllocationFrontier, points: Sequence[AllocationPoint]
-) -> dict[str, Any]:
-    if not points:
-        return {"figures": {}}
-    start = _start(frontier, points)
-    plot, at = allocation_frontier_figure(instance, frontier, points, start)
-    usage, unit = Usage(instance), _unit(points)
-    prices = _prices(instance, frontier)
-    return {
-        "figures": {"frontier": plot},
-        "used": 3,
-        "choice": {
-            "plot": "frontier",
-            **at,
-            "today": start,
-            "start": start,
-            "points": [
-                {
-                    "x": point.rate_usd_per_hour,
-                    "y": point.mean_completion_s / unit,
-                    "words": f"Point {index + 1} of {len(points)}: {_figures(point)}",
-                    "figures": _texts(point),
-                    "resources": _resources(instance, frontier, point, usage.of(point.plan), prices),
-                }
-                for index, point in enumerate(points)
-            ],
-        },
-    }
-
-
-def _unit(points: Sequence[AllocationPoint]) -> float:
-    return unit_of_time(points[-1].mean_completion_s)[0]
-
-
-def _figures(point: AllocationPoint) -> str:
-    return (
-        f"mean completion {duration(point.mean_completion_s)} for {short(point.rate_usd_per_hour, 5)} USD/h"
-    )
-
-
-def _texts(point: AllocationPoint) -> dict[str, str]:
-    """Return the figures of a point by the id of their place."""
-    bound = point.bound_s
-    gap = None if bound is None else max(0.0, 1 - bound / point.mean_completion_s)
-    placed = sum(entry.placed for entry in point.plan)
-    return {
-        "is-rate": f"{short(point.rate_usd_per_hour)} USD/h",
-        "is-mean": duration(point.mean_completion_s),
-        "is-bound": duration(bound),
-        "is-gap": percent(gap),
-        "is-placed": f"{placed:,} of {len(point.plan):,}",
-    }
+def _gap(point: AllocationPoint) -> float | None:
+    return None if point.bound_s is None else max(0.0, 1 - point.bound_s / point.mean_completion_s)
 
 
 def _resources(
@@ -199,75 +194,3 @@ def _saves(frontier: AllocationFrontier, point: AllocationPoint, name: str) -> s
     if price <= 0 and rest <= 1e-9 * point.mean_completion_s:
         return "nothing"
     return duration(price) + (f" + {duration(rest)}" if rest > 1e-3 * price else "")
-
-
-def _lead(frontier: AllocationFrontier) -> str:
-    if not frontier.points:
-        return "There is no point."
-    fast, cheap = frontier.points[0], frontier.points[-1]
-    if len(frontier.points) == 1:
-        return f"One cluster beats all others: {_figures(fast)}."
-    return f"{counted(len(frontier.points), 'cluster')}, from {_figures(fast)} to {_figures(cheap)}."
-
-
-def _certified(frontier: AllocationFrontier, count: int) -> Iterator[str]:
-    """Return what is proven, and how today's cluster compares, a sentence each."""
-    limit = frontier.most_usd_per_hour
-    most = "" if limit is None else f" of at most {short(limit)} USD/h"
-    if frontier.status == "infeasible":
-        yield f"It is proven that no cluster{most} has a plan."
-        return
-    if frontier.certified_error is not None:
-        yield (
-            f"Certified by our own check, which trusts no solver: for every cluster{most} there is a point "
-            f"that costs no more, and no plan for the cluster has a mean completion time more than "
-            f"{percent(frontier.certified_error)} below the point’s."
-        )
-    elif frontier.points:
-        yield f"Not certified: that clusters{most} that are cheaper than the cheapest point have no plan."
-    if frontier.status == "complete":
-        yield f"The search ended by itself; it was asked for an error of at most {percent(frontier.error)}."
-    else:
-        stopped = "" if frontier.limit == "none" else f" ({frontier.limit} limit)"
-        yield f"The search was stopped{stopped}: points are plans, but better ones may be missing."
-    yield from _about_current(frontier)
-    if count < len(frontier.points):
-        yield f"{count:,} of {len(frontier.points):,} points are on this page, evenly chosen."
-
-
-def _about_current(frontier: AllocationFrontier) -> Iterator[str]:
-    now = frontier.current
-    if now is None:
-        return
-    text = f"Today’s cluster: {_figures(now)}"
-    as_fast = [p for p in frontier.points if p.mean_completion_s <= now.mean_completion_s * (1 + 1e-9)]
-    cheapest = min((p.rate_usd_per_hour for p in as_fast), default=math.inf)
-    if cheapest < now.rate_usd_per_hour * (1 - 1e-9):
-        text += f"; a cluster of {short(cheapest, 5)} USD/h would be as fast"
-    yield text + "."
-
-
-def _points_table(points: Sequence[AllocationPoint]) -> Table:
-    columns = [
-        Column("point", True),
-        Column("USD/h", True),
-        Column("mean completion", True),
-        Column("bound", True),
-        Column("gap", True),
-        Column("cluster", wide=True),
-    ]
-    rows = []
-    for index, point in enumerate(points):
-        bound = point.bound_s
-        gap = None if bound is None else max(0.0, 1 - bound / point.mean_completion_s)
-        rows.append(
-            [
-                number(index + 1),
-                number(point.rate_usd_per_hour),
-                seconds(point.mean_completion_s),
-                seconds(bound),
-                share(gap),
-                Cell(cluster_words(point)),
-            ]
-        )
-    return Table("points", "Points of the frontier, from the dearest to the cheapest", columns, rows)

@@ -3,15 +3,15 @@
 from ...solvers.allocation.frontier_result import AllocationFrontier
 from ..kind import FrontierKind, PlannerKind
 from .find import find
-from .frontier import shown_allocation, verify_allocation
-from .frontier_page import allocation_frontier_page
+from .frontier import AllocationFrontierCheck, sentences
+from .frontier import columns as frontier_columns
+from .frontier_page import AllocationFrontierPage
 from .page import allocation_parts
-from .plan import as_data, columns, left_out, rows
+from .plan import as_data, columns, left_out
 
 ALLOCATION = PlannerKind(
     title="Allocation: parameter servers and workers of each job",
     columns=columns,
-    rows=rows,
     as_data=as_data,
     page=allocation_parts,
     template="plan_allocation.html.j2",
@@ -21,8 +21,9 @@ ALLOCATION = PlannerKind(
         model=AllocationFrontier,
         find=find,
         settings={"mix": "a mix", "prices": "a price"},
-        verify=verify_allocation,
-        shown=shown_allocation,
-        page=allocation_frontier_page,
+        check=AllocationFrontierCheck,
+        page=AllocationFrontierPage,
+        columns=frontier_columns,
+        sentences=sentences,
     ),
 )

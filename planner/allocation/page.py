@@ -13,7 +13,7 @@ from ...instances.allocation.instance import AllocationInstance
 from ...solvers.common.result import Result
 from ..reports.plot_style import Figure, axis, colour, layout, shown, spread_axis, symbol
 from ..reports.provenance import Facts
-from ..reports.tables import Cell, Column, Table, number, seconds
+from ..reports.tables import Cell, CellColumn, Column, Table, number, seconds, table_of
 from ..reports.text import counted, duration, short, unit_of_time
 from .usage import Usage
 
@@ -108,31 +108,30 @@ def usage_bars(
 def _resources_table(
     instance: AllocationInstance, used: Mapping[str, float] | None, prices: Mapping[str, float] | None
 ) -> Table:
-    usd = instance.prices_usd_per_hour
-    columns = [Column("resource"), Column("there are", True)]
-    columns += [Column("in use", True), Column("left", True)] if used is not None else []
-    columns += [Column("USD/h per unit", True)] if usd else []
-    total = instance.objective == "total_completion_time"
-    unit = "weighted job-hours per unit" if total else "hours per unit"
-    columns += [Column("price", True, unit)] if prices is not None else []
-    columns += [Column("price per USD/h", True, "what a USD/h of it is worth")] if prices and usd else []
-    rows = []
+    usd = {**instance.prices_usd_per_hour}
     amounts = {**instance.resources}
     if instance.budget_usd_per_hour is not None:
         amounts[BUDGET] = instance.budget_usd_per_hour
-    for name, amount in amounts.items():
-        row = [Cell(NAMES.get(name, name)), number(amount)]
-        row += [number(used[name]), number(max(0.0, amount - used[name]))] if used is not None else []
-        row += [number(usd.get(name))] if usd else []
-        hours = None if prices is None else prices.get(name, 0.0) / HOUR
-        row += [number(hours, 4)] if prices is not None else []
-        if prices and usd:
+    columns: list[CellColumn[str]] = [(Column("resource"), lambda name: Cell(NAMES.get(name, name)))]
+    columns.append((Column("there are", True), lambda name: number(amounts[name])))
+    if used is not None:
+        columns.append((Column("in use", True), lambda name: number(used[name])))
+        columns.append((Column("left", True), lambda name: number(max(0.0, amounts[name] - used[name]))))
+    if usd:
+        columns.append((Column("USD/h per unit", True), lambda name: number(usd.get(name))))
+    if prices is not None:
+        total = instance.objective == "total_completion_time"
+        unit = "weighted job-hours per unit" if total else "hours per unit"
+        columns.append((Column("price", True, unit), lambda name: number(prices.get(name, 0.0) / HOUR, 4)))
+
+        def worth(name: str) -> Cell:
             each = 1.0 if name == BUDGET else usd.get(name, 0.0)
-            row.append(number(hours / each if each and hours is not None else None, 4))
-        rows.append(row)
-    return Table(
-        "amounts", "Resources: what there is, what the plan takes, what more is worth", columns, rows
-    )
+            return number(prices.get(name, 0.0) / HOUR / each if each else None, 4)
+
+        if prices and usd:
+            columns.append((Column("price per USD/h", True, "what a USD/h of it is worth"), worth))
+    caption = "Resources: what there is, what the plan takes, what more is worth"
+    return table_of("amounts", caption, amounts, columns)
 
 
 def _advice(instance: AllocationInstance, result: Result) -> str | None:
@@ -151,30 +150,30 @@ def _variants(plan: Sequence[JobAllocation]) -> list[str]:
 
 def _jobs_table(instance: AllocationInstance, plan: Sequence[JobAllocation]) -> Table:
     table = instance.table()
-    row_of = {name: j for j, name in enumerate(table.names)}
-    weighted, late = bool((table.weight != 1).any()), bool((table.deadline_s < float("inf")).any())
-    columns = [Column("job"), Column("status"), Column("variant"), Column("parameter servers", True)]
-    columns += [Column("workers", True), Column("completes in", True)]
-    columns += [Column("weight", True)] if weighted else []
-    columns += [Column("deadline", True)] if late else []
+    weight = dict(zip(table.names, table.weight.tolist(), strict=True))
+    deadline = dict(zip(table.names, table.deadline_s.tolist(), strict=True))
     variants = {name: index for index, name in enumerate(_variants(plan))}
-    rows = []
-    for entry in plan:
-        j = row_of[entry.job]
-        row = [
-            Cell(entry.job),
-            Cell("runs", mark="good") if entry.placed else Cell("waits", mark="fair"),
-            Cell("–") if entry.variant is None else Cell(entry.variant, swatch=variants[entry.variant]),
-            number(entry.ps),
-            number(entry.workers),
-            seconds(entry.completion_s),
-        ]
-        row += [number(float(table.weight[j]))] if weighted else []
-        deadline = float(table.deadline_s[j])
-        row += [seconds(None if deadline == float("inf") else deadline)] if late else []
-        rows.append(row)
-    wanted = "Show jobs with these words" if len(rows) > 12 else None
-    return Table("configurations", "Configuration of each job", columns, rows, filter=wanted)
+    columns: list[CellColumn[JobAllocation]] = [
+        (Column("job"), lambda e: Cell(e.job)),
+        (Column("status"), lambda e: Cell("runs", mark="good") if e.placed else Cell("waits", mark="fair")),
+        (
+            Column("variant"),
+            lambda e: Cell("–") if e.variant is None else Cell(e.variant, swatch=variants[e.variant]),
+        ),
+        (Column("parameter servers", True), lambda e: number(e.ps)),
+        (Column("workers", True), lambda e: number(e.workers)),
+        (Column("completes in", True), lambda e: seconds(e.completion_s)),
+    ]
+    if any(value != 1 for value in weight.values()):
+        columns.append((Column("weight", True), lambda e: number(weight[e.job])))
+    if any(math.isfinite(limit) for limit in deadline.values()):
+
+        def due(entry: JobAllocation) -> Cell:
+            return seconds(deadline[entry.job] if math.isfinite(deadline[entry.job]) else None)
+
+        columns.append((Column("deadline", True), due))
+    wanted = "Show jobs with these words" if len(plan) > 12 else None
+    return table_of("configurations", "Configuration of each job", plan, columns, filter=wanted)
 
 
 def _times_figure(plan: Sequence[JobAllocation]) -> Figure:

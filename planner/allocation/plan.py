@@ -7,33 +7,22 @@ from typing import Any
 
 from ...formulations.allocation.plan import JobAllocation
 from ...instances.allocation.instance import AllocationInstance
-from ..kind import Columns
+from ..output.text import TextColumn
 
 LONG_S = 1000.0
 """From so many seconds on, completion times have one decimal."""
 
 
-def columns(entries: Sequence[JobAllocation]) -> Columns:
+def columns(entries: Sequence[JobAllocation]) -> list[TextColumn[JobAllocation]]:
     """Return the columns of the table."""
-    del entries
-    titles = [("job", False), ("placed", False), ("variant", False), ("ps", True), ("workers", True)]
-    return [*titles, ("seconds", True)]
-
-
-def rows(entries: Sequence[JobAllocation]) -> list[list[str]]:
-    """Return the cells of the table."""
-    seconds = [entry.completion_s or 0.0 for entry in entries]
-    digits = 1 if max(seconds) >= LONG_S else 3
+    digits = 1 if max(entry.completion_s or 0.0 for entry in entries) >= LONG_S else 3
     return [
-        [
-            entry.job,
-            "yes" if entry.placed else "no",
-            entry.variant or "–",
-            str(entry.ps),
-            str(entry.workers),
-            f"{time:,.{digits}f}",
-        ]
-        for entry, time in zip(entries, seconds, strict=True)
+        ("job", False, lambda e: e.job),
+        ("placed", False, lambda e: "yes" if e.placed else "no"),
+        ("variant", False, lambda e: e.variant or "–"),
+        ("ps", True, lambda e: str(e.ps)),
+        ("workers", True, lambda e: str(e.workers)),
+        ("seconds", True, lambda e: f"{e.completion_s or 0.0:,.{digits}f}"),
     ]
 
 

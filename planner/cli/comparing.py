@@ -9,9 +9,10 @@ from rich.table import Table
 
 from ..comparison.compare import compare
 from ..comparison.comparison import Comparison
+from ..comparison.profile import SolverSummary
 from ..exit_codes import BAD_INSTANCE, INTERRUPTED, SOLVED
 from ..output.terminal import say
-from ..output.text import MOST_ROWS, console, figure, percent, table
+from ..output.text import MOST_ROWS, TextColumn, console, figure, percent, table, table_of
 from ..reports.comparison.files import to_csv, write
 from .common import Format, RunOptions
 from .options import batch_options, search_options
@@ -92,17 +93,15 @@ def failures(comparison: Comparison) -> Iterator[str]:
 
 def summary_table(comparison: Comparison) -> Table:
     """Return how each solver did over all instances."""
-    counts = ("instances", "optimal", "plans", "best plan", "failed")
-    means = ("mean to best bound", "mean to best plan", "mean seconds")
-    titles = [("solver", False), *((title, True) for title in (*counts, *means))]
-    cells = [
-        [
-            summary.solver,
-            *map(str, (summary.instances, summary.optimal, summary.plans, summary.wins, summary.failed)),
-            percent(summary.mean_gap_to_best_bound),
-            percent(summary.mean_gap_to_best_plan),
-            f"{summary.mean_runtime_s:.3g}",
-        ]
-        for summary in comparison.summary()
+    columns: list[TextColumn[SolverSummary]] = [
+        ("solver", False, lambda one: one.solver),
+        ("instances", True, lambda one: str(one.instances)),
+        ("optimal", True, lambda one: str(one.optimal)),
+        ("plans", True, lambda one: str(one.plans)),
+        ("best plan", True, lambda one: str(one.wins)),
+        ("failed", True, lambda one: str(one.failed)),
+        ("mean to best bound", True, lambda one: percent(one.mean_gap_to_best_bound)),
+        ("mean to best plan", True, lambda one: percent(one.mean_gap_to_best_plan)),
+        ("mean seconds", True, lambda one: f"{one.mean_runtime_s:.3g}"),
     ]
-    return table(titles, cells)
+    return table_of(columns, comparison.summary())

@@ -22,7 +22,7 @@ from ..exit_codes import code_of_frontier
 from ..output.text import console
 from ..pareto import pareto as find
 from ..pareto import shown
-from ..registry import KINDS
+from ..registry import TRADED
 from ..reports.frontier_files import to_csv, write
 from .common import AllowOutside, Format, HowToPrint, Quiet, Seed, Threads, taking
 from .options import merged_options
@@ -124,16 +124,14 @@ def _baseline_names(instance: Instance, given: str | None, output: Path | None) 
     OptionError
         If there is no page, or no such solver of the kind, or its page shows none.
     """
-    able = [name for name, kind in KINDS.items() if kind.frontier is not None and kind.frontier.baselines]
+    able = {name: traded.baselines for name, traded in TRADED.items() if traded.baselines}
     if given is not None and (output is None or instance.kind not in able):
         raise OptionError(
             f"--baselines are for the page of a {' or '.join(able)} instance, which --output DIR writes"
         )
     if instance.kind not in able or output is None or given == "none":
         return []
-    traded = KINDS[instance.kind].frontier
-    assert traded is not None
-    names = traded.baselines if given is None else [name.strip() for name in given.split(",") if name.strip()]
+    names = able[instance.kind] if given is None else filter(None, map(str.strip, given.split(",")))
     return [find_solver(name, instance.kind).name for name in names]
 
 

@@ -11,66 +11,45 @@ import typer
 from typer.core import TyperGroup
 
 VERBS = {
-    "solve": ("solve", "solve", "Solve instances; every plan is verified before it is shown."),
-    "compare": (
-        "compare",
-        "compare",
-        "Compare solvers: every one on every instance, with hard limits on time and memory.",
-    ),
-    "pareto": (
-        "pareto",
-        "pareto",
-        "Find what no other plan beats in two aims at once, and prove that none is missing.",
-    ),
-    "report": (
-        "report",
-        "report",
-        "Write a stored result or frontier as one HTML page that opens without a network.",
-    ),
-    "export-plan": (
-        "export",
-        "export_plan",
-        "Write a plan, once it is verified, for those who carry it out.",
-    ),
-    "verify": (
-        "verify",
-        "verify",
-        "Check stored results: constraints, objective, bounds and everything else that can be derived again.",
-    ),
-    "validate": (
-        "validate",
-        "validate",
-        "Check instance files without solving them; one line for each fault.",
-    ),
-    "schema": ("schema", "schema", "Print the JSON Schema of a document."),
-    "solvers": (
-        "solvers",
-        "solvers",
-        "List the solvers: what they can solve and prove, and whether they can be used here.",
-    ),
-    "doctor": (
-        "doctor",
-        "doctor",
-        "Check that the libraries load together and that every solver answers right.",
-    ),
-    "export-model": (
-        "export_model",
-        "export_model",
-        "Write the textbook model for any other solver; earlier objectives are not fixed in it.",
-    ),
-    "import": ("instances.imports", "importers", "Turn somebody else's data into an instance."),
-    "generate": ("instances.generate", "generators", "Make a reproducible synthetic instance."),
-    "fit": ("instances.fit", "fits", "Fit a job's speed or loss to measurements."),
+    "solve": "Solve instances; every plan is verified before it is shown.",
+    "compare": "Compare solvers: every one on every instance, with hard limits on time and memory.",
+    "pareto": "Find what no other plan beats in two aims at once, and prove that none is missing.",
+    "report": "Write a stored result or frontier as one HTML page that opens without a network.",
+    "export-plan": "Write a plan, once it is verified, for those who carry it out.",
+    "verify": "Check stored results: constraints, objective, bounds and everything else that can be derived "
+    "again.",
+    "validate": "Check instance files without solving them; one line for each fault.",
+    "schema": "Print the JSON Schema of a document.",
+    "solvers": "List the solvers: what they can solve and prove, and whether they can be used here.",
+    "doctor": "Check that the libraries load together and that every solver answers right.",
+    "export-model": "Write the textbook model for any other solver; earlier objectives are not fixed in it.",
+    "import": "Turn somebody else's data into an instance.",
+    "generate": "Make a reproducible synthetic instance.",
+    "fit": "Fit a job's speed or loss to measurements.",
 }
-"""Module and name of each command, and its first line, which `--help` shows without loading it."""
+"""First line of each command, which `--help` shows without loading it."""
+ELSEWHERE = {
+    "export-plan": ("export", "export_plan"),
+    "import": ("instances.imports", "importers"),
+    "generate": ("instances.generate", "generators"),
+    "fit": ("instances.fit", "fits"),
+}
+"""Module and name of the commands whose module is called otherwise than they."""
+
+
+def load(name: str) -> Any:
+    """Return a command, or a group of commands, from its module."""
+    module, attribute = ELSEWHERE.get(name, (name.replace("-", "_"),) * 2)
+    return getattr(import_module(f".{module}", __package__), attribute)
 
 
 class _Loading(UserDict[str, Any]):
     """The commands by name, each loaded from its module when it is looked up."""
 
     def __getitem__(self, name: str) -> Any:
-        module, attribute, _ = self.data[name]
-        found = getattr(import_module(f".{module}", __package__), attribute)
+        if name not in self.data:
+            raise KeyError(name)
+        found = load(name)
         if isinstance(found, typer.Typer):
             group = typer.main.get_group(found)
             group.name = name
@@ -97,7 +76,7 @@ class Verbs(TyperGroup):
         del ctx
         with formatter.section("Commands"):
             most = formatter.width - 6 - max(map(len, VERBS))
-            formatter.write_dl([(name, _shortened(line, most)) for name, (_, _, line) in VERBS.items()])
+            formatter.write_dl([(name, _shortened(line, most)) for name, line in VERBS.items()])
 
 
 def _shortened(line: str, most: int) -> str:

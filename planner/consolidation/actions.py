@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from ...formulations.consolidation.plan import JobPlacement
 from ...instances.consolidation.instance import ConsolidationInstance
+from ...instances.files.reading import fail
 from ..output.text import some
 
 
@@ -25,6 +27,19 @@ def actions(instance: ConsolidationInstance, entries: Sequence[JobPlacement]) ->
     yield from some(stops, "to stop: {} more")
     moves = [f"to move: {e.job}: {_move(now[e.job], e)}" for e in entries if e.action == "move"]
     yield from some(moves, "to move: {} more")
+
+
+def check_nodes(job: str, servers: Iterable[str], allowed: re.Pattern[str], what: str) -> None:
+    """Refuse servers whose names the form of a cluster manager cannot hold.
+
+    Raises
+    ------
+    InstanceError
+        Naming the job and the server.
+    """
+    for server in servers:
+        if not allowed.fullmatch(server):
+            raise fail("plan", f"the server {server!r} cannot be {what}", f"job {job!r}")
 
 
 def runs_now(instance: ConsolidationInstance) -> dict[str, dict[str, Counter[str]]]:

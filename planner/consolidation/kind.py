@@ -4,13 +4,12 @@ from ..kind import PlanFormat, PlannerKind
 from .actions import actions, to_carry_out
 from .kubernetes import kubernetes_lines
 from .page import consolidation_parts
-from .plan import as_data, columns, left_out, notes, rows
+from .plan import as_data, columns, left_out, notes
 from .slurm import slurm_lines, slurm_notes
 
 CONSOLIDATION = PlannerKind(
     title="Consolidation: which servers each job runs on",
     columns=columns,
-    rows=rows,
     as_data=as_data,
     page=consolidation_parts,
     template="plan_consolidation.html.j2",

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from ...formulations.consolidation.plan import JobPlacement
 from ...instances.consolidation.instance import ConsolidationInstance
-from ...instances.files.reading import fail
+from .actions import check_nodes
 
 LONGEST_LABEL = 63
 
@@ -31,10 +31,7 @@ def kubernetes_lines(instance: ConsolidationInstance, placed: Sequence[JobPlacem
     taken: set[str] = set()
     for entry in placed:
         for group, servers in entry.tasks.items():
-            for server in servers:
-                if not _NODE.fullmatch(server):
-                    what = "a Kubernetes node: a-z, 0-9, '-', and '.' between them"
-                    raise fail("plan", f"the server {server!r} cannot be {what}", f"job {entry.job!r}")
+            check_nodes(entry.job, servers, _NODE, "a Kubernetes node: a-z, 0-9, '-', and '.' between them")
             name = _object_name(entry.job if entry.groups is None else f"{entry.job}-{group}", taken)
             counts = ", ".join(f"{server} {count}" for server, count in servers.items())
             annotations = {"clusterplan/job": entry.job}

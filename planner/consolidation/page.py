@@ -12,7 +12,7 @@ from ...instances.consolidation.instance import ConsolidationInstance
 from ...solvers.common.result import Result
 from ..reports.plot_style import Figure, axis, layout, shown
 from ..reports.provenance import Facts
-from ..reports.tables import Cell, Column, Table, number
+from ..reports.tables import Cell, CellColumn, Column, Table, number, table_of
 from ..reports.text import counted, listed, short
 from .plan import ACTIONS
 from .servers import Row, Servers
@@ -163,32 +163,23 @@ def _cut(plan: Sequence[JobPlacement]) -> str | None:
 def _jobs_table(instance: ConsolidationInstance, plan: Sequence[JobPlacement], servers: Servers) -> Table:
     jobs = {job.name: job for job in instance.jobs}
     acts = any(entry.action is not None for entry in plan)
-    columns = [
-        Column("job"),
-        Column("action" if acts else "status"),
-        Column("tasks", True),
-        Column(f"{servers.resource} in all", True),
-        Column("servers", True),
-        Column("value", True),
-        Column("where, or why not", wide=True),
+
+    def amount(entry: JobPlacement) -> float:
+        groups = jobs[entry.job].task_groups
+        return sum(group.tasks * group.demand.get(servers.resource, 0.0) for group in groups)
+
+    columns: list[CellColumn[JobPlacement]] = [
+        (Column("job"), lambda e: Cell(e.job, swatch=servers.colours.get(e.job))),
+        (Column("action" if acts else "status"), _action),
+        (Column("tasks", True), lambda e: number(sum(group.tasks for group in jobs[e.job].task_groups))),
+        (Column(f"{servers.resource} in all", True), lambda e: number(amount(e))),
+        (Column("servers", True), lambda e: number(len(e.used_servers) if e.placed else None)),
+        (Column("value", True), lambda e: number(jobs[e.job].worth)),
+        (Column("where, or why not", wide=True), lambda e: Cell(_where(e))),
     ]
-    rows = []
-    for entry in _listed_jobs(plan):
-        job = jobs[entry.job]
-        groups = job.task_groups
-        rows.append(
-            [
-                Cell(entry.job, swatch=servers.colours.get(entry.job)),
-                _action(entry),
-                number(sum(group.tasks for group in groups)),
-                number(sum(group.tasks * group.demand.get(servers.resource, 0.0) for group in groups)),
-                number(len(entry.used_servers) if entry.placed else None),
-                number(job.worth),
-                Cell(_where(entry)),
-            ]
-        )
+    rows = _listed_jobs(plan)
     wanted = "Show jobs with these words (job, server, action …)" if len(rows) > 12 else None
-    return Table("placements", "Where each job runs", columns, rows, filter=wanted)
+    return table_of("placements", "Where each job runs", rows, columns, filter=wanted)
 
 
 def _action(entry: JobPlacement) -> Cell:

@@ -9,22 +9,21 @@ from typing import Any
 from ...formulations.consolidation.plan import Action, JobPlacement
 from ...instances.consolidation.instance import ConsolidationInstance
 from ...solvers.common.result import Result
-from ..kind import Columns
+from ..output.text import TextColumn
 from .actions import runs_now, total
 
 ACTIONS: tuple[Action, ...] = ("start", "keep", "move", "stop", "wait")
 MOST_REASONS = 5
 
 
-def columns(entries: Sequence[JobPlacement]) -> Columns:
+def columns(entries: Sequence[JobPlacement]) -> list[TextColumn[JobPlacement]]:
     """Return the columns of the table."""
     acts = any(entry.action for entry in entries)
-    return [("job", False), ("action" if acts else "placed", False), ("where, or why not", False)]
-
-
-def rows(entries: Sequence[JobPlacement]) -> list[list[str]]:
-    """Return the cells of the table."""
-    return [[e.job, e.action or ("yes" if e.placed else "no"), _where(e)] for e in entries]
+    return [
+        ("job", False, lambda e: e.job),
+        ("action" if acts else "placed", False, lambda e: e.action or ("yes" if e.placed else "no")),
+        ("where, or why not", False, _where),
+    ]
 
 
 def _where(entry: JobPlacement) -> str:

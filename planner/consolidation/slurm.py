@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from ...formulations.consolidation.plan import JobPlacement
 from ...instances.common.hostlist import compress_hostlist
 from ...instances.consolidation.instance import ConsolidationInstance, Group, PlacementJob
-from ...instances.files.reading import fail
+from .actions import check_nodes
 
 GPU = "gpu"
 """The resource that is a GPU in every instance."""
@@ -35,10 +35,7 @@ def slurm_lines(instance: ConsolidationInstance, placed: Sequence[JobPlacement])
         job = jobs.get(entry.job)
         parts = []
         for group, servers in entry.tasks.items():
-            for server in servers:
-                if not _NODE.fullmatch(server):
-                    what = "a Slurm node: letters, digits, '.', '_', '-'"
-                    raise fail("plan", f"the server {server!r} cannot be {what}", f"job {entry.job!r}")
+            check_nodes(entry.job, servers, _NODE, "a Slurm node: letters, digits, '.', '_', '-'")
             gpus = _gpus_by_node(job, group, servers)
             options = _nodes(servers) if shares and gpus else _nodes_and_tasks(servers)
             number = _the_same(gpus)

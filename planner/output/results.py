@@ -10,7 +10,7 @@ from rich.table import Table
 from ...formulations.common.tolerance import agree
 from ...solvers.common.result import ObjectiveRecord, Result
 from ..registry import KINDS
-from .text import MOST_ROWS, figure, percent, safe_cell, table
+from .text import MOST_ROWS, figure, percent, safe_cell, table, table_of
 
 COLUMNS = (
     "instance",
@@ -99,7 +99,7 @@ def plan_table(result: Result) -> Table | None:
     if result.plan is None:
         return None
     kind, entries = KINDS[result.kind], result.plan[:MOST_ROWS]
-    made = table(kind.columns(entries), kind.rows(entries))
+    made = table_of(kind.columns(entries), entries)
     if len(result.plan) > MOST_ROWS:
         made.caption = f"{len(result.plan) - MOST_ROWS} more; see --format json"
     return made

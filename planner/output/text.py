@@ -5,8 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import sys
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, TypeVar
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -18,6 +18,10 @@ from ...instances.common.printable import visible
 from .terminal import below
 
 MOST_ROWS = 60
+
+ItemT = TypeVar("ItemT")
+TextColumn = tuple[str, bool, Callable[[ItemT], str]]
+"""Title of a column, whether it holds numbers, and the cell of an item."""
 
 
 class VisibleConsole(Console):
@@ -69,6 +73,16 @@ def table(columns: Sequence[tuple[str, bool]], rows: Iterable[Sequence[str]]) ->
     return made
 
 
+def cells_of(columns: Sequence[TextColumn[ItemT]], items: Iterable[ItemT]) -> list[list[str]]:
+    """Return the cells of each item."""
+    return [[cell(item) for _, _, cell in columns] for item in items]
+
+
+def table_of(columns: Sequence[TextColumn[ItemT]], items: Iterable[ItemT]) -> Table:
+    """Return a table of plain text with a row for each item."""
+    return table([(title, numeric) for title, numeric, _ in columns], cells_of(columns, items))
+
+
 def safe_cell(value: Any) -> Any:
     """Return a CSV cell that no spreadsheet takes for a formula, and no terminal for a command."""
     if not isinstance(value, str):
@@ -81,6 +95,12 @@ def csv_line(cells: Sequence[Any]) -> str:
     text = io.StringIO()
     csv.writer(text, lineterminator="\r\n").writerow(cells)  # cells with either character are quoted
     return text.getvalue().removesuffix("\r\n")
+
+
+def csv_text(titles: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    """Return a table as CSV, its cells made safe."""
+    lines = [csv_line(titles), *(csv_line([safe_cell(cell) for cell in row]) for row in rows)]
+    return "\n".join(lines) + "\n"
 
 
 MOST_NAMED = 20

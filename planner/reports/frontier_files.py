@@ -4,31 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from ...instances.common.base import Instance
 from ...instances.common.errors import OptionError
 from ...solvers.common.frontier import AnyFrontier
 from ...solvers.common.result import Result
 from ..output.files import write_all
-from ..output.text import csv_line, safe_cell
-from ..registry import KINDS
+from ..output.text import csv_text
+from ..registry import TRADED
 from ..verification.findings import Verification
 from .frontier_markdown import frontier_markdown
 from .provenance import check_same
 
 
-def rows(frontier: AnyFrontier) -> tuple[list[str], list[list[Any]]]:
-    """Return titles and rows of a table with one line for each point."""
-    frame = frontier.to_frame()
-    return list(frame.columns), frame.astype(object).to_numpy().tolist()
-
-
 def to_csv(frontier: AnyFrontier) -> str:
     """Return the points as CSV."""
-    titles, cells = rows(frontier)
-    lines = [csv_line(titles), *(csv_line([safe_cell(cell) for cell in row]) for row in cells)]
-    return "\n".join(lines) + "\n"
+    frame = frontier.to_frame()
+    return csv_text(list(frame.columns), frame.astype(object).to_numpy().tolist())
 
 
 def frontier_page(
@@ -52,14 +44,14 @@ def frontier_page(
         If the frontier or a baseline is of another instance, or the kind shows no baselines.
     """
     check_same(instance, frontier.instance_sha256, "the frontier")
-    traded = KINDS[frontier.kind].frontier
+    traded = TRADED.get(frontier.kind)
     if traded is None or frontier.kind != instance.kind:
         raise OptionError(f"the frontier is of kind {frontier.kind}; the instance is of kind {instance.kind}")
     if baselines and not traded.baselines:
         raise OptionError(f"a frontier of {instance.kind} shows no baselines")
     for result in baselines:
         check_same(instance, result.instance_sha256, f"the result of {result.solver}")
-    return traded.page(instance, frontier, baselines, checked)
+    return traded.page(instance, frontier, baselines).html(checked)
 
 
 def write(

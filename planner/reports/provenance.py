@@ -9,9 +9,9 @@ from ...instances.common.base import Instance
 from ...instances.common.errors import OptionError
 from ...solvers.common.frontier import AnyFrontier
 from ...solvers.common.options import SolveOptions
-from ...solvers.common.result import Result
+from ...solvers.common.result import ObjectiveRecord, Result
 from ..verification.findings import Verification
-from .tables import Cell, Column, Table, number, share, text
+from .tables import Cell, CellColumn, Column, Table, number, share, table_of, text
 from .text import MARK, duration, short, status_words
 
 Facts = list[tuple[str, str]]
@@ -67,31 +67,21 @@ def versions_text(versions: Mapping[str, str]) -> str:
 
 def objectives_table(result: Result) -> Table:
     """Return how good the plan is in each objective."""
-    columns = [
-        Column("objective"),
-        Column("better is"),
-        Column("value", True),
-        Column("bound", True, "what the method proved"),
-        Column("gap", True),
-        Column("certified bound", True, "what our own check derives"),
-        Column("certified gap", True),
-        Column("proven"),
-    ]
-    rows = [
-        [
-            Cell(o.name if o.unit == o.name else f"{o.name} [{o.unit}]"),
-            Cell("less" if o.sense == "min" else "more"),
-            number(o.value, 8),
-            number(o.bound, 8),
-            share(o.gap),
-            number(o.certified_bound, 8),
-            share(o.certified_gap),
-            text("yes" if o.proven else "no", "good" if o.proven else "fair"),
-        ]
-        for o in result.objectives
+    columns: list[CellColumn[ObjectiveRecord]] = [
+        (Column("objective"), lambda o: Cell(o.name if o.unit == o.name else f"{o.name} [{o.unit}]")),
+        (Column("better is"), lambda o: Cell("less" if o.sense == "min" else "more")),
+        (Column("value", True), lambda o: number(o.value, 8)),
+        (Column("bound", True, "what the method proved"), lambda o: number(o.bound, 8)),
+        (Column("gap", True), lambda o: share(o.gap)),
+        (
+            Column("certified bound", True, "what our own check derives"),
+            lambda o: number(o.certified_bound, 8),
+        ),
+        (Column("certified gap", True), lambda o: share(o.certified_gap)),
+        (Column("proven"), lambda o: text("yes", "good") if o.proven else text("no", "fair")),
     ]
     caption = "How good the plan is" if result.plan is not None else "What is proven"
-    return Table("goals", caption, columns, rows, sortable=False)
+    return table_of("goals", caption, result.objectives, columns, sortable=False)
 
 
 def instance_facts(instance: Instance) -> Facts:

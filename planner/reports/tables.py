@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 from ..output.text import percent
 from .text import duration, short
@@ -69,6 +70,25 @@ class Table:
     sortable: bool = True
     filter: str | None = None
     footnotes: Sequence[str] = field(default=())
+
+
+ItemT = TypeVar("ItemT")
+CellColumn = tuple[Column, Callable[[ItemT], Cell]]
+"""A column, and its cell in the row of an item."""
+
+
+def table_of(
+    id: str, caption: str, items: Iterable[ItemT], columns: Sequence[CellColumn[ItemT]], **more: Any
+) -> Table:
+    """Return a table with a row for each item.
+
+    Parameters
+    ----------
+    more
+        Further fields of the table.
+    """
+    rows = [[cell(item) for _, cell in columns] for item in items]
+    return Table(id, caption, [column for column, _ in columns], rows, **more)
 
 
 def number(value: float | None, digits: int = 6) -> Cell:

@@ -8,17 +8,14 @@ from dataclasses import dataclass
 from ...instances.staging.instance import StagingInstance
 from ...solvers.staging.frontier_result import FrontierPoint
 from ..output.text import percent
-from ..reports.plot_style import Figure, layout, line_at, marker, note, place_on, ring, shown, spread_axis
+from ..reports.frontier_figure import Drawing
+from ..reports.plot_style import Figure, layout, line_at, marker, note, place_on, shown, spread_axis
 from ..reports.provenance import usd
 from ..reports.text import duration, short
 from .stages import in_short
 
 CLOSE = 1e-6
 """Plans that are dearer by no more than this part lie on the frontier."""
-HOVER = (
-    "<b>%{customdata[0]}</b><br>%{customdata[1]}<br>%{customdata[2]}<br>%{customdata[3]}<br>"
-    "%{customdata[4]}<extra></extra>"
-)
 
 
 @dataclass(frozen=True)
@@ -51,6 +48,19 @@ class Baseline:
         return "on the frontier" if self.dearer <= CLOSE else percent(self.dearer)
 
 
+def _hover(point: FrontierPoint) -> list[str]:
+    return [
+        f"{short(point.throughput_samples_per_s, 6)} samples/s",
+        usd(point.cost_usd),
+        f"{short(point.rate_usd_per_hour, 6)} USD/h for {duration(point.time_s)}",
+        shown(in_short(point.plan, 4)),
+    ]
+
+
+# From the fastest to the cheapest: along at the cost of the faster point, then down.
+DRAWING = Drawing[FrontierPoint](lambda p: (p.throughput_samples_per_s, p.cost_usd), _hover, "hv")
+
+
 def frontier_figure(
     instance: StagingInstance,
     points: Sequence[FrontierPoint],
@@ -64,13 +74,9 @@ def frontier_figure(
     x = spread_axis("throughput [samples/s]", [*speeds, *([] if floor is None else [floor])])
     near = [limit] if limit is not None and near_limit(instance, points) else []
     y = spread_axis("cost of the training [USD]", [*(point.cost_usd for point in every), *near])
-    traces = [_line(points), *([_others(baselines, x)] if baselines else [])]
+    traces = [DRAWING.line(points), *([_others(baselines, x)] if baselines else [])]
     at = {"line": 0, "star": len(traces), "ring": len(traces) + 1}
-    chosen = points[today]
-    traces += [
-        {**_marks([chosen], ["today's choice"]), "marker": marker("star", "@accent", 17)},
-        ring(chosen.throughput_samples_per_s, chosen.cost_usd),
-    ]
+    traces += [DRAWING.star(points[today], shown("today's choice")), DRAWING.ring(points[today])]
     if instance.hourly_budget_usd is not None:
         traces.append(_budget(instance, instance.hourly_budget_usd, speeds))
     return {"data": traces, "layout": layout(x, y, 460, **_limits(x, y, floor, near))}, at
@@ -96,25 +102,13 @@ def near_limit(instance: StagingInstance, points: Sequence[FrontierPoint]) -> bo
     return limit is not None and limit <= 1.5 * max(point.cost_usd for point in points)
 
 
-def _marks(points: Sequence[FrontierPoint], titles: Sequence[str]) -> Figure:
-    """Return points with their hover texts."""
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "x": [point.throughput_samples_per_s for point in points],
-        "y": [point.cost_usd for point in points],
-        "customdata": [_hover(point, title) for point, title in zip(points, titles, strict=True)],
-        "hovertemplate": HOVER,
-    }
-
-
 def _others(baselines: Sequence[Baseline], x: Figure) -> Figure:
     """Return the plans of other methods, each with its name on the side where there is room."""
     middle = sum(x["range"]) / 2
     left = [place_on(x, b.point.throughput_samples_per_s) > middle for b in baselines]
     gap = "\u00a0" * 4
     return {
-        **_marks([b.point for b in baselines], [b.solver for b in baselines]),
+        **DRAWING.marks([b.point for b in baselines], [shown(b.solver) for b in baselines]),
         "mode": "markers+text",
         "text": [
             shown(b.solver) + gap if end else gap + shown(b.solver)
@@ -124,32 +118,6 @@ def _others(baselines: Sequence[Baseline], x: Figure) -> Figure:
         "textfont": {"color": "@muted", "size": 12},
         "cliponaxis": False,
         "marker": marker("diamond", "@s1", 12),
-    }
-
-
-def _hover(point: FrontierPoint, title: str) -> list[str]:
-    return [
-        shown(title),
-        f"{short(point.throughput_samples_per_s, 6)} samples/s",
-        usd(point.cost_usd),
-        f"{short(point.rate_usd_per_hour, 6)} USD/h for {duration(point.time_s)}",
-        shown(in_short(point.plan, 4)),
-    ]
-
-
-def _line(points: Sequence[FrontierPoint]) -> Figure:
-    """Return the frontier: the least cost of each throughput, a step at each point."""
-    titles = [f"point {index + 1}" for index in range(len(points))]
-    return {
-        **_marks(points, titles),
-        "mode": "lines+markers",
-        # From the fastest to the cheapest: along at the cost of the faster point, then down.
-        "line": {"shape": "hv", "color": "@s0", "width": 2},
-        "marker": {
-            "color": "@s0",
-            "size": 8 if len(points) <= 80 else 5,
-            "line": {"color": "@panel", "width": 1},
-        },
     }
 
 

@@ -1,28 +1,28 @@
 """What staging consists of on this floor."""
 
+from ...solvers.staging.frontier import find_frontier
 from ...solvers.staging.frontier_result import Frontier
 from ..kind import FrontierKind, PlannerKind
-from .find import find
-from .frontier import shown_staging, verify_staging
-from .frontier_page import staging_frontier_page
+from .frontier import StagingFrontierCheck, sentences
+from .frontier import columns as frontier_columns
+from .frontier_page import StagingFrontierPage
 from .page import staging_parts
-from .plan import as_data, columns, rows
+from .plan import as_data, columns
 
 STAGING = PlannerKind(
     title="Staging: which layers run on which hardware",
     columns=columns,
-    rows=rows,
     as_data=as_data,
     page=staging_parts,
     template="plan_staging.html.j2",
     rows_of_plan="layers",
     frontier=FrontierKind(
         model=Frontier,
-        find=find,
-        settings={},
-        verify=verify_staging,
-        shown=shown_staging,
-        page=staging_frontier_page,
+        find=find_frontier,
+        check=StagingFrontierCheck,
+        page=StagingFrontierPage,
+        columns=frontier_columns,
+        sentences=sentences,
         baselines=("single-type", "greedy", "genetic"),
     ),
 )

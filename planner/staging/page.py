@@ -10,9 +10,9 @@ from ...formulations.staging.plan import Stage
 from ...instances.staging.instance import StagingInstance
 from ...solvers.common.result import Result
 from ...solvers.staging.frontier import describe
-from ..reports.provenance import Facts, usd
-from ..reports.text import duration, short
-from .stages import PlanDrawing, limits_facts, types_table
+from ..reports.provenance import Facts
+from ..reports.text import short
+from .stages import PlanDrawing, figures_of, limits_facts, types_table
 
 
 def staging_parts(instance: StagingInstance, result: Result) -> dict[str, Any]:
@@ -37,14 +37,7 @@ def staging_parts(instance: StagingInstance, result: Result) -> dict[str, Any]:
 def _figures(instance: StagingInstance, plan: tuple[Stage, ...] | None) -> Facts:
     if plan is None:
         return []
-    point = describe(StagingFormulation(instance), plan)
-    return [
-        ("throughput", f"{short(point.throughput_samples_per_s)} samples/s"),
-        ("cost of the training", usd(point.cost_usd)),
-        ("time of the training", duration(point.time_s)),
-        ("price of all units", f"{short(point.rate_usd_per_hour)} USD/h"),
-        ("slowest stage", duration(point.stage_time_s)),
-    ]
+    return figures_of(describe(StagingFormulation(instance), plan))
 
 
 def _budget_price(result: Result) -> str | None:

@@ -7,20 +7,16 @@ from typing import Any
 
 from ...formulations.staging.plan import Stage
 from ...instances.staging.instance import StagingInstance
-from ..kind import Columns
+from ..output.text import TextColumn
 
 
-def columns(entries: Sequence[Stage]) -> Columns:
+def columns(entries: Sequence[Stage]) -> list[TextColumn[Stage]]:
     """Return the columns of the table."""
-    del entries
-    return [("stage", True), ("layers", False), ("type", False), ("units", True)]
-
-
-def rows(entries: Sequence[Stage]) -> list[list[str]]:
-    """Return the cells of the table."""
     return [
-        [str(index), f"{stage.first_layer}–{stage.last_layer}", stage.type, str(stage.units)]
-        for index, stage in enumerate(entries)
+        ("stage", True, lambda stage: str(entries.index(stage))),
+        ("layers", False, lambda stage: f"{stage.first_layer}–{stage.last_layer}"),
+        ("type", False, lambda stage: stage.type),
+        ("units", True, lambda stage: str(stage.units)),
     ]
 
 

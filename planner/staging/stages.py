@@ -8,10 +8,11 @@ from typing import Any
 
 from ...formulations.staging.plan import Stage
 from ...formulations.staging.stage_times import stage_time_s
-from ...instances.staging.instance import StagingInstance
+from ...instances.staging.instance import StageType, StagingInstance
+from ...solvers.staging.frontier_result import FrontierPoint
 from ..reports.provenance import Facts, usd
-from ..reports.tables import Cell, Column, Table, number
-from ..reports.text import short
+from ..reports.tables import Cell, CellColumn, Column, Table, number, table_of
+from ..reports.text import duration, short
 
 
 class PlanDrawing:
@@ -47,6 +48,17 @@ class PlanDrawing:
         return self._times[key]
 
 
+def figures_of(point: FrontierPoint) -> Facts:
+    """Return the figures of a plan in words."""
+    return [
+        ("throughput", f"{short(point.throughput_samples_per_s)} samples/s"),
+        ("cost of the training", usd(point.cost_usd)),
+        ("time of the training", duration(point.time_s)),
+        ("price of all units", f"{short(point.rate_usd_per_hour)} USD/h"),
+        ("slowest stage", duration(point.stage_time_s)),
+    ]
+
+
 def in_short(plan: Sequence[Stage], most: int = 6) -> str:
     """Return the units and types of a plan in the order of the layers."""
     text = " → ".join(f"{stage.units:,} {stage.type}" for stage in plan[:most])
@@ -60,21 +72,25 @@ def types_table(
     used = Counter({hardware.name: 0 for hardware in instance.types})
     for stage in plan or ():
         used[stage.type] += stage.units
-    columns = [Column("type"), Column("USD/h per unit", True), Column("units there are", True)]
-    columns += [Column("GiB per unit", True)]
-    columns += [Column("units in the plan", True)] if plan is not None else []
-    columns += (
-        [Column("price", True, "USD that one more unit is worth, as a first estimate")] if prices else []
-    )
-    rows = []
-    for index, hardware in enumerate(instance.types):
-        limit = Cell("no limit") if hardware.limit is None else number(hardware.limit)
-        memory = Cell("not checked") if hardware.memory_gib is None else number(hardware.memory_gib)
-        row = [Cell(hardware.name, swatch=index), number(hardware.price_usd_per_hour), limit, memory]
-        row += [number(used[hardware.name])] if plan is not None else []
-        row += [number(prices.get(hardware.name, 0.0), 4)] if prices else []
-        rows.append(row)
-    return Table("types", "Types of hardware", columns, rows)
+    swatch = {hardware.name: index for index, hardware in enumerate(instance.types)}
+    columns: list[CellColumn[StageType]] = [
+        (Column("type"), lambda t: Cell(t.name, swatch=swatch[t.name])),
+        (Column("USD/h per unit", True), lambda t: number(t.price_usd_per_hour)),
+        (
+            Column("units there are", True),
+            lambda t: Cell("no limit") if t.limit is None else number(t.limit),
+        ),
+        (
+            Column("GiB per unit", True),
+            lambda t: Cell("not checked") if t.memory_gib is None else number(t.memory_gib),
+        ),
+    ]
+    if plan is not None:
+        columns.append((Column("units in the plan", True), lambda t: number(used[t.name])))
+    if prices:
+        title = Column("price", True, "USD that one more unit is worth, as a first estimate")
+        columns.append((title, lambda t: number(prices.get(t.name, 0.0), 4)))
+    return table_of("types", "Types of hardware", instance.types, columns)
 
 
 def limits_facts(instance: StagingInstance) -> Facts:

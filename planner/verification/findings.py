@@ -6,16 +6,19 @@ Everything that is claimed was derived again (`complete`); nothing is false, but
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated
 
 from pydantic import BeforeValidator
 
+from ...instances.common.base import Instance
 from ...instances.common.errors import MOST_FAULTS
 from ...instances.common.fields import Model
 from ...instances.common.html_summary import card
 from ...solvers.common.conclude import library_versions
+from ...solvers.common.frontier import AnyFrontier
+from ...solvers.common.result import Result
 
 TITLES = {
     "faults": "wrong",
@@ -121,6 +124,21 @@ class Findings:
             claimed=tuple(self.claimed) if ok else (),
             stated=tuple(self.stated) if ok else (),
         )
+
+
+def head_faults(instance: Instance, stored: Result | AnyFrontier, what: str) -> Iterator[str]:
+    """Check that a result or frontier is of this very instance."""
+    if stored.instance_sha256 != instance.sha256():
+        yield f"instance_sha256 does not agree: the {what} is of another instance, or it was changed since"
+    if stored.instance != instance.name:
+        yield f"instance is stored as {stored.instance!r}; it is called {instance.name!r}"
+
+
+def stated_facts(stored: Result | AnyFrontier, facts: Sequence[str], run: str) -> Iterator[str]:
+    """Yield the parts of a result or frontier that are no claim about the instance."""
+    yield ", ".join(name for name in facts if getattr(stored, name, None) not in (None, 0.0, {}, ()))
+    if stored.limit != "none":
+        yield f"that a {stored.limit} limit ended the {run}"
 
 
 def refused(instance: str, *faults: str) -> Verification:

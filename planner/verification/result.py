@@ -18,11 +18,13 @@ from ...instances.common.base import Instance
 from ...solvers.common.conclude import contradiction, objective_records
 from ...solvers.common.options import DEFAULT_GAP
 from ...solvers.common.result import ObjectiveRecord, Result, plan_hash
-from .findings import HOLDS, Findings, Verification, refused
+from .findings import HOLDS, Findings, Verification, head_faults, refused, stated_facts
 from .infeasibility import check_infeasible
 
 MOST_NAMED = 20
 """Entries of a plan that are named one by one where their words are wrong."""
+FIGURES = ("value", "bound", "gap", "certified_bound", "certified_gap")
+"""Of the record of an objective; the head of a result repeats those of the deciding one."""
 FACTS = ("solver", "backend", "options", "seed", "versions", "runtime_s", "build_s", "trace", "message")
 """What a result says of the run and not of the instance."""
 
@@ -70,10 +72,7 @@ def _shown(value: float | None) -> str:
 
 def _identity_faults(instance: Instance, result: Result) -> Iterator[str]:
     """Yield faults of the head: hash and name of the instance, the gap, and the seed, stored twice."""
-    if result.instance_sha256 != instance.sha256():
-        yield "instance_sha256 does not agree: the result is of another instance, or it was changed since"
-    if result.instance != instance.name:
-        yield f"instance is stored as {result.instance!r}; it is called {instance.name!r}"
+    yield from head_faults(instance, result, "result")
     if not 0 <= result.options.gap < 1:  # a result that was not read from a file may hold anything
         yield f"options.gap is {result.options.gap:g}; it must be at least 0 and below 1"
     if result.seed != result.options.seed:
@@ -86,7 +85,7 @@ def _record_faults(stored: ObjectiveRecord, derived: ObjectiveRecord, place: str
         said, right = getattr(stored, field), getattr(derived, field)
         if said != right:
             yield f"{place}.{field} is stored as {said!r}; it is {right!r}"
-    for field in ("value", "bound", "gap", "certified_bound", "certified_gap"):
+    for field in FIGURES:
         old, new = getattr(stored, field), getattr(derived, field)
         if _differs(old, new, "gap" in field):
             yield f"{place}.{field} is stored as {_shown(old)}; recomputed it is {_shown(new)}"
@@ -95,13 +94,8 @@ def _record_faults(stored: ObjectiveRecord, derived: ObjectiveRecord, place: str
 def _headline_faults(result: Result) -> Iterator[str]:
     """Check that the top level repeats the deciding record, and that the status says no more."""
     record = result.deciding
-    for field, source in (
-        ("objective", "value"),
-        ("bound", "bound"),
-        ("gap", "gap"),
-        ("certified_bound", "certified_bound"),
-        ("certified_gap", "certified_gap"),
-    ):
+    for source in FIGURES:
+        field = "objective" if source == "value" else source
         old, new = getattr(result, field), getattr(record, source) if record else None
         if _differs(old, new):
             yield f"{field} is stored as {_shown(old)}; the objectives say {_shown(new)}"
@@ -260,8 +254,6 @@ def _same_prices(stored: Mapping[str, float], derived: Mapping[str, float] | Non
 
 def _stated(result: Result) -> Iterator[str]:
     """Yield the parts of a result that are no claim about the instance."""
-    yield ", ".join(name for name in FACTS if getattr(result, name) not in (None, 0.0, {}, ()))
-    if result.limit != "none":
-        yield f"that a {result.limit} limit ended the solve"
+    yield from stated_facts(result, FACTS, "solve")
     if result.status == "unknown":
         yield "that no plan was found; a plan may exist or not"

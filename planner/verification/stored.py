@@ -17,7 +17,7 @@ from ...instances.files.reading import fail, read_bytes, text_of
 from ...solvers.common.frontier import AnyFrontier
 from ...solvers.common.result import Result
 from ..batch.journal_lines import STARTS, stored_results
-from ..registry import KINDS
+from ..registry import KINDS, TRADED
 from .findings import Verification, refused
 from .result import verify
 
@@ -136,11 +136,11 @@ def verify_stored(instance: Instance, data: Any, source: str) -> Verification:
 
 def verify_frontier(instance: Instance, frontier: AnyFrontier) -> Verification:
     """Check a frontier against its instance: every plan, every figure, and the error that it proves."""
-    traded = KINDS[instance.kind].frontier
+    traded = TRADED.get(instance.kind)
     if traded is None or frontier.kind != instance.kind:
         what = f"the frontier is of kind {frontier.kind}; {instance.name} is of kind {instance.kind}"
         return refused(instance.name, what)
-    return traded.verify(instance, frontier)
+    return traded.check(instance, frontier).verification()
 
 
 def most_entries(instance: Instance) -> int:
@@ -157,11 +157,9 @@ def parse_frontier(data: Any, source: str) -> AnyFrontier:
         Naming each field that has a value which is not allowed.
     """
     kind = kind_of(data, source)
-    traded = KINDS[kind].frontier
-    if traded is None:
-        able = " or ".join(name for name, other in KINDS.items() if other.frontier is not None)
-        raise fail(source, f"is {kind!r}; frontiers are of {able}", "kind")
-    return validated(traded.model, data, source)
+    if kind not in TRADED:
+        raise fail(source, f"is {kind!r}; frontiers are of {' or '.join(TRADED)}", "kind")
+    return validated(TRADED[kind].model, data, source)
 
 
 def is_frontier(data: Mapping[str, Any]) -> bool:

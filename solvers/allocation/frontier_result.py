@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from ...formulations.allocation.plan import JobAllocation
 from ...instances.common.fields import Amounts, Many, ManyNamed, Model, Positive
-from ...instances.common.html_summary import card, figure, percent
+from ...instances.common.html_summary import figure
 from ..common.frontier import AnyFrontier
 
 if TYPE_CHECKING:
@@ -88,6 +88,11 @@ class AllocationFrontier(AnyFrontier):
         The instance's own cluster, where it has a plan.
     """
 
+    slow: ClassVar[str] = "mean_completion_s"
+    dear: ClassVar[str] = "rate_usd_per_hour"
+    called: ClassVar[str] = "clusters"
+    titles: ClassVar[tuple[str, ...]] = ("cluster", "USD/h", "mean completion, s")
+
     kind: Literal["allocation"] = "allocation"
     mix: Literal["fixed", "any"] = "fixed"
     most_usd_per_hour: Positive | None = None
@@ -98,19 +103,11 @@ class AllocationFrontier(AnyFrontier):
     current: AllocationPoint | None = None
     assumptions: Many[str] = ()
 
-    def _repr_html_(self) -> str:
-        """Return what a notebook shows."""
-        rows = [
-            (
-                ", ".join(f"{figure(amount)} {name}" for name, amount in point.capacities.items()),
-                figure(point.rate_usd_per_hour),
-                figure(point.mean_completion_s),
-            )
-            for point in self.points
-        ]
-        proven = percent(self.certified_error)
-        lines = [f"frontier of {len(self.points)} clusters, {self.status}; certified error {proven}"]
-        return card(self.instance, lines, ("cluster", "USD/h", "mean completion, s"), rows)
+    @staticmethod
+    def card_row(point: AllocationPoint) -> tuple[str, ...]:
+        """Return the cluster, its cost and the mean."""
+        cluster = ", ".join(f"{figure(amount)} {name}" for name, amount in point.capacities.items())
+        return cluster, figure(point.rate_usd_per_hour), figure(point.mean_completion_s)
 
     def to_frame(self) -> pd.DataFrame:
         """Return one row for each point, without its plan; capacities and prices in columns of their own."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
 from ...formulations.common.objective import Diagnosis
 from ...instances.common.fields import Many, ManyNamed, Model
+from ...instances.common.html_summary import card, percent
 from .options import SolveOptions
 from .result import Limit
 
@@ -28,7 +29,16 @@ class AnyFrontier(Model):
         derives none.
     points
         From the best in one aim to the best in the other.
+    slow, dear
+        Fields of a point: what rises along the points, and what falls.
+    called, titles
+        What the points are, and the titles of the table that a notebook shows.
     """
+
+    slow: ClassVar[str]
+    dear: ClassVar[str]
+    called: ClassVar[str] = "points"
+    titles: ClassVar[tuple[str, ...]]
 
     instance: str
     kind: str
@@ -46,6 +56,17 @@ class AnyFrontier(Model):
     def to_json(self) -> str:
         """Return the frontier as one line of JSON."""
         return self.model_dump_json()
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows."""
+        proven = percent(self.certified_error)
+        lines = [f"frontier of {len(self.points)} {self.called}, {self.status}; certified error {proven}"]
+        return card(self.instance, lines, self.titles, [self.card_row(point) for point in self.points])
+
+    @staticmethod
+    @abstractmethod
+    def card_row(point: Any) -> tuple[str, ...]:
+        """Return the cells of a point below `titles`."""
 
     @abstractmethod
     def to_frame(self) -> pd.DataFrame:

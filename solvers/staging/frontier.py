@@ -86,7 +86,7 @@ def _find(
             formulation, incumbent.points, error, most, certificate, time_to_check(options, clock.elapsed_s)
         ),
         most_usd=most,
-        points=tuple(_point(formulation, candidate) for candidate in incumbent.points),
+        points=tuple(describe(formulation, plan_of(formulation, point)) for point in incumbent.points),
         certificate=certificate,
         runtime_s=clock.elapsed_s,
         options=options,
@@ -121,11 +121,6 @@ def _certified(
             return formulation.certified_error(corners, error, most_usd, certificate, work)
     except OutOfTimeError:
         return None
-
-
-def _point(formulation: StagingFormulation, candidate: Candidate) -> FrontierPoint:
-    """Return a point with its figures computed from the plan alone."""
-    return describe(formulation, plan_of(formulation, candidate))
 
 
 def describe(formulation: StagingFormulation, plan: tuple[Stage, ...]) -> FrontierPoint:

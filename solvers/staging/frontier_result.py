@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
 from ...formulations.staging.certificate import MOST_INTERVALS
 from ...formulations.staging.plan import Stage
 from ...instances.common.fields import Many, Model, in_slices
-from ...instances.common.html_summary import card, figure, percent
+from ...instances.common.html_summary import figure
 from ..common.frontier import AnyFrontier
 
 if TYPE_CHECKING:
@@ -54,20 +54,19 @@ class Frontier(AnyFrontier):
         From the fastest to the cheapest.
     """
 
+    slow: ClassVar[str] = "stage_time_s"
+    dear: ClassVar[str] = "cost_usd"
+    titles: ClassVar[tuple[str, ...]] = ("plan", "samples/s", "USD")
+
     kind: Literal["staging"] = "staging"
     most_usd: Annotated[float, Field(ge=0)] | None = None
     points: Many[FrontierPoint] = ()
     certificate: Annotated[list[dict[str, Any]], in_slices(MOST_INTERVALS)] = []
 
-    def _repr_html_(self) -> str:
-        """Return a card for notebooks."""
-        rows = [
-            (_in_short_plan(point), figure(point.throughput_samples_per_s), figure(point.cost_usd))
-            for point in self.points
-        ]
-        proven = percent(self.certified_error)
-        lines = [f"frontier of {len(self.points)} points, {self.status}; certified error {proven}"]
-        return card(self.instance, lines, ("plan", "samples/s", "USD"), rows)
+    @staticmethod
+    def card_row(point: FrontierPoint) -> tuple[str, ...]:
+        """Return the plan, its throughput and cost."""
+        return _in_short_plan(point), figure(point.throughput_samples_per_s), figure(point.cost_usd)
 
     def to_frame(self) -> pd.DataFrame:
         """Return one row for each point; the plan as text, `first-last:type*units` for each stage."""
@@ -80,8 +79,4 @@ class Frontier(AnyFrontier):
 
 
 def _in_short_plan(point: FrontierPoint) -> str:
-    return " ".join(map(_in_short, point.plan))
-
-
-def _in_short(stage: Stage) -> str:
-    return f"{stage.first_layer}-{stage.last_layer}:{stage.type}*{stage.units}"
+    return " ".join(f"{s.first_layer}-{s.last_layer}:{s.type}*{s.units}" for s in point.plan)

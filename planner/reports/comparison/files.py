@@ -7,19 +7,15 @@ from pathlib import Path
 from ...comparison.comparison import Comparison
 from ...comparison.row import ComparisonRow
 from ...output.files import write_all
-from ...output.text import csv_line, safe_cell
+from ...output.text import csv_text
 from .markdown import comparison_markdown
 from .page import comparison_page
 
 
 def to_csv(comparison: Comparison) -> str:
     """Return one line for each row."""
-    titles = list(ComparisonRow.model_fields)
-    lines = [csv_line(titles)]
-    for row in comparison.rows:
-        data = row.model_dump()
-        lines.append(csv_line([safe_cell(data[title]) for title in titles]))
-    return "\n".join(lines) + "\n"
+    rows = [[*row.model_dump().values()] for row in comparison.rows]
+    return csv_text(list(ComparisonRow.model_fields), rows)
 
 
 def write(comparison: Comparison, folder: Path) -> list[Path]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ...comparison.comparison import Comparison
+from ...comparison.profile import SolverSummary
 from ...comparison.row import ComparisonRow
 from ..page import render
 from ..provenance import Facts, options_text, status_cell, versions_text
-from ..tables import Cell, Column, Table, number, seconds, share, text
+from ..tables import Cell, CellColumn, Column, Table, number, seconds, share, table_of, text
 from ..text import counted, duration
 from .figures import gap_figure, profile_figure, sentence
 
@@ -74,88 +77,75 @@ def _footer(comparison: Comparison) -> Facts:
 
 def summary_table(comparison: Comparison) -> Table:
     """Return one row for each solver."""
-    columns = [
-        Column("solver"),
-        Column("instances", True),
-        Column("optimal", True, "proven"),
-        Column("plans", True),
-        Column("failed", True),
-        Column("best plan", True, "ties count for all"),
-        Column("seconds", True, "geometric mean"),
-        Column("gap to best bound", True, "geometric mean"),
-        Column("gap to best plan", True, "geometric mean"),
+    colours = _colours(comparison)
+    columns: list[CellColumn[SolverSummary]] = [
+        (Column("solver"), lambda one: Cell(one.solver, swatch=colours[one.solver])),
+        (Column("instances", True), lambda one: number(one.instances)),
+        (Column("optimal", True, "proven"), lambda one: number(one.optimal)),
+        (Column("plans", True), lambda one: number(one.plans)),
+        (
+            Column("failed", True),
+            lambda one: Cell(f"{one.failed:,}", one.failed, "bad" if one.failed else ""),
+        ),
+        (Column("best plan", True, "ties count for all"), lambda one: number(one.wins)),
+        (Column("seconds", True, "geometric mean"), lambda one: seconds(one.mean_runtime_s)),
+        (Column("gap to best bound", True, "geometric mean"), lambda one: share(one.mean_gap_to_best_bound)),
+        (Column("gap to best plan", True, "geometric mean"), lambda one: share(one.mean_gap_to_best_plan)),
     ]
-    rows = [
-        [
-            Cell(one.solver, swatch=index),
-            number(one.instances),
-            number(one.optimal),
-            number(one.plans),
-            Cell(f"{one.failed:,}", one.failed, "bad" if one.failed else ""),
-            number(one.wins),
-            seconds(one.mean_runtime_s),
-            share(one.mean_gap_to_best_bound),
-            share(one.mean_gap_to_best_plan),
-        ]
-        for index, one in enumerate(comparison.summary())
-    ]
-    return Table("solvers", "Each solver over all its instances", columns, rows)
+    return table_of("solvers", "Each solver over all its instances", comparison.summary(), columns)
+
+
+def _colours(comparison: Comparison) -> dict[str, int]:
+    return {solver: index for index, solver in enumerate(comparison.solvers)}
+
+
+INSTANCE: CellColumn[ComparisonRow] = (Column("instance"), lambda row: Cell(row.instance))
+STATUS: CellColumn[ComparisonRow] = (Column("status"), lambda row: status_cell(row.status, row.limit))
+SECONDS: CellColumn[ComparisonRow] = (
+    Column("seconds", True),
+    lambda row: Cell(f"{row.runtime_s:,.3f}", row.runtime_s),
+)
 
 
 def results_table(comparison: Comparison) -> Table:
     """Return one row for each solver on each instance."""
-    several = len({row.kind for row in comparison.rows}) > 1
-    columns = [
-        Column("instance"),
-        *([Column("kind")] if several else []),
-        Column("solver"),
-        Column("status"),
-        Column("objective"),
-        Column("value", True),
-        Column("bound", True),
-        Column("own gap", True),
-        Column("gap to best bound", True),
-        Column("gap to best plan", True),
-        Column("seconds", True),
-        Column("message", wide=True),
+    several, colours = len({row.kind for row in comparison.rows}) > 1, _colours(comparison)
+    kind: list[CellColumn[ComparisonRow]] = [(Column("kind"), lambda row: Cell(row.kind))] if several else []
+    columns: list[CellColumn[ComparisonRow]] = [
+        INSTANCE,
+        *kind,
+        (Column("solver"), lambda row: Cell(row.solver, swatch=colours[row.solver])),
+        STATUS,
+        (Column("objective"), _objective),
+        (Column("value", True), lambda row: number(row.objective, 8)),
+        (Column("bound", True), lambda row: number(row.bound, 8)),
+        (Column("own gap", True), lambda row: share(row.gap)),
+        (Column("gap to best bound", True), lambda row: share(row.gap_to_best_bound)),
+        (Column("gap to best plan", True), _gap_to_best_plan),
+        SECONDS,
+        (Column("message", wide=True), lambda row: text(row.message)),
     ]
-    number_of = {solver: index for index, solver in enumerate(comparison.solvers)}
-    rows = [_row(row, number_of[row.solver], several) for row in comparison.rows]
     caption = "Every solver on every instance; ★ marks plans that no other solver beats"
-    wanted = "Show rows with these words (instance, solver, status …)"
-    return Table("every", caption, columns, rows, filter=wanted if len(rows) > 12 else None)
+    wanted = "Show rows with these words (instance, solver, status …)" if len(comparison.rows) > 12 else None
+    return table_of("every", caption, comparison.rows, columns, filter=wanted)
 
 
-def _row(row: ComparisonRow, index: int, several: bool) -> list[Cell]:
+def _objective(row: ComparisonRow) -> Cell:
     name = row.objective_name or "–"
-    best = Cell(f"{'★ ' if row.best else ''}{share(row.gap_to_best_plan).text}", row.gap_to_best_plan)
-    return [
-        Cell(row.instance),
-        *([Cell(row.kind)] if several else []),
-        Cell(row.solver, swatch=index),
-        status_cell(row.status, row.limit),
-        Cell(name if row.unit in (None, name) else f"{name} [{row.unit}]"),
-        number(row.objective, 8),
-        number(row.bound, 8),
-        share(row.gap),
-        share(row.gap_to_best_bound),
-        best,
-        Cell(f"{row.runtime_s:,.3f}", row.runtime_s),
-        text(row.message),
-    ]
+    return Cell(name if row.unit in (None, name) else f"{name} [{row.unit}]")
+
+
+def _gap_to_best_plan(row: ComparisonRow) -> Cell:
+    gap = share(row.gap_to_best_plan)
+    return replace(gap, text=f"★ {gap.text}") if row.best else gap
 
 
 def _failures(rows: list[ComparisonRow]) -> Table:
-    columns = [Column("instance"), Column("solver"), Column("status"), Column("seconds", True)]
-    columns.append(Column("what it said", wide=True))
-    cells = [
-        [
-            Cell(row.instance),
-            Cell(row.solver),
-            status_cell(row.status, row.limit),
-            Cell(f"{row.runtime_s:,.3f}", row.runtime_s),
-            text(row.message),
-        ]
-        for row in rows
+    columns: list[CellColumn[ComparisonRow]] = [
+        INSTANCE,
+        (Column("solver"), lambda row: Cell(row.solver)),
+        STATUS,
+        SECONDS,
+        (Column("what it said", wide=True), lambda row: text(row.message)),
     ]
-    return Table("failed", "Solves that gave no answer, or a wrong one", columns, cells)
+    return table_of("failed", "Solves that gave no answer, or a wrong one", rows, columns)

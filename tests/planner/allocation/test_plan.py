@@ -5,7 +5,8 @@ from __future__ import annotations
 from clusterplan.formulations.allocation.plan import JobAllocation
 from clusterplan.instances.allocation.generate import generate_allocation
 from clusterplan.planner.allocation.kind import ALLOCATION
-from clusterplan.planner.allocation.plan import as_data, columns, left_out, rows
+from clusterplan.planner.allocation.plan import as_data, columns, left_out
+from clusterplan.planner.output.text import cells_of
 
 PLAN = (
     JobAllocation(job="a", variant="v", ps=1, workers=2, completion_s=999.5),
@@ -15,12 +16,11 @@ PLAN = (
 
 def test_rows_have_a_cell_for_each_column() -> None:
     """Seconds have three decimals, one from 1,000 s on."""
-    assert all(len(row) == len(columns(PLAN)) for row in rows(PLAN))
-    assert rows(PLAN)[0] == ["a", "yes", "v", "1", "2", "999.500"]
-    assert rows(PLAN)[1] == ["b", "no", "–", "0", "0", "12.000"]
+    assert cells_of(columns(PLAN), PLAN)[0] == ["a", "yes", "v", "1", "2", "999.500"]
+    assert cells_of(columns(PLAN), PLAN)[1] == ["b", "no", "–", "0", "0", "12.000"]
     late = PLAN[0].model_copy(update={"completion_s": 1234.56})
-    assert rows((late, PLAN[1]))[1][-1] == "12.0"
-    assert rows((late,))[0][-1] == "1,234.6"
+    assert cells_of(columns((late, PLAN[1])), PLAN)[1][-1] == "12.0"
+    assert cells_of(columns((late,)), [late])[0][-1] == "1,234.6"
 
 
 def test_plain_data_separates_the_unplaced() -> None:
@@ -32,7 +32,6 @@ def test_plain_data_separates_the_unplaced() -> None:
 
 def test_the_kind_shows_plans_with_these_functions() -> None:
     """And its frontier trades cost for mean completion time."""
-    assert ALLOCATION.rows is rows
     assert ALLOCATION.columns is columns
     assert ALLOCATION.frontier is not None
     assert set(ALLOCATION.frontier.settings) == {"mix", "prices"}

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-
 import pytest
 import typer
 from typer.testing import CliRunner
 
 from clusterplan.planner.cli.main import app
-from clusterplan.planner.cli.verbs import VERBS, Verbs, _shortened
+from clusterplan.planner.cli.verbs import VERBS, Verbs, _shortened, load
 
 
 @pytest.mark.parametrize("name", VERBS)
 def test_the_first_line_of_help_is_that_of_the_command(name: str) -> None:
-    module, attribute, line = VERBS[name]
-    found = getattr(import_module(f"clusterplan.planner.cli.{module}"), attribute)
+    found = load(name)
     said = found.info.help if isinstance(found, typer.Typer) else found.__doc__
-    assert str(said).splitlines()[0] == line
+    assert str(said).splitlines()[0] == VERBS[name]
 
 
 def test_help_lists_every_command_without_loading_it(monkeypatch: pytest.MonkeyPatch) -> None:

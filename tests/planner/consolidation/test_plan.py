@@ -6,11 +6,13 @@ from placements import job, placement, server
 
 import clusterplan
 from clusterplan.formulations.consolidation.plan import JobPlacement
-from clusterplan.planner.consolidation.plan import as_data, columns, left_out, notes, rows
+from clusterplan.planner.consolidation.plan import as_data, columns, left_out, notes
+from clusterplan.planner.output.text import cells_of
 
 INSTANCE = placement(
     ["value"], [server("n", gpu=2)], [job("a", 2, value=1, current={"n": 2}), job("b", 1), job("c", 1)]
 )
+
 PLAN = (
     JobPlacement(job="a", servers={"n": 2}, action="keep"),
     JobPlacement(job="b", placed=False, reason="waits: full", action="wait"),
@@ -20,12 +22,12 @@ PLAN = (
 
 def test_the_table_says_where_or_why_not() -> None:
     """With a column of actions where jobs run now."""
-    assert columns(PLAN) == [("job", False), ("action", False), ("where, or why not", False)]
-    assert rows(PLAN)[0] == ["a", "keep", "2×n"]
-    assert rows(PLAN)[1] == ["b", "wait", "waits: full"]
-    assert columns([JobPlacement(job="a", servers={"n": 2})])[1] == ("placed", False)
+    assert [title for title, *_ in columns(PLAN)] == ["job", "action", "where, or why not"]
+    assert cells_of(columns(PLAN), PLAN)[0] == ["a", "keep", "2×n"]
+    assert cells_of(columns(PLAN), PLAN)[1] == ["b", "wait", "waits: full"]
+    assert columns([JobPlacement(job="a", servers={"n": 2})])[1][:2] == ("placed", False)
     groups = JobPlacement(job="a", groups={"ps": {"n": 1}, "worker": {"n": 1}})
-    assert rows([groups]) == [["a", "yes", "ps: 1×n; worker: 1×n"]]
+    assert cells_of(columns([groups]), [groups]) == [["a", "yes", "ps: 1×n; worker: 1×n"]]
 
 
 def test_the_plan_as_data() -> None:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import itertools
-import math
 from typing import Any
 
 import pytest
 from staging_instances import half_serial
 
 import clusterplan
-from clusterplan.planner.staging.find import find
-from clusterplan.planner.staging.frontier import DEFAULT_ERROR, shown_staging, verify_staging
+from clusterplan.planner.pareto import shown
+from clusterplan.planner.staging.frontier import DEFAULT_ERROR, StagingFrontierCheck
 from clusterplan.planner.staging.frontier_figure import Baseline, frontier_figure, near_limit
-from clusterplan.planner.staging.frontier_page import MOST_POINTS, staging_frontier_page, thinned
+from clusterplan.planner.staging.frontier_page import StagingFrontierPage
+from clusterplan.planner.verification.findings import Verification
 from clusterplan.solvers.common.options import SolveOptions
+from clusterplan.solvers.staging.frontier import find_frontier
 from clusterplan.solvers.staging.frontier_result import Frontier
 
 INSTANCE = half_serial(3)
@@ -23,17 +23,22 @@ INSTANCE = half_serial(3)
 @pytest.fixture(scope="module")
 def frontier() -> Frontier:
     """Return three points: 1, 1.5 and 2 USD."""
-    return find(INSTANCE, SolveOptions(), 0.0, None)
+    return find_frontier(INSTANCE, SolveOptions(), 0.0, None)
+
+
+def verify(frontier: Frontier) -> Verification:
+    """Check a frontier of the instance."""
+    return StagingFrontierCheck(INSTANCE, frontier).verification()
 
 
 def test_the_error_has_a_default() -> None:
-    """None stands for it."""
-    assert find(INSTANCE, SolveOptions(), None, None).error == DEFAULT_ERROR
+    """Where none is given."""
+    assert clusterplan.pareto(INSTANCE).error == DEFAULT_ERROR
 
 
 def test_a_true_frontier_is_confirmed(frontier: Frontier) -> None:
     """Every plan and the error of the whole."""
-    verification = verify_staging(INSTANCE, frontier)
+    verification = verify(frontier)
     assert verification.faults == ()
     assert any("each of 3 plans" in line for line in verification.confirmed)
     assert any("no plan beats the points by more than 0" in line for line in verification.confirmed)
@@ -51,32 +56,32 @@ def test_altered_points_are_named(frontier: Frontier, change: dict[str, Any], fa
     """By their number and the figure that is wrong."""
     wrong = frontier.points[0].model_copy(update=change)
     altered = frontier.model_copy(update={"points": (wrong, *frontier.points[1:])})
-    assert any(line.startswith(fault) for line in verify_staging(INSTANCE, altered).faults)
+    assert any(line.startswith(fault) for line in verify(altered).faults)
 
 
 def test_order_and_cost_of_points_are_checked(frontier: Frontier) -> None:
     """From the fastest to the cheapest, none beyond the dearest that was looked for."""
     backwards = frontier.model_copy(update={"points": frontier.points[::-1]})
-    faults = verify_staging(INSTANCE, backwards).faults
+    faults = verify(backwards).faults
     assert "points[1] is not slower and cheaper than the one before" in faults
     dear = frontier.model_copy(update={"most_usd": 1.6})
-    assert "points: there are plans dearer than most_usd, 1.6" in verify_staging(INSTANCE, dear).faults
+    assert "points: there are plans dearer than most_usd, 1.6" in verify(dear).faults
 
 
 def test_an_error_that_is_not_proven_is_a_fault(frontier: Frontier) -> None:
     """Without intervals nothing is."""
     empty = frontier.model_copy(update={"certificate": []})
-    (fault,) = verify_staging(INSTANCE, empty).faults
+    (fault,) = verify(empty).faults
     assert fault.startswith("certified_error is stored as 0.0; what the certificate proves is")
 
 
 def test_the_table_has_a_row_for_each_point(frontier: Frontier) -> None:
     """And a line on what is certified."""
-    table, lines = shown_staging(frontier)
+    table, lines = shown(frontier)
     assert table.row_count == 3
     assert lines == ["certified: every plan is matched by a point as fast that costs at most 0 % more"]
     partial = frontier.model_copy(update={"status": "partial", "limit": "time", "certified_error": None})
-    assert [line.split(" ")[0] for line in shown_staging(partial)[1]] == ["stopped", "not"]
+    assert [line.split(" ")[0] for line in shown(partial)[1]] == ["stopped", "not"]
 
 
 def test_baselines_are_compared_with_a_point_as_fast(frontier: Frontier) -> None:
@@ -107,16 +112,7 @@ def test_a_cost_limit_far_beyond_the_points_is_not_drawn(
 def test_the_page_tells_points_and_other_methods(frontier: Frontier) -> None:
     """With how much dearer each method's plan is."""
     result = clusterplan.solve(INSTANCE, "single-type")
-    page = staging_frontier_page(INSTANCE, frontier, [result], None)
+    page = StagingFrontierPage(INSTANCE, frontier, [result]).html(None)
     assert "3 plans, from 1.5 samples/s for 2 USD to 1 samples/s for 1 USD." in page
     assert "single-type" in page
     assert "on the frontier" in page
-
-
-def test_many_points_are_thinned_evenly(frontier: Frontier) -> None:
-    """The ends stay."""
-    point = frontier.points[0]
-    many = [point.model_copy(update={"cost_usd": float(cost)}) for cost in range(4000)]
-    kept = [one.cost_usd for one in thinned(many)]
-    assert (len(kept), kept[0], kept[-1]) == (MOST_POINTS, 0.0, 3999.0)
-    assert math.isclose(max(b - a for a, b in itertools.pairwise(kept)), 3.0)

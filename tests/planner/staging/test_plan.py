@@ -7,9 +7,10 @@ from staging_instances import half_serial, two_layers
 
 import clusterplan
 from clusterplan.formulations.staging.plan import Stage
+from clusterplan.planner.output.text import cells_of
 from clusterplan.planner.staging.kind import STAGING
 from clusterplan.planner.staging.page import staging_parts
-from clusterplan.planner.staging.plan import as_data, columns, rows
+from clusterplan.planner.staging.plan import as_data, columns
 from clusterplan.planner.staging.stages import PlanDrawing, in_short, limits_facts, types_table
 
 PLAN = (
@@ -19,9 +20,8 @@ PLAN = (
 
 
 def test_a_plan_is_a_row_for_each_stage() -> None:
-    """As many cells as there are columns."""
-    assert rows(PLAN) == [["0", "0–0", "slow", "2"], ["1", "1–1", "fast", "1"]]
-    assert len(columns(PLAN)) == 4
+    """With its number, layers, type and units."""
+    assert cells_of(columns(PLAN), PLAN) == [["0", "0–0", "slow", "2"], ["1", "1–1", "fast", "1"]]
 
 
 def test_plain_data_names_the_layers() -> None:
@@ -75,8 +75,8 @@ def test_the_page_of_a_plan_has_its_figures() -> None:
 
 
 def test_what_is_registered_is_of_one_piece() -> None:
-    """Rows fit columns, and the list whose rows a plan has at most is one of the document."""
-    assert {len(row) for row in STAGING.rows(PLAN)} == {len(STAGING.columns(PLAN))}
+    """The list whose rows a plan has at most is one of the document."""
+    assert STAGING.columns is columns
     assert hasattr(two_layers(), STAGING.rows_of_plan)
     assert STAGING.frontier is not None
 

@@ -10,7 +10,13 @@ from sample_documents import STAGING
 import clusterplan
 from clusterplan.formulations.common.objective import Diagnosis
 from clusterplan.planner.verification.findings import Findings
-from clusterplan.planner.verification.frontier_check import frontier_faults, note_extent, stated
+from clusterplan.planner.verification.frontier_check import (
+    altered,
+    frontier_faults,
+    note_extent,
+    order_faults,
+    stated,
+)
 
 INSTANCE = clusterplan.parse_instance(STAGING)
 FRONTIER = clusterplan.pareto(INSTANCE)
@@ -64,3 +70,17 @@ def test_what_is_no_claim_is_stated() -> None:
     words = list(stated(changed(status="partial", limit="time")))
     assert "versions" in words[0]
     assert words[1:] == ["that a time limit ended the search", "that better points may be missing"]
+
+
+def test_figures_that_do_not_agree_are_named() -> None:
+    assert list(altered("weight", 2.0, 2.0)) == []
+    assert list(altered("rate", 2.0, 2.5, "it costs")) == ["rate is stored as 2; it costs 2.5"]
+
+
+def test_points_that_are_not_in_order_are_named() -> None:
+    points = FRONTIER.points
+    assert len(points) > 1
+    assert list(order_faults(FRONTIER)) == []
+    twice = changed(points=(*points, points[-1]))
+    place = f"points[{len(points)}]"
+    assert list(order_faults(twice)) == [f"{place} is not slower and cheaper than the one before"]

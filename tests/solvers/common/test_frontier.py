@@ -25,6 +25,13 @@ class Trade(AnyFrontier):
 
     points: tuple[tuple[float, float], ...] = ()
 
+    titles = ("a", "b")
+
+    @staticmethod
+    def card_row(point: tuple[float, float]) -> tuple[str, ...]:
+        """Return the pair."""
+        return f"{point[0]:g}", f"{point[1]:g}"
+
     def to_frame(self) -> pd.DataFrame:
         """Return the pairs."""
         return pd.DataFrame(self.points, columns=["a", "b"])
@@ -35,6 +42,12 @@ def test_json_and_back_is_the_same() -> None:
     assert Trade.model_validate_json(frontier.to_json()) == frontier
     assert "\n" not in frontier.to_json()
     assert frontier.to_frame()["a"].tolist() == [1.0, 2.0]
+
+
+def test_a_notebook_shows_every_point_and_the_error() -> None:
+    card = Trade(**GIVEN, certified_error=0.005)._repr_html_()
+    assert "frontier of 2 points, complete; certified error 0.5 %" in card
+    assert card.count("<tr") == 3
 
 
 @pytest.mark.parametrize("change", [{"error": 1}, {"error": -0.1}, {"status": "optimal"}, {"runtime_s": -1}])

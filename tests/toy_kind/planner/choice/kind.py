@@ -6,16 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...formulations.choice.formulation import Chosen
-from ..kind import Columns, PlannerKind
+from ..kind import PlannerKind
+from ..output.text import TextColumn
 
 
-def _columns(entries: Sequence[Chosen]) -> Columns:
+def _columns(entries: Sequence[Chosen]) -> list[TextColumn[Chosen]]:
     del entries
-    return [("item", False)]
-
-
-def _rows(entries: Sequence[Chosen]) -> list[list[str]]:
-    return [[entry.item] for entry in entries]
+    return [("item", False, lambda entry: entry.item)]
 
 
 def _as_data(instance: Any, plan: Sequence[Chosen]) -> dict[str, Any]:
@@ -31,7 +28,6 @@ def _page(instance: Any, result: Any) -> dict[str, Any]:
 CHOICE = PlannerKind(
     title="Choice: which item is the cheapest",
     columns=_columns,
-    rows=_rows,
     as_data=_as_data,
     page=_page,
     template="plan.html.j2",

@@ -1,0 +1,186 @@
+"""The page of a frontier: the plot, the plan of each point, and all points as a table."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar, TypeVar
+
+from ...solvers.common.result import Result
+from ..verification.findings import Verification
+from .frontier_figure import Drawing
+from .page import render
+from .plot_style import Figure
+from .provenance import claims, headline, provenance
+from .tables import CellColumn, Column, Table, number
+from .text import counted
+
+MOST_POINTS = 1500
+"""A page shows at most so many points of a frontier."""
+
+PointT = TypeVar("PointT")
+
+
+def evenly(points: Sequence[PointT], most: int) -> list[PointT]:
+    """Return at most so many points, evenly from the first to the last."""
+    if len(points) <= most:
+        return list(points)
+    step = (len(points) - 1) / (most - 1)
+    return [points[round(index * step)] for index in range(most)]
+
+
+class FrontierPage(ABC):
+    """The page of one frontier.
+
+    Attributes
+    ----------
+    template, script
+        Names of the packaged template, and of the script that draws the chosen point.
+    kicker, noun, order
+        What is traded; what a point is; and from which to which the points go.
+    points
+        Those that are shown, evenly from the first to the last.
+    start
+        Which of them is chosen at first.
+    drawing
+        How points are drawn.
+    """
+
+    template: ClassVar[str]
+    script: ClassVar[str]
+    kicker: ClassVar[str]
+    noun: ClassVar[str]
+    order: ClassVar[str]
+    drawing: Drawing[Any]
+
+    def __init__(self, instance: Any, frontier: Any, results: Sequence[Result] = ()) -> None:
+        self.instance, self.frontier, self.results = instance, frontier, results
+        self.points = evenly(frontier.points, self.most_points())
+        self.start = self.first_chosen()
+
+    def most_points(self) -> int:
+        """Return how many points are shown at most."""
+        return MOST_POINTS
+
+    @abstractmethod
+    def first_chosen(self) -> int:
+        """Return which point is chosen at first."""
+
+    @abstractmethod
+    def figures(self, point: Any) -> str:
+        """Return the two figures of a point in words."""
+
+    @abstractmethod
+    def proven(self) -> tuple[str, str, str, str]:
+        """Return sentences: no plan exists; the error is certified, or not; and the search was complete."""
+
+    def compared(self) -> Iterator[str]:
+        """Yield what else is said of the frontier."""
+        return iter(())
+
+    @abstractmethod
+    def figure(self) -> tuple[Figure, dict[str, int]]:
+        """Return the plot, and which of its traces the script changes."""
+
+    @abstractmethod
+    def data(self) -> dict[str, Any]:
+        """Return what the script reads beside the points."""
+
+    @abstractmethod
+    def choice(self, point: Any) -> dict[str, Any]:
+        """Return the figures and the plan of a point, as the script shows them."""
+
+    @abstractmethod
+    def columns(self) -> list[CellColumn[Any]]:
+        """Return the columns of the table of all points, but its number."""
+
+    @abstractmethod
+    def context(self) -> dict[str, Any]:
+        """Return what else the template shows."""
+
+    def html(self, checked: Verification | None) -> str:
+        """Return the page.
+
+        Parameters
+        ----------
+        checked
+            What the check of a stored frontier found; the page shows what is only claimed.
+        """
+        frontier = self.frontier
+        context = {"assumptions": self.instance.assumptions, **self.context()}
+        return render(
+            self.template,
+            scripts=("choose.js", self.script),
+            data=self._data(),
+            title=self.instance.name,
+            kicker=self.kicker,
+            verdict=headline(frontier.status, frontier.limit, checked),
+            claimed=claims(checked),
+            lead=self._lead(),
+            certified=list(self._certified()),
+            diagnosis=frontier.diagnosis,
+            count=len(self.points),
+            start=self.start,
+            points=self._table(),
+            footer=provenance(frontier),
+            **context,
+        )
+
+    def _lead(self) -> str:
+        points = self.frontier.points
+        if not points:
+            return "There is no point."
+        if len(points) == 1:
+            return f"One {self.noun} beats all others: {self.figures(points[0])}."
+        ends = f"from {self.figures(points[0])} to {self.figures(points[-1])}"
+        return f"{counted(len(points), self.noun)}, {ends}."
+
+    def _certified(self) -> Iterator[str]:
+        """Yield what is proven, a sentence each."""
+        frontier, (none, certified, uncertified, complete) = self.frontier, self.proven()
+        if frontier.status == "infeasible":
+            yield none
+            return
+        if frontier.certified_error is not None:
+            yield certified
+        elif frontier.points:
+            yield uncertified
+        if frontier.status == "complete":
+            yield complete
+        else:
+            stopped = "" if frontier.limit == "none" else f" ({frontier.limit} limit)"
+            yield f"The search was stopped{stopped}: points are plans, but better ones may be missing."
+        yield from self.compared()
+        if len(self.points) < len(frontier.points):
+            yield f"{len(self.points):,} of {len(frontier.points):,} points are on this page, evenly chosen."
+
+    def _data(self) -> dict[str, Any]:
+        if not self.points:
+            return {"figures": {}}
+        plot, at = self.figure()
+        choice = {
+            "plot": "frontier",
+            **at,
+            "today": self.start,
+            "start": self.start,
+            "points": self._choices(),
+        }
+        return {"figures": {"frontier": plot}, **self.data(), "choice": choice}
+
+    def _choices(self) -> list[dict[str, Any]]:
+        """Return each point as the script shows it."""
+        choices = []
+        for index, point in enumerate(self.points):
+            x, y = self.drawing.place(point)
+            words = f"Point {index + 1} of {len(self.points)}: {self.figures(point)}"
+            choices.append({"x": x, "y": y, "words": words, **self.choice(point)})
+        return choices
+
+    def _table(self) -> Table:
+        columns = self.columns()
+        titles = [Column("point", True), *(column for column, _ in columns)]
+        rows = [
+            [number(index), *(cell(point) for _, cell in columns)]
+            for index, point in enumerate(self.points, 1)
+        ]
+        return Table("points", f"Points of the frontier, {self.order}", titles, rows)
