@@ -64,11 +64,6 @@ class ClusterGrid(ABC):
 
     @property
     @abstractmethod
-    def first_above(self) -> Fraction:
-        """The lowest step above `ZERO`."""
-
-    @property
-    @abstractmethod
     def last(self) -> Fraction:
         """The highest step that matters: dearer ones exceed `most_usd`, or have no better plan."""
 

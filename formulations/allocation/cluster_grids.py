@@ -82,11 +82,6 @@ class ScaledCluster(ClusterGrid):
                 "it costs nothing; try --mix any, or price another resource"
             )
 
-    @property
-    def first_above(self) -> Fraction:
-        """The scale at which the cluster has a first unit of a resource with a price."""
-        return self.next(ZERO)
-
     def next(self, step: Fraction) -> Fraction:
         """Return the next larger cluster."""
         return min(Fraction(math.floor(step * n) + 1, n) for n in self._rising)
@@ -153,7 +148,7 @@ class ScaledCluster(ClusterGrid):
     def _dearest(self) -> Fraction:
         """The largest cluster that costs at most `most_usd`."""
         assert self.most_usd is not None
-        high = self.first_above
+        high = self.next(ZERO)
         while within(self.rate(high), self.most_usd):
             high = self.next(2 * high)
         return self.highest(lambda step: within(self.rate(step), self.most_usd or 0.0), ZERO, high)
@@ -210,11 +205,6 @@ class FreeCluster(ClusterGrid):
         if self.most_usd is not None:
             most = min(most, self.most_usd)
         return Fraction(most)
-
-    @property
-    def first_above(self) -> Fraction:
-        """The least cost above 0."""
-        return self.grain
 
     @cached_property
     def last(self) -> Fraction:

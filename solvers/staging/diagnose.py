@@ -7,7 +7,7 @@ import math
 from ...formulations.common.objective import Diagnosis
 from ...formulations.staging.formulation import StagingFormulation
 from ...formulations.staging.plan import Stage
-from ...formulations.staging.stage_times import layer_parts
+from ...formulations.staging.stage_times import layer_parts, parts_time_s
 from ..common.base import Clock
 from ..common.options import SolveOptions
 from .exact import StagingExact
@@ -82,9 +82,7 @@ def too_slow(formulation: StagingFormulation) -> list[str]:
         units = math.inf if hardware.limit is None else hardware.limit
         slow = []
         for layer in instance.layers:
-            serial, parallel, comm_serial, comm_parallel = layer_parts(layer, hardware.name)
-            time = max(serial + parallel / units, comm_serial + comm_parallel / units)
-            if time > formulation.latest_s:
+            if parts_time_s(layer_parts(layer, hardware.name), units) > formulation.latest_s:
                 slow.append(repr(layer.name))
         if slow:
             more = f" and {len(slow) - MOST_NAMED} more" if len(slow) > MOST_NAMED else ""

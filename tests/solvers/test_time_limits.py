@@ -17,7 +17,7 @@ import clusterplan
 from clusterplan.formulations.common import clock as clocks
 from clusterplan.formulations.common.clock import Clock, check_time, refuse_beyond
 from clusterplan.formulations.consolidation.explain import TOO_MUCH
-from clusterplan.formulations.consolidation.fewest_servers import fewest_servers, shapes_of
+from clusterplan.formulations.consolidation.fewest_servers import fewest_servers
 from clusterplan.formulations.consolidation.formulation import ConsolidationFormulation
 from clusterplan.formulations.registry import formulate, milp_model
 from clusterplan.formulations.staging.check.interval_bounds import IntervalBounds
@@ -566,7 +566,7 @@ def test_fewest_servers_for_groups_agree_with_trying_all() -> None:
         ]
         instance = consolidation(servers, [{"name": "job", "groups": groups}])
         formulation = ConsolidationFormulation(instance)
-        few = fewest_servers(instance.jobs[0].task_groups, shapes_of(formulation.servers.values()))
+        few = fewest_servers(instance.jobs[0].task_groups, formulation.shapes(None))
         alone = consolidation(servers, [{"name": "job", "groups": groups, "must_place": True}], "servers")
         best = clusterplan.solve(alone, "brute-force")
         assert few == (None if best.plan is None else best.objectives[0].value)
