@@ -13,7 +13,7 @@ from ...formulations.common.clock import check_time
 from ...instances.common.arrays import Flags, Floats, Ints
 from ...instances.common.errors import OptionError
 from .base import Answer, Backend, Request, installed
-from .highs_mip import how_it_ended, solver_with, start_from
+from .highs_mip import how_it_ended, linear_program, solver_with, start_from
 from .threads import run_highs
 
 LARGEST_ENTRY = 1e4
@@ -75,7 +75,6 @@ def _in_arrays(problem: Any, variables: Sequence[Any]) -> tuple[Any, float]:
     Variables are columns. PuLP's own way adds them and the rows one after the other, which takes longer than
     building the model.
     """
-    import highspy
     import pulp
 
     column = {id(variable): i for i, variable in enumerate(variables)}
@@ -87,7 +86,6 @@ def _in_arrays(problem: Any, variables: Sequence[Any]) -> tuple[Any, float]:
             index.append(column[id(variable)])
             value.append(coefficient)
         sizes.append(len(row))
-    infinite, kinds = highspy.kHighsInf, highspy.HighsVarType
     places = np.array(index, dtype=np.int64)
     owner = np.repeat(np.arange(len(rows)), sizes)
     whole = np.array([v.cat == pulp.LpInteger for v in variables], dtype=bool)
@@ -95,22 +93,18 @@ def _in_arrays(problem: Any, variables: Sequence[Any]) -> tuple[Any, float]:
     np.logical_and.at(over_integers, owner, whole[places])
     factors = _fair_factors(owner, np.array(value, dtype=float), over_integers)
     entries = np.array(value, dtype=float) * factors[owner]
-    lp = highspy.HighsLp()
-    lp.num_col_, lp.num_row_ = len(variables), len(rows)
-    lp.col_cost_ = np.array([float(problem.objective.get(v, 0.0)) for v in variables])
-    lp.col_lower_ = _limits((variable.lowBound for variable in variables), -infinite)
-    lp.col_upper_ = _limits((variable.upBound for variable in variables), infinite)
-    lp.row_lower_ = _limits((row.getLb() for row in rows), -infinite) * factors
-    lp.row_upper_ = _limits((row.getUb() for row in rows), infinite) * factors
-    lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
-    lp.a_matrix_.start_, lp.a_matrix_.index_ = np.cumsum([0, *sizes]), places
-    lp.a_matrix_.value_ = entries
-    lp.integrality_ = [kinds.kInteger if integer else kinds.kContinuous for integer in whole]
+    cost = np.array([float(problem.objective.get(v, 0.0)) for v in variables])
+    low = _limits((row.getLb() for row in rows), -np.inf) * factors
+    high = _limits((row.getUb() for row in rows), np.inf) * factors
+    least = _limits((variable.lowBound for variable in variables), -np.inf)
+    most = _limits((variable.upBound for variable in variables), np.inf)
+    matrix = np.cumsum([0, *sizes]), places, entries
+    lp = linear_program(cost, (least, most), (low, high), matrix, whole, by_rows=True)
     # What HiGHS tolerates in a row that was scaled down is more in the row's own unit.
     loose = ~whole[places] & (factors[owner] < 1)
     slack = np.zeros(len(variables))
     np.maximum.at(slack, places[loose], HIGHS_TOLERANCE / np.abs(entries[loose]))
-    return lp, float(np.abs(lp.col_cost_) @ slack)
+    return lp, float(np.abs(cost) @ slack)
 
 
 def _fair_factors(owner: Ints, entries: Floats, over_integers: Flags) -> Floats:

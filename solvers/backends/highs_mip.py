@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...instances.common.arrays import Floats
+from ...instances.common.arrays import Floats, Ints
 from ...instances.common.errors import ClusterplanError
 from ..common.base import Clock
 from ..common.options import SolveOptions
@@ -67,6 +67,40 @@ def branch_and_bound(
     bound = highs.getInfo().mip_dual_bound
     values = np.array(highs.getSolution().col_value) if ended.found else None
     return values, float(bound) if abs(bound) < highs.inf else -math.inf, ended.limit
+
+
+def linear_program(
+    cost: Floats,
+    columns: tuple[Floats, Floats],
+    rows: tuple[Floats, Floats],
+    matrix: tuple[Ints, Ints, Floats],
+    whole: Iterable[bool] = (),
+    by_rows: bool = False,
+) -> Any:
+    """Return a `HighsLp`, to be minimised.
+
+    Parameters
+    ----------
+    cost
+        Shape (n,).
+    columns, rows
+        The least and the most of each, shapes (n,) and (m,).
+    matrix
+        Starts, indices and values of a compressed sparse matrix: of columns, or of rows if `by_rows`.
+    whole
+        Which columns are integers; nothing if none is.
+    """
+    import highspy
+
+    lp, formats, types = highspy.HighsLp(), highspy.MatrixFormat, highspy.HighsVarType
+    lp.num_col_, lp.num_row_ = len(cost), len(rows[0])
+    lp.col_cost_ = cost
+    lp.col_lower_, lp.col_upper_ = columns
+    lp.row_lower_, lp.row_upper_ = rows
+    lp.a_matrix_.format_ = formats.kRowwise if by_rows else formats.kColwise
+    lp.a_matrix_.start_, lp.a_matrix_.index_, lp.a_matrix_.value_ = matrix
+    lp.integrality_ = [types.kInteger if integer else types.kContinuous for integer in whole]
+    return lp
 
 
 class Ending(NamedTuple):

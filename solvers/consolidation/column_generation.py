@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 from ...formulations.consolidation.certificate import LARGEST, MUST_PLACE, CertifiedGoal
 from ...instances.common.arrays import Floats
 from ...instances.common.errors import OutOfTimeError, TooLargeError
-from ..backends.highs_mip import branch_and_bound
+from ..backends.base import BackendError
+from ..backends.highs_mip import branch_and_bound, linear_program, solver_with
 from ..common.base import Clock
 from ..common.options import SolveOptions
 from ..common.result import Limit
@@ -91,14 +92,10 @@ class Program:
         """Solve the linear relaxation, adding the columns that its prices ask for."""
         import highspy
 
-        highs = highspy.Highs()
-        settings: dict[str, object] = {"output_flag": False, "solver": "simplex"}
+        settings: dict[str, object] = {"solver": "simplex"}
         if self.options.threads is not None:
             settings["threads"] = self.options.threads
-            highspy.Highs.resetGlobalScheduler(True)
-        for key, value in settings.items():
-            highs.setOptionValue(key, value)
-        master = self.master
+        highs, master = solver_with(settings, BackendError), self.master
         # An empty linear program has no prices.
         if not master.columns:  # nothing fits anywhere, and nothing must
             return Relaxed(0.0, _no_prices(master))
@@ -246,8 +243,6 @@ class Program:
         bounds
             The least of each column, and whether it is allowed at all.
         """
-        import highspy
-
         master = self.master
         limits = {name: self.most(name, reached) for name, reached in self.levels.items()}
         if math.isfinite(most):
@@ -255,22 +250,16 @@ class Program:
         if not master.columns:
             return np.zeros(0, dtype=np.int64), "none"
         low, high = master.limits()
-        model = highspy.HighsLp()
-        model.num_col_, model.num_row_ = len(master.columns), len(low) + len(limits)
-        model.col_cost_ = np.array([column.counts.get(goal, 0.0) for column in master.columns])
-        least, allowed = bounds or (np.zeros(len(master.columns)), np.ones(len(master.columns), dtype=bool))
-        model.col_lower_ = least
-        model.col_upper_ = np.where(allowed, self._most(master.columns), 0.0)
-        model.row_lower_ = np.concatenate([low, np.full(len(limits), -np.inf)])
-        model.row_upper_ = np.concatenate([high, list(limits.values())])
-        starts, rows, values = self._entries(master.columns, list(limits))
-        model.a_matrix_.format_ = highspy.MatrixFormat.kColwise
-        model.a_matrix_.start_, model.a_matrix_.index_, model.a_matrix_.value_ = starts, rows, values
-        model.integrality_ = [highspy.HighsVarType.kInteger] * len(master.columns)
+        cost = np.array([column.counts.get(goal, 0.0) for column in master.columns])
+        least, allowed = bounds or (np.zeros(len(cost)), np.ones(len(cost), dtype=bool))
+        columns = least, np.where(allowed, self._most(master.columns), 0.0)
+        rows = np.append(low, np.full(len(limits), -np.inf)), np.append(high, list(limits.values()))
+        matrix = self._entries(master.columns, list(limits))
+        model = linear_program(cost, columns, rows, matrix, [True] * len(cost))
         settings = {"objective_target": target + 1e-6}
         first = None
         if start is not None:
-            first = np.zeros(len(master.columns))
+            first = np.zeros(len(cost))
             first[: len(start)] = start
         found, _, limit = branch_and_bound(model, settings, self.clock, self.options, first)
         return None if found is None else np.round(found).astype(np.int64), limit
