@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from ..formulations.common.formulation import Formulation
 from ..instances.common.errors import TooLargeError
 from .common.base import Clock, Solver
+from .common.kind import Search
 from .common.options import SolveOptions
 from .registry import KINDS
 
@@ -25,8 +26,10 @@ def find_plan(formulation: Formulation[Any, Any], patience_s: float) -> Found | 
     kind, clock = KINDS[formulation.kind], Clock(patience_s)
     # Of this package alone, for plug-ins have no place in a check.
     solvers = {solver.name: solver for solver in (kind.exact, *kind.solvers)}
-    methods = ((name, partial(_plan_of, solvers[name], dict(settings))) for name, settings in kind.quick)
-    for method, search in (*methods, *kind.more_quick.items()):
+    methods: list[tuple[str, Search]] = [
+        (name, partial(_plan_of, solvers[name], dict(settings))) for name, settings in kind.quick
+    ]
+    for method, search in [*methods, *kind.more_quick.items()]:
         if clock.expired:
             return None
         try:

@@ -208,7 +208,4 @@ def configurations_within(
     if keep.all():
         return replace(configs, capacity=capacity)
     before = np.concatenate([[0], np.cumsum(keep)])
-    columns = {
-        name: getattr(configs, name)[keep] for name in ("variant", "ps", "workers", "time_s", "demand")
-    }
-    return replace(configs, start=before[configs.start], capacity=capacity, **columns)
+    return configs.only(keep, start=before[configs.start], capacity=capacity)

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ...instances.common.arrays import Floats, Ints
+from ...instances.common.arrays import Floats
 from ...instances.common.errors import ClusterplanError
 from ..common.base import Clock
 from ..common.options import SolveOptions
@@ -73,7 +74,7 @@ def linear_program(
     cost: Floats,
     columns: tuple[Floats, Floats],
     rows: tuple[Floats, Floats],
-    matrix: tuple[Ints, Ints, Floats],
+    matrix: tuple[NDArray[np.integer[Any]], NDArray[np.integer[Any]], Floats],
     whole: Iterable[bool] = (),
     by_rows: bool = False,
 ) -> Any:

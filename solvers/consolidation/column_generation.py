@@ -99,11 +99,8 @@ class Program:
         # An empty linear program has no prices.
         if not master.columns:  # nothing fits anywhere, and nothing must
             return Relaxed(0.0, _no_prices(master))
-        low, high = master.limits()
-        limits = {name: self.most(name, reached) for name, reached in self.levels.items()}
-        settled = list(limits)
-        low = np.concatenate([low, np.full(len(settled), -np.inf)])
-        high = np.concatenate([high, list(limits.values())])
+        settled = list(self.levels)
+        low, high = master.limits([self.most(name, reached) for name, reached in self.levels.items()])
         nothing = np.zeros(0, dtype=np.int32)
         highs.addRows(len(low), low, high, 0, nothing, nothing, np.zeros(0))
         given = 0
@@ -193,7 +190,7 @@ class Program:
         values[: len(relaxed.values)] = relaxed.values
         exchange = np.array([column.type in EXCHANGES for column in self.master.columns])
         random = np.random.default_rng(self.options.seed or 0)
-        solution, clock = start, self.clock
+        solution, clock, counted = start, self.clock, self.master.counted
         # Neighbourhoods of the relaxation: small ones first, which take little time.
         for kept in (None, *SETTINGS.kept_shares):
             least, allowed = np.zeros(len(values)), np.ones(len(values), dtype=bool)
@@ -203,24 +200,16 @@ class Program:
                 # Exchange columns stay free, for they repair what the fixed columns leave.
                 fixed = (random.random(len(values)) < kept) & ~exchange
                 least[fixed] = np.floor(values[fixed] + SETTINGS.integrality_tolerance)
-            left = clock.remaining_s
-            self.clock = Clock(None if left is None else left / 4)
+            self.clock = clock.share(0.25)
             found, limit = self.solve_integers(goal, target, None, bounds=(least, allowed))
-            if found is not None and (
-                solution is None or self._counted(goal, found) < self._counted(goal, solution)
-            ):
+            if found is not None and (solution is None or counted(goal, found) < counted(goal, solution)):
                 solution = found
-            reached = (
-                solution is not None
-                and self._counted(goal, solution) <= target + SETTINGS.integrality_tolerance
-            )
+            enough = target + SETTINGS.integrality_tolerance
+            reached = solution is not None and counted(goal, solution) <= enough
             if reached or clock.expired or limit == "interrupt":
                 break
         self.clock = clock
         return solution
-
-    def _counted(self, goal: str, solution: Integers) -> float:
-        return self.master.counted(goal, solution)
 
     def solve_integers(
         self,
@@ -249,12 +238,11 @@ class Program:
             limits[goal] = most
         if not master.columns:
             return np.zeros(0, dtype=np.int64), "none"
-        low, high = master.limits()
         cost = np.array([column.counts.get(goal, 0.0) for column in master.columns])
         least, allowed = bounds or (np.zeros(len(cost)), np.ones(len(cost), dtype=bool))
         columns = least, np.where(allowed, self._most(master.columns), 0.0)
-        rows = np.append(low, np.full(len(limits), -np.inf)), np.append(high, list(limits.values()))
         matrix = self._entries(master.columns, list(limits))
+        rows = master.limits([*limits.values()])
         model = linear_program(cost, columns, rows, matrix, [True] * len(cost))
         settings = {"objective_target": target + 1e-6}
         first = None

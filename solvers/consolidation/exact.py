@@ -270,8 +270,7 @@ class _Run:
 
     def _share(self) -> Clock:
         """Return the time that one step may take, so that some is left for the others."""
-        left = self.clock.remaining_s
-        return Clock(None if left is None else SETTINGS.share_of_time_left * left)
+        return self.clock.share(SETTINGS.share_of_time_left)
 
     def by_names(self) -> None:
         """Go on with named servers from the first objective that is not proven."""

@@ -77,9 +77,9 @@ class Incumbent(ABC):
         """Whether there is a plan yet."""
 
     @property
-    @abstractmethod
     def split_at(self) -> float:
-        """A stage time at which intervals are split first; NaN if there is none."""
+        """A stage time at which intervals are split first; NaN if there is none but their own breakpoints."""
+        return math.nan
 
 
 class BestPlan(Incumbent):
@@ -184,11 +184,6 @@ class NonDominated(Incumbent):
     def found(self) -> bool:
         """Whether there is a point."""
         return bool(self.points)
-
-    @property
-    def split_at(self) -> float:
-        """NaN: each interval has its own breakpoints."""
-        return math.nan
 
 
 def plan_of(formulation: StagingFormulation, candidate: Candidate) -> tuple[Stage, ...]:

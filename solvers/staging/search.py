@@ -316,9 +316,7 @@ class Search:
             core = core_of(segments, interval, interval.prices, math.inf, most)
             if len(core) > CORE_SETTINGS.most_columns:
                 break
-            left = self.clock.remaining_s
-            seconds = SETTINGS.first_core_s if left is None else min(SETTINGS.first_core_s, left)
-            clock = Clock(seconds) if most else self.clock
+            clock = self.clock.at_most(SETTINGS.first_core_s) if most else self.clock
             found = self._solve_core(segments, interval, core, interval.prices, math.inf, clock)
             if core.complete:
                 return infeasible if not found and math.isinf(interval.bound) else None
