@@ -147,9 +147,5 @@ def _single_type_costs(formulation: StagingFormulation) -> list[float]:
             continue
         stage = Stage(first_layer=0, last_layer=last, type=hardware.name, units=units)
         if not formulation.violations([stage]):
-            found.append(
-                formulation.cost_usd(
-                    formulation.stage_time_s([stage]), formulation.rate_usd_per_hour([stage])
-                )
-            )
+            found.append(formulation.plan_cost_usd([stage]))
     return found

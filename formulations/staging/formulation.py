@@ -96,12 +96,15 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
         prices = {hardware.name: hardware.price_usd_per_hour for hardware in self.instance.types}
         return math.fsum(prices[stage.type] * stage.units for stage in plan)
 
+    def plan_cost_usd(self, plan: Sequence[Stage]) -> float:
+        """Return what the training costs by a plan."""
+        return self.cost_usd(self.stage_time_s(plan), self.rate_usd_per_hour(plan))
+
     def evaluate(self, plan: Sequence[Stage]) -> tuple[float, ...]:
         """Return the cost in USD, the throughput in samples per second, or the time in seconds."""
-        time = self.stage_time_s(plan)
         if self.instance.objective == "cost":
-            return (self.cost_usd(time, self.rate_usd_per_hour(plan)),)
-        return (self.of_stage_time(time),)
+            return (self.plan_cost_usd(plan),)
+        return (self.of_stage_time(self.stage_time_s(plan)),)
 
     def of_stage_time(self, time_s: float) -> float:
         """Return the objective, throughput or time of the whole training, at stage time τ."""

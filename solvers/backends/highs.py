@@ -13,13 +13,19 @@ from ...formulations.common.clock import check_time
 from ...instances.common.arrays import Flags, Floats, Ints
 from ...instances.common.errors import OptionError
 from .base import Answer, Backend, Request, installed
-from .highs_mip import how_it_ended, linear_program, solver_with, start_from
+from .highs_mip import (
+    TOLERANCE,
+    TOLERANCES,
+    how_it_ended,
+    linear_program,
+    solver_with,
+    start_from,
+    threads_and_seed,
+)
 from .threads import run_highs
 
 LARGEST_ENTRY = 1e4
 """The largest coefficient of a row: beyond, sums of doubles are rounded by as much as HiGHS tolerates."""
-HIGHS_TOLERANCE = 1e-9
-"""Its default of 1e-6 moves small objectives by more than the gap that is asked for."""
 
 
 class Highs(Backend):
@@ -39,13 +45,8 @@ class Highs(Backend):
         """Solve with HiGHS; bound and status come from its info object."""
         import pulp
 
-        names = ("mip_feasibility_tolerance", "primal_feasibility_tolerance", "dual_feasibility_tolerance")
-        settings: dict[str, Any] = dict.fromkeys(names, HIGHS_TOLERANCE)
-        settings |= {"mip_rel_gap": request.gap, "mip_abs_gap": 1e-12, **(request.settings or {})}
-        if request.threads is not None:
-            settings.setdefault("threads", request.threads)
-        if request.seed is not None:
-            settings.setdefault("random_seed", request.seed % 2**31)
+        settings = {**TOLERANCES, "mip_rel_gap": request.gap, "mip_abs_gap": 1e-12}
+        settings |= {**threads_and_seed(request.threads, request.seed), **(request.settings or {})}
         model = solver_with(settings, OptionError)
         variables = problem.variables()
         lp, uncertain = _in_arrays(problem, variables)
@@ -103,7 +104,7 @@ def _in_arrays(problem: Any, variables: Sequence[Any]) -> tuple[Any, float]:
     # What HiGHS tolerates in a row that was scaled down is more in the row's own unit.
     loose = ~whole[places] & (factors[owner] < 1)
     slack = np.zeros(len(variables))
-    np.maximum.at(slack, places[loose], HIGHS_TOLERANCE / np.abs(entries[loose]))
+    np.maximum.at(slack, places[loose], TOLERANCE / np.abs(entries[loose]))
     return lp, float(np.abs(cost) @ slack)
 
 

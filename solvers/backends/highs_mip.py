@@ -17,13 +17,17 @@ from ..common.result import Limit
 from .base import BackendError
 from .threads import run_highs
 
-FIXED: dict[str, Any] = {
-    "mip_feasibility_tolerance": 1e-9,
-    "primal_feasibility_tolerance": 1e-9,
-    "dual_feasibility_tolerance": 1e-9,
-    "small_matrix_value": 1e-12,
-    "mip_rel_gap": 0.0,
-}
+TOLERANCE = 1e-9
+"""HiGHS's default of 1e-6 moves small objectives by more than the gap that is asked for."""
+KINDS_OF_TOLERANCE = ("mip_feasibility", "primal_feasibility", "dual_feasibility")
+TOLERANCES: dict[str, Any] = {f"{kind}_tolerance": TOLERANCE for kind in KINDS_OF_TOLERANCE}
+FIXED = {**TOLERANCES, "small_matrix_value": 1e-12, "mip_rel_gap": 0.0}
+
+
+def threads_and_seed(threads: int | None, seed: int | None) -> dict[str, Any]:
+    """Return HiGHS's settings for these, as far as they were given."""
+    given = {"threads": threads, "random_seed": None if seed is None else seed % 2**31}
+    return {key: value for key, value in given.items() if value is not None}
 
 
 def branch_and_bound(
@@ -50,11 +54,7 @@ def branch_and_bound(
     BackendError
         If HiGHS gives up.
     """
-    settings = {**FIXED, **settings}
-    if options.seed is not None:
-        settings["random_seed"] = options.seed % 2**31
-    if options.threads is not None:
-        settings["threads"] = options.threads
+    settings = {**FIXED, **settings, **threads_and_seed(options.threads, options.seed)}
     if clock.remaining_s is not None:
         settings["time_limit"] = clock.remaining_s
     highs = solver_with(settings, BackendError)

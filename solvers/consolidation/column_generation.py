@@ -21,7 +21,7 @@ from ...formulations.consolidation.certificate import LARGEST, MUST_PLACE, Certi
 from ...instances.common.arrays import Floats
 from ...instances.common.errors import OutOfTimeError, TooLargeError
 from ..backends.base import BackendError
-from ..backends.highs_mip import branch_and_bound, linear_program, solver_with
+from ..backends.highs_mip import branch_and_bound, linear_program, solver_with, threads_and_seed
 from ..common.base import Clock
 from ..common.options import SolveOptions
 from ..common.result import Limit
@@ -92,9 +92,7 @@ class Program:
         """Solve the linear relaxation, adding the columns that its prices ask for."""
         import highspy
 
-        settings: dict[str, object] = {"solver": "simplex"}
-        if self.options.threads is not None:
-            settings["threads"] = self.options.threads
+        settings = {"solver": "simplex", **threads_and_seed(self.options.threads, None)}
         highs, master = solver_with(settings, BackendError), self.master
         # An empty linear program has no prices.
         if not master.columns:  # nothing fits anywhere, and nothing must
@@ -129,9 +127,8 @@ class Program:
                 best = Relaxed(value - beyond, prices)
             best = replace(best, values=values)
             # No better integer value is left between bound and relaxation.
-            if not added or master.rounded(goal, best.bound) >= master.rounded(goal, value):
-                return best
-            if self.clock.expired:
+            closed = master.rounded(goal, best.bound) >= master.rounded(goal, value)
+            if not added or closed or self.clock.expired:
                 return best
         return best
 

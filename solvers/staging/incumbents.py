@@ -204,10 +204,9 @@ def candidate_of(formulation: StagingFormulation, plan: Sequence[Stage]) -> Cand
     """Return a feasible plan as a candidate."""
     table, names = formulation.table, [hardware.name for hardware in formulation.instance.types]
     positions = [table.index(s.first_layer, s.last_layer, names.index(s.type)) for s in plan]
-    time = formulation.stage_time_s(plan)
     return Candidate(
-        time,
-        formulation.cost_usd(time, formulation.rate_usd_per_hour(plan)),
+        formulation.stage_time_s(plan),
+        formulation.plan_cost_usd(plan),
         np.array(positions),
         np.array([float(s.units) for s in plan]),
     )

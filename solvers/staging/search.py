@@ -218,9 +218,8 @@ class Search:
                     if interval.prices.any() or not segments.fits(path, interval.units[path]):
                         constrained.append(interval)
             for interval in sorted(constrained, key=lambda one: one.bound):
-                if interval.bound < self.incumbent.cutoff(
-                    interval.low
-                ):  # plans found since may have settled it
+                # Plans found since may have settled it.
+                if interval.bound < self.incumbent.cutoff(interval.low):
                     self._raise_bound(segments, interval)
             still = self._still_open(batch)
             if still and len(segments) < SETTINGS.few_segments:

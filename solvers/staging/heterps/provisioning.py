@@ -174,7 +174,8 @@ class Provisioner:
             heapq.heapreplace(queue, (-faster, slowest))
             price = self._prices[segments[slowest][2]]
             state.work += price * (counts[slowest] * faster - (counts[slowest] - 1) * time)
-            self._add_unit(state, segments[slowest][2])
+            state.used[segments[slowest][2]] += 1
+            self._tally(state)
         return best
 
     def violation(self, segments: Sequence[Segment]) -> float:
@@ -214,10 +215,6 @@ class Provisioner:
         state = _State(used, time, work, serial)
         self._tally(state)
         return state
-
-    def _add_unit(self, state: _State, unit_type: int) -> None:
-        state.used[unit_type] += 1
-        self._tally(state)
 
     def _tally(self, state: _State) -> None:
         state.rate = math.fsum(self._prices[unit_type] * units for unit_type, units in state.used.items())
