@@ -132,8 +132,8 @@ class Milp(Solver[Any]):
         model.minimise(index, sign * scale)
         request = Request(
             clock=clock,
-            gap=options.gap
-            / 2,  # leaves room for the plan's figures, which may be the inverse of the model's
+            # Half leaves room for the plan's figures, which may be the inverse of the model's.
+            gap=options.gap / 2,
             threads=options.threads,
             seed=options.seed,
             memory_limit_gib=options.memory_limit_gib,

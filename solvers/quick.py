@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
 from ..formulations.common.formulation import Formulation
 from ..instances.common.errors import TooLargeError
 from .common.base import Clock, Solver
+from .common.kind import Search
 from .common.options import SolveOptions
 from .registry import KINDS
 
@@ -22,12 +23,17 @@ class Found(NamedTuple):
 
 def find_plan(formulation: Formulation[Any, Any], patience_s: float) -> Found | None:
     """Return a feasible plan if one of the quick methods finds any; every constraint is checked."""
-    clock = Clock(patience_s)
-    for method, search in _searches(formulation, clock):
+    kind, clock = KINDS[formulation.kind], Clock(patience_s)
+    # Of this package alone, for plug-ins have no place in a check.
+    solvers = {solver.name: solver for solver in (kind.exact, *kind.solvers)}
+    methods: list[tuple[str, Search]] = [
+        (name, partial(_plan_of, solvers[name], dict(settings))) for name, settings in kind.quick
+    ]
+    for method, search in [*methods, *kind.more_quick.items()]:
         if clock.expired:
             return None
         try:
-            plan = search()
+            plan = search(formulation, clock)
             if plan is not None and not formulation.violations(plan):
                 return Found(method, plan)
         except TooLargeError:
@@ -35,19 +41,7 @@ def find_plan(formulation: Formulation[Any, Any], patience_s: float) -> Found | 
     return None
 
 
-def _searches(
-    formulation: Formulation[Any, Any], clock: Clock
-) -> Iterator[tuple[str, Callable[[], Sequence[Any] | None]]]:
-    """Yield the quick methods: of this package alone, for plug-ins have no place in a check."""
-    kind = KINDS[formulation.kind]
-    solvers = {solver.name: solver for solver in (kind.exact, *kind.solvers)}
-    for name, settings in kind.quick:
-        options = SolveOptions(method_options=dict(settings))
-        yield name, partial(_plan_of, solvers[name], formulation, options, clock)
-    yield from kind.more_quick(formulation, clock)
-
-
 def _plan_of(
-    solver: Solver[Any], formulation: Formulation[Any, Any], options: SolveOptions, clock: Clock
+    solver: Solver[Any], settings: dict[str, Any], formulation: Formulation[Any, Any], clock: Clock
 ) -> Sequence[Any] | None:
-    return solver.solve(formulation, options, clock).plan
+    return solver.solve(formulation, SolveOptions(method_options=settings), clock).plan

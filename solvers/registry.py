@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -47,6 +48,12 @@ def solvers_for(kind: str, *, available: bool = False) -> list[Solver[Any]]:
     return [s for s in all_solvers() if kind in s.kinds and not (available and s.unavailable())]
 
 
+def guess(name: str, names: Sequence[str]) -> str:
+    """Return a question after the name that was probably meant, or nothing."""
+    near = difflib.get_close_matches(name, names, n=1)
+    return f"did you mean {near[0]!r}? " if near else ""
+
+
 def find_solver(name: str, kind: str) -> Solver[Any]:
     """Return the solver of this name for a kind of instance.
 
@@ -66,6 +73,4 @@ def find_solver(name: str, kind: str) -> Solver[Any]:
                 raise UnavailableError(f"solver {name!r} cannot be used here: {reason}")
             return solver
     names = [solver.name for solver in candidates]
-    near = difflib.get_close_matches(name, names, n=1)
-    guess = f"did you mean {near[0]!r}? " if near else ""
-    raise OptionError(f"no solver {name!r} for {kind}; {guess}there are: {', '.join(names)}")
+    raise OptionError(f"no solver {name!r} for {kind}; {guess(name, names)}there are: {', '.join(names)}")

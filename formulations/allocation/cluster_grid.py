@@ -64,11 +64,6 @@ class ClusterGrid(ABC):
 
     @property
     @abstractmethod
-    def first_above(self) -> Fraction:
-        """The lowest step above `ZERO`."""
-
-    @property
-    @abstractmethod
     def last(self) -> Fraction:
         """The highest step that matters: dearer ones exceed `most_usd`, or have no better plan."""
 
@@ -213,7 +208,4 @@ def configurations_within(
     if keep.all():
         return replace(configs, capacity=capacity)
     before = np.concatenate([[0], np.cumsum(keep)])
-    columns = {
-        name: getattr(configs, name)[keep] for name in ("variant", "ps", "workers", "time_s", "demand")
-    }
-    return replace(configs, start=before[configs.start], capacity=capacity, **columns)
+    return configs.only(keep, start=before[configs.start], capacity=capacity)

@@ -82,11 +82,6 @@ class ScaledCluster(ClusterGrid):
                 "it costs nothing; try --mix any, or price another resource"
             )
 
-    @property
-    def first_above(self) -> Fraction:
-        """The scale at which the cluster has a first unit of a resource with a price."""
-        return self.next(ZERO)
-
     def next(self, step: Fraction) -> Fraction:
         """Return the next larger cluster."""
         return min(Fraction(math.floor(step * n) + 1, n) for n in self._rising)
@@ -153,7 +148,7 @@ class ScaledCluster(ClusterGrid):
     def _dearest(self) -> Fraction:
         """The largest cluster that costs at most `most_usd`."""
         assert self.most_usd is not None
-        high = self.first_above
+        high = self.next(ZERO)
         while within(self.rate(high), self.most_usd):
             high = self.next(2 * high)
         return self.highest(lambda step: within(self.rate(step), self.most_usd or 0.0), ZERO, high)
@@ -211,11 +206,6 @@ class FreeCluster(ClusterGrid):
             most = min(most, self.most_usd)
         return Fraction(most)
 
-    @property
-    def first_above(self) -> Fraction:
-        """The least cost above 0."""
-        return self.grain
-
     @cached_property
     def last(self) -> Fraction:
         """The cost at which a budget binds no more, or the most that is allowed."""
@@ -265,17 +255,13 @@ class FreeCluster(ClusterGrid):
 
     def place(self, step: Fraction, used: Mapping[str, float]) -> tuple[Fraction, dict[str, float]]:
         """Return what a plan costs as a step, and what it uses; the rest as the instance has it."""
-        capacities = {name: used[name] if name in self.prices else c for name, c in self._own.items()}
+        capacities = self.instance.resources | {name: used[name] for name in self.prices}
         return min(step, self._reaching(self.cost_of(capacities))), capacities
-
-    @property
-    def _own(self) -> dict[str, float]:
-        return self.instance.resources
 
     def step_of(self, rate: float, capacities: Mapping[str, float]) -> Fraction | None:
         """Return the step of an hourly cost; None if a resource without a price is not the instance's."""
-        fixed = [name for name in self._own if name not in self.prices]
-        if any(capacities.get(name) != self._own[name] for name in fixed) or not rate >= 0:
+        fixed = [name for name in self.instance.resources if name not in self.prices]
+        if any(capacities.get(name) != self.instance.resources[name] for name in fixed) or not rate >= 0:
             return None
         return self._reaching(rate)
 
@@ -284,7 +270,7 @@ class FreeCluster(ClusterGrid):
         """The cluster of the highest budget; without a limit, one in which every configuration fits alone."""
         most = self.most_usd
         if most is None:
-            most = self.cost_of(dict(zip(self._own, widest(self.table).tolist(), strict=True)))
+            most = self.cost_of(dict(zip(self.instance.resources, widest(self.table).tolist(), strict=True)))
         return self._roomy(most)
 
     def _about(self) -> str:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from ...instances.allocation.instance import AllocationInstance
 from ...instances.allocation.job_table import MODELS, TABLE, JobTable
 from ...instances.allocation.speed import FORMULAS
-from ...instances.common.arrays import Floats, Ints
+from ...instances.common.arrays import Flags, Floats, Ints
 from ...instances.common.errors import TooLargeError
 from ..common.clock import check_time
 from ..common.tolerance import TOLERANCE, loosened
@@ -81,19 +81,13 @@ class Configurations:
         """Yield the tables of consecutive blocks of jobs, each after the index of its first job."""
         for first, last in _parts(np.diff(self.start)):
             own = slice(int(self.start[first]), int(self.start[last]))
-            yield (
-                first,
-                replace(
-                    self,
-                    start=self.start[first : last + 1] - self.start[first],
-                    variant=self.variant[own],
-                    ps=self.ps[own],
-                    workers=self.workers[own],
-                    time_s=self.time_s[own],
-                    demand=self.demand[own],
-                    weight=self.weight[first:last],
-                ),
-            )
+            start = self.start[first : last + 1] - self.start[first]
+            yield first, self.only(own, start=start, weight=self.weight[first:last])
+
+    def only(self, keep: slice | Flags, **changes: Any) -> Configurations:
+        """Return the configurations that are kept; `changes` have to include where those of a job start."""
+        names = ("variant", "ps", "workers", "time_s", "demand")
+        return replace(self, **{name: getattr(self, name)[keep] for name in names}, **changes)
 
     @cached_property
     def cost(self) -> Floats:

@@ -26,7 +26,7 @@ import numpy as np
 
 from ...instances.allocation.instance import AllocationInstance
 from ...instances.allocation.job_table import JobTable
-from ...instances.common.arrays import Floats, Ints
+from ...instances.common.arrays import Ints
 from ...instances.common.base import ProblemKind
 from ..common.formulation import Formulation
 from ..common.objective import Diagnosis, Objective, Violation
@@ -119,10 +119,6 @@ class AllocationFormulation(Formulation[AllocationInstance, JobAllocation]):
         """Return every constraint that the plan breaks."""
         return plan_violations(self.instance, self.table, self._entries(plan))
 
-    def completion_times_s(self, plan: Sequence[JobAllocation]) -> Floats:
-        """Return the completion time of each entry of a feasible plan."""
-        return completion_times_s(self.table, self._entries(plan))
-
     def evaluate(self, plan: Sequence[JobAllocation]) -> tuple[float, ...]:
         """Return the weighted sum of completion times, or the largest, in seconds."""
         entries = self._entries(plan)
@@ -134,7 +130,7 @@ class AllocationFormulation(Formulation[AllocationInstance, JobAllocation]):
     def finish(self, plan: Sequence[JobAllocation]) -> tuple[JobAllocation, ...]:
         """Return the plan in the order of the jobs, with the completion time of each."""
         if any(entry.completion_s is None for entry in plan):
-            times = self.completion_times_s(plan).tolist()
+            times = completion_times_s(self.table, self._entries(plan)).tolist()
             plan = [e.model_copy(update={"completion_s": t}) for e, t in zip(plan, times, strict=True)]
         return tuple(sorted(plan, key=lambda entry: self._index[entry.job]))
 

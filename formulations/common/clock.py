@@ -49,6 +49,14 @@ class Clock:
         """Whether the time is up."""
         return self.limit_s is not None and self.elapsed_s >= self.limit_s
 
+    def share(self, part: float) -> Clock:
+        """Return a clock for this part of the time that is left."""
+        return Clock(None if self.remaining_s is None else part * self.remaining_s)
+
+    def at_most(self, limit_s: float) -> Clock:
+        """Return a clock for so many seconds, or for those that are left where these are fewer."""
+        return Clock(limit_s if self.remaining_s is None else min(limit_s, self.remaining_s))
+
     @contextmanager
     def enforced(self) -> Iterator[None]:
         """Let `check_time` raise inside the block once the time is up; in this thread only."""

@@ -176,7 +176,7 @@ class _Builder:
         return found
 
 
-def _radix(limit: Ints) -> Ints:
+def radix(limit: Ints) -> Ints:
     """Return weights that turn amounts up to a limit into numbers of their own."""
     sizes = [int(most) + 1 for most in limit]
     if math.prod(sizes) > 2**62:
@@ -190,8 +190,8 @@ def _union(usages: Ints, weight: Ints, most: int, largest: Ints) -> Ints:
     What was reached before, with no more tasks, need not be gone on from again.
     """
     # Each sum as one number: sets of numbers are quick to compare.
-    radix = _radix(largest.max(axis=0))
-    known, step = usages @ radix, usages
+    weights = radix(largest.max(axis=0))
+    known, step = usages @ weights, usages
     found, count = [usages], len(usages)
     for _ in range(most):
         check_time()
@@ -201,7 +201,7 @@ def _union(usages: Ints, weight: Ints, most: int, largest: Ints) -> Ints:
         for limit in largest:
             keep |= (step <= limit).all(axis=1)
         step = step[keep]
-        keys = step @ radix
+        keys = step @ weights
         # What is known already has been gone on from, with as many tasks left or more.
         new = ~np.isin(keys, known)
         step = step[new]
@@ -241,7 +241,7 @@ def _usages(demands: Iterable[tuple[int, ...]], tasks: dict[tuple[int, ...], int
     for demand in demands:
         if any(demand):
             usages = _union(usages, np.array(demand), tasks[demand], largest)
-    ordered: Ints = usages[np.argsort(usages @ _radix(largest.max(axis=0)))]
+    ordered: Ints = usages[np.argsort(usages @ radix(largest.max(axis=0)))]
     return ordered
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from functools import cached_property
 
 from ...instances.consolidation.instance import Group, PlacementJob
 from .cluster_data import ClusterData
@@ -98,7 +99,6 @@ class Reasons:
 
     def __init__(self, data: ClusterData, plan: Sequence[JobPlacement]) -> None:
         self.data, self.plan = data, plan
-        self._left: dict[str | None, Shapes] | None = None
         self._known: dict[int, str] = {}
         self._work = 0
         self._alike = {p: number for number, (_, ps) in enumerate(data.distinct_jobs) for p in ps}
@@ -146,11 +146,10 @@ class Reasons:
 
     def left(self, gpu_model: str | None) -> Shapes:
         """Return what the plan leaves free on the servers that a GPU model allows."""
-        if self._left is None:
-            self._left = self._counted()
         return self._left.get(gpu_model, Shapes())
 
-    def _counted(self) -> dict[str | None, Shapes]:
+    @cached_property
+    def _left(self) -> dict[str | None, Shapes]:
         data = self.data
         taken: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
         for entry in self.plan:

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
 
 from ...instances.common.arrays import Floats, Ints
 from ...instances.common.errors import TooLargeError
-from ...instances.consolidation.instance import Group, Server
+from ...instances.consolidation.instance import Group
 from ..common.clock import check_time
 from ..common.tolerance import TOLERANCE, loosened
 
@@ -62,11 +62,6 @@ class Shapes(Counter[Shape]):
 def shape_of(amounts: Mapping[str, float]) -> Shape:
     """Return amounts in a form that can be counted."""
     return tuple(sorted(amounts.items()))
-
-
-def shapes_of(servers: Iterable[Server]) -> Shapes:
-    """Return how many of these servers there are of each capacity."""
-    return Shapes(shape_of(server.capacity) for server in servers)
 
 
 def fewest_servers(groups: Sequence[Group], shapes: Shapes) -> int | None:

@@ -177,10 +177,8 @@ class ConsolidationFormulation(ClassifiedCluster, Formulation[ConsolidationInsta
             return None
         # The plan may be of another instance; that is found out elsewhere.
         placed = (self.jobs.get(entry.job) for entry in plan if entry.placed)
-        return (
-            worth_of_servers(self._checked, certificate, math.fsum(job.worth for job in placed if job))
-            or None
-        )
+        value = math.fsum(job.worth for job in placed if job)
+        return worth_of_servers(self._checked, certificate, value) or None
 
     def advice(self, prices: Mapping[str, float], value: float) -> str | None:
         """Return which server would add most to the value."""

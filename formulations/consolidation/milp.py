@@ -76,16 +76,14 @@ class _Builder:
     def constraints(self) -> None:
         placed: dict[tuple[str, str], list[Any]] = defaultdict(list)
         load: dict[tuple[str, str], list[tuple[Any, float]]] = defaultdict(list)
-        for job in self.data.instance.jobs:
-            demand = {group.name: group.demand for group in job.task_groups}
+        jobs = self.data.instance.jobs
+        demand = {(job.name, group.name): group.demand for job in jobs for group in job.task_groups}
+        for (name, group_name, server_name), x in self.x.items():
             check_time()
-            for server in self.data.eligible(job):
-                for group in job.task_groups:
-                    x = self.x.get((job.name, group.name, server.name))
-                    if x is not None:
-                        placed[job.name, group.name].append(x)
-                        for resource, amount in demand[group.name].items():
-                            load[server.name, resource].append((x, amount))
+            placed[name, group_name].append(x)
+            for resource, amount in demand[name, group_name].items():
+                load[server_name, resource].append((x, amount))
+        for job in jobs:
             for group in job.task_groups:
                 self.add(self.total(placed[job.name, group.name]) == group.tasks * self.z[job.name])
             if self.data.instance.spread_of(job) == "required":

@@ -14,6 +14,7 @@ from ..common.clock import check_time
 from ..common.tolerance import TOLERANCE, loosened
 from .formulation import StagingFormulation
 from .plan import Column, Stage
+from .stage_times import MOST_UNITS, fewest_units, parts_time_s
 
 MOST_COLUMNS = 2_000_000
 MOST_UNITS_OF_A_TYPE = 1e6
@@ -138,16 +139,13 @@ def _single_type_costs(formulation: StagingFormulation) -> list[float]:
     """
     table, last, found = formulation.table, len(formulation.instance.layers) - 1, []
     for t, hardware in enumerate(formulation.instance.types):
-        allowed = formulation.slowest_allowed_s
-        time = table.segment_time_s(0, last, t, 1) if math.isinf(allowed) else allowed
-        units = table.fewest_units(0, last, t, time) if math.isfinite(time) else None
-        if units is None:
+        parts, allowed = table.parts(0, last, t), formulation.slowest_allowed_s
+        time = parts_time_s(parts, 1) if math.isinf(allowed) else allowed
+        most = MOST_UNITS if hardware.limit is None else min(hardware.limit, MOST_UNITS)
+        units = fewest_units(parts, loosened(time), most)
+        if not units:
             continue
         stage = Stage(first_layer=0, last_layer=last, type=hardware.name, units=units)
         if not formulation.violations([stage]):
-            found.append(
-                formulation.cost_usd(
-                    formulation.stage_time_s([stage]), formulation.rate_usd_per_hour([stage])
-                )
-            )
+            found.append(formulation.plan_cost_usd([stage]))
     return found

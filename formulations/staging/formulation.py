@@ -38,7 +38,7 @@ from .check.certificate import CertificateCheck
 from .check.frontier_error import certified_error, proves_none
 from .plan import Corner, Stage
 from .stage_table import StageTable, stage_table
-from .stage_times import layer_parts, stage_time_s
+from .stage_times import layer_parts, parts_time_s, stage_time_s
 
 OBJECTIVES = {
     "cost": Objective("cost", "min", "USD"),
@@ -96,12 +96,15 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
         prices = {hardware.name: hardware.price_usd_per_hour for hardware in self.instance.types}
         return math.fsum(prices[stage.type] * stage.units for stage in plan)
 
+    def plan_cost_usd(self, plan: Sequence[Stage]) -> float:
+        """Return what the training costs by a plan."""
+        return self.cost_usd(self.stage_time_s(plan), self.rate_usd_per_hour(plan))
+
     def evaluate(self, plan: Sequence[Stage]) -> tuple[float, ...]:
         """Return the cost in USD, the throughput in samples per second, or the time in seconds."""
-        time = self.stage_time_s(plan)
         if self.instance.objective == "cost":
-            return (self.cost_usd(time, self.rate_usd_per_hour(plan)),)
-        return (self.of_stage_time(time),)
+            return (self.plan_cost_usd(plan),)
+        return (self.of_stage_time(self.stage_time_s(plan)),)
 
     def of_stage_time(self, time_s: float) -> float:
         """Return the objective, throughput or time of the whole training, at stage time τ."""
@@ -119,12 +122,7 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
 
     def violations(self, plan: Sequence[Stage]) -> list[Violation]:
         """Return every constraint that the plan breaks."""
-        found = list(self._structure(plan))
-        return found or self.resource_violations(plan)
-
-    def resource_violations(self, plan: Sequence[Stage]) -> list[Violation]:
-        """Return the limits, memory, floor and budgets that a plan breaks; it may be partial."""
-        return [*self._resources(plan), *self._limits(plan)]
+        return list(self._structure(plan)) or [*self._resources(plan), *self._limits(plan)]
 
     def _structure(self, plan: Sequence[Stage]) -> Iterator[Violation]:
         types = {hardware.name for hardware in self.instance.types}
@@ -183,9 +181,10 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
         """
         if self.instance.objective != "cost":
             return (self.of_stage_time(self.fastest_s) if self.fastest_s > 0 else None,)
+        # Compute alone: the larger of two sums is at least either, but a sum of larger ones need not be.
         work = [
             min(
-                hardware.price_usd_per_hour * self._unit_seconds(layer_parts(layer, hardware.name))
+                hardware.price_usd_per_hour * sum(layer_parts(layer, hardware.name)[:2])
                 for hardware in self.instance.types
                 if hardware.name in layer.compute_s
             )
@@ -258,11 +257,6 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
         best = max(worth, key=lambda name: worth[name])
         return f"scarcest type: {best}"
 
-    @staticmethod
-    def _unit_seconds(parts: tuple[float, float, float, float]) -> float:
-        # Compute alone: the larger of two sums is at least either, but a sum of larger ones need not be.
-        return parts[0] + parts[1]
-
     @cached_property
     def fastest_s(self) -> float:
         """A lower bound on τ: every layer runs on some type, on at most all of its units."""
@@ -274,14 +268,11 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
         for layer in self.instance.layers:
             times = []
             for hardware in self.instance.types:
-                serial, parallel, comm_serial, comm_parallel = layer_parts(layer, hardware.name)
                 # With infinitely many units A/k vanishes, which bounds every real number of units.
-                units = hardware.limit or math.inf
+                time = parts_time_s(layer_parts(layer, hardware.name), hardware.limit or math.inf)
                 if hardware.memory_gib is not None and not within(layer.memory_gib, hardware.memory_gib):
-                    serial = math.inf
-                times.append(
-                    (max(serial + parallel / units, comm_serial + comm_parallel / units), hardware.name)
-                )
+                    time = math.inf
+                times.append((time, hardware.name))
             found.append(min(times))
         return found
 

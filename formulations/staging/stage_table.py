@@ -16,8 +16,8 @@ import numpy as np
 from ...instances.common.arrays import Floats, Ints
 from ...instances.staging.instance import StagingInstance
 from ..common.clock import check_time
-from ..common.tolerance import TOLERANCE, loosened, within
-from .stage_times import MOST_UNITS, layer_parts, refuse_many_segments, transfer_s
+from ..common.tolerance import loosened
+from .stage_times import layer_parts, refuse_many_segments, transfer_s
 
 
 @dataclass(frozen=True)
@@ -84,35 +84,6 @@ class StageTable:
         compute = self.serial + self.parallel / units
         result: Floats = np.maximum(compute, self.comm_serial + self.comm_parallel / units)
         return result
-
-    def segment_time_s(self, first: int, last: int, unit_type: int, units: int) -> float:
-        """Return ET of one segment."""
-        serial, parallel, comm_serial, comm_parallel = self.parts(first, last, unit_type)
-        return max(serial + parallel / units, comm_serial + comm_parallel / units)
-
-    def fewest_units(self, first: int, last: int, unit_type: int, time_s: float) -> int | None:
-        """Return the smallest k ≥ 1 with ET(k) ≤ time_s, up to rounding, or None.
-
-        The ceiling of A/(τ − S) is one too many at many exact breakpoints, so it is corrected by the
-        very time that counts.
-        """
-        parts = self.parts(first, last, unit_type)
-        need = 1
-        for serial, parallel in (parts[:2], parts[2:]):
-            if not within(serial, time_s):
-                return None
-            if parallel > 0:
-                left = time_s * (1 + TOLERANCE) - serial
-                if left <= 0:
-                    return None
-                need = max(need, min(math.ceil(parallel / left), MOST_UNITS + 1))
-        while need > 1 and within(self.segment_time_s(first, last, unit_type, need - 1), time_s):
-            need -= 1
-        while not within(self.segment_time_s(first, last, unit_type, need), time_s):
-            need += 1
-            if need > self.limit[unit_type] or need > MOST_UNITS:
-                return None
-        return need if need <= min(self.limit[unit_type], MOST_UNITS) else None
 
 
 def stage_table(instance: StagingInstance) -> StageTable:

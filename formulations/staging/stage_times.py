@@ -13,7 +13,10 @@ from operator import add
 
 from ...instances.common.errors import TooLargeError
 from ...instances.staging.instance import Layer, StagingInstance
+from ..common.tolerance import TOLERANCE
 
+Parts = tuple[float, float, float, float]
+"""S, A of compute and S', A' of communication, with the transfer; an infinite S cannot be a stage."""
 MOST_UNITS = 10**9
 """Of one stage; plans with more are refused as malformed."""
 MOST_SEGMENTS = 30_000_000
@@ -41,7 +44,7 @@ def _share(shares: float | dict[str, float], name: str) -> float:
     return shares.get(name, 0.0) if isinstance(shares, dict) else shares
 
 
-def layer_parts(layer: Layer, name: str) -> tuple[float, float, float, float]:
+def layer_parts(layer: Layer, name: str) -> Parts:
     """Return S, A, S', A' of one layer on one type [s per probe batch]; infinite where it cannot run."""
     compute = layer.compute_s.get(name, math.inf)
     communication = layer.communication_s.get(name, 0.0)
@@ -58,6 +61,40 @@ def transfer_s(instance: StagingInstance, first: int) -> float:
     return instance.layers[first - 1].output_bytes / (instance.link_gbit_per_s * 1e9 / 8)
 
 
+def parts_time_s(parts: Parts, units: float) -> float:
+    """Return ET = max(S + A/k, S' + A'/k)."""
+    compute = parts[0] + parts[1] / units
+    communication = parts[2] + parts[3] / units
+    return compute if compute >= communication else communication
+
+
+def fewest_units(parts: Parts, time_s: float, most: int) -> int:
+    """Return the smallest k from 1 to `most` with ET(k) ≤ time_s, or 0; rounding is left to the caller.
+
+    The ceiling of A/(τ − S) can be one off at an exact breakpoint, so the very time that counts corrects it.
+    """
+    serial, parallel, comm_serial, comm_parallel = parts
+    if serial == math.inf or serial > time_s or comm_serial > time_s:
+        return 0
+    need = 1
+    if parallel > 0:
+        if serial >= time_s or parallel > most * (time_s - serial) * (1 + TOLERANCE):
+            return 0
+        need = math.ceil(parallel / (time_s - serial))
+    if comm_parallel > 0:
+        if comm_serial >= time_s or comm_parallel > most * (time_s - comm_serial) * (1 + TOLERANCE):
+            return 0
+        need = max(need, math.ceil(comm_parallel / (time_s - comm_serial)))
+    need = max(need, 1)
+    while need > 1 and parts_time_s(parts, need - 1) <= time_s:
+        need -= 1
+    while parts_time_s(parts, need) > time_s:
+        need += 1
+        if need > most:
+            return 0
+    return need if need <= most else 0
+
+
 def stage_time_s(instance: StagingInstance, first: int, last: int, name: str, units: int) -> float:
     """Return ET of the stage of layers `first` to `last` on `units` units [s per probe batch].
 
@@ -68,6 +105,5 @@ def stage_time_s(instance: StagingInstance, first: int, last: int, name: str, un
     serial, parallel, comm_serial, comm_parallel = (
         reduce(add, column) for column in zip(*parts, strict=True)
     )
-    compute = serial + parallel / units
-    communication = comm_serial + (comm_parallel + transfer_s(instance, first)) / units
-    return float(max(compute, communication))
+    received = comm_parallel + transfer_s(instance, first)
+    return float(parts_time_s((serial, parallel, comm_serial, received), units))

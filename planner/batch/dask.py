@@ -7,13 +7,13 @@ this machine, so that a crash or an endless solve costs one row and no worker.
 from __future__ import annotations
 
 import threading
-import time
 from asyncio import CancelledError
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+from ...formulations.common.clock import Clock
 from ...instances.common.errors import ClusterplanError, OptionError, UnavailableError
 from ..exit_codes import FAILED, code_of_error
 from .answer import Answer, Head
@@ -82,19 +82,18 @@ class DaskEngine:
 
     def _send(self, task: Task, ended: Any) -> tuple[Task, Answer, float] | None:
         """Read the instance and send it; return the answer if that ends the task already."""
-        began = time.perf_counter()
+        clock = Clock()
         try:
             instance = read(task)
         except ClusterplanError as error:
-            seconds = time.perf_counter() - began
-            return task, Answer(fault=one_line(error), code=code_of_error(error)), seconds
+            return task, Answer(fault=one_line(error), code=code_of_error(error)), clock.elapsed_s
         # A source that is only read, or is solved already, need not cross the network.
         head = Head(instance.name, instance.kind, instance.sha256())
         if task.solver is None or head.sha256 == task.known_sha256:
-            return task, Answer(head, unchanged=task.solver is not None), time.perf_counter() - began
+            return task, Answer(head, unchanged=task.solver is not None), clock.elapsed_s
         if self._client.status != "running":
             lost = Answer(head, ended="the connection to the Dask scheduler is lost", code=FAILED)
-            return task, lost, time.perf_counter() - began
+            return task, lost, clock.elapsed_s
         future = self._client.submit(execute_guarded, replace(task, source=instance), pure=False)
         self._sent[future] = task, head
         ended.add(future)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import logging
 import multiprocessing
@@ -65,28 +66,29 @@ class LocalEngine:
         if os.name != "posix":
             raise UnavailableError("batches need Linux or macOS; --engine dask can use machines that have it")
         self.jobs = jobs
+        self._numbers = itertools.count()
         self._supervisor: Supervisor | None = None
 
     def run(self, tasks: deque[Task]) -> Iterator[tuple[Task, Answer, float]]:
         """Take tasks until there are none, and yield each with its answer and its seconds as it ends."""
-        number = 0
         sent: dict[int, Task] = {}
         while tasks or sent:
-            while tasks and len(sent) < self.jobs:
-                number += 1
-                sent[number] = tasks.popleft()
-                self._running_supervisor().give(number, sent[number])
+            self._send(tasks, sent)
             told = self._running_supervisor().told.get()  # blocks until a task has ended
             if told is None:
                 yield from self._lost(sent)
                 continue
             done, answer, seconds = told
             task = sent.pop(done)
-            if tasks:  # no process shall wait until the caller has dealt with this answer
-                number += 1
-                sent[number] = tasks.popleft()
-                self._running_supervisor().give(number, sent[number])
+            self._send(tasks, sent)  # no process shall wait until the caller has dealt with this answer
             yield task, answer, seconds
+
+    def _send(self, tasks: deque[Task], sent: dict[int, Task]) -> None:
+        """Give out tasks until as many are at work as are wanted."""
+        while tasks and len(sent) < self.jobs:
+            number = next(self._numbers)
+            sent[number] = tasks.popleft()
+            self._running_supervisor().give(number, sent[number])
 
     def _running_supervisor(self) -> Supervisor:
         if self._supervisor is None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import logging
 import math
 from collections import deque
@@ -15,7 +14,7 @@ from typing import Any
 from ...instances.common.base import Instance
 from ...instances.common.errors import OptionError
 from ...solvers.common.options import SolveOptions
-from ...solvers.registry import all_solvers, own_solvers
+from ...solvers.registry import all_solvers, guess, own_solvers
 from .answer import Answer
 from .journal import Journal
 from .limits import available_cores, default_memory_gib
@@ -162,9 +161,8 @@ def check_solvers(names: Sequence[str]) -> None:
     known = [solver.name for solver in all_solvers()] + ["milp"]
     for name in names:
         if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
-            guess = f"did you mean {near[0]!r}? " if near else ""
-            raise OptionError(f"no solver {name!r}; {guess}there are: {', '.join(dict.fromkeys(known))}")
+            there = ", ".join(dict.fromkeys(known))
+            raise OptionError(f"no solver {name!r}; {guess(name, known)}there are: {there}")
 
 
 def run(

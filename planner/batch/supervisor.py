@@ -12,19 +12,18 @@ from __future__ import annotations
 import gc
 import importlib
 import math
-import time
 from contextlib import suppress
 from dataclasses import replace
 from multiprocessing.connection import Connection, wait
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from ...formulations.common.clock import Clock
 from ..exit_codes import FAILED, LIMIT_NO_PLAN
 from .answer import Answer, Head
 from .limits import prepare
 from .workers import Worker, Workers, cause_of_death
 
 if TYPE_CHECKING:
-    from ...solvers.common.result import Limit
     from .task import Task
 
 PRELOADED = ("numpy.ma", "numpy.random", "highspy", "importlib.resources.readers")
@@ -89,7 +88,7 @@ def _supervise(link: Connection, workers: Workers) -> NoReturn:
                 task = replace(attempt.task, warm_up=False)
                 attempts[number] = Attempt(task, workers.for_task(task))
                 continue
-            link.send((number, answer, time.perf_counter() - attempt.began))
+            link.send((number, answer, attempt.given.elapsed_s))
             workers.release(attempt.worker, attempt.task, again=answer.ended is None)
 
 
@@ -98,13 +97,13 @@ class Attempt:
 
     Attributes
     ----------
-    began
-        When it was given; the solver's own time, to which the hard limit applies, begins later.
+    given
+        Runs since it was given; the solver's own time, to which the hard limit applies, begins later.
     """
 
     def __init__(self, task: Task, worker: Worker) -> None:
         self.task, self.worker = task, worker
-        self.began = self._clock = time.perf_counter()
+        self.given = self._clock = Clock(task.kill_after_s)
         self._head: Head | None = None
         self._solving = False
 
@@ -119,10 +118,9 @@ class Attempt:
 
     def pause(self) -> float | None:
         """Return how long to wait, so that neither the end of the time nor the memory is missed."""
-        left = self._left()
         if self.task.memory_gib is None:
-            return left
-        return LOOK_S if left is None else min(LOOK_S, left)
+            return self._clock.remaining_s
+        return self._clock.at_most(LOOK_S).limit_s
 
     def look(self, ready: list[Any]) -> Answer | None:
         """Return the answer, or how the worker ended; None if it is still at work."""
@@ -134,18 +132,13 @@ class Attempt:
             return self._hear()
         if self.worker.process.sentinel in ready:
             return self._dead()
-        if self._left() == 0:
-            return _answer(_killed(self.task), "time", LIMIT_NO_PLAN)
+        if self._clock.expired:
+            return Answer(ended=_killed(self.task), limit="time", code=LIMIT_NO_PLAN)
         most = self.task.memory_gib
         if most is not None and self.worker.resident_gib() > most:
-            return _answer(f"out of memory: it needs more than {most:.3g} GiB", "memory", LIMIT_NO_PLAN)
+            ended = f"out of memory: it needs more than {most:.3g} GiB"
+            return Answer(ended=ended, limit="memory", code=LIMIT_NO_PLAN)
         return None
-
-    def _left(self) -> float | None:
-        """Return how many seconds are left to the worker; None for any number."""
-        if self.task.kill_after_s is None:
-            return None
-        return max(0.0, self._clock + self.task.kill_after_s - time.perf_counter())
 
     def _hear(self) -> Answer | None:
         """Receive one message of the worker; return it if it is the answer."""
@@ -159,17 +152,13 @@ class Attempt:
         if what == "head":
             self._head = told
         else:  # its libraries are loaded; from here on it is the solver's time
-            self._solving, self._clock = True, time.perf_counter()
+            self._solving, self._clock = True, Clock(self.task.kill_after_s)
         return None
 
     def _dead(self) -> Answer:
         self.worker.process.join(1)
         cause = cause_of_death(self.worker.process.exitcode, self.task)
-        return _answer(f"its process died{cause}", "none", FAILED)
-
-
-def _answer(ended: str, limit: Limit, code: int) -> Answer:
-    return Answer(ended=ended, limit=limit, code=code)
+        return Answer(ended=f"its process died{cause}", code=FAILED)
 
 
 def _killed(task: Task) -> str:

@@ -43,12 +43,10 @@ class Workers:
 
     def for_task(self, task: Task) -> Worker:
         """Give a task to a worker."""
-        if self._again and not task.alone:
-            worker = self._again.pop()
-            worker.give(task)
-        else:
-            worker = self._spare
-            worker.give(task)
+        used = bool(self._again) and not task.alone
+        worker = self._again.pop() if used else self._spare
+        worker.give(task)
+        if not used:
             self._spare = Worker(self._link_fd)
         self._working.append(worker)
         while self._dead:  # while the worker works, there is time to wait for their end

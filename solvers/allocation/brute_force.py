@@ -7,40 +7,35 @@ from typing import Any
 import numpy as np
 
 from ...formulations.allocation.formulation import AllocationFormulation
-from ..common.base import Clock, Outcome, Solver
-from ..common.brute_force import refuse_many
-from ..common.options import SolveOptions
+from ..common.brute_force import BruteForce, Enumeration, refuse_many
 
 
-class AllocationBruteForce(Solver[AllocationFormulation]):
+class AllocationBruteForce(BruteForce[AllocationFormulation]):
     """Depth-first enumeration; a branch ends where a capacity is exceeded or the value is no better."""
 
-    name = "brute-force"
     kinds = ("allocation",)
-    proves = True
     what = "every combination of configurations; tiny instances only"
 
-    def solve(self, formulation: AllocationFormulation, options: SolveOptions, clock: Clock) -> Outcome:
-        """Enumerate all plans, or as many as the time allows."""
-        del options
+    def enumerate(self, formulation: AllocationFormulation, search: Enumeration) -> None:
+        """Try the configurations of one job after the other."""
         refuse_many(len(formulation.instance.jobs), "jobs")
         configs = formulation.configurations
         jobs = len(configs.start) - 1
         makespan = formulation.instance.objective == "makespan"
         limit = configs.limit
-        best_value, best, chosen, out_of_time = np.inf, None, [0] * jobs, False
+        best_value, chosen = np.inf, [0] * jobs
 
         def extend(job: int, used: Any, value: float) -> None:
-            nonlocal best_value, best, out_of_time
+            nonlocal best_value
             # Costs only add up, so that no completion of this branch is better.
             if value >= best_value:
                 return
             if job == jobs:
-                best_value, best = value, list(chosen)
+                plan = formulation.plan_of(chosen)
+                best_value, search.best = value, (formulation.evaluate(plan), plan)
                 return
             for k in configs.of(job):
-                out_of_time = out_of_time or clock.expired
-                if out_of_time:
+                if search.over():
                     return
                 after = used + configs.demand[k]
                 if (after <= limit).all():
@@ -50,8 +45,3 @@ class AllocationBruteForce(Solver[AllocationFormulation]):
                     )
 
         extend(0, np.zeros(len(configs.resources)), 0.0)
-        if best is None:
-            return Outcome(limit="time") if out_of_time else Outcome(infeasible=True)
-        plan = formulation.plan_of(best)
-        bound = None if out_of_time else formulation.evaluate(plan)[0]
-        return Outcome(plan, (bound,), limit="time" if out_of_time else "none")

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ...instances.common.arrays import Floats, Ints
-from ..backends.highs_mip import branch_and_bound
+from ..backends.highs_mip import branch_and_bound, linear_program
 from ..common.base import Clock
 from ..common.options import SolveOptions
 from ..common.result import Limit
@@ -151,21 +151,14 @@ def _unit(cost: Floats) -> float:
 
 def _model(cost: Floats, demand: Floats, slack: Floats, owner: Ints, jobs: int, size: float) -> Any:
     """Return the model: one constraint of each job, and R limits whose largest coefficient is `size`."""
-    import highspy
-
     columns, limits = demand.shape
     largest = np.abs(demand).max(axis=0)
     scale = np.where(largest > 0, largest, 1.0) / size
-    lp = highspy.HighsLp()
-    lp.num_col_, lp.num_row_ = columns, jobs + limits
-    lp.col_cost_, lp.col_lower_, lp.col_upper_ = cost, np.zeros(columns), np.ones(columns)
-    lp.row_lower_ = np.concatenate([np.ones(jobs), np.full(limits, -highspy.kHighsInf)])
-    lp.row_upper_ = np.concatenate([np.ones(jobs), slack / scale])
-    lp.a_matrix_.format_ = highspy.MatrixFormat.kColwise
+    low = np.concatenate([np.ones(jobs), np.full(limits, -np.inf)])
+    high = np.concatenate([np.ones(jobs), slack / scale])
     # Every column has one entry in its job's row and one in each limit.
     places = np.column_stack([owner, np.tile(jobs + np.arange(limits), (columns, 1))])
-    lp.a_matrix_.start_ = np.arange(columns + 1) * (limits + 1)
-    lp.a_matrix_.index_ = places.ravel()
-    lp.a_matrix_.value_ = np.column_stack([np.ones(columns), demand / scale]).ravel()
-    lp.integrality_ = [highspy.HighsVarType.kInteger] * columns
-    return lp
+    values = np.column_stack([np.ones(columns), demand / scale])
+    matrix = np.arange(columns + 1) * (limits + 1), places.ravel(), values.ravel()
+    zero, one = np.zeros(columns), np.ones(columns)
+    return linear_program(cost, (zero, one), (low, high), matrix, [True] * columns)

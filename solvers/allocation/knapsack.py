@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,13 +61,17 @@ class MultipleChoice:
             items = slice(int(start[0]), int(start[-1]))
             yield items, slice(first, first + len(start) - 1), start - start[0]
 
-    def choose(self, prices: Floats) -> tuple[Floats, Ints]:
-        """Return min_k (c_k + λ·a_k) of each job, and the first item that attains it; shapes (J,)."""
-        least, chosen = [], []
+    def _priced(self, prices: Floats) -> Iterator[tuple[slice, Ints, Floats, Floats]]:
+        """Yield parts with c_k + λ·a_k of their items, and the least of each job."""
         for part, _, start in self.parts():
             value = self.demand[part] @ prices
             value += self.cost[part]
-            low = np.minimum.reduceat(value, start[:-1])
+            yield part, start, value, np.minimum.reduceat(value, start[:-1])
+
+    def choose(self, prices: Floats) -> tuple[Floats, Ints]:
+        """Return min_k (c_k + λ·a_k) of each job, and the first item that attains it; shapes (J,)."""
+        least, chosen = [], []
+        for part, start, value, low in self._priced(prices):
             reached = np.flatnonzero(value == np.repeat(low, np.diff(start)))
             least.append(low)
             chosen.append(part.start + reached[np.searchsorted(reached, start[:-1])])
@@ -75,20 +79,13 @@ class MultipleChoice:
 
     def least_costs(self, prices: Floats) -> Floats:
         """Return min_k (c_k + λ·a_k) of each job, shape (J,)."""
-        least = []
-        for part, _, start in self.parts():
-            value = self.demand[part] @ prices
-            value += self.cost[part]
-            least.append(np.minimum.reduceat(value, start[:-1]))
-        return np.concatenate(least)
+        return np.concatenate([low for *_, low in self._priced(prices)])
 
     def reduced_costs(self, prices: Floats) -> Floats:
         """Return c_k + λ·a_k less the least of the item's job, shape (K,)."""
         reduced = np.empty(len(self.cost))
-        for part, _, start in self.parts():
-            value = self.demand[part] @ prices
-            value += self.cost[part]
-            reduced[part] = value - np.repeat(np.minimum.reduceat(value, start[:-1]), np.diff(start))
+        for part, start, value, low in self._priced(prices):
+            reduced[part] = value - np.repeat(low, np.diff(start))
         return reduced
 
     def take(self, items: Ints) -> Floats:
@@ -105,7 +102,7 @@ class MultipleChoice:
         return math.fsum(self.cost[items])
 
     def only(self, keep: NDArray[np.bool_]) -> MultipleChoice:
-        """Return the problem of the items that are kept; every job must keep one."""
+        """Return the problem of the items that are kept; to choose, every job must keep one."""
         counts = np.add.reduceat(keep, self.start[:-1], dtype=np.int64)
         start = np.concatenate([[0], np.cumsum(counts)])
         return MultipleChoice(start, self.cost[keep], self.demand[keep], self.limit, self.configuration[keep])
@@ -114,8 +111,6 @@ class MultipleChoice:
         """Return the problem of some of the jobs, in order, with their share of the limits."""
         keep = np.zeros(self.jobs, dtype=bool)
         keep[jobs] = True
-        counts = np.diff(self.start)
-        items = np.flatnonzero(np.repeat(keep, counts))
-        start = np.concatenate([[0], np.cumsum(counts[keep])])
-        share = self.limit * (len(jobs) / self.jobs)
-        return MultipleChoice(start, self.cost[items], self.demand[items], share, self.configuration[items])
+        sampled = self.only(np.repeat(keep, np.diff(self.start)))
+        # Jobs outside the sample keep nothing, so that they start where the next one does.
+        return replace(sampled, start=np.unique(sampled.start), limit=self.limit * (len(jobs) / self.jobs))

@@ -26,8 +26,8 @@ from ..backends.base import BackendError
 from ..backends.cutting_planes import highest_point
 from ..common.base import Clock, Outcome
 from ..common.options import SolveOptions
-from ..common.result import Limit
 from .core import solve_core
+from .incumbent import IncumbentSearch
 from .knapsack import MultipleChoice
 from .lagrangian import best_prices
 from .lagrangian_bound import makespan_bound
@@ -93,8 +93,8 @@ class _Test:
     impossible: bool = False
 
 
-class _Search:
-    """Bounds on the least makespan: no plan ends before `low`; `high` is the makespan of the incumbent.
+class _Search(IncumbentSearch):
+    """Bounds on the least makespan: no plan ends before `bound`; `value` is the makespan of the incumbent.
 
     Parameters
     ----------
@@ -108,33 +108,24 @@ class _Search:
         self, formulation: AllocationFormulation, options: SolveOptions, clock: Clock, cores: bool
     ) -> None:
         self.cores = cores
-        self.formulation, self.options, self.clock = formulation, options, clock
         self.configs = formulation.configurations
-        self.problem = MultipleChoice.of(self.configs, np.zeros(len(self.configs.time_s)))
+        super().__init__(formulation, options, clock, np.zeros(len(self.configs.time_s)))
         self.times = np.unique(self.configs.time_s)
         self.share = even_share(self.configs.limit)
-        self.low, self.proof = 0.0, np.zeros(len(self.share))
-        self.high = math.inf
-        self.incumbent: Ints | None = None
-        self.limit: Limit = "none"
-        self.message: str | None = None
-        self.trace: list[tuple[float, float | None, float | None]] = []
+        self.proof = np.zeros(len(self.share))
 
     def run(self) -> Outcome:
         """Raise the bound by prices, find an incumbent, then bisect the times between the two."""
         self.raise_bound(self.share)
-        if self.options.warm_start is not None:
-            self.update_incumbent(
-                self.formulation.indices_of(self.formulation.parse_plan(self.options.warm_start))
-            )
+        self.take_warm_start()
         step, first = SETTINGS.first_step, True
-        while self.low < math.inf and not self.proven and self.limit == "none":
+        while self.bound < math.inf and not self.proven and self.limit == "none":
             if self.clock.expired:
                 self.limit = "time"
                 break
             # Without an incumbent, times are tried in growing steps: near the bound few plans exist.
             if self.incumbent is None:
-                time = self.low if first else min(self.low * (1 + step), float(self.times[-1]))
+                time = self.bound if first else min(self.bound * (1 + step), float(self.times[-1]))
                 step, first = step * (1 if first else SETTINGS.step_growth), False
             else:
                 time = self.between()
@@ -144,44 +135,30 @@ class _Search:
                 self.update_incumbent(test.chosen)
             elif not test.impossible and self.limit == "none" and (self.incumbent is not None or last):
                 self.limit = "node"
-        if self.incumbent is None and self.low < math.inf:
+        if self.incumbent is None and self.bound < math.inf:
             self.update_incumbent(choose_by_gain(self.formulation, self.clock))
         if self.incumbent is not None and not self.clock.expired:
             self.incumbent = self.break_ties(self.incumbent)
         return self.outcome()
 
-    @property
-    def proven(self) -> bool:
-        """Whether plan and bound are as close as was asked."""
-        return self.incumbent is not None and self.high - self.low <= self.options.gap * self.high
-
     def between(self) -> float:
         """Return the median of the open completion times, from the bound to below the incumbent."""
-        low, high = np.searchsorted(self.times, [self.low, self.high])
-        return float(self.times[(low + high - 1) // 2]) if high > low else self.low
+        low, high = np.searchsorted(self.times, [self.bound, self.value])
+        return float(self.times[(low + high - 1) // 2]) if high > low else self.bound
 
     def raise_bound(self, share: Floats) -> bool:
         """Raise the bound as far as prices of these shares prove; return whether it rose."""
         prices = per_unit(share, self.configs.limit)
         bound = makespan_bound(self.configs, prices)
-        if bound <= self.low:
+        if bound <= self.bound:
             return False
-        self.low, self.proof = bound, prices
+        self.bound, self.proof = bound, prices
         self.note()
         return True
 
-    def note(self) -> None:
-        """Add a line to the trace."""
-        value = None if self.incumbent is None else self.high
-        self.trace.append((self.clock.elapsed_s, value, self.low if math.isfinite(self.low) else None))
-
-    def update_incumbent(self, chosen: Ints | None) -> None:
-        """Replace the incumbent by a choice of one configuration of each job that is feasible and better."""
-        if chosen is not None and len(chosen) == self.problem.jobs and self.problem.fits(chosen):
-            value = float(self.configs.time_s[chosen].max())
-            if value < self.high:
-                self.incumbent, self.high = chosen, value
-                self.note()
+    def value_of(self, chosen: Ints) -> float:
+        """Return the makespan of a choice."""
+        return float(self.configs.time_s[chosen].max())
 
     def test(self, time: float, thorough: bool) -> _Test:
         """Look for a plan that keeps a time, or for a proof that there is none."""
@@ -190,7 +167,7 @@ class _Search:
         self.share = share
         if found is not None:
             return _Test(problem.configuration[found])
-        if value > 1 and self.raise_bound(share) and self.low > time:
+        if value > 1 and self.raise_bound(share) and self.bound > time:
             return _Test(impossible=True)
         prices = per_unit(share, problem.limit)
         reduced = problem.reduced_costs(prices)
@@ -233,7 +210,7 @@ class _Search:
             if complete and answer.bound == math.inf:
                 # No plan keeps `time`, so that none ends before the next completion time.
                 after = int(np.searchsorted(self.times, time, side="right"))
-                self.low = float(self.times[after]) if after < len(self.times) else math.inf
+                self.bound = float(self.times[after]) if after < len(self.times) else math.inf
                 self.proof = prices
                 self.note()
                 return _Test(impossible=True)
@@ -244,7 +221,7 @@ class _Search:
     def break_ties(self, chosen: Ints) -> Ints:
         """Return configurations with no later end and, where some are found, less total completion time."""
         whole = MultipleChoice.of(self.configs, self.configs.cost)
-        problem = whole.only(self.configs.time_s <= self.high)
+        problem = whole.only(self.configs.time_s <= self.value)
         prices = best_prices(problem, self.clock, SETTINGS.tie_tolerance).prices
         found = round_prices(problem, prices, self.clock)
         if found is None:
@@ -253,13 +230,13 @@ class _Search:
 
     def outcome(self) -> Outcome:
         """Return incumbent, bound and certificate."""
-        impossible = math.isinf(self.low)
+        impossible = math.isinf(self.bound)
         return Outcome(
             None if self.incumbent is None else self.formulation.plan_of(self.incumbent),
-            () if impossible else (self.low,),
+            () if impossible else (self.bound,),
             limit="none" if impossible else self.limit,
             infeasible=impossible,
-            certificate=certificate(self.configs.resources, self.proof, None if impossible else self.low),
+            certificate=certificate(self.configs.resources, self.proof, None if impossible else self.bound),
             trace=self.trace,
             message=self.message,
         )

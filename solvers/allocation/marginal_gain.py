@@ -286,9 +286,8 @@ class GainQueue:
         """Return the step of the largest gain; None if there is none."""
         while self._heap:
             entry = heapq.heappop(self._heap)
-            if (
-                self._chosen[entry.job] == entry.start
-            ):  # else it starts from a former configuration of the job
+            # Others start from a former configuration of the job.
+            if self._chosen[entry.job] == entry.start:
                 return entry
         return None
 

@@ -23,8 +23,8 @@ from ...instances.common.errors import OutOfTimeError
 from ..backends.base import BackendError
 from ..common.base import Clock, Outcome
 from ..common.options import SolveOptions
-from ..common.result import Limit
 from .core import CoreAnswer, solve_core
+from .incumbent import IncumbentSearch
 from .knapsack import MultipleChoice
 from .lagrangian import Dual, best_prices
 from .lagrangian_bound import knapsack_bound
@@ -79,8 +79,8 @@ def solve_total(
     return search.outcome() if search.impossible else search.run(cores)
 
 
-class Search:
-    """The state of the search: incumbent and best bound.
+class Search(IncumbentSearch):
+    """The state of the search.
 
     Parameters
     ----------
@@ -91,14 +91,10 @@ class Search:
     ----------
     prices, priced
         λ and L(λ), which stay; `bound` is the best that is known.
-    incumbent, value
-        Configuration of each job in the best plan, None without one; and its weighted completion time.
     """
 
     def __init__(self, formulation: AllocationFormulation, options: SolveOptions, clock: Clock) -> None:
-        self.formulation, self.options, self.clock = formulation, options, clock
-        configs = formulation.configurations
-        self.problem = MultipleChoice.of(configs, configs.cost)
+        super().__init__(formulation, options, clock, formulation.configurations.cost)
         dual: Dual = best_prices(
             self.problem, clock, max(SETTINGS.least_price_tolerance, options.gap / SETTINGS.price_accuracy)
         )
@@ -109,32 +105,13 @@ class Search:
             self.prices = np.zeros_like(dual.prices)
             self.priced = knapsack_bound(self.problem, self.prices)
         self.bound = self.priced
-        self.incumbent: Ints | None = None
-        self.value = math.inf
-        self.limit: Limit = "none"
-        self.message: str | None = None
-        self.trace: list[tuple[float, float | None, float | None]] = []
         # Prices that the time did not suffice to find say nothing about what is scarce.
         self.found_prices = bool(self.prices.any()) or not clock.expired
         self.note()
 
-    def note(self) -> None:
-        """Add a line to the trace."""
-        value = None if self.incumbent is None else self.value
-        self.trace.append((self.clock.elapsed_s, value, self.bound))
-
-    def update_incumbent(self, chosen: Ints | None) -> None:
-        """Replace the incumbent by a choice of one configuration of each job that is feasible and better."""
-        if chosen is not None and len(chosen) == self.problem.jobs and self.problem.fits(chosen):
-            value = self.problem.value(chosen)
-            if value < self.value:
-                self.incumbent, self.value = chosen, value
-                self.note()
-
-    @property
-    def proven(self) -> bool:
-        """Whether plan and bound are as close as was asked."""
-        return self.incumbent is not None and self.value - self.bound <= self.options.gap * abs(self.value)
+    def value_of(self, chosen: Ints) -> float:
+        """Return the weighted completion time of a choice."""
+        return self.problem.value(chosen)
 
     def run(self, cores: bool) -> Outcome:
         """Find an incumbent, then solve cores until it is proven optimal or the time is up."""
@@ -203,10 +180,7 @@ class Search:
     def first_plan(self, reduced: Floats) -> None:
         """Find an incumbent: a given plan, the rounded prices and, if all fails, marginal gain."""
         count = self.problem.jobs + max(4 * SETTINGS.first_core, self.problem.jobs)
-        if self.options.warm_start is not None:
-            self.update_incumbent(
-                self.formulation.indices_of(self.formulation.parse_plan(self.options.warm_start))
-            )
+        self.take_warm_start()
         near = self.problem.only(reduced <= _threshold(reduced, count))
         # Rounding among few configurations is fast, but may find none that keep the limits.
         for problem in (near, self.problem):

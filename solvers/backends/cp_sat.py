@@ -3,32 +3,27 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib import metadata, util
-from typing import TYPE_CHECKING, Any
+from importlib import metadata
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ...formulations.common.formulation import Formulation
 from ...formulations.common.milp_model import whole_row
 from ...formulations.common.objective import Objective
 from ...formulations.common.tolerance import loosened
 from ...instances.common.errors import OptionError
-from ..common.base import Clock, Feature, Outcome
+from ..common.base import Clock, FormulationT_contra, Outcome, Solver
 from ..common.options import SolveOptions
 from ..common.result import Limit
-from .base import BackendError
+from .base import BackendError, installed
 
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model
 
 LARGEST_SUM = 2**50
 """Bound on scaled sums: CP-SAT computes in 64 bits, and doubles hold integers up to 2⁵³."""
-FEATURES: frozenset[Feature] = frozenset({"memory_limit", "warm_start", "backend_options"})
-
-
-def unavailable() -> str | None:
-    """Return why CP-SAT cannot be used here; None if it can."""
-    return None if util.find_spec("ortools") else "ortools is not installed; pip install ortools"
 
 
 def whole_at_most(coefficients: Sequence[float], limit: float) -> tuple[list[int], int]:
@@ -96,6 +91,35 @@ class CpModel:
     objectives: list[CpObjective]
     decode: Callable[[Callable[[Any], int]], Sequence[Any]]
     hint: Callable[[Sequence[Any]], list[tuple[Any, int]]]
+
+
+class CpSat(Solver[FormulationT_contra]):
+    """A kind's model, natively on CP-SAT."""
+
+    name = "cp-sat"
+    proves = True
+    features = frozenset({"memory_limit", "warm_start", "backend_options"})
+    settings: ClassVar[Mapping[str, Any]] = {}
+
+    def unavailable(self) -> str | None:
+        """Return why CP-SAT cannot be used."""
+        return installed("ortools", "ortools")
+
+    @abstractmethod
+    def model(self, formulation: FormulationT_contra) -> CpModel:
+        """Return the model.
+
+        Raises
+        ------
+        TooLargeError
+            If there would be too many coefficients.
+        """
+
+    def solve(self, formulation: FormulationT_contra, options: SolveOptions, clock: Clock) -> Outcome:
+        """Solve with CP-SAT; options of the user come before the kind's settings."""
+        settings = {**self.settings, **options.backend_options}
+        options = options.model_copy(update={"backend_options": settings})
+        return solve_in_order(formulation, self.model(formulation), options, clock)
 
 
 def _configured(options: SolveOptions, clock: Clock) -> cp_model.CpSolver:

@@ -14,6 +14,8 @@ from __future__ import annotations
 import numpy as np
 
 from ...instances.common.arrays import Floats
+from .base import BackendError
+from .highs_mip import linear_program, solver_with
 
 
 def highest_point(
@@ -33,22 +35,14 @@ def highest_point(
     # One more column h is the height: h − slope_i·x ≤ constant_i for every piece, and h is maximised.
     pieces, size = slopes.shape
     rows = np.column_stack([-slopes, np.ones(pieces)])
-    least, most = np.full(pieces, -highspy.kHighsInf), constants
+    least, most = np.full(pieces, -np.inf), constants
     if total is not None:
         rows = np.vstack([rows, [*np.ones(size), 0.0]])
         least, most = np.append(least, total), np.append(most, total)
-    lp = highspy.HighsLp()
-    lp.num_col_, lp.num_row_ = size + 1, len(rows)
-    lp.col_cost_ = np.array([*np.zeros(size), -1.0])
-    lp.col_lower_ = np.array([*low, -highspy.kHighsInf])
-    lp.col_upper_ = np.array([*high, highspy.kHighsInf])
-    lp.row_lower_, lp.row_upper_ = least, most
-    lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
-    lp.a_matrix_.start_ = np.arange(len(rows) + 1) * (size + 1)
-    lp.a_matrix_.index_ = np.tile(np.arange(size + 1), len(rows))
-    lp.a_matrix_.value_ = rows.ravel()
-    highs = highspy.Highs()
-    highs.setOptionValue("output_flag", False)
+    cost, columns = np.append(np.zeros(size), -1.0), (np.append(low, -np.inf), np.append(high, np.inf))
+    starts, index = np.arange(len(rows) + 1) * (size + 1), np.tile(np.arange(size + 1), len(rows))
+    lp = linear_program(cost, columns, (least, most), (starts, index, rows.ravel()), by_rows=True)
+    highs = solver_with({}, BackendError)
     highs.passModel(lp)
     highs.run()
     if highs.getModelStatus() != highspy.HighsModelStatus.kOptimal:

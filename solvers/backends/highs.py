@@ -13,13 +13,19 @@ from ...formulations.common.clock import check_time
 from ...instances.common.arrays import Flags, Floats, Ints
 from ...instances.common.errors import OptionError
 from .base import Answer, Backend, Request, installed
-from .highs_mip import how_it_ended, solver_with, start_from
+from .highs_mip import (
+    TOLERANCE,
+    TOLERANCES,
+    how_it_ended,
+    linear_program,
+    solver_with,
+    start_from,
+    threads_and_seed,
+)
 from .threads import run_highs
 
 LARGEST_ENTRY = 1e4
 """The largest coefficient of a row: beyond, sums of doubles are rounded by as much as HiGHS tolerates."""
-HIGHS_TOLERANCE = 1e-9
-"""Its default of 1e-6 moves small objectives by more than the gap that is asked for."""
 
 
 class Highs(Backend):
@@ -39,13 +45,8 @@ class Highs(Backend):
         """Solve with HiGHS; bound and status come from its info object."""
         import pulp
 
-        names = ("mip_feasibility_tolerance", "primal_feasibility_tolerance", "dual_feasibility_tolerance")
-        settings: dict[str, Any] = dict.fromkeys(names, HIGHS_TOLERANCE)
-        settings |= {"mip_rel_gap": request.gap, "mip_abs_gap": 1e-12, **(request.settings or {})}
-        if request.threads is not None:
-            settings.setdefault("threads", request.threads)
-        if request.seed is not None:
-            settings.setdefault("random_seed", request.seed % 2**31)
+        settings = {**TOLERANCES, "mip_rel_gap": request.gap, "mip_abs_gap": 1e-12}
+        settings |= {**threads_and_seed(request.threads, request.seed), **(request.settings or {})}
         model = solver_with(settings, OptionError)
         variables = problem.variables()
         lp, uncertain = _in_arrays(problem, variables)
@@ -75,7 +76,6 @@ def _in_arrays(problem: Any, variables: Sequence[Any]) -> tuple[Any, float]:
     Variables are columns. PuLP's own way adds them and the rows one after the other, which takes longer than
     building the model.
     """
-    import highspy
     import pulp
 
     column = {id(variable): i for i, variable in enumerate(variables)}
@@ -87,7 +87,6 @@ def _in_arrays(problem: Any, variables: Sequence[Any]) -> tuple[Any, float]:
             index.append(column[id(variable)])
             value.append(coefficient)
         sizes.append(len(row))
-    infinite, kinds = highspy.kHighsInf, highspy.HighsVarType
     places = np.array(index, dtype=np.int64)
     owner = np.repeat(np.arange(len(rows)), sizes)
     whole = np.array([v.cat == pulp.LpInteger for v in variables], dtype=bool)
@@ -95,22 +94,18 @@ def _in_arrays(problem: Any, variables: Sequence[Any]) -> tuple[Any, float]:
     np.logical_and.at(over_integers, owner, whole[places])
     factors = _fair_factors(owner, np.array(value, dtype=float), over_integers)
     entries = np.array(value, dtype=float) * factors[owner]
-    lp = highspy.HighsLp()
-    lp.num_col_, lp.num_row_ = len(variables), len(rows)
-    lp.col_cost_ = np.array([float(problem.objective.get(v, 0.0)) for v in variables])
-    lp.col_lower_ = _limits((variable.lowBound for variable in variables), -infinite)
-    lp.col_upper_ = _limits((variable.upBound for variable in variables), infinite)
-    lp.row_lower_ = _limits((row.getLb() for row in rows), -infinite) * factors
-    lp.row_upper_ = _limits((row.getUb() for row in rows), infinite) * factors
-    lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
-    lp.a_matrix_.start_, lp.a_matrix_.index_ = np.cumsum([0, *sizes]), places
-    lp.a_matrix_.value_ = entries
-    lp.integrality_ = [kinds.kInteger if integer else kinds.kContinuous for integer in whole]
+    cost = np.array([float(problem.objective.get(v, 0.0)) for v in variables])
+    low = _limits((row.getLb() for row in rows), -np.inf) * factors
+    high = _limits((row.getUb() for row in rows), np.inf) * factors
+    least = _limits((variable.lowBound for variable in variables), -np.inf)
+    most = _limits((variable.upBound for variable in variables), np.inf)
+    matrix = np.cumsum([0, *sizes]), places, entries
+    lp = linear_program(cost, (least, most), (low, high), matrix, whole, by_rows=True)
     # What HiGHS tolerates in a row that was scaled down is more in the row's own unit.
     loose = ~whole[places] & (factors[owner] < 1)
     slack = np.zeros(len(variables))
-    np.maximum.at(slack, places[loose], HIGHS_TOLERANCE / np.abs(entries[loose]))
-    return lp, float(np.abs(lp.col_cost_) @ slack)
+    np.maximum.at(slack, places[loose], TOLERANCE / np.abs(entries[loose]))
+    return lp, float(np.abs(cost) @ slack)
 
 
 def _fair_factors(owner: Ints, entries: Floats, over_integers: Flags) -> Floats:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...instances.common.arrays import Floats
 from ...instances.common.errors import ClusterplanError
@@ -16,13 +17,17 @@ from ..common.result import Limit
 from .base import BackendError
 from .threads import run_highs
 
-FIXED: dict[str, Any] = {
-    "mip_feasibility_tolerance": 1e-9,
-    "primal_feasibility_tolerance": 1e-9,
-    "dual_feasibility_tolerance": 1e-9,
-    "small_matrix_value": 1e-12,
-    "mip_rel_gap": 0.0,
-}
+TOLERANCE = 1e-9
+"""HiGHS's default of 1e-6 moves small objectives by more than the gap that is asked for."""
+KINDS_OF_TOLERANCE = ("mip_feasibility", "primal_feasibility", "dual_feasibility")
+TOLERANCES: dict[str, Any] = {f"{kind}_tolerance": TOLERANCE for kind in KINDS_OF_TOLERANCE}
+FIXED = {**TOLERANCES, "small_matrix_value": 1e-12, "mip_rel_gap": 0.0}
+
+
+def threads_and_seed(threads: int | None, seed: int | None) -> dict[str, Any]:
+    """Return HiGHS's settings for these, as far as they were given."""
+    given = {"threads": threads, "random_seed": None if seed is None else seed % 2**31}
+    return {key: value for key, value in given.items() if value is not None}
 
 
 def branch_and_bound(
@@ -49,11 +54,7 @@ def branch_and_bound(
     BackendError
         If HiGHS gives up.
     """
-    settings = {**FIXED, **settings}
-    if options.seed is not None:
-        settings["random_seed"] = options.seed % 2**31
-    if options.threads is not None:
-        settings["threads"] = options.threads
+    settings = {**FIXED, **settings, **threads_and_seed(options.threads, options.seed)}
     if clock.remaining_s is not None:
         settings["time_limit"] = clock.remaining_s
     highs = solver_with(settings, BackendError)
@@ -67,6 +68,40 @@ def branch_and_bound(
     bound = highs.getInfo().mip_dual_bound
     values = np.array(highs.getSolution().col_value) if ended.found else None
     return values, float(bound) if abs(bound) < highs.inf else -math.inf, ended.limit
+
+
+def linear_program(
+    cost: Floats,
+    columns: tuple[Floats, Floats],
+    rows: tuple[Floats, Floats],
+    matrix: tuple[NDArray[np.integer[Any]], NDArray[np.integer[Any]], Floats],
+    whole: Iterable[bool] = (),
+    by_rows: bool = False,
+) -> Any:
+    """Return a `HighsLp`, to be minimised.
+
+    Parameters
+    ----------
+    cost
+        Shape (n,).
+    columns, rows
+        The least and the most of each, shapes (n,) and (m,).
+    matrix
+        Starts, indices and values of a compressed sparse matrix: of columns, or of rows if `by_rows`.
+    whole
+        Which columns are integers; nothing if none is.
+    """
+    import highspy
+
+    lp, formats, types = highspy.HighsLp(), highspy.MatrixFormat, highspy.HighsVarType
+    lp.num_col_, lp.num_row_ = len(cost), len(rows[0])
+    lp.col_cost_ = cost
+    lp.col_lower_, lp.col_upper_ = columns
+    lp.row_lower_, lp.row_upper_ = rows
+    lp.a_matrix_.format_ = formats.kRowwise if by_rows else formats.kColwise
+    lp.a_matrix_.start_, lp.a_matrix_.index_, lp.a_matrix_.value_ = matrix
+    lp.integrality_ = [types.kInteger if integer else types.kContinuous for integer in whole]
+    return lp
 
 
 class Ending(NamedTuple):

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from .base import Clock, Outcome, Solver
 from .diagnosis import Diagnose
 
-Search = Callable[[], Sequence[Any] | None]
-"""Returns a plan, or None where it finds none."""
-
-
-def _no_searches(formulation: Any, clock: Clock) -> Iterator[tuple[str, Search]]:
-    del formulation, clock
-    return iter(())
+Search = Callable[[Any, Clock], Sequence[Any] | None]
+"""Returns a plan of a formulation, or None where it finds none in time."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +38,7 @@ class SolverKind:
     certify: Callable[[Any, Outcome, Clock], None]
     diagnose: Diagnose
     quick: tuple[tuple[str, Mapping[str, Any]], ...]
-    more_quick: Callable[[Any, Clock], Iterator[tuple[str, Search]]] = field(default=_no_searches)
+    more_quick: Mapping[str, Search] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         names = [solver.name for solver in (self.exact, *self.solvers)]

@@ -8,38 +8,27 @@ from ...formulations.common.tolerance import TOLERANCE
 from ...formulations.consolidation.formulation import ConsolidationFormulation
 from ...formulations.consolidation.plan import JobPlacement, Placement, entry_of
 from ...instances.consolidation.instance import Group, PlacementJob
-from ..common.base import Clock, Outcome, Solver
-from ..common.brute_force import refuse_many
-from ..common.options import SolveOptions
+from ..common.brute_force import BruteForce, Enumeration, refuse_many
 
 
-class ConsolidationBruteForce(Solver[ConsolidationFormulation]):
+class ConsolidationBruteForce(BruteForce[ConsolidationFormulation]):
     """Depth-first enumeration over the jobs; plans are compared objective after objective."""
 
-    name = "brute-force"
     kinds = ("consolidation",)
-    proves = True
     what = "every way to spread every job; tiny instances only"
 
-    def solve(self, formulation: ConsolidationFormulation, options: SolveOptions, clock: Clock) -> Outcome:
-        """Enumerate all plans, or as many as the time allows; each is judged by `evaluate` itself."""
-        del options
+    def enumerate(self, formulation: ConsolidationFormulation, search: Enumeration) -> None:
+        """Place one job after the other in every way."""
         refuse_many(len(formulation.instance.jobs), "jobs")
         refuse_many(len(formulation.servers), "servers")
-        search = _Enumeration(formulation, clock)
-        search.extend(0)
-        if search.best is None:
-            return Outcome(limit="time") if search.out_of_time else Outcome(infeasible=True)
-        values, plan = search.best
-        bounds = () if search.out_of_time else values
-        return Outcome(plan, bounds, limit="time" if search.out_of_time else "none")
+        _Placing(formulation, search).extend(0)
 
 
-class _Enumeration:
-    """Places one job after the other in every way, and keeps the best plan."""
+class _Placing:
+    """What is free while one job after the other is placed."""
 
-    def __init__(self, formulation: ConsolidationFormulation, clock: Clock) -> None:
-        self.formulation, self.clock = formulation, clock
+    def __init__(self, formulation: ConsolidationFormulation, search: Enumeration) -> None:
+        self.formulation, self.search = formulation, search
         self.free = {name: dict(server.available) for name, server in formulation.servers.items()}
         self.least = {
             (server, resource): -TOLERANCE * max(limit, TOLERANCE)
@@ -47,18 +36,15 @@ class _Enumeration:
             for resource, limit in amounts.items()
         }
         self.entries: list[JobPlacement] = []
-        self.best: tuple[tuple[float, ...], tuple[JobPlacement, ...]] | None = None
-        self.out_of_time = False
 
     def extend(self, index: int) -> None:
         """Place the jobs from one on; each complete plan is judged by `evaluate` itself."""
         jobs = self.formulation.instance.jobs
         if index == len(jobs):
-            self._judge()
+            self.search.judge(self.entries)
             return
         for tasks in _ways(self.formulation, jobs[index]):
-            self.out_of_time = self.out_of_time or self.clock.expired
-            if self.out_of_time:
+            if self.search.over():
                 return
             # What is taken is not given back by adding: of 6e-9 − 1e12 + 1e12 nothing would be left.
             before = {server: dict(self.free[server]) for placed in tasks.values() for server in placed}
@@ -78,12 +64,6 @@ class _Enumeration:
                     self.free[server][resource] = after
                     fits = fits and after >= self.least.get((server, resource), 0.0)
         return fits
-
-    def _judge(self) -> None:
-        if not self.formulation.violations(self.entries):
-            values = self.formulation.evaluate(self.entries)
-            if self.best is None or self.formulation.precedes(values, self.best[0]):
-                self.best = values, tuple(self.entries)
 
 
 def _cuts(tasks: int, servers: int) -> Iterator[tuple[int, ...]]:

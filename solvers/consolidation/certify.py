@@ -25,12 +25,7 @@ def certify(formulation: ConsolidationFormulation, outcome: Outcome, clock: Cloc
     TooLargeError
         If servers and jobs are too diverse for classes, or there is no time for them.
     """
-    left = (
-        SETTINGS.certificate_patience_s
-        if clock.remaining_s is None
-        else min(SETTINGS.certificate_patience_s, clock.remaining_s)
-    )
-    patience = Clock(left)
+    patience = clock.at_most(SETTINGS.certificate_patience_s)
     with patience.enforced():
         goals = _goals(formulation, outcome, patience)
     if goals:

@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 from ...formulations.consolidation.certificate import LARGEST, MUST_PLACE, CertifiedGoal
 from ...instances.common.arrays import Floats
 from ...instances.common.errors import OutOfTimeError, TooLargeError
-from ..backends.highs_mip import branch_and_bound
+from ..backends.base import BackendError
+from ..backends.highs_mip import branch_and_bound, linear_program, solver_with, threads_and_seed
 from ..common.base import Clock
 from ..common.options import SolveOptions
 from ..common.result import Limit
@@ -91,22 +92,13 @@ class Program:
         """Solve the linear relaxation, adding the columns that its prices ask for."""
         import highspy
 
-        highs = highspy.Highs()
-        settings: dict[str, object] = {"output_flag": False, "solver": "simplex"}
-        if self.options.threads is not None:
-            settings["threads"] = self.options.threads
-            highspy.Highs.resetGlobalScheduler(True)
-        for key, value in settings.items():
-            highs.setOptionValue(key, value)
-        master = self.master
+        settings = {"solver": "simplex", **threads_and_seed(self.options.threads, None)}
+        highs, master = solver_with(settings, BackendError), self.master
         # An empty linear program has no prices.
         if not master.columns:  # nothing fits anywhere, and nothing must
             return Relaxed(0.0, _no_prices(master))
-        low, high = master.limits()
-        limits = {name: self.most(name, reached) for name, reached in self.levels.items()}
-        settled = list(limits)
-        low = np.concatenate([low, np.full(len(settled), -np.inf)])
-        high = np.concatenate([high, list(limits.values())])
+        settled = list(self.levels)
+        low, high = master.limits([self.most(name, reached) for name, reached in self.levels.items()])
         nothing = np.zeros(0, dtype=np.int32)
         highs.addRows(len(low), low, high, 0, nothing, nothing, np.zeros(0))
         given = 0
@@ -135,9 +127,8 @@ class Program:
                 best = Relaxed(value - beyond, prices)
             best = replace(best, values=values)
             # No better integer value is left between bound and relaxation.
-            if not added or master.rounded(goal, best.bound) >= master.rounded(goal, value):
-                return best
-            if self.clock.expired:
+            closed = master.rounded(goal, best.bound) >= master.rounded(goal, value)
+            if not added or closed or self.clock.expired:
                 return best
         return best
 
@@ -196,7 +187,7 @@ class Program:
         values[: len(relaxed.values)] = relaxed.values
         exchange = np.array([column.type in EXCHANGES for column in self.master.columns])
         random = np.random.default_rng(self.options.seed or 0)
-        solution, clock = start, self.clock
+        solution, clock, counted = start, self.clock, self.master.counted
         # Neighbourhoods of the relaxation: small ones first, which take little time.
         for kept in (None, *SETTINGS.kept_shares):
             least, allowed = np.zeros(len(values)), np.ones(len(values), dtype=bool)
@@ -206,24 +197,16 @@ class Program:
                 # Exchange columns stay free, for they repair what the fixed columns leave.
                 fixed = (random.random(len(values)) < kept) & ~exchange
                 least[fixed] = np.floor(values[fixed] + SETTINGS.integrality_tolerance)
-            left = clock.remaining_s
-            self.clock = Clock(None if left is None else left / 4)
+            self.clock = clock.share(0.25)
             found, limit = self.solve_integers(goal, target, None, bounds=(least, allowed))
-            if found is not None and (
-                solution is None or self._counted(goal, found) < self._counted(goal, solution)
-            ):
+            if found is not None and (solution is None or counted(goal, found) < counted(goal, solution)):
                 solution = found
-            reached = (
-                solution is not None
-                and self._counted(goal, solution) <= target + SETTINGS.integrality_tolerance
-            )
+            enough = target + SETTINGS.integrality_tolerance
+            reached = solution is not None and counted(goal, solution) <= enough
             if reached or clock.expired or limit == "interrupt":
                 break
         self.clock = clock
         return solution
-
-    def _counted(self, goal: str, solution: Integers) -> float:
-        return self.master.counted(goal, solution)
 
     def solve_integers(
         self,
@@ -246,31 +229,22 @@ class Program:
         bounds
             The least of each column, and whether it is allowed at all.
         """
-        import highspy
-
         master = self.master
         limits = {name: self.most(name, reached) for name, reached in self.levels.items()}
         if math.isfinite(most):
             limits[goal] = most
         if not master.columns:
             return np.zeros(0, dtype=np.int64), "none"
-        low, high = master.limits()
-        model = highspy.HighsLp()
-        model.num_col_, model.num_row_ = len(master.columns), len(low) + len(limits)
-        model.col_cost_ = np.array([column.counts.get(goal, 0.0) for column in master.columns])
-        least, allowed = bounds or (np.zeros(len(master.columns)), np.ones(len(master.columns), dtype=bool))
-        model.col_lower_ = least
-        model.col_upper_ = np.where(allowed, self._most(master.columns), 0.0)
-        model.row_lower_ = np.concatenate([low, np.full(len(limits), -np.inf)])
-        model.row_upper_ = np.concatenate([high, list(limits.values())])
-        starts, rows, values = self._entries(master.columns, list(limits))
-        model.a_matrix_.format_ = highspy.MatrixFormat.kColwise
-        model.a_matrix_.start_, model.a_matrix_.index_, model.a_matrix_.value_ = starts, rows, values
-        model.integrality_ = [highspy.HighsVarType.kInteger] * len(master.columns)
+        cost = np.array([column.counts.get(goal, 0.0) for column in master.columns])
+        least, allowed = bounds or (np.zeros(len(cost)), np.ones(len(cost), dtype=bool))
+        columns = least, np.where(allowed, self._most(master.columns), 0.0)
+        matrix = self._entries(master.columns, list(limits))
+        rows = master.limits([*limits.values()])
+        model = linear_program(cost, columns, rows, matrix, [True] * len(cost))
         settings = {"objective_target": target + 1e-6}
         first = None
         if start is not None:
-            first = np.zeros(len(master.columns))
+            first = np.zeros(len(cost))
             first[: len(start)] = start
         found, _, limit = branch_and_bound(model, settings, self.clock, self.options, first)
         return None if found is None else np.round(found).astype(np.int64), limit

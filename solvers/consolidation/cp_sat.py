@@ -13,38 +13,18 @@ from ...formulations.consolidation.milp import model_terms
 from ...formulations.consolidation.plan import entry_of
 from ...instances.consolidation.instance import PlacementJob
 from ..backends import cp_sat
-from ..common.base import Clock, Outcome, Solver
-from ..common.options import SolveOptions
 
 
-class ConsolidationCpSat(Solver[ConsolidationFormulation]):
+class ConsolidationCpSat(cp_sat.CpSat[ConsolidationFormulation]):
     """The placement model, natively on CP-SAT."""
 
-    name = "cp-sat"
     kinds = ("consolidation",)
-    proves = True
-    features = cp_sat.FEATURES
     what = "tasks on servers, objective after objective, on OR-Tools CP-SAT"
 
-    def unavailable(self) -> str | None:
-        """Return why CP-SAT cannot be used."""
-        return cp_sat.unavailable()
-
-    def solve(self, formulation: ConsolidationFormulation, options: SolveOptions, clock: Clock) -> Outcome:
-        """Solve with CP-SAT."""
-        return cp_sat.solve_in_order(formulation, build(formulation), options, clock)
-
-
-def build(formulation: ConsolidationFormulation) -> cp_sat.CpModel:
-    """Return the model of an instance with named servers.
-
-    Raises
-    ------
-    TooLargeError
-        If there would be too many coefficients.
-    """
-    refuse_beyond(model_terms(formulation), "the model for CP-SAT")
-    return _Model(formulation).built()
+    def model(self, formulation: ConsolidationFormulation) -> cp_sat.CpModel:
+        """Return the model of an instance with named servers."""
+        refuse_beyond(model_terms(formulation), "the model for CP-SAT")
+        return _Model(formulation).built()
 
 
 class _Model:

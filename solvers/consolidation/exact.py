@@ -13,6 +13,7 @@ from __future__ import annotations
 import logging
 import math
 from contextlib import suppress
+from dataclasses import dataclass
 
 from ...formulations.consolidation.certificate import MUST_PLACE, PRICED
 from ...formulations.consolidation.formulation import ConsolidationFormulation
@@ -82,19 +83,16 @@ class ConsolidationExact(Solver[ConsolidationFormulation]):
         return outcome
 
 
+@dataclass
 class _Run:
     """One solve; the phases leave what they find in the progress."""
 
-    def __init__(
-        self,
-        formulation: ConsolidationFormulation,
-        options: SolveOptions,
-        clock: Clock,
-        progress: Progress,
-    ) -> None:
-        self.formulation, self.options, self.clock, self.progress = formulation, options, clock, progress
-        self.master: RestrictedMaster | None = None
-        self.build_s = 0.0
+    formulation: ConsolidationFormulation
+    options: SolveOptions
+    clock: Clock
+    progress: Progress
+    master: RestrictedMaster | None = None
+    build_s: float = 0.0
 
     def by_classes(self) -> None:
         """Settle the first objectives, those that depend on classes alone.
@@ -270,8 +268,7 @@ class _Run:
 
     def _share(self) -> Clock:
         """Return the time that one step may take, so that some is left for the others."""
-        left = self.clock.remaining_s
-        return Clock(None if left is None else SETTINGS.share_of_time_left * left)
+        return self.clock.share(SETTINGS.share_of_time_left)
 
     def by_names(self) -> None:
         """Go on with named servers from the first objective that is not proven."""

@@ -104,8 +104,8 @@ class RestrictedMaster:
         """Return whether each server more costs the same, so that pieces of the job may be parted freely."""
         return not job.loose and job.fewest is not None and not job.lost
 
-    def limits(self) -> tuple[Floats, Floats]:
-        """Return the least and most of each row."""
+    def limits(self, levels: Sequence[float] = ()) -> tuple[Floats, Floats]:
+        """Return the least and most of each row, and of one more row for each level of an earlier goal."""
         low, high = np.zeros(self.rows), np.full(self.rows, np.inf)
         low[self.server_row : self.job_row] = -np.inf
         high[self.server_row : self.job_row] = [len(s.members) for s in self.classes.servers]
@@ -114,7 +114,7 @@ class RestrictedMaster:
         must = np.array([job.must_place for job in self.classes.jobs], dtype=bool)
         # Jobs that must be placed have a pattern, or count as missing.
         low[self.job_row :] = np.where(must, counts, -np.inf)
-        return low, high
+        return np.append(low, np.full(len(levels), -np.inf)), np.append(high, levels)
 
     def add(
         self,

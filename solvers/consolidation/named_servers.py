@@ -10,7 +10,7 @@ from ...instances.common.errors import TooLargeError
 from ..backends import cp_sat
 from ..common.base import Clock, Outcome
 from ..common.options import SolveOptions
-from .cp_sat import build
+from .cp_sat import ConsolidationCpSat
 from .settings import SETTINGS
 
 
@@ -35,6 +35,7 @@ def solve(
             f"{groups:,} groups of tasks on {len(formulation.servers):,} servers are too many to be named"
         )
     start = None if plan is None else tuple(entry.model_dump() for entry in plan)
+    options = options.model_copy(update={"warm_start": start})
     return cp_sat.solve_in_order(
-        formulation, build(formulation), options.model_copy(update={"warm_start": start}), clock, settled
+        formulation, ConsolidationCpSat().model(formulation), options, clock, settled
     )

@@ -7,13 +7,13 @@ once. Residents that stay are tried one after the other, and what they leave is 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...formulations.common.clock import check_time
+from ...formulations.consolidation.build_classes import radix
 from ...formulations.consolidation.classes import ClassTable
 from ...instances.common.arrays import Floats, Ints
 from ...instances.common.errors import TooLargeError
@@ -34,7 +34,7 @@ class ServerPricing:
         slots = sum(len(classes.slots[k]) for k in self.task_shapes)
         if len(self.usages) * (slots + len(self.numbers)) > SETTINGS.most_table_cells:
             raise TooLargeError("there are too many different loads for exact classes")
-        self.radix = self._radix()
+        self.radix = radix(self.usages.max(axis=0))
         self.keys = self.usages @ self.radix
         self.order = np.argsort(self.keys)
         self.before = [
@@ -43,12 +43,6 @@ class ServerPricing:
         free = np.array([classes.servers[n].free for n in self.numbers], dtype=np.int64)
         free = free.reshape(-1, self.usages.shape[1])
         self.holds = np.array([(self.usages <= limit).all(axis=1) for limit in free])
-
-    def _radix(self) -> Ints:
-        sizes = [int(most) + 1 for most in self.usages.max(axis=0)]
-        if math.prod(sizes) > 2**62:
-            raise TooLargeError("amounts are too large for exact classes")
-        return np.array([math.prod(sizes[r + 1 :]) for r in range(len(sizes))], dtype=np.int64)
 
     def _without(self, weight: Ints) -> NDArray[np.int32]:
         """Return the index of each sum less a weight; -1 where that is no sum."""

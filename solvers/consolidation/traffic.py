@@ -17,6 +17,9 @@ from ..common.options import SolveOptions
 from .column_generation import Integers, Program, Relaxed
 from .master import DualPrices, RestrictedMaster
 
+SHARE = 0.25
+"""Of the time that is left, for each step of the search."""
+
 
 @dataclass
 class Limited:
@@ -94,7 +97,7 @@ class TrafficSearch:
         except TooLargeError as error:
             self.notes.append(f"traffic without classes: {error}")
             return None
-        program = Program(master, self.options, self._share())
+        program = Program(master, self.options, self.clock.share(SHARE))
         levels = self.levels or {MUST_PLACE: Fraction(0)}
         # The last settled goal becomes the question: can it keep its level under the limit?
         *others, goal = levels
@@ -119,14 +122,10 @@ class TrafficSearch:
     def _look(self, found: Limited, relaxed: Relaxed, level: float) -> None:
         """Look for a solution of at most a level over the columns there are, then over all that matter."""
         program, goal = found.program, found.goal
-        program.clock = self._share()
+        program.clock = self.clock.share(SHARE)
         found.solution, limit = program.solve_integers(goal, level, None, most=level)
         if found.solution is None and limit == "none" and relaxed.prices is not None:
-            program.clock = self._share()
+            program.clock = self.clock.share(SHARE)
             if program.master.enumerate_columns(goal, relaxed.prices, level - relaxed.bound):
                 found.solution, limit = program.solve_integers(goal, level, None, most=level)
                 found.none = found.solution is None and limit == "none"
-
-    def _share(self) -> Clock:
-        left = self.clock.remaining_s
-        return Clock(None if left is None else left / 4)

@@ -40,13 +40,12 @@ def certify(formulation: StagingFormulation, outcome: Outcome, clock: Clock) -> 
     bound = None if outcome.infeasible else outcome.bounds[0]
     if outcome.plan is not None and _refuted(formulation, outcome.plan, bound):
         return  # the answer contradicts itself, and the conclusion says so
-    left = PATIENCE_S if clock.remaining_s is None else min(PATIENCE_S, clock.remaining_s)
     options = SolveOptions()
     incumbent = incumbent_of(formulation, options)
     if outcome.plan is not None and not formulation.violations(outcome.plan):
         incumbent.update(candidate_of(formulation, outcome.plan))
     # The search has a clock of its own: what it does not settle in time keeps a weaker bound.
-    patience = Clock(left)
+    patience = clock.at_most(PATIENCE_S)
     search = Search(formulation, incumbent, options, patience)
     with patience.enforced():
         found = search.run()

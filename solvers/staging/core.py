@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ...instances.common.arrays import Floats, Ints
-from ..backends.highs_mip import branch_and_bound
+from ..backends.highs_mip import branch_and_bound, linear_program
 from ..common.base import Clock
 from ..common.options import SolveOptions
 from ..common.result import Limit
@@ -141,7 +141,6 @@ def solve_core(
 
 def _model(segments: Segments, core: Core, cost: Floats, units: Floats) -> Any:
     """Return the flow problem."""
-    import highspy
     from scipy import sparse
 
     graph, limits = segments.graph, segments.limits
@@ -164,20 +163,13 @@ def _model(segments: Segments, core: Core, cost: Floats, units: Floats) -> Any:
         # With one column or none the constraint is implied by the flow.
         useful = np.asarray((own[places] != 0).sum(axis=1)).ravel() > 1
         blocks.append(together[useful])
-        low.append(np.full(int(useful.sum()), -highspy.kHighsInf))
+        low.append(np.full(int(useful.sum()), -np.inf))
         high.append(np.zeros(int(useful.sum())))
     # Rows are divided by their capacity: HiGHS has absolute tolerances for them too.
     scale = np.where(limits.capacity > 0, limits.capacity, 1.0)
     blocks.append(sparse.csr_matrix(segments.per_unit[:, core.segment] * units / scale[:, None]))
-    low.append(np.full(len(limits), -highspy.kHighsInf))
+    low.append(np.full(len(limits), -np.inf))
     high.append(limits.capacity / scale)
     matrix = sparse.vstack(blocks, format="csc")
-    lp = highspy.HighsLp()
-    lp.num_row_, lp.num_col_ = matrix.shape
-    lp.col_cost_, lp.col_lower_, lp.col_upper_ = cost, np.zeros(len(core)), ones
-    lp.row_lower_, lp.row_upper_ = np.concatenate(low), np.concatenate(high)
-    lp.a_matrix_.format_ = highspy.MatrixFormat.kColwise
-    lp.a_matrix_.start_, lp.a_matrix_.index_ = matrix.indptr, matrix.indices
-    lp.a_matrix_.value_ = matrix.data
-    lp.integrality_ = [highspy.HighsVarType.kInteger] * len(core)
-    return lp
+    rows, arrays = (np.concatenate(low), np.concatenate(high)), (matrix.indptr, matrix.indices, matrix.data)
+    return linear_program(cost, (np.zeros(len(core)), ones), rows, arrays, [True] * len(core))

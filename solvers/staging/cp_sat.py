@@ -14,8 +14,6 @@ from ...formulations.staging.columns import Columns
 from ...formulations.staging.formulation import StagingFormulation
 from ...formulations.staging.plan import Stage
 from ..backends import cp_sat
-from ..common.base import Clock, Outcome, Solver
-from ..common.options import SolveOptions
 
 
 @dataclass(frozen=True)
@@ -40,24 +38,16 @@ class CpSatSettings:
 SETTINGS = CpSatSettings()
 
 
-class StagingCpSat(Solver[StagingFormulation]):
+class StagingCpSat(cp_sat.CpSat[StagingFormulation]):
     """The stage model, natively on CP-SAT."""
 
-    name = "cp-sat"
     kinds = ("staging",)
-    proves = True
-    features = cp_sat.FEATURES
+    settings = {"cp_model_presolve": SETTINGS.presolve}
     what = "path of stages with cost as a product, on OR-Tools CP-SAT"
 
-    def unavailable(self) -> str | None:
-        """Return why CP-SAT cannot be used."""
-        return cp_sat.unavailable()
-
-    def solve(self, formulation: StagingFormulation, options: SolveOptions, clock: Clock) -> Outcome:
-        """Solve with CP-SAT."""
-        settings = {"cp_model_presolve": SETTINGS.presolve, **options.backend_options}
-        options = options.model_copy(update={"backend_options": settings})
-        return cp_sat.solve_in_order(formulation, StageModel(formulation).build(), options, clock)
+    def model(self, formulation: StagingFormulation) -> cp_sat.CpModel:
+        """Return the model."""
+        return StageModel(formulation).build()
 
 
 class StageModel:

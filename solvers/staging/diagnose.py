@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 from ...formulations.common.objective import Diagnosis
 from ...formulations.staging.formulation import StagingFormulation
 from ...formulations.staging.plan import Stage
-from ...formulations.staging.stage_times import layer_parts
+from ...formulations.staging.stage_times import layer_parts, parts_time_s
 from ..common.base import Clock
 from ..common.options import SolveOptions
 from .exact import StagingExact
@@ -25,13 +26,14 @@ def diagnose(formulation: StagingFormulation, known: Diagnosis | None, clock: Cl
 
     What counting has found comes first among the reasons, and last among the remedies.
     """
-    reasons: list[str] = []
-    remedies: list[str] = []
-    _floor(formulation, clock, reasons, remedies)
-    _budget(formulation, "cost_limit_usd", "cost limit", clock, reasons, remedies)
-    _budget(formulation, "hourly_budget_usd", "hourly budget", clock, reasons, remedies)
-    if not reasons:
+    found = [
+        *_floor(formulation, clock),
+        *_budget(formulation, "cost_limit_usd", "cost limit", clock),
+        *_budget(formulation, "hourly_budget_usd", "hourly budget", clock),
+    ]
+    if not found:
         return known
+    reasons, remedies = [line for lines, _ in found for line in lines], [remedy for _, remedy in found]
     if known is not None:
         reasons, remedies = [*known.reasons, *reasons], [*remedies, *known.remedies]
     return Diagnosis(reasons=tuple(reasons), remedies=tuple(remedies))
@@ -48,8 +50,8 @@ def _best(
     return None if outcome.plan is None else (tuple(outcome.plan), changed)
 
 
-def _floor(formulation: StagingFormulation, clock: Clock, reasons: list[str], remedies: list[str]) -> None:
-    """Add the highest throughput within the limits, its slowest stage, and layers that are too slow alone."""
+def _floor(formulation: StagingFormulation, clock: Clock) -> Iterator[tuple[list[str], str]]:
+    """Yield the highest throughput within the limits, its slowest stage, and layers too slow even alone."""
     instance = formulation.instance
     floor = instance.throughput_floor_samples_per_s
     if floor is None:
@@ -67,12 +69,12 @@ def _floor(formulation: StagingFormulation, clock: Clock, reasons: list[str], re
     within = "limits and budgets" if budgets else "the limits"
     named = instance.layers[slowest.first_layer].name, instance.layers[slowest.last_layer].name
     layers = f"layer {named[0]!r}" if named[0] == named[1] else f"layers {named[0]!r} to {named[1]!r}"
-    reasons.append(
+    reason = (
         f"the highest throughput within {within} is {best:g} samples/s, and the floor is {floor:g}; "
         f"{layers} on {slowest.units} {slowest.type} would be the slowest stage"
     )
-    reasons += too_slow(formulation)
-    remedies.append(f"lower the floor to {best * ROUNDED_DOWN:g} samples/s, or raise limits or budgets")
+    remedy = f"lower the floor to {best * ROUNDED_DOWN:g} samples/s, or raise limits or budgets"
+    yield [reason, *too_slow(formulation)], remedy
 
 
 def too_slow(formulation: StagingFormulation) -> list[str]:
@@ -80,12 +82,8 @@ def too_slow(formulation: StagingFormulation) -> list[str]:
     instance, lines = formulation.instance, []
     for hardware in instance.types:
         units = math.inf if hardware.limit is None else hardware.limit
-        slow = []
-        for layer in instance.layers:
-            serial, parallel, comm_serial, comm_parallel = layer_parts(layer, hardware.name)
-            time = max(serial + parallel / units, comm_serial + comm_parallel / units)
-            if time > formulation.latest_s:
-                slow.append(repr(layer.name))
+        times = ((layer, parts_time_s(layer_parts(layer, hardware.name), units)) for layer in instance.layers)
+        slow = [repr(layer.name) for layer, time in times if time > formulation.latest_s]
         if slow:
             more = f" and {len(slow) - MOST_NAMED} more" if len(slow) > MOST_NAMED else ""
             units_text = "any number of" if hardware.limit is None else f"all {hardware.limit}"
@@ -98,14 +96,9 @@ def too_slow(formulation: StagingFormulation) -> list[str]:
 
 
 def _budget(
-    formulation: StagingFormulation,
-    field: str,
-    what: str,
-    clock: Clock,
-    reasons: list[str],
-    remedies: list[str],
-) -> None:
-    """Add the amount that the cheapest plan takes without a limit on money, if that exceeds the limit."""
+    formulation: StagingFormulation, field: str, what: str, clock: Clock
+) -> Iterator[tuple[list[str], str]]:
+    """Yield the amount that the cheapest plan takes without a limit on money, if that exceeds the limit."""
     limit = getattr(formulation.instance, field)
     if limit is None:
         return
@@ -117,5 +110,5 @@ def _budget(
     unit = "USD" if field == "cost_limit_usd" else "USD/h"
     need = changed.evaluate(plan)[0] if field == "cost_limit_usd" else rate
     if need > limit:
-        reasons.append(f"without the {what} of {limit:g} {unit} the cheapest plan takes {need:g} {unit}")
-        remedies.append(f"raise the {what} to {need / ROUNDED_DOWN:g} {unit}")
+        reason = f"without the {what} of {limit:g} {unit} the cheapest plan takes {need:g} {unit}"
+        yield [reason], f"raise the {what} to {need / ROUNDED_DOWN:g} {unit}"

@@ -48,13 +48,7 @@ class SegmentTimes:
 
     def only(self, keep: NDArray[np.bool_] | NDArray[np.int64] | slice) -> SegmentTimes:
         """Return the parts of some of the segments."""
-        return SegmentTimes(
-            self.serial[keep],
-            self.parallel[keep],
-            self.comm_serial[keep],
-            self.comm_parallel[keep],
-            self.limit[keep],
-        )
+        return SegmentTimes(*(column[keep] for column in vars(self).values()))
 
     def time_s(self, units: Floats) -> Floats:
         """Return ET; `units` of shape (n,) or (B, n), infinite ones count as many as there can be."""

@@ -77,9 +77,9 @@ class Incumbent(ABC):
         """Whether there is a plan yet."""
 
     @property
-    @abstractmethod
     def split_at(self) -> float:
-        """A stage time at which intervals are split first; NaN if there is none."""
+        """A stage time at which intervals are split first; NaN if there is none but their own breakpoints."""
+        return math.nan
 
 
 class BestPlan(Incumbent):
@@ -185,11 +185,6 @@ class NonDominated(Incumbent):
         """Whether there is a point."""
         return bool(self.points)
 
-    @property
-    def split_at(self) -> float:
-        """NaN: each interval has its own breakpoints."""
-        return math.nan
-
 
 def plan_of(formulation: StagingFormulation, candidate: Candidate) -> tuple[Stage, ...]:
     """Return a candidate as a plan."""
@@ -209,10 +204,9 @@ def candidate_of(formulation: StagingFormulation, plan: Sequence[Stage]) -> Cand
     """Return a feasible plan as a candidate."""
     table, names = formulation.table, [hardware.name for hardware in formulation.instance.types]
     positions = [table.index(s.first_layer, s.last_layer, names.index(s.type)) for s in plan]
-    time = formulation.stage_time_s(plan)
     return Candidate(
-        time,
-        formulation.cost_usd(time, formulation.rate_usd_per_hour(plan)),
+        formulation.stage_time_s(plan),
+        formulation.plan_cost_usd(plan),
         np.array(positions),
         np.array([float(s.units) for s in plan]),
     )

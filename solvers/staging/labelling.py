@@ -18,7 +18,6 @@ from ...instances.common.arrays import Floats, Ints
 from ..common.base import Clock
 from .core import Core, CoreAnswer
 from .intervals import Interval, Segments
-from .shortest_path import SegmentGraph
 
 
 @dataclass(frozen=True)
@@ -141,15 +140,7 @@ class _Search:
         self.order = np.argsort(self.first, kind="stable")
         self.edges = np.searchsorted(self.first[self.order], np.arange(self.layers + 1))
         self.sorted = np.lexsort((self.first, self.unit_type, self.after))
-        at = self.sorted
-        self.graph = SegmentGraph(
-            graph.layers,
-            graph.types,
-            self.first[at],
-            self.after[at] - 1,
-            self.unit_type[at],
-            graph.alternating,
-        )
+        self.graph = graph.only(core.segment[self.sorted])
         self.weights, self.vectors = _multipliers(prices)
 
     def below(self, cutoff: float) -> CoreAnswer | None:

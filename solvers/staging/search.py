@@ -218,9 +218,8 @@ class Search:
                     if interval.prices.any() or not segments.fits(path, interval.units[path]):
                         constrained.append(interval)
             for interval in sorted(constrained, key=lambda one: one.bound):
-                if interval.bound < self.incumbent.cutoff(
-                    interval.low
-                ):  # plans found since may have settled it
+                # Plans found since may have settled it.
+                if interval.bound < self.incumbent.cutoff(interval.low):
                     self._raise_bound(segments, interval)
             still = self._still_open(batch)
             if still and len(segments) < SETTINGS.few_segments:
@@ -316,9 +315,7 @@ class Search:
             core = core_of(segments, interval, interval.prices, math.inf, most)
             if len(core) > CORE_SETTINGS.most_columns:
                 break
-            left = self.clock.remaining_s
-            seconds = SETTINGS.first_core_s if left is None else min(SETTINGS.first_core_s, left)
-            clock = Clock(seconds) if most else self.clock
+            clock = self.clock.at_most(SETTINGS.first_core_s) if most else self.clock
             found = self._solve_core(segments, interval, core, interval.prices, math.inf, clock)
             if core.complete:
                 return infeasible if not found and math.isinf(interval.bound) else None

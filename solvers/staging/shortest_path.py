@@ -72,7 +72,7 @@ class SegmentGraph:
         self.first, self.last, self.unit_type = first, last, unit_type
         self.alternating = alternating
 
-    def only(self, keep: NDArray[np.bool_]) -> SegmentGraph:
+    def only(self, keep: NDArray[np.bool_] | Ints) -> SegmentGraph:
         """Return the graph of some of the segments."""
         first, last, unit_type = self.first[keep], self.last[keep], self.unit_type[keep]
         return SegmentGraph(self.layers, self.types, first, last, unit_type, self.alternating)

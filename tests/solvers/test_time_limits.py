@@ -17,7 +17,7 @@ import clusterplan
 from clusterplan.formulations.common import clock as clocks
 from clusterplan.formulations.common.clock import Clock, check_time, refuse_beyond
 from clusterplan.formulations.consolidation.explain import TOO_MUCH
-from clusterplan.formulations.consolidation.fewest_servers import fewest_servers, shapes_of
+from clusterplan.formulations.consolidation.fewest_servers import fewest_servers
 from clusterplan.formulations.consolidation.formulation import ConsolidationFormulation
 from clusterplan.formulations.registry import formulate, milp_model
 from clusterplan.formulations.staging.check.interval_bounds import IntervalBounds
@@ -34,7 +34,7 @@ from clusterplan.instances.staging.generate_ctr import generate_ctr
 from clusterplan.planner.exit_codes import LIMIT_NO_PLAN, code_of_frontier
 from clusterplan.planner.verification.result import verify
 from clusterplan.planner.verification.stored import verify_frontier
-from clusterplan.solvers.allocation import cp_sat as allocation_cp_sat
+from clusterplan.solvers.allocation.cp_sat import AllocationCpSat
 from clusterplan.solvers.allocation.marginal_gain import choose_by_gain
 from clusterplan.solvers.backends import BACKENDS
 from clusterplan.solvers.backends.base import Request
@@ -42,12 +42,12 @@ from clusterplan.solvers.common import conclude as conclude_module
 from clusterplan.solvers.common.base import Outcome, Solver
 from clusterplan.solvers.common.conclude import conclude
 from clusterplan.solvers.common.options import SolveOptions
-from clusterplan.solvers.consolidation import cp_sat as consolidation_cp_sat
 from clusterplan.solvers.consolidation import master as consolidation_master
 from clusterplan.solvers.consolidation.column_generation import Program
+from clusterplan.solvers.consolidation.cp_sat import ConsolidationCpSat
 from clusterplan.solvers.consolidation.price_jobs import _PatternLister
 from clusterplan.solvers.run import diagnose, solve_with
-from clusterplan.solvers.staging import cp_sat as staging_cp_sat
+from clusterplan.solvers.staging.cp_sat import StagingCpSat
 from clusterplan.solvers.staging.heterps.type_search import NEVER, TypeSearch
 from clusterplan.solvers.staging.intervals import Segments
 
@@ -162,9 +162,9 @@ BUILDERS: dict[str, Callable[[], object]] = {
     "textbook model of a makespan": lambda: milp_model(formulate(MAKESPAN)),
     "textbook model of staging": lambda: milp_model(staging()),
     "textbook model of consolidation": lambda: milp_model(formulate(diverse(4, 6))),
-    "CP-SAT model of allocation": lambda: allocation_cp_sat.build(formulate(MAKESPAN)),  # type: ignore[arg-type]
-    "CP-SAT model of staging": lambda: staging_cp_sat.StageModel(staging()).build(),
-    "CP-SAT model of consolidation": lambda: consolidation_cp_sat.build(
+    "CP-SAT model of allocation": lambda: AllocationCpSat().model(formulate(MAKESPAN)),  # type: ignore[arg-type]
+    "CP-SAT model of staging": lambda: StagingCpSat().model(staging()),
+    "CP-SAT model of consolidation": lambda: ConsolidationCpSat().model(
         ConsolidationFormulation(diverse(4, 6))
     ),
     "menu": lambda: formulate(ALLOCATION).elementary_bounds(),
@@ -566,7 +566,7 @@ def test_fewest_servers_for_groups_agree_with_trying_all() -> None:
         ]
         instance = consolidation(servers, [{"name": "job", "groups": groups}])
         formulation = ConsolidationFormulation(instance)
-        few = fewest_servers(instance.jobs[0].task_groups, shapes_of(formulation.servers.values()))
+        few = fewest_servers(instance.jobs[0].task_groups, formulation.shapes(None))
         alone = consolidation(servers, [{"name": "job", "groups": groups, "must_place": True}], "servers")
         best = clusterplan.solve(alone, "brute-force")
         assert few == (None if best.plan is None else best.objectives[0].value)

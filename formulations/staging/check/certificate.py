@@ -40,11 +40,8 @@ class CertificateCheck:
     """
 
     def __init__(self, instance: StagingInstance) -> None:
-        training, floor, cost = (
-            instance.training,
-            instance.throughput_floor_samples_per_s,
-            instance.cost_limit_usd,
-        )
+        training, cost = instance.training, instance.cost_limit_usd
+        floor = instance.throughput_floor_samples_per_s
         self.instance = instance
         self.cost_factor = training.epochs * training.samples / (3600 * instance.probe_batch)
         slowest = math.inf if floor is None else instance.probe_batch / floor

@@ -7,7 +7,7 @@ Lagrangian bound (`lagrangian_bound.py`) holds whoever found them: that is the b
 
 from __future__ import annotations
 
-from importlib import metadata, util
+from importlib import metadata
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from ....formulations.allocation.monomials import monomials
 from ....instances.allocation.job import Job
 from ....instances.allocation.speed import SpeedTable
 from ....instances.common.errors import OptionError
+from ...backends.base import installed
 from ...common.base import Clock, Outcome, Solver
 from ...common.options import SolveOptions
 from ..knapsack import MultipleChoice
@@ -34,8 +35,7 @@ class AllocationGeometric(Solver[AllocationFormulation]):
 
     def unavailable(self) -> str | None:
         """Return why cvxpy or its solver cannot be used."""
-        missing = [name for name in ("cvxpy", "clarabel") if util.find_spec(name) is None]
-        return f"{missing[0]} is not installed; pip install {missing[0]}" if missing else None
+        return installed("cvxpy", "cvxpy") or installed("clarabel", "clarabel")
 
     def solve(self, formulation: AllocationFormulation, options: SolveOptions, clock: Clock) -> Outcome:
         """Solve the relaxation; take its multipliers for the bound and its solution for a plan."""

@@ -5,12 +5,12 @@ SCIP solves it by spatial branch and bound (Vigerske & Gleixner 2018).
 
 from __future__ import annotations
 
-from importlib import metadata, util
+from importlib import metadata
 
 from ....formulations.allocation.formulation import AllocationFormulation
 from ....instances.allocation.speed import SpeedTable
 from ....instances.common.errors import OptionError
-from ...backends.base import BackendError
+from ...backends.base import BackendError, installed
 from ...backends.scip import SCIP_LIMITS, configure_scip, scip_failures
 from ...common.base import Clock, Outcome, Solver
 from ...common.options import SolveOptions
@@ -27,9 +27,7 @@ class AllocationMinlp(Solver[AllocationFormulation]):
 
     def unavailable(self) -> str | None:
         """Return why PySCIPOpt cannot be used."""
-        if util.find_spec("pyscipopt") is not None:
-            return None
-        return "PySCIPOpt is not installed; pip install clusterplan[scip]"
+        return installed("pyscipopt", "PySCIPOpt", "scip")
 
     @scip_failures()
     def solve(self, formulation: AllocationFormulation, options: SolveOptions, clock: Clock) -> Outcome:

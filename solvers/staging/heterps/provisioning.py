@@ -17,6 +17,7 @@ from ....formulations.common.clock import check_time
 from ....formulations.common.tolerance import TOLERANCE, loosened
 from ....formulations.staging.formulation import StagingFormulation
 from ....formulations.staging.plan import Stage
+from ....formulations.staging.stage_times import Parts, fewest_units, parts_time_s
 
 MOST_FIRST_UNITS = 1000
 """Without a limit, how many values of k_1 load balance tries beyond its lower bound."""
@@ -26,8 +27,6 @@ MOST_UNITS = 10**15
 
 Segment = tuple[int, int, int]
 """First layer, last layer, type."""
-Parts = tuple[float, float, float, float]
-"""S, A of compute and S', A' of communication, with the transfer; an infinite S cannot be a stage."""
 Way = Literal["load-balance", "exact"]
 WAYS: tuple[Way, ...] = ("load-balance", "exact")
 
@@ -111,7 +110,7 @@ class Provisioner:
         others = list(zip(parts[1:], mosts[1:], strict=True))
         for units in range(lowest, highest + 1):
             check_time()
-            target = _time_s(parts[0], units)
+            target = parts_time_s(parts[0], units)
             if target >= before:
                 break  # the first stage is as fast as it gets
             before, limit = target, min(loosened(target), self._slowest_s)
@@ -156,7 +155,7 @@ class Provisioner:
         if not all(counts):
             return None
         state = self._state(segments, parts, counts)
-        queue = [(-_time_s(part, k), i) for i, (part, k) in enumerate(zip(parts, counts, strict=True))]
+        queue = [(-parts_time_s(part, k), i) for i, (part, k) in enumerate(zip(parts, counts, strict=True))]
         heapq.heapify(queue)
         best: Provision | None = None
         # The heap has the slowest stage on top: the only one that more units can help.
@@ -169,13 +168,14 @@ class Provisioner:
             if self._cannot_improve(best, time, state.rate, state.work, state.serial_s):
                 break
             counts[slowest] += 1
-            faster = _time_s(parts[slowest], counts[slowest])
+            faster = parts_time_s(parts[slowest], counts[slowest])
             if faster >= time:
                 break
             heapq.heapreplace(queue, (-faster, slowest))
             price = self._prices[segments[slowest][2]]
             state.work += price * (counts[slowest] * faster - (counts[slowest] - 1) * time)
-            self._add_unit(state, segments[slowest][2])
+            state.used[segments[slowest][2]] += 1
+            self._tally(state)
         return best
 
     def violation(self, segments: Sequence[Segment]) -> float:
@@ -195,7 +195,7 @@ class Provisioner:
             units = fewest_units(part, self._slowest_s, MOST_UNITS)
             if units:
                 used[unit_type] = used.get(unit_type, 0) + units
-                time = max(time, _time_s(part, units))
+                time = max(time, parts_time_s(part, units))
             else:
                 total += max(part[0], part[2]) / self._slowest_s
         rate = math.fsum(self._prices[unit_type] * units for unit_type, units in used.items())
@@ -207,7 +207,7 @@ class Provisioner:
         used: dict[int, int] = {}
         time, work, serial = 0.0, 0.0, 0.0
         for segment, part, units in zip(segments, parts, counts, strict=True):
-            own = _time_s(part, units)
+            own = parts_time_s(part, units)
             time = max(time, own)
             work += self._prices[segment[2]] * units * own
             serial = max(serial, part[0], part[2])
@@ -215,10 +215,6 @@ class Provisioner:
         state = _State(used, time, work, serial)
         self._tally(state)
         return state
-
-    def _add_unit(self, state: _State, unit_type: int) -> None:
-        state.used[unit_type] += 1
-        self._tally(state)
 
     def _tally(self, state: _State) -> None:
         state.rate = math.fsum(self._prices[unit_type] * units for unit_type, units in state.used.items())
@@ -260,39 +256,6 @@ class _State:
     serial_s: float
     rate: float = 0.0
     over: bool = False
-
-
-def fewest_units(parts: Parts, time_s: float, most: int) -> int:
-    """Return the smallest k from 1 to `most` with ET(k) ≤ time_s, or 0; rounding is left to the caller.
-
-    The ceiling of A/(τ − S) can be one off at an exact breakpoint, so the very time that counts corrects it.
-    """
-    serial, parallel, comm_serial, comm_parallel = parts
-    if serial == math.inf or serial > time_s or comm_serial > time_s:
-        return 0
-    need = 1
-    if parallel > 0:
-        if serial >= time_s or parallel > most * (time_s - serial) * (1 + TOLERANCE):
-            return 0
-        need = math.ceil(parallel / (time_s - serial))
-    if comm_parallel > 0:
-        if comm_serial >= time_s or comm_parallel > most * (time_s - comm_serial) * (1 + TOLERANCE):
-            return 0
-        need = max(need, math.ceil(comm_parallel / (time_s - comm_serial)))
-    need = max(need, 1)
-    while need > 1 and _time_s(parts, need - 1) <= time_s:
-        need -= 1
-    while _time_s(parts, need) > time_s:
-        need += 1
-        if need > most:
-            return 0
-    return need if need <= most else 0
-
-
-def _time_s(parts: Parts, units: int) -> float:
-    compute = parts[0] + parts[1] / units
-    communication = parts[2] + parts[3] / units
-    return compute if compute >= communication else communication
 
 
 def _loose(limit: float | None) -> float:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import clusterplan
-from clusterplan.formulations.consolidation.fewest_servers import fewest_servers, shapes_of
+from clusterplan.formulations.consolidation.fewest_servers import Shapes, fewest_servers, shape_of
 from clusterplan.formulations.consolidation.formulation import ConsolidationFormulation
 from clusterplan.formulations.consolidation.plan import JobPlacement
 from clusterplan.instances.consolidation.instance import ConsolidationInstance, Group, Server
@@ -42,7 +42,9 @@ def test_fewest_servers_is_the_smallest_set_that_holds_the_job(
         return False
 
     sizes = [n for n in range(1, len(servers) + 1) if any(map(holds, itertools.combinations(servers, n)))]
-    assert fewest_servers(made, shapes_of(servers)) == (sizes[0] if sizes else None)
+    assert fewest_servers(made, Shapes(shape_of(server.capacity) for server in servers)) == (
+        sizes[0] if sizes else None
+    )
 
 
 def instance(jobs: list[dict[str, Any]], objectives: list[str], **fields: Any) -> ConsolidationInstance:

@@ -14,7 +14,7 @@ import clusterplan
 from clusterplan.formulations.staging.formulation import StagingFormulation
 from clusterplan.formulations.staging.plan import Stage
 from clusterplan.formulations.staging.stage_table import stage_table
-from clusterplan.formulations.staging.stage_times import stage_time_s
+from clusterplan.formulations.staging.stage_times import MOST_UNITS, fewest_units, parts_time_s, stage_time_s
 from clusterplan.instances.staging.generate import generate_staging
 from clusterplan.instances.staging.instance import StagingInstance
 from clusterplan.solvers.staging.heterps.provisioning import Provisioner, segments_of
@@ -57,15 +57,15 @@ def test_fewest_units_at_a_breakpoint(seed: int, units: int, data: st.DataObject
     first = data.draw(st.integers(0, len(made.layers) - 1))
     last = data.draw(st.integers(first, len(made.layers) - 1))
     kind = data.draw(st.integers(0, len(made.types) - 1))
-    time = table.segment_time_s(first, last, kind, units)
+    parts = table.parts(first, last, kind)
+    time = parts_time_s(parts, units)
     if math.isinf(time) or units > table.limit[kind]:
         return
     if made.types[kind].memory_gib is None:
         assert time == stage_time_s(made, first, last, made.types[kind].name, units)
-    fewest = table.fewest_units(first, last, kind, time)
-    assert fewest is not None
-    assert fewest <= units
-    assert fewest == 1 or table.segment_time_s(first, last, kind, fewest - 1) > time
+    fewest = fewest_units(parts, time, MOST_UNITS)
+    assert 1 <= fewest <= units
+    assert fewest == 1 or parts_time_s(parts, fewest - 1) > time
 
 
 @settings(max_examples=60, deadline=None)

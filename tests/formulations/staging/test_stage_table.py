@@ -7,6 +7,7 @@ import pytest
 from staging_instances import half_serial, two_layers
 
 from clusterplan.formulations.staging.stage_table import stage_table
+from clusterplan.formulations.staging.stage_times import fewest_units, parts_time_s
 
 
 def test_segments_stand_by_last_layer_first_layer_and_type() -> None:
@@ -24,16 +25,16 @@ def test_parts_by_hand() -> None:
     table = stage_table(two_layers())
     assert table.parts(0, 1, 0) == (2.0, 10.0, 1.5, 0.5)
     assert table.parts(1, 1, 0) == (0.0, 8.0, 1.5, 1.0)
-    assert table.segment_time_s(1, 1, 0, 2) == 4.0
+    assert parts_time_s(table.parts(1, 1, 0), 2) == 4.0
     assert np.isclose(table.time_s(2)[table.index(0, 1, 0)], 7.0)
 
 
-@pytest.mark.parametrize(("time", "units"), [(1.0, 1), (0.99, 2), (0.75, 2), (0.5, None), (0.51, 50)])
-def test_fewest_units_by_hand(time: float, units: int | None) -> None:
+@pytest.mark.parametrize(("time", "units"), [(1.0, 1), (0.99, 2), (0.75, 2), (0.5, 0), (0.51, 50)])
+def test_fewest_units_by_hand(time: float, units: int) -> None:
     """(1 + 1/k)/2 s on k units: never half a second."""
-    assert stage_table(half_serial(100)).fewest_units(0, 0, 0, time) == units
+    assert fewest_units(stage_table(half_serial(100)).parts(0, 0, 0), time, 100) == units
 
 
 def test_fewest_units_keep_the_limit() -> None:
-    """None where there are not enough."""
-    assert stage_table(half_serial(49)).fewest_units(0, 0, 0, 0.51) is None
+    """0 where there are not enough."""
+    assert fewest_units(stage_table(half_serial(49)).parts(0, 0, 0), 0.51, 49) == 0

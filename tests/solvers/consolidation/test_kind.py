@@ -25,9 +25,8 @@ def test_its_methods() -> None:
     formulation = ConsolidationFormulation(
         placement(["migrations"], [server(gpu=1)], [job("a", current={"n": 1})])
     )
-    assert CONSOLIDATION.more_quick is not None
-    ((what, search),) = CONSOLIDATION.more_quick(formulation, Clock())
+    ((what, search),) = CONSOLIDATION.more_quick.items()
     assert what == "leaving jobs where they run"
-    plan = search()
+    plan = search(formulation, Clock())
     assert plan is not None
     assert plan[0].servers == {"n": 1}

@@ -9,12 +9,13 @@ from staging_instances import half_serial, two_layers
 
 from clusterplan.formulations.staging.formulation import StagingFormulation
 from clusterplan.formulations.staging.plan import Stage
+from clusterplan.formulations.staging.stage_times import fewest_units
 from clusterplan.instances.staging.generate import generate_staging
 from clusterplan.solvers.common.base import Clock
 from clusterplan.solvers.common.options import SolveOptions
 from clusterplan.solvers.staging.heterps.genetic import SETTINGS, Breeder, Genetic
 from clusterplan.solvers.staging.heterps.greedy import Greedy
-from clusterplan.solvers.staging.heterps.provisioning import Provisioner, fewest_units, segments_of
+from clusterplan.solvers.staging.heterps.provisioning import Provisioner, segments_of
 from clusterplan.solvers.staging.heterps.single_type import SingleType
 from clusterplan.solvers.staging.heterps.type_search import TypeSearch
 
