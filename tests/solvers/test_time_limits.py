@@ -547,7 +547,7 @@ def test_runs_are_ordered_as_a_sort_would_order_them() -> None:
     """By last layer, type and first layer, without sorting tens of millions of them."""
     for layers, types in ((1, 1), (7, 3), (9, 1)):
         table = StagingFormulation(generate_staging(layers, types, seed=1)).table
-        expected = np.lexsort((table.first, table.kind, table.last))
+        expected = np.lexsort((table.first, table.type, table.last))
         assert (table.by_type() == expected).all()
 
 
