@@ -53,9 +53,12 @@ def _interrupt(*_: object) -> None:
 
 def main() -> None:
     """Run the command line; turn every error into one line and an exit code."""
-    signal.signal(signal.SIGTERM, _interrupt)  # how batch systems ask a process to end
-    with visible_output():
-        _run()
+    try:
+        signal.signal(signal.SIGTERM, _interrupt)  # how batch systems ask a process to end
+        with visible_output():
+            _run()
+    except KeyboardInterrupt:  # before a command began, or while it was ending
+        sys.exit(INTERRUPTED)
 
 
 def _run() -> None:

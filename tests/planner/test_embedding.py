@@ -53,6 +53,7 @@ def test_solvers_answer_the_same_in_many_threads_at_once() -> None:
             assert list(pool.map(answer, pairs)) == alone
 
 
+@pytest.mark.slow
 def test_the_library_logs_and_never_prints() -> None:
     """Nothing on stdout and stderr; the log says which solver works on what, to those who listen."""
     code = (

@@ -88,6 +88,7 @@ def compared(plugins: dict[str, str], tmp_path_factory: pytest.TempPathFactory) 
     return {**json.loads(done.stdout), "child": int((folder / "has-children").read_text())}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("solver", "status", "limit", "says"),
     [
@@ -115,6 +116,7 @@ def test_a_bad_solver_is_one_honest_row(
     assert row["bound"] is None or row["status"] != "error"
 
 
+@pytest.mark.slow
 def test_an_empty_bound_proves_nothing(compared: dict[str, Any]) -> None:
     """Minus infinity is below everything, and as close to any value as one likes."""
     (row,) = [row for row in compared["rows"] if row["solver"] == "empty-bound"]
@@ -122,6 +124,7 @@ def test_an_empty_bound_proves_nothing(compared: dict[str, Any]) -> None:
     assert row["gap_to_best_plan"] > 0
 
 
+@pytest.mark.slow
 def test_what_a_solver_started_ends_with_its_solve(compared: dict[str, Any]) -> None:
     """No process is left that takes time from those after it."""
     (row,) = [row for row in compared["rows"] if row["solver"] == "has-children"]
@@ -129,6 +132,7 @@ def test_what_a_solver_started_ends_with_its_solve(compared: dict[str, Any]) -> 
     assert all_end({compared["child"]})
 
 
+@pytest.mark.slow
 def test_good_solvers_complete_beside_bad_ones(compared: dict[str, Any]) -> None:
     """The rest is as it would be alone, whatever was bent in the processes of those before."""
     rows = {row["solver"]: row for row in compared["rows"]}
@@ -162,6 +166,7 @@ def test_bad_solvers_are_contained_in_a_batch(plugins: dict[str, str], tmp_path:
         assert len((folder / "summary.csv").read_text().splitlines()) == 3
 
 
+@pytest.mark.slow
 def test_nothing_is_left_of_a_batch_that_was_killed(plugins: dict[str, str], tmp_path: Path) -> None:
     """Keeper and solver end with the process that wanted them, even one that never lets Python run."""
     command = [

@@ -146,6 +146,7 @@ def test_plans_do_not_depend_on_the_form(tmp_path: Path, solver: str) -> None:
     assert (first.status, first.objective, first.plan) == (second.status, second.objective, second.plan)
 
 
+@pytest.mark.slow
 def test_many_jobs_are_saved_in_a_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """From the threshold on the table is the default, and no row becomes an object when it is read."""
     instance = generate_allocation(tables.MANY_ROWS, 4, optional_share=0.2, seed=3)

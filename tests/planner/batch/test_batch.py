@@ -263,6 +263,7 @@ def test_the_library_yields_records_of_files_and_instances(tmp_path: Path) -> No
     assert second.plan == alone.plan
 
 
+@pytest.mark.slow
 def test_an_interrupted_batch_reports_its_own_solver_only(tmp_path: Path) -> None:
     """What another solver left in the same journal is not this batch's."""
     clusterplan.save(generate_allocation(2, seed=1), tmp_path / "tiny.yaml")
@@ -317,6 +318,7 @@ def test_a_file_and_an_instance_of_its_name_are_two(tmp_path: Path, monkeypatch:
         assert len({record.result.instance_sha256 for record in records if record.result}) == 2
 
 
+@pytest.mark.slow
 def test_a_script_needs_no_main_guard(tmp_path: Path) -> None:
     """Nothing of it is run again by the processes that it starts."""
     script = tmp_path / "script.py"
@@ -333,6 +335,7 @@ def test_a_script_needs_no_main_guard(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (0, "once\noptimal\noptimal\n2\n"), done.stderr
 
 
+@pytest.mark.slow
 def test_large_instances_and_answers_pass_each_other() -> None:
     """Both ends of a link may have much to say at once."""
     instances = [

@@ -70,6 +70,7 @@ def test_a_batch_survives_the_death_of_a_worker(cluster: Any, tmp_path: Path) ->
     assert len((tmp_path / "journal.jsonl").read_text().splitlines()) == 25
 
 
+@pytest.mark.slow
 def test_a_comparison_runs_on_the_cluster(cluster: Any) -> None:
     """With the same rows as here; hard limits hold on the workers too."""
     batch = BatchOptions(scheduler=cluster.scheduler_address, kill_after_s=3)

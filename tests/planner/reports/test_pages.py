@@ -171,12 +171,14 @@ def test_every_page_is_drawn_on_any_medium(opened: Opener, name: str) -> None:
         assert page.evaluate(PAPER) == [WHITE] * plots
 
 
+@pytest.mark.slow
 def test_page_that_opens_in_the_dark(opened: Opener) -> None:
     with opened("frontier", width=360, color_scheme="dark") as page:
         assert page.evaluate(PAPER) == [DARK]
         assert page.evaluate("document.documentElement.scrollWidth") <= 360
 
 
+@pytest.mark.slow
 def test_hover_shows_names_as_text(opened: Opener) -> None:
     with opened("frontier") as page:
         words = hover(page, "frontier", 0, 0)
@@ -202,6 +204,7 @@ def test_hover_shows_names_as_text(opened: Opener) -> None:
         assert "<b>fett</b>" in hover(page, "times", trace, at)
 
 
+@pytest.mark.slow
 def test_other_methods_have_names(opened: Opener) -> None:
     with opened("frontier") as page:
         names = page.locator("#frontier .textpoint").all_text_contents()
@@ -232,6 +235,7 @@ def test_another_point_by_keyboard(opened: Opener) -> None:
         assert stages == page.locator("#chain .layers > span").count()
 
 
+@pytest.mark.slow
 def test_another_point_by_mouse(opened: Opener) -> None:
     with opened("frontier") as page:
         hover(page, "frontier", 0, 2)
@@ -242,6 +246,7 @@ def test_another_point_by_mouse(opened: Opener) -> None:
         assert page.locator("#chosen").input_value() == "4"
 
 
+@pytest.mark.slow
 def test_bar_is_as_wide_as_the_layers(opened: Opener) -> None:
     with opened("frontier") as page:
         wide = page.locator("#chain .layers > span").evaluate_all(
@@ -253,6 +258,7 @@ def test_bar_is_as_wide_as_the_layers(opened: Opener) -> None:
             assert width == pytest.approx(sum(wide) * layers / 26, abs=2)
 
 
+@pytest.mark.slow
 def test_chosen_cluster(opened: Opener) -> None:
     with opened("clusters") as page:
         first = page.locator("#cluster tbody").inner_text()
@@ -272,6 +278,7 @@ def shown_column(page: Any, table: str, column: int) -> list[str]:
     )
 
 
+@pytest.mark.slow
 def test_sorting_is_numeric_with_unknown_ones_last(opened: Opener) -> None:
     with opened("comparison") as page:
         headers = page.locator("#every thead th")
@@ -298,6 +305,7 @@ def test_sorting_is_numeric_with_unknown_ones_last(opened: Opener) -> None:
         assert headers.nth(1).get_attribute("aria-sort") == "ascending"
 
 
+@pytest.mark.slow
 def test_filter_by_words(opened: Opener) -> None:
     with opened("comparison") as page:
         page.get_by_label("Show rows with these words").fill("failed why")
@@ -305,6 +313,7 @@ def test_filter_by_words(opened: Opener) -> None:
         assert page.locator("output[for=every-filter]").inner_text() == "5 of 30 rows"
 
 
+@pytest.mark.slow
 def test_legend_by_click_and_keyboard(opened: Opener) -> None:
     with opened("comparison") as page:
         box = page.locator("input[data-toggle='1']")

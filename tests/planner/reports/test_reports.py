@@ -250,6 +250,7 @@ def test_large_comparison_is_small_enough() -> None:
     assert html.count("<tr>") > 5000
 
 
+@pytest.mark.slow
 def test_large_cluster_says_what_it_leaves_out() -> None:
     instance = generate_consolidation(10_000, 9_000, seed=3)
     html = plan_page(instance, clusterplan.solve(instance))

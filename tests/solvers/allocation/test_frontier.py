@@ -167,6 +167,7 @@ def test_clusters_are_scaled_without_rounding_errors() -> None:
     assert any("scale along at no cost: cpu, memory_gib" in line for line in grid.assumptions())
 
 
+@pytest.mark.slow
 def test_most_usd_ends_the_frontier() -> None:
     """No point costs more per hour, and the certificate speaks of no dearer cluster."""
     instance = clusterplan.load("example:gavel-three-gpu-types")
@@ -210,6 +211,7 @@ def test_what_an_allocation_frontier_needs() -> None:
         clusterplan.pareto(idle, prices={"gpu": 1.0})
 
 
+@pytest.mark.slow
 def test_endless_ranges_need_a_limit() -> None:
     """Where nothing limits the cluster, ranges must; the most to spend does as well."""
     speed = {"model": "ps_async", "theta": [1.0, 0.1, 0.1, 0.1]}

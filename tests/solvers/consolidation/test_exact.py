@@ -326,6 +326,7 @@ def test_tiresias_jobs_are_placed_optimally(shared_data: Path, tmp_path: Path, c
     assert {job.name.split()[-1] for job in skewed} >= {"vgg19", "alexnet"}
 
 
+@pytest.mark.slow
 def test_plans_do_not_depend_on_hashing(tmp_path: Path) -> None:
     """Two processes with other hash seeds write the same plan."""
     code = (

@@ -270,6 +270,7 @@ def test_types_without_limit_need_no_bound_on_units() -> None:
     assert result.status == "optimal"
 
 
+@pytest.mark.slow
 def test_a_large_instance_with_limits_gets_a_plan_and_a_certified_gap() -> None:
     """Where the optimum is out of reach there is a plan, and a bound that the check derives."""
     instance = generate_staging(80, 16, "tight", seed=0)

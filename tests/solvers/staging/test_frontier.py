@@ -159,6 +159,7 @@ def test_a_time_limit_leaves_a_partial_frontier_with_its_error() -> None:
     assert verify_frontier(instance, frontier).ok
 
 
+@pytest.mark.slow
 def test_the_command_writes_tables_that_verify(tmp_path: Path) -> None:
     """CSV and JSON are written, agree with each other, and `verify` accepts the JSON."""
     done = run_here(
@@ -180,6 +181,7 @@ def test_the_command_writes_tables_that_verify(tmp_path: Path) -> None:
     assert run_here("verify", "example:opt-350-three-gpus", str(folder / "frontier.json")).returncode == 7
 
 
+@pytest.mark.slow
 def test_the_command_says_why_there_is_nothing(tmp_path: Path) -> None:
     """An infeasible floor ends with the highest throughput; another kind with a line."""
     text = clusterplan.load("example:opt-350-three-gpus").model_dump_json()

@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from clusterplan.formulations.consolidation.check.fewest_servers import fewest_again
-from clusterplan.formulations.consolidation.fewest_servers import fewest_servers, shapes_of
+from clusterplan.formulations.consolidation.fewest_servers import Shapes, fewest_servers
 from clusterplan.instances.consolidation.instance import Group, Server
 
 
@@ -31,7 +31,7 @@ def test_both_agree(groups: int) -> None:
             for g in range(groups)
         ]
         listed = Counter(tuple(sorted(server.capacity.items())) for server in servers)
-        assert fewest_again(job, listed) == fewest_servers(job, shapes_of(servers))
+        assert fewest_again(job, listed) == fewest_servers(job, Shapes(listed))
 
 
 def test_servers_that_hold_most_come_first() -> None:
