@@ -69,6 +69,11 @@ class AllocationFormulation(Formulation[AllocationInstance, JobAllocation]):
         """Every configuration of every job, in columns."""
         return build_configurations(self.instance, self.table)
 
+    @property
+    def menu(self) -> Configurations:
+        """The configurations, under the name by which solvers of other packages may know them."""
+        return self.configurations
+
     @cached_property
     def _index(self) -> dict[str, int]:
         return {name: j for j, name in enumerate(self.table.names)}

@@ -104,7 +104,7 @@ class AllocationFrontier(AnyFrontier):
     assumptions: Many[str] = ()
 
     @staticmethod
-    def card_row(point: AllocationPoint) -> tuple[str, ...]:
+    def _card_row(point: AllocationPoint) -> tuple[str, ...]:
         """Return the cluster, its cost and the mean."""
         cluster = ", ".join(f"{figure(amount)} {name}" for name, amount in point.capacities.items())
         return cluster, figure(point.rate_usd_per_hour), figure(point.mean_completion_s)

@@ -61,11 +61,11 @@ class AnyFrontier(Model):
         """Return what a notebook shows."""
         proven = percent(self.certified_error)
         lines = [f"frontier of {len(self.points)} {self.called}, {self.status}; certified error {proven}"]
-        return card(self.instance, lines, self.titles, [self.card_row(point) for point in self.points])
+        return card(self.instance, lines, self.titles, [self._card_row(point) for point in self.points])
 
     @staticmethod
     @abstractmethod
-    def card_row(point: Any) -> tuple[str, ...]:
+    def _card_row(point: Any) -> tuple[str, ...]:
         """Return the cells of a point below `titles`."""
 
     @abstractmethod

@@ -64,7 +64,7 @@ class Frontier(AnyFrontier):
     certificate: Annotated[list[dict[str, Any]], in_slices(MOST_INTERVALS)] = []
 
     @staticmethod
-    def card_row(point: FrontierPoint) -> tuple[str, ...]:
+    def _card_row(point: FrontierPoint) -> tuple[str, ...]:
         """Return the plan, its throughput and cost."""
         return _in_short_plan(point), figure(point.throughput_samples_per_s), figure(point.cost_usd)
 

@@ -172,3 +172,9 @@ def test_marginal_gain_is_the_papers(seed: int, stop: bool) -> None:
     assert result.plan is not None
     found = [(entry.model_dump()["ps"], entry.model_dump()["workers"]) for entry in result.plan]
     assert found == reference_marginal_gain(made, stop)
+
+
+def test_the_configurations_keep_their_older_name_for_solvers_of_other_packages() -> None:
+    """Plug-ins were told of `menu`."""
+    formulation = AllocationFormulation(generate_allocation(3, seed=1))
+    assert formulation.menu is formulation.configurations

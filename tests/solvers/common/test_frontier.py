@@ -28,7 +28,7 @@ class Trade(AnyFrontier):
     titles = ("a", "b")
 
     @staticmethod
-    def card_row(point: tuple[float, float]) -> tuple[str, ...]:
+    def _card_row(point: tuple[float, float]) -> tuple[str, ...]:
         """Return the pair."""
         return f"{point[0]:g}", f"{point[1]:g}"
 
