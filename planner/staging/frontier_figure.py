@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -111,14 +112,30 @@ def _others(baselines: Sequence[Baseline], x: Figure) -> Figure:
         **DRAWING.marks([b.point for b in baselines], [shown(b.solver) for b in baselines]),
         "mode": "markers+text",
         "text": [
-            shown(b.solver) + gap if end else gap + shown(b.solver)
-            for b, end in zip(baselines, left, strict=True)
+            name + gap if end else gap + name for name, end in zip(_names(baselines, x), left, strict=True)
         ],
         "textposition": ["middle left" if end else "middle right" for end in left],
         "textfont": {"color": "@muted", "size": 12},
         "cliponaxis": False,
         "marker": marker("diamond", "@s1", 12),
     }
+
+
+def _names(baselines: Sequence[Baseline], x: Figure) -> list[str]:
+    """Return what to write beside each plan; the first of plans that nearly coincide names all of them."""
+    low, high = x["range"]
+    names = [""] * len(baselines)
+    places = [place_on(x, b.point.throughput_samples_per_s) for b in baselines]
+    for n, baseline in enumerate(baselines):
+        first = next(
+            k
+            for k in range(n + 1)
+            if abs(places[k] - places[n]) <= 0.05 * (high - low)
+            and math.isclose(baselines[k].point.cost_usd, baseline.point.cost_usd, rel_tol=0.05)
+            and (names[k] or k == n)
+        )
+        names[first] = ", ".join(part for part in (names[first], shown(baseline.solver)) if part)
+    return names
 
 
 def _budget(instance: StagingInstance, budget: float, speeds: Sequence[float]) -> Figure:

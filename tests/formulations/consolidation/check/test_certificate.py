@@ -35,10 +35,10 @@ def test_a_price_of_one_for_each_gpu_is_a_knapsack_bound() -> None:
     """Seven GPUs are free; the jobs ask for eight, worth 3 + 3 + 1; the least worthy pays the difference."""
     checked = CheckedCluster(three_jobs())
     prices = uniform(three_jobs(), 1.0)
-    bound = goal_bound(checked.classes, CertifiedGoal(objective="value", prices=prices), {})  # type: ignore[arg-type]
+    bound = goal_bound(checked.classes, CertifiedGoal.model_validate(goal("value", prices)), {})
     assert bound == -7  # servers are paid 7, jobs a and b pay what they are worth, c pays more and stays out
     prices = uniform(three_jobs(), 0.5)
-    bound = goal_bound(checked.classes, CertifiedGoal(objective="value", prices=prices), {})  # type: ignore[arg-type]
+    bound = goal_bound(checked.classes, CertifiedGoal.model_validate(goal("value", prices)), {})
     assert bound == -6  # 3.5 for the servers, 1.5 left of a and b each, is 6.5, of which integers reach 6
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import yaml
 from typer.testing import CliRunner
 
 from clusterplan.instances.allocation.generate import generate_allocation
+from clusterplan.instances.common.base import Instance
 from clusterplan.instances.consolidation.generate import generate_consolidation
 from clusterplan.instances.documents import parse_instance
 from clusterplan.instances.staging.generate import generate_staging
@@ -32,7 +35,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("words", "made"), CASES, ids=[words for words, _ in CASES])
-def test_the_options_are_those_of_the_generator(words: str, made) -> None:  # type: ignore[no-untyped-def]
+def test_the_options_are_those_of_the_generator(words: str, made: Callable[[], Instance]) -> None:
     """The command prints what the function returns."""
     done = CliRunner().invoke(generators, words.split())
     assert done.exit_code == 0
