@@ -62,7 +62,8 @@ class _Builder:
         self.resources = data.instance.resource_names
         asked: dict[str, set[float]] = {name: set() for name in self.resources}
         for job, _ in data.distinct_jobs:
-            for group in job.task_groups:
+            # Jobs that never fit are in no class, so their amounts need no unit.
+            for group in job.task_groups if data.fewest(job) is not None else ():
                 for name, amount in group.demand.items():
                     asked[name].add(amount)
         units = [_unit(asked[name]) for name in self.resources]
