@@ -47,6 +47,8 @@ class ExactSettings:
         Ways to keep residents of a server, or a job in place, that are looked at.
     most_table_cells
         Cells of the tables of one server pricing problem.
+    most_halves, most_matches, most_covering_patterns
+        Sets of up to three tasks, pairs of these that are compared, and patterns within the waste budget.
     most_named_cells
         Groups of tasks times servers of the compact model.
     """
@@ -69,6 +71,9 @@ class ExactSettings:
     most_listing_steps: int = 50_000
     most_stay_selections: int = 5_000
     most_table_cells: int = 150_000_000
+    most_halves: int = 4_000_000
+    most_matches: int = 20_000_000
+    most_covering_patterns: int = 200_000
     most_named_cells: int = 300_000
 
 

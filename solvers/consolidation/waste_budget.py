@@ -1,0 +1,282 @@
+"""Packings that leave hardly anything free: the waste budget, and exact covers by patterns that keep it.
+
+Where every job is to be placed, the servers together have so much capacity to spare: the *waste budget*. A
+pattern that leaves more than that free on its server is in no such plan. If the budget is small, few patterns
+keep it. They are found by meeting in the middle (Horowitz & Sahni 1974): every pattern is a first half and a
+second half, and sums of halves are matched after sorting. A plan is then an exact cover of the tasks by these
+patterns, which CP-SAT finds.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from ortools.sat.python import cp_model
+
+from ...formulations.common.clock import check_time
+from ...formulations.consolidation.classes import ClassTable
+from ...instances.common.arrays import Ints
+from ..common.base import Clock
+from ..common.options import SolveOptions
+from .column_generation import Integers
+from .master import RestrictedMaster
+from .settings import SETTINGS
+
+log = logging.getLogger("clusterplan")
+
+MOST_TASKS = 6
+"""On one server; halves of up to three tasks are few enough to be listed."""
+
+
+Pattern = tuple[int, tuple[int, ...]]
+"""Class of servers, and shape of each task."""
+
+
+@dataclass(frozen=True)
+class _Half:
+    """Sets of equally many tasks; shapes (N, size) and (N, R).
+
+    Attributes
+    ----------
+    tasks
+        Shapes of the tasks, ascending in each row.
+    sums
+        What they take together.
+    """
+
+    tasks: Ints
+    sums: Ints
+
+
+class WasteBudget:
+    """Patterns of one instance that a plan with every job may use.
+
+    Parameters
+    ----------
+    most_servers
+        So many servers carry tasks at most; None for all.
+    """
+
+    def __init__(self, classes: ClassTable, most_servers: int | None) -> None:
+        self.classes = classes
+        self.counts = np.zeros(len(classes.task_shapes), dtype=np.int64)
+        for job in classes.jobs:
+            for part in job.parts:
+                self.counts[part.shape] += part.tasks[0] * len(job.members)
+        self.demands = np.array([shape.demands[0] for shape in classes.task_shapes], dtype=np.int64)
+        free = np.array([server.free for server in classes.servers], dtype=np.int64)
+        members = np.array([len(server.members) for server in classes.servers])
+        each = np.sort(np.repeat(free, members, axis=0), axis=0)[::-1]
+        self.budget: Ints = each[:most_servers].sum(axis=0) - self.counts @ self.demands
+        self.largest: Ints = free.max(axis=0)
+        self.halves = [_Half(np.zeros((1, 0), dtype=np.int64), np.zeros((1, free.shape[1]), dtype=np.int64))]
+
+    def patterns(self, size: int) -> list[Pattern] | None:
+        """Return every pattern of so many tasks that keeps the budget.
+
+        Returns
+        -------
+        patterns
+            None if the budget is too large for there to be few patterns.
+        """
+        # The first half is the larger one.
+        second = size // 2
+        first = size - second
+        if not self._grow(first):
+            return None
+        found: list[Pattern] = []
+        for number, server in enumerate(self.classes.servers):
+            able = np.zeros(len(self.counts), dtype=bool)
+            able[self.classes.shapes_of(server.pool)] = True
+            rows = self._matched(self._able(first, able), self._able(second, able), np.array(server.free))
+            if rows is None or len(found) + len(rows) > SETTINGS.most_covering_patterns:
+                return None
+            found += [(number, tuple(row)) for row in rows.tolist()]
+        return found
+
+    def _grow(self, size: int) -> bool:
+        """List the halves of up to so many tasks; return whether they are few enough."""
+        shapes = len(self.counts)
+        while len(self.halves) <= size:
+            check_time()
+            last = self.halves[-1]
+            lowest = last.tasks[:, -1] if last.tasks.shape[1] else np.zeros(len(last.tasks), dtype=np.int64)
+            # Shapes ascend, so that each set is listed once.
+            more = shapes - lowest
+            if more.sum() > SETTINGS.most_halves:
+                return False
+            parent, added = _ranges(lowest, more)
+            tasks = np.column_stack([last.tasks[parent], added])
+            sums = last.sums[parent] + self.demands[added]
+            keep = (sums <= self.largest).all(axis=1) & self._supplied(tasks)
+            self.halves.append(_Half(tasks[keep], sums[keep]))
+        return True
+
+    def _supplied(self, tasks: Ints) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+        """Return whether there are as many tasks of each shape as a set has; shapes ascend in each row."""
+        run = np.ones(len(tasks), dtype=np.int64)
+        enough = np.ones(len(tasks), dtype=bool)
+        for place in range(1, tasks.shape[1]):
+            run = np.where(tasks[:, place] == tasks[:, place - 1], run + 1, 1)
+            enough &= run <= self.counts[tasks[:, place]]
+        return enough
+
+    def _able(self, size: int, able: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> _Half:
+        half = self.halves[size]
+        keep = able[half.tasks].all(axis=1)
+        return _Half(half.tasks[keep], half.sums[keep])
+
+    def _matched(self, first: _Half, second: _Half, free: Ints) -> Ints | None:
+        """Return the shapes of the patterns of a server within the budget; None if too many might be."""
+        keys, others, spare = self._keys(first, second, free)
+        order = np.argsort(others)
+        low = np.searchsorted(others[order], keys - spare, side="left")
+        high = np.searchsorted(others[order], keys, side="right")
+        if (high - low).sum() > SETTINGS.most_matches:
+            return None
+        parent, place = _ranges(low, high - low)
+        check_time()
+        partner = order[place]
+        if first.tasks.shape[1] and second.tasks.shape[1]:
+            # The first half has the smaller shapes, so that each pattern is found once.
+            ordered = first.tasks[parent, -1] <= second.tasks[partner, 0]
+            parent, partner = parent[ordered], partner[ordered]
+        left = free - first.sums[parent] - second.sums[partner]
+        keep = ((left >= 0) & (left <= self.budget)).all(axis=1)
+        tasks: Ints = np.column_stack([first.tasks[parent[keep]], second.tasks[partner[keep]]])
+        return tasks[self._supplied(tasks)]
+
+    def _keys(self, first: _Half, second: _Half, free: Ints) -> tuple[Ints, Ints, Ints]:
+        """Return what second halves should have beside first ones, what they have, and how much may lack.
+
+        Sums of resources without any budget must match exactly: a random linear combination of them is one
+        number, in which unequal sums hardly ever agree. What agrees by chance is sorted out later.
+        """
+        exact = self.budget == 0
+        if exact.any():
+            weights = np.random.default_rng(0).integers(1, 2**62, size=int(exact.sum()), dtype=np.int64)
+            with np.errstate(over="ignore"):  # modulo 2**64
+                keys = (free - first.sums)[:, exact] @ weights
+                others = second.sums[:, exact] @ weights
+            return keys, others, np.zeros(1, dtype=np.int64)
+        tightest = int(np.argmin(self.budget / np.maximum(self.largest, 1)))
+        return (
+            (free - first.sums)[:, tightest],
+            second.sums[:, tightest],
+            self.budget[tightest : tightest + 1],
+        )
+
+
+def reaches_all(master: RestrictedMaster, goal: str, bound: float, levels: Mapping[str, Fraction]) -> bool:
+    """Return whether only solutions with every job are as good as a bound, in steps of the goal."""
+    jobs = master.classes.jobs
+    every = sum((job.value * len(job.members) for job in jobs if not job.must_place), Fraction(0))
+    must = sum((job.value * len(job.members) for job in jobs if job.must_place), Fraction(0))
+    optional = any(not job.must_place and not job.value for job in jobs)
+    if optional:
+        return False
+    if not every:
+        return True
+    if goal == "value":
+        return bound * master.steps[goal] <= -(every + must)
+    return "value" in levels and levels["value"] <= -(every + must)
+
+
+def _ranges(start: Ints, length: Ints) -> tuple[Ints, Ints]:
+    """Return owner and number of every element of several ranges, one after the other."""
+    owner = np.repeat(np.arange(len(start)), length)
+    before = np.cumsum(length) - length
+    return owner, np.arange(len(owner)) - before[owner] + start[owner]
+
+
+def cover(
+    master: RestrictedMaster, most_servers: int | None, options: SolveOptions, clock: Clock
+) -> Integers | None:
+    """Return a solution that places every job by patterns within the waste budget; None if none is found.
+
+    Parameters
+    ----------
+    most_servers
+        So many servers carry tasks at most; None for all.
+    """
+    classes = master.classes
+    plain = all(job.loose and not job.current for job in classes.jobs) and classes.jobs and classes.servers
+    if not plain or not all(any(shape.demands[0]) for shape in classes.task_shapes):
+        return None
+    budget = WasteBudget(classes, most_servers)
+    if (budget.budget < 0).any():
+        return None
+    patterns: list[Pattern] = []
+    servers = sum(len(server.members) for server in classes.servers)
+    mean = budget.counts.sum() / min(servers, most_servers or servers)
+    for size in range(1, MOST_TASKS + 1):
+        more = budget.patterns(size)
+        if more is None:
+            return None
+        patterns += more
+        # Smaller patterns alone do not hold all tasks.
+        if size >= mean:
+            log.info("waste budget %s: %d patterns", budget.budget.tolist(), len(patterns))
+            chosen = _exact_cover(classes, budget.counts, patterns, most_servers, options, clock)
+            if chosen is not None:
+                return _solution(master, [(patterns[i], n) for i, n in chosen])
+    return None
+
+
+def _exact_cover(
+    classes: ClassTable,
+    counts: Ints,
+    patterns: list[Pattern],
+    most_servers: int | None,
+    options: SolveOptions,
+    clock: Clock,
+) -> list[tuple[int, int]] | None:
+    """Return patterns, and how often each is used, that have every task once; None if none are found."""
+    model = cp_model.CpModel()
+    uses = [
+        model.new_int_var(0, min(len(classes.servers[n].members), *(int(counts[k]) for k in tasks)), "")
+        for n, tasks in patterns
+    ]
+    by_shape: list[list[tuple[int, int]]] = [[] for _ in counts]
+    by_server: list[list[int]] = [[] for _ in classes.servers]
+    for i, (n, tasks) in enumerate(patterns):
+        by_server[n].append(i)
+        for k in set(tasks):
+            by_shape[k].append((i, tasks.count(k)))
+    for k, count in enumerate(counts.tolist()):
+        model.add(sum(uses[i] * n for i, n in by_shape[k]) == count)
+    for server, here in zip(classes.servers, by_server, strict=True):
+        model.add(sum(uses[i] for i in here) <= len(server.members))
+    if most_servers is not None:
+        model.add(sum(uses) <= most_servers)
+    solver = cp_model.CpSolver()
+    solver.parameters.num_workers = options.threads or 0
+    solver.parameters.random_seed = options.seed or 0
+    if clock.remaining_s is not None:
+        solver.parameters.max_time_in_seconds = max(0.0, clock.remaining_s)
+    if solver.solve(model) not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+        return None
+    return [(i, solver.value(use)) for i, use in enumerate(uses) if solver.value(use)]
+
+
+def _solution(master: RestrictedMaster, chosen: list[tuple[Pattern, int]]) -> Integers:
+    """Return the solution of the pattern formulation; columns that it lacks are added."""
+    for c in range(len(master.classes.jobs)):
+        master.add_job_pattern(c, ())
+    servers = {(n, tuple(_slots(master.classes, tasks))): uses for (n, tasks), uses in chosen}
+    for number, pattern in servers:
+        master.add_server_pattern(number, pattern)
+    jobs = {(c, (), ()): len(job.members) for c, job in enumerate(master.classes.jobs)}
+    uses = {"server": servers, "job": jobs}
+    values = [uses.get(column.type, {}).get(column.what, 0) for column in master.columns]
+    return np.array(values, dtype=np.int64)
+
+
+def _slots(classes: ClassTable, tasks: tuple[int, ...]) -> Iterator[tuple[int, int]]:
+    """Yield the row of each shape's tasks in its slots."""
+    for k in dict.fromkeys(tasks):
+        yield k, int(np.flatnonzero(classes.slots[k][:, 0] == tasks.count(k))[0])

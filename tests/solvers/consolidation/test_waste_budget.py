@@ -1,0 +1,99 @@
+"""The waste budget lists the patterns that a plan with every job may use, and planted packings are covered."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from clusterplan.formulations.consolidation.formulation import ConsolidationFormulation
+from clusterplan.instances.consolidation.instance import ConsolidationInstance
+from clusterplan.solvers.common.base import Clock
+from clusterplan.solvers.common.options import SolveOptions
+from clusterplan.solvers.consolidation.master import RestrictedMaster
+from clusterplan.solvers.consolidation.waste_budget import WasteBudget, cover, reaches_all
+
+OPTIONS = SolveOptions(threads=1, seed=1)
+
+
+def planted(servers: int, tasks: int, dimensions: int, seed: int, spare: int = 0) -> ConsolidationInstance:
+    """Return shuffled jobs that fill every server but for a spare amount of each resource."""
+    random = np.random.default_rng(seed)
+    rows: list[list[int]] = []
+    for _ in range(servers):
+        cuts = np.sort(random.integers(1, 40, size=(tasks - 1, dimensions)), axis=0)
+        ends = np.vstack([np.zeros(dimensions, dtype=int), cuts, np.full(dimensions, 40)])
+        rows += np.diff(ends, axis=0).tolist()
+    random.shuffle(rows)
+    names = [f"r{i}" for i in range(dimensions)]
+    return ConsolidationInstance(
+        name="planted",
+        servers=[{"name": "s", "count": servers, "capacity": dict.fromkeys(names, 40 + spare)}],
+        jobs=[
+            {
+                "name": f"j{i}",
+                "tasks": 1,
+                "task_demand": dict(zip(names, row, strict=True)),
+                "must_place": True,
+            }
+            for i, row in enumerate(rows)
+        ],
+    )
+
+
+def listed(formulation: ConsolidationFormulation, size: int, most: int | None = None) -> Counter[object]:
+    budget = WasteBudget(formulation.classes, most)
+    patterns = budget.patterns(size)
+    assert patterns is not None
+    return Counter(patterns)
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("spare", [0, 1])
+def test_patterns_are_those_that_leave_no_more_than_the_budget(seed: int, spare: int) -> None:
+    formulation = ConsolidationFormulation(planted(4, 3, 2, seed, spare))
+    classes = formulation.classes
+    demands = [np.array(shape.demands[0]) for shape in classes.task_shapes]
+    there = Counter(part.shape for job in classes.jobs for part in job.parts for _ in job.members)
+    for size in range(1, 5):
+        expected = set()
+        for tasks in itertools.combinations_with_replacement(range(len(demands)), size):
+            left = np.array(classes.servers[0].free) - sum(demands[k] for k in tasks)
+            supplied = all(there[k] >= n for k, n in Counter(tasks).items())
+            if supplied and (left >= 0).all() and (left <= 4 * spare).all():
+                expected.add((0, tasks))
+        assert listed(formulation, size) == Counter(expected)
+
+
+@pytest.mark.parametrize(("servers", "tasks"), [(6, 3), (5, 4), (4, 6)])
+def test_a_planted_packing_is_found(servers: int, tasks: int) -> None:
+    formulation = ConsolidationFormulation(planted(servers, tasks, 3, 1))
+    master = RestrictedMaster(formulation.classes)
+    solution = cover(master, None, OPTIONS, Clock(20.0))
+    assert solution is not None
+    assert master.counted("servers", solution) == servers
+    assert master.counted("must_place", solution) == 0
+
+
+def test_no_cover_on_fewer_servers_than_hold_the_jobs() -> None:
+    formulation = ConsolidationFormulation(planted(4, 3, 2, 1))
+    assert cover(RestrictedMaster(formulation.classes), 3, OPTIONS, Clock(20.0)) is None
+
+
+def test_a_large_budget_is_no_help() -> None:
+    formulation = ConsolidationFormulation(planted(12, 6, 2, 1, spare=30))
+    assert WasteBudget(formulation.classes, None).patterns(6) is None
+
+
+def test_only_a_bound_with_every_job_asks_for_a_cover() -> None:
+    instance = planted(2, 2, 1, 3)
+    jobs = [job.model_copy(update={"must_place": False, "value": 2.0}) for job in instance.jobs]
+    optional = ConsolidationFormulation(instance.model_copy(update={"jobs": tuple(jobs)}))
+    master = RestrictedMaster(optional.classes)
+    step = float(master.steps["value"])
+    assert reaches_all(master, "value", -8.0 / step, {})
+    assert not reaches_all(master, "value", -7.0 / step, {})
+    assert not reaches_all(master, "servers", 2.0, {})
+    assert reaches_all(RestrictedMaster(ConsolidationFormulation(instance).classes), "servers", 2.0, {})
