@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, ValidationError
 
 from .faults import faults_of
 from .fields import (
     TABLE_FILE,
+    Checked,
+    Complaint,
     Count,
     Model,
     Name,
@@ -65,7 +67,7 @@ class HardwareType(Model):
         return {"gpu": float(self.gpus), "cpu": float(self.vcpus), "memory_gib": self.memory_gib}
 
 
-class HardwareCatalogue(Model):
+class HardwareCatalogue(Checked):
     """A price list of machines.
 
     Attributes
@@ -84,10 +86,8 @@ class HardwareCatalogue(Model):
         tuple[HardwareType, ...], Field(min_length=1, max_length=20_000), in_slices(20_000), TABLE_FILE
     ]
 
-    @model_validator(mode="after")
-    def _check(self) -> HardwareCatalogue:
-        refuse(repeated((machine.name for machine in self.types), "types"))
-        return self
+    def _complaints(self) -> Iterable[Complaint]:
+        return repeated((machine.name for machine in self.types), "types")
 
     def to_frame(self) -> pd.DataFrame:
         """Return one row for each machine."""

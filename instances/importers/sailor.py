@@ -21,8 +21,8 @@ from ..common.hardware import GIB
 from ..common.printable import shortened
 from ..files.reading import fail, parse_document, read_text
 from ..staging.instance import StagingInstance
-from .importer import Importer, ImportOptions, Option
-from .staging_options import Epochs, Floor, Link, ParallelShare, Samples, UnitLimits
+from .importer import Importer, Option
+from .staging_options import StagingOptions
 
 SOURCE = "eth-easl/sailor (commit cf2c8e3, MIT)"
 DEGREE = "1"
@@ -50,8 +50,13 @@ def _split(types: Any) -> Any:
     return tuple(name.strip() for name in types.split(",")) if isinstance(types, str) else types
 
 
-class SailorOptions(ImportOptions):
+class SailorOptions(StagingOptions):
     """Measured layer times of a language model on several GPU types (Sailor): a staging instance."""
+
+    ORDER = (
+        *("model_dir", "types", "microbatch", "limit", "throughput", "prices", "parallel_share"),
+        *("link_gbit_per_s", "microbatches_per_step"),
+    )
 
     model_dir: Annotated[Path, Option("Folder of one model's profiles, such as profiles/OPT-350.")]
     types: Annotated[
@@ -63,16 +68,10 @@ class SailorOptions(ImportOptions):
     microbatch: Annotated[
         PositiveCount | None, Option("Samples of the profiled batch. [default: most measured]")
     ] = None
-    limit: UnitLimits = {}
-    throughput: Floor = None
     prices: Annotated[
         dict[Name, NonNegative], Option("USD per GPU-hour, such as Titan-RTX=0.5.", option="--price")
     ] = {}
-    parallel_share: ParallelShare = 0.99
-    link_gbit_per_s: Link = 100.0
     microbatches_per_step: Annotated[PositiveCount, Option("Microbatches that share an all-reduce.")] = 4
-    samples: Samples = 1e6
-    epochs: Epochs = 1.0
     llm_info: Annotated[Path | None, Option("Sizes; by default llm_info.json above the folder.")] = None
 
 
@@ -297,18 +296,12 @@ def _assumptions(
     missing = [name for name, layers in times.items() if all(update == 0 for _, _, update in layers.values())]
     if missing:
         yield f"Update seconds of {', '.join(missing)} are 0 in the source: missing, and not needed."
-    yield (
-        f"Further GPUs of a stage divide {options.parallel_share:g} of its compute time; the source does not "
-        "say how times scale."
-    )
+    yield options.how_units_share("GPUs")
     yield "One unit is one GPU with whole layers (tensor-parallel degree 1)."
     yield from _communication(options)
     yield from _memory(options.types)
     yield from _prices(options)
-    yield (
-        f"Training {options.samples:.10g} samples {options.epochs:g} times over is a choice; the source does "
-        "not say how much is trained."
-    )
+    yield options.how_much_is_trained()
 
 
 def _communication(options: SailorOptions) -> Iterable[str]:

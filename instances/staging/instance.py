@@ -18,7 +18,6 @@ from ..common.fields import (
     PositiveCount,
     Share,
     in_slices,
-    refuse,
     repeated,
     require,
     unknown_names,
@@ -132,11 +131,6 @@ class StagingInstance(Instance):
     def _resolve(cls, data: Any) -> Any:
         figures = {"price_usd_per_hour": "unit_price_usd_per_hour", "memory_gib": "unit_memory_gib"}
         return fill_from_catalogue(data, "types", figures)
-
-    @model_validator(mode="after")
-    def _check(self) -> StagingInstance:
-        refuse(self._complaints())
-        return self
 
     def _complaints(self) -> Iterator[Complaint]:
         known = [hardware.name for hardware in self.types]

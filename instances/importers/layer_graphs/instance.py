@@ -14,14 +14,14 @@ from ...common.fields import Name, NonNegative, unknown_names
 from ...common.hardware import GIB
 from ...files.reading import fail
 from ...staging.instance import StagingInstance
-from ..importer import ImportOptions, Option
-from ..staging_options import Epochs, Floor, Link, ParallelShare, Samples, UnitLimits
+from ..importer import Option
+from ..staging_options import StagingOptions
 from .graph import Chain, ChainLayer
 
 LONGEST_NAME = 200
 
 
-class GraphOptions(ImportOptions):
+class GraphOptions(StagingOptions):
     """Options of every import of a layer graph."""
 
     types: Annotated[
@@ -29,12 +29,6 @@ class GraphOptions(ImportOptions):
         Field(min_length=1),
         Option("USD per GPU-hour of each type, such as v100=2.48,t4=0.5."),
     ]
-    limit: UnitLimits = {}
-    throughput: Floor = None
-    parallel_share: ParallelShare = 0.99
-    link_gbit_per_s: Link = 100.0
-    samples: Samples = 1e6
-    epochs: Epochs = 1.0
 
     def refuse_unknown(self, *keys: str) -> None:
         """Make sure that these options name types that are chosen.
@@ -131,10 +125,7 @@ def _layer(
 
 
 def _assumptions(options: GraphOptions) -> Iterable[str]:
-    yield (
-        f"Further units of a stage divide {options.parallel_share:g} of its compute time; the source does "
-        "not say how times scale."
-    )
+    yield options.how_units_share("units")
     yield (
         "Prices were given at import and are not from the source: "
         f"{', '.join(f'{name} {price:g} USD/h' for name, price in options.types.items())}."
@@ -143,7 +134,4 @@ def _assumptions(options: GraphOptions) -> Iterable[str]:
         "A stage receives, once for each batch, every tensor made before it that it or a later stage uses; "
         "the gradients that come back over the same links are not charged."
     )
-    yield (
-        f"Training {options.samples:.10g} samples {options.epochs:g} times over is a choice; the source does "
-        "not say how much is trained."
-    )
+    yield options.how_much_is_trained()
