@@ -48,11 +48,10 @@ def with_tables(data: dict[str, Any]) -> dict[str, Any]:
         table = data.get(key)
         if isinstance(table, Columns):
             # A row that names hardware may lack its capacity, which the catalogue has.
-            plain = "hardware" not in table.names
-            if plain:
-                found[key] = read_alike(table, model, OWN[key]) or _one_by_one(table, model)
-            else:
+            if "hardware" in table.names:
                 found[key] = table.rows()
+            else:
+                found[key] = read_alike(table, model, OWN[key]) or _one_by_one(table, model)
     return found
 
 

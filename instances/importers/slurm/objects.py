@@ -152,12 +152,10 @@ class _State(Part):
 
 class _Nodes(Part):
     nodes: Hosts
-    total: Number = None
 
 
 class _Range(Part):
     minimum: Number
-    maximum: Number = None
     allocated: Number = None
 
 
