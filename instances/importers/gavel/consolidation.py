@@ -11,7 +11,6 @@ from ...consolidation.instance import ConsolidationInstance
 from ...files.reading import fail
 from ..importer import Importer
 from .files import (
-    SOURCE,
     UNCONSOLIDATED,
     GavelFiles,
     GpusPerServer,
@@ -22,7 +21,6 @@ from .files import (
     gpu_types,
     named,
     read_table,
-    read_trace,
     speeds_of,
 )
 
@@ -45,14 +43,11 @@ def import_gavel_consolidation(options: GavelConsolidationOptions) -> Consolidat
     """
     trace = options.trace
     together, apart, zeros = _read_speeds(options.throughputs, options.gpu_type)
-    listed = read_trace(trace)
-    jobs = dict(list(listed.items())[: options.first])
-    spread = {number: _speed_when_spread(job, together, apart) for number, job in jobs.items()}
-    # As many digits as the largest number needs, so that names sort as numbers do.
-    width = max(3, len(str(max(listed))))
+    jobs, listed = options.jobs()
+    spread = {name: _speed_when_spread(job, together, apart) for name, job in jobs.items()}
     document = {
         "name": f"gavel-{trace.stem}-{options.gpu_type}",
-        "source": f"{options.throughputs.name} and {trace.name}, in the layout of {SOURCE}",
+        "source": options.source(),
         "assumptions": [
             *_job_assumptions(listed, jobs, options),
             *_speed_assumptions(jobs, spread, zeros, options),
@@ -66,9 +61,7 @@ def import_gavel_consolidation(options: GavelConsolidationOptions) -> Consolidat
                 "gpu_model": options.gpu_type,
             }
         ],
-        "jobs": [
-            _job(f"job-{number:0{width}d} {job.model}", job, spread[number]) for number, job in jobs.items()
-        ],
+        "jobs": [_job(name, job, spread[name]) for name, job in jobs.items()],
     }
     return validated(ConsolidationInstance, document, str(trace))
 
@@ -100,11 +93,11 @@ def _job(name: str, job: TraceJob, spread: float | None) -> dict[str, Any]:
 
 
 def _job_assumptions(
-    listed: Mapping[int, TraceJob], jobs: Mapping[int, TraceJob], options: GavelConsolidationOptions
+    listed: int, jobs: Mapping[str, TraceJob], options: GavelConsolidationOptions
 ) -> Iterable[str]:
     asked, there = sum(job.gpus for job in jobs.values()), options.servers * options.gpus_per_server
-    if len(jobs) < len(listed):
-        yield f"Only the first {len(jobs)} of the {len(listed)} jobs of the trace are considered."
+    if len(jobs) < listed:
+        yield f"Only the first {len(jobs)} of the {listed} jobs of the trace are considered."
     yield "All jobs are present at once; arrival times and steps are not used."
     yield (
         f"The cluster is chosen, not the source's: {options.servers} servers of {options.gpus_per_server} "
@@ -117,8 +110,8 @@ def _job_assumptions(
 
 
 def _speed_assumptions(
-    jobs: Mapping[int, TraceJob],
-    spread: Mapping[int, float | None],
+    jobs: Mapping[str, TraceJob],
+    spread: Mapping[str, float | None],
     zeros: list[str],
     options: GavelConsolidationOptions,
 ) -> Iterable[str]:
@@ -129,10 +122,11 @@ def _speed_assumptions(
     large = [job for job in jobs.values() if job.gpus > options.gpus_per_server]
     if large:
         yield f"{len(large)} jobs ask more GPUs than a server has, so none of them reaches its full speed."
-    faster = [ratio for n, ratio in spread.items() if ratio is not None and ratio > 1 and jobs[n].gpus > 1]
+    several = {name: ratio for name, ratio in spread.items() if jobs[name].gpus > 1}
+    faster = [ratio for ratio in several.values() if ratio is not None and ratio > 1]
     if faster:
         yield f"{len(faster)} jobs were measured faster when spread; their slowdown is negative."
-    unknown = [jobs[n] for n, ratio in spread.items() if ratio is None and jobs[n].gpus > 1]
+    unknown = [jobs[name] for name, ratio in several.items() if ratio is None]
     if unknown:
         names = named(f"{job.model} on {job.gpus}" for job in unknown)
         yield (
