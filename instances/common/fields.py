@@ -196,9 +196,7 @@ def _as_bool(value: Any) -> Any:
 
 def as_text(value: Any) -> Any:
     """Return the text that a CSV cell stands for; leave any other value as it is."""
-    if not isinstance(value, Cell):
-        return value
-    return str(unescaped(value))
+    return str(unescaped(value)) if isinstance(value, Cell) else value
 
 
 def unescaped(text: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, ValidationError
@@ -96,7 +96,7 @@ class HardwareCatalogue(Checked):
         return pd.DataFrame([machine.model_dump() for machine in self.types])
 
 
-def fill_from_catalogue(data: Any, table: str, figures: Mapping[str, str]) -> Any:
+def fill_from_catalogue(data: Any, table: str, figures: Mapping[str, Callable[[HardwareType], Any]]) -> Any:
     """Fill figures that the rows of `table` leave out from the catalogue entry that they name.
 
     Parameters
@@ -106,7 +106,7 @@ def fill_from_catalogue(data: Any, table: str, figures: Mapping[str, str]) -> An
     table
         The key of the list whose rows may have a `hardware` field.
     figures
-        Field of the row → attribute or method of `HardwareType` that provides it.
+        Field of the row → what the entry gives for it.
     """
     if not isinstance(data, Mapping) or data.get("catalogue") is None:
         return data
@@ -132,11 +132,6 @@ def fill_from_catalogue(data: Any, table: str, figures: Mapping[str, str]) -> An
                 (f"{table}[{index}].hardware", f"{what}; it has {', '.join(list(machines)[:8])}, …")
             )
             continue
-        filled = dict(row)
-        for field, attribute in figures.items():
-            value = getattr(machine, attribute)
-            if field not in filled:
-                filled[field] = value() if callable(value) else value
-        rows.append(filled)
+        rows.append({field: figure(machine) for field, figure in figures.items()} | dict(row))
     refuse(complaints)
     return {**data, table: rows, "catalogue": None}

@@ -29,7 +29,7 @@ from ..common.fields import (
     require,
     unknown_names,
 )
-from ..common.hardware import HardwareCatalogue, fill_from_catalogue
+from ..common.hardware import HardwareCatalogue, HardwareType, fill_from_catalogue
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -201,7 +201,8 @@ class ConsolidationInstance(Instance):
     @model_validator(mode="before")
     @classmethod
     def _resolve(cls, data: Any) -> Any:
-        return fill_from_catalogue(data, "servers", {"capacity": "capacity", "gpu_model": "gpu_model"})
+        figures = {"capacity": HardwareType.capacity, "gpu_model": lambda machine: machine.gpu_model}
+        return fill_from_catalogue(data, "servers", figures)
 
     def _complaints(self) -> Iterator[Complaint]:
         twice = "{value!r} is listed twice; each objective stands once"

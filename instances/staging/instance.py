@@ -22,7 +22,7 @@ from ..common.fields import (
     require,
     unknown_names,
 )
-from ..common.hardware import HardwareCatalogue, fill_from_catalogue
+from ..common.hardware import HardwareCatalogue, HardwareType, fill_from_catalogue
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -129,8 +129,8 @@ class StagingInstance(Instance):
     @model_validator(mode="before")
     @classmethod
     def _resolve(cls, data: Any) -> Any:
-        figures = {"price_usd_per_hour": "unit_price_usd_per_hour", "memory_gib": "unit_memory_gib"}
-        return fill_from_catalogue(data, "types", figures)
+        price, memory = HardwareType.unit_price_usd_per_hour, HardwareType.unit_memory_gib
+        return fill_from_catalogue(data, "types", {"price_usd_per_hour": price, "memory_gib": memory})
 
     def _complaints(self) -> Iterator[Complaint]:
         known = [hardware.name for hardware in self.types]
