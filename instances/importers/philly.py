@@ -32,6 +32,7 @@ from ..common.printable import some
 from ..consolidation.instance import ConsolidationInstance
 from ..files.csv_tables import model_rows
 from ..files.reading import fail
+from .gpu_jobs import gpu_job, gpu_servers
 from .importer import Importer, ImportOptions, Option
 
 SOURCE = "petuum/adaptdl (branch osdi21-artifact, commit c793c70, Apache-2.0)"
@@ -85,20 +86,14 @@ class _Row(Model):
 def import_philly(options: PhillyOptions) -> ConsolidationInstance:
     """Return the consolidation instance of the jobs that ran at one instant."""
     running, total = _running(options)
+    digits = len(str(total))
     document = {
         "name": f"philly-{options.at:%Y-%m-%dT%H-%M-%S}",
         "source": f"{options.jobs.name}, in the layout of {SOURCE}",
         "assumptions": list(_assumptions(running, total, options)),
-        "servers": [
-            {"name": "server", "count": options.servers, "capacity": {"gpu": options.gpus_per_server}}
-        ],
+        "servers": gpu_servers(options.servers, options.gpus_per_server),
         "jobs": [
-            {
-                "name": f"job-{number:0{len(str(total))}d} {row.cluster}",
-                "tasks": row.num_gpus,
-                "task_demand": {"gpu": 1},
-                "spread": _spread(row.num_gpus, options),
-            }
+            gpu_job(f"job-{number:0{digits}d} {row.cluster}", row.num_gpus, _spread(row.num_gpus, options))
             for number, row in running.items()
         ],
     }

@@ -19,7 +19,7 @@ from ..common.faults import validated
 from ..common.fields import ManyNamed, Model, Name, NonNegative, Part, PositiveCount, unknown_names
 from ..common.hardware import GIB
 from ..common.printable import shortened
-from ..files.reading import fail, parse_document, read_text
+from ..files.reading import fail, read_mapping
 from ..staging.instance import StagingInstance
 from .importer import Importer, Option
 from .staging_options import StagingOptions
@@ -144,7 +144,7 @@ def _measured(model_dir: Path, types: Iterable[str]) -> dict[str, list[int]]:
     return {
         name: sorted(
             int(batch)
-            for batch, degrees in _read_mapping(model_dir / name / "profile.json").items()
+            for batch, degrees in read_mapping(model_dir / name / "profile.json").items()
             if re.fullmatch(r"[1-9][0-9]{0,8}", batch)
             and (not isinstance(degrees, dict) or DEGREE in degrees)
         )
@@ -200,13 +200,6 @@ def _find_info(model_dir: Path) -> Path:
     )
 
 
-def _read_mapping(path: Path) -> dict[str, Any]:
-    data = parse_document(read_text(path), str(path), ".json")
-    if not isinstance(data, dict):
-        raise fail(str(path), "is not a mapping")
-    return data
-
-
 def _entry(data: Any, key: str, source: str, path: str, what: str) -> dict[str, Any]:
     """Return the mapping under a key, or say which keys there are."""
     if not isinstance(data, dict) or key not in data:
@@ -218,11 +211,16 @@ def _entry(data: Any, key: str, source: str, path: str, what: str) -> dict[str, 
     return found
 
 
+def _read_layers(path: Path, key: str, what: str) -> dict[str, Any]:
+    """Return the layers on one GPU, as they stand in a file under a model or microbatch."""
+    degrees = _entry(read_mapping(path), key, str(path), "", what)
+    return _entry(degrees, DEGREE, str(path), key, "tensor-parallel degree")
+
+
 def _read_sizes(path: Path, model: str) -> dict[str, _Bytes]:
     """Return the sizes of the model's layers, in their order."""
     source = str(path)
-    degrees = _entry(_read_mapping(path), model, source, "", "model")
-    layers = _entry(degrees, DEGREE, source, model, "tensor-parallel degree")
+    layers = _read_layers(path, model, "model")
     order = [str(index) for index in range(len(layers))]
     if not layers or set(layers) != set(order):
         raise fail(source, "its layers are not numbered 0, 1, 2, … without a gap", f"{model}.{DEGREE}")
@@ -234,13 +232,9 @@ def _read_times(
     path: Path, microbatch: int, sizes: Mapping[str, _Bytes]
 ) -> dict[str, tuple[float, float, float]]:
     """Return the seconds of each layer on one GPU type."""
-    source, batch = str(path), str(microbatch)
-    data = _read_mapping(path)
-    layers = _entry(
-        _entry(data, batch, source, "", "microbatch"), DEGREE, source, batch, "tensor-parallel degree"
-    )
-    times = validated(_Times, {"layers": layers}, f"{source}: {batch}.{DEGREE}").layers
-    where = f"{batch}.{DEGREE}"
+    source, where = str(path), f"{microbatch}.{DEGREE}"
+    layers = _read_layers(path, str(microbatch), "microbatch")
+    times = validated(_Times, {"layers": layers}, f"{source}: {where}").layers
     if set(times) != set(sizes):
         raise fail(
             source, f"its layers are not 0 to {len(sizes) - 1}, as the sizes of the layers have them", where

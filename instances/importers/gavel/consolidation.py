@@ -9,6 +9,7 @@ from typing import Any
 from ...common.faults import validated
 from ...consolidation.instance import ConsolidationInstance
 from ...files.reading import fail
+from ..gpu_jobs import gpu_job, gpu_servers
 from ..importer import Importer
 from .files import (
     UNCONSOLIDATED,
@@ -53,14 +54,7 @@ def import_gavel_consolidation(options: GavelConsolidationOptions) -> Consolidat
             *_speed_assumptions(jobs, spread, zeros, options),
         ],
         "objectives": ["value", "slowdown", "servers"],
-        "servers": [
-            {
-                "name": "server",
-                "count": options.servers,
-                "capacity": {"gpu": options.gpus_per_server},
-                "gpu_model": options.gpu_type,
-            }
-        ],
+        "servers": gpu_servers(options.servers, options.gpus_per_server, options.gpu_type),
         "jobs": [_job(name, job, spread[name]) for name, job in jobs.items()],
     }
     return validated(ConsolidationInstance, document, str(trace))
@@ -89,7 +83,7 @@ def _speed_when_spread(job: TraceJob, together: Speeds, apart: Speeds) -> float 
 
 def _job(name: str, job: TraceJob, spread: float | None) -> dict[str, Any]:
     measured = {"speed_by_servers": {1: 1.0, 2: spread}} if job.gpus > 1 and spread is not None else {}
-    return {"name": name, "tasks": job.gpus, "task_demand": {"gpu": 1}, "spread": "free", **measured}
+    return gpu_job(name, job.gpus, "free", **measured)
 
 
 def _job_assumptions(

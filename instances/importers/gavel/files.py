@@ -31,7 +31,7 @@ from ...common.fields import (
 )
 from ...common.printable import shortened, some
 from ...files.limits import MOST_SMALL_ROWS
-from ...files.reading import fail, parse_document, read_text
+from ...files.reading import fail, read_mapping, read_text
 from ..importer import ImportOptions, Option
 
 SOURCE = "stanford-futuredata/gavel (commit c4fa400, MIT)"
@@ -111,11 +111,8 @@ def read_table(path: Path) -> dict[str, Any]:
     InstanceError
         If the file is no mapping.
     """
-    source = str(path)
-    data = parse_document(read_text(path), source, ".json")
-    if not isinstance(data, dict):
-        raise fail(source, "is not a mapping of GPU types; Gavel's simulation_throughputs.json is needed")
-    return data
+    what = "is not a mapping of GPU types; Gavel's simulation_throughputs.json is needed"
+    return read_mapping(path, what)
 
 
 def gpu_types(table: dict[str, Any]) -> list[str]:

@@ -31,7 +31,7 @@ from ...common.fields import (
     repeated,
 )
 from ...common.hardware import GIB
-from ...files.reading import fail, parse_document, read_text
+from ...files.reading import fail, read_mapping
 from ...staging.instance import StagingInstance
 from ..importer import Importer, Option
 from .graph import LayerGraph, Node, chain_of, check_size, in_order
@@ -140,9 +140,8 @@ def read(path: Path) -> _File:
         If the file is malformed or its edges do not fit its nodes.
     """
     source = str(path)
-    raw = parse_document(read_text(path), source, ".json")
-    if not isinstance(raw, dict):
-        raise fail(source, "is not a mapping; it needs nodes, edges, maxFPGAs, maxCPUs and maxSizePerFPGA")
+    what = "is not a mapping; it needs nodes, edges, maxFPGAs, maxCPUs and maxSizePerFPGA"
+    raw = read_mapping(path, what)
     lists = {key: raw.get(key) for key in ("nodes", "edges")}
     if isinstance(lists["nodes"], list) and isinstance(lists["edges"], list):
         check_size(source, len(lists["nodes"]), len(lists["edges"]))

@@ -9,7 +9,7 @@ from pathlib import Path
 from ...common.errors import refuse_faults
 from ...common.faults import validated
 from ...common.fields import repeated
-from ...files.reading import fail, parse_document, read_text
+from ...files.reading import fail, read_mapping
 from .objects import NodeRecord, NodeRecords, SinfoRow, SinfoRows
 
 UNUSABLE = frozenset(
@@ -92,12 +92,10 @@ def read_nodes(path: Path) -> list[SlurmNode]:
         If the file is wrong; one fault a line.
     """
     source = str(path)
-    data = parse_document(read_text(path), source, ".json")
-    if isinstance(data, dict) and "jobs" in data and not {"nodes", "sinfo"} & set(data):
-        raise fail(source, "the first file lists jobs; nodes are wanted")
-    if not isinstance(data, dict) or not ("nodes" in data or "sinfo" in data):
-        what = "has neither 'nodes' nor 'sinfo'; give what scontrol show nodes --json or sinfo --json prints"
-        raise fail(source, what)
+    what = "has neither 'nodes' nor 'sinfo'; give what scontrol show nodes --json or sinfo --json prints"
+    data = read_mapping(path, what)
+    if not {"nodes", "sinfo"} & set(data):
+        raise fail(source, "the first file lists jobs; nodes are wanted" if "jobs" in data else what)
     if "nodes" in data:
         records = validated(NodeRecords, {"nodes": data["nodes"]}, source).nodes
         twice = "{value!r} is listed twice; each node may stand once"
