@@ -10,12 +10,13 @@ from ..common.errors import OptionError
 from ..common.kind import InstanceKind, Tables
 from ..files.columns import Columns
 from ..files.references import Folder
-from ..files.table_rows import NO_COLUMN, can_be_columns
 from ..files.tables import MANY_ROWS
+from ..files.writing import NO_COLUMN, can_be_columns
 from .generate import generate_allocation
 from .instance import AllocationInstance
 from .read_table import read_allocation
 from .with_fits import with_fits
+from .write_table import write_jobs
 
 
 def _resolved(data: dict[str, Any], source: str, folder: Folder) -> Instance | dict[str, Any]:
@@ -34,8 +35,6 @@ def _wants_table(instance: AllocationInstance) -> bool:
 
 
 def _write_table(instance: AllocationInstance, path: Path, ending: str) -> dict[str, str]:
-    from .write_table import write_jobs
-
     reference = f"{path.stem}-jobs.{ending}"
     file = path.with_name(reference)
     if not can_be_columns(instance.resources):

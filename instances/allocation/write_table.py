@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 
 from ..common.arrays import Flags, Ints
 from ..files.writing import write_table
 from .job_table import MODELS, TABLE, JobTable
 from .speed import FORMULAS
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 def write_jobs(table: JobTable, path: Path) -> None:
@@ -25,11 +27,15 @@ def write_jobs(table: JobTable, path: Path) -> None:
     OptionError
         If a name would not survive CSV.
     """
+    import pyarrow as pa
+
     write_table(pa.table(dict(_columns(table))), path)
 
 
 def _columns(table: JobTable) -> Iterator[tuple[str, Any]]:
     """Yield name and cells of each column; columns that hold nothing but defaults are left out."""
+    import pyarrow as pa
+
     yield "name", pa.array(table.names, type=pa.string())
     yield "remaining_steps", table.remaining_steps
     if (table.weight != 1).any():
@@ -58,6 +64,8 @@ def _columns(table: JobTable) -> Iterator[tuple[str, Any]]:
 
 def _variant_columns(table: JobTable, v: int, present: Flags) -> Iterator[tuple[str, Any]]:
     """Yield name and cells of each column of the variant with number v."""
+    import pyarrow as pa
+
     at = np.where(present, table.first_variant[:-1] + v, 0)
     names = np.asarray(table.variant_names, dtype=object)[at]
     yield "name", pa.array(names, type=pa.string(), mask=~present)
@@ -100,9 +108,13 @@ def _measured_columns(table: JobTable, at: Ints) -> Iterator[tuple[str, Any]]:
 
 def _cells(values: Any, there: Flags) -> pa.Array:
     """Return numbers as cells, null where there is none."""
+    import pyarrow as pa
+
     return pa.array(values, mask=~there)
 
 
 def _words(words: tuple[str, ...], codes: Ints) -> pa.Array:
     """Return a few words as cells, null where the code is −1."""
+    import pyarrow as pa
+
     return pa.array(words, type=pa.string()).take(pa.array(codes, mask=codes < 0))

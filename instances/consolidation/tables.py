@@ -22,7 +22,7 @@ from ..common.fields import Model, Name, NonNegative
 from ..files import tables
 from ..files.columns import Columns
 from ..files.limits import MOST_ALIKE_CELLS
-from ..files.table_rows import NO_COLUMN, can_be_columns
+from ..files.writing import NO_COLUMN, can_be_columns, write_table
 from .instance import ConsolidationInstance, PlacementJob, Server
 
 ModelT = TypeVar("ModelT", bound=Model)
@@ -166,8 +166,6 @@ def write_tables(instance: ConsolidationInstance, path: Path, ending: str) -> di
         If a table cannot hold them.
     """
     import pyarrow as pa
-
-    from ..files.writing import write_table
 
     fault = why_no_table(instance)
     if fault is not None:

@@ -6,17 +6,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import Any
-
-import pyarrow as pa
-import pyarrow.compute as pc
-from pyarrow import parquet, types
+from typing import TYPE_CHECKING, Any
 
 from ..common.errors import InstanceError, refuse_faults
 from .columns import Columns, joined
 from .limits import LONGEST_TEXT, MOST_CELLS, MOST_COLUMNS, MOST_ROWS, MOST_TABLE_BYTES
 from .reading import checked_file, fail
 from .table_rows import check_header
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 BATCH = 2**17
 MOST_GROUPS = 10_000
@@ -53,6 +52,8 @@ class ParquetColumns(Columns):
 
     def head(self, rows: int) -> Columns:
         """Return the first rows as a table; the others are not read for it."""
+        import pyarrow as pa
+
         with _opened(self._path, self.source) as file:
             batch = next(file.iter_batches(batch_size=rows))
             batch.validate(full=True)
@@ -61,6 +62,8 @@ class ParquetColumns(Columns):
 
     def _plain(self, table: pa.Table) -> pa.Table:
         """Return a table with columns of plain types, each in one piece."""
+        import pyarrow as pa
+
         columns = table.columns
         del table
         for index, name in enumerate(self.names):  # the memory of each is free once the plain one is made
@@ -74,6 +77,9 @@ def _opened(path: Path, source: str) -> Iterator[Any]:
 
     Text stays dictionary-encoded, so that a long one that stands in every row is held once.
     """
+    import pyarrow as pa
+    from pyarrow import parquet
+
     try:
         with path.open("rb") as stream:
             plain = parquet.ParquetFile(stream)
@@ -107,6 +113,8 @@ def _check_size(file: Any, source: str) -> None:
 
 def _width(kind: Any) -> float:
     """Return the bytes that a cell of a type takes beside its text."""
+    from pyarrow import types
+
     return 4 if _is_text(kind) else 0.2 if types.is_boolean(kind) or types.is_null(kind) else 8
 
 
@@ -115,12 +123,16 @@ def _too_much_memory(source: str) -> InstanceError:
 
 
 def _is_text(kind: Any) -> bool:
+    from pyarrow import types
+
     if types.is_dictionary(kind):
         kind = kind.value_type
     return bool(types.is_string(kind) or types.is_large_string(kind))
 
 
 def _check_types(schema: Any, source: str) -> None:
+    from pyarrow import types
+
     complaints = []
     for field in schema:
         kind = field.type.value_type if types.is_dictionary(field.type) else field.type
@@ -133,6 +145,8 @@ def _check_types(schema: Any, source: str) -> None:
 
 def _read_whole(file: Any, source: str) -> pa.Table:
     """Read batch after batch, and stop where the table takes more memory than a file may say it does."""
+    import pyarrow as pa
+
     batches, size = [], 0
     for batch in file.iter_batches(batch_size=BATCH):
         batch.validate(full=True)
@@ -145,9 +159,12 @@ def _read_whole(file: Any, source: str) -> pa.Table:
 
 def _plain(column: pa.ChunkedArray, name: str, source: str) -> Any:
     """Return a column of numbers or truth values, or of text in a dictionary, in one piece."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
     whole = joined(column)
     if _is_text(whole.type):
-        if not types.is_dictionary(whole.type):
+        if not pa.types.is_dictionary(whole.type):
             whole = whole.cast(pa.large_string()).dictionary_encode()
         elif whole.dictionary.null_count:
             given = pc.take(whole.dictionary.is_valid(), whole.indices)
@@ -159,6 +176,6 @@ def _plain(column: pa.ChunkedArray, name: str, source: str) -> Any:
                 source, f"holds a text of {longest:,} bytes; at most {LONGEST_TEXT:,}", f"column {name!r}"
             )
         return whole
-    if types.is_dictionary(whole.type):
+    if pa.types.is_dictionary(whole.type):
         whole = whole.dictionary_decode()
-    return whole.cast(pa.float64()) if types.is_decimal(whole.type) else whole
+    return whole.cast(pa.float64()) if pa.types.is_decimal(whole.type) else whole

@@ -9,17 +9,6 @@ from ..common.fields import Cell
 from .limits import DEEPEST_COLUMN, MOST_COLUMNS
 from .reading import fail
 
-NO_COLUMN = (
-    "a resource has a name with a dot, a number for a name, or a blank at its ends, which no column can be "
-    "called; rename it, or ask for no table"
-)
-"""What is wrong with resources that cannot be columns."""
-
-
-def can_be_columns(resources: Iterable[str]) -> bool:
-    """Return whether every resource can stand in the name of a column, where dots and numbers lead down."""
-    return not any("." in name or name.isdigit() or name != name.strip() for name in resources)
-
 
 def _place(row: dict[Any, Any], path: list[str], cell: Cell) -> None:
     """Put a cell where its column name, a path such as ``variants.0.speed.theta.2``, says."""

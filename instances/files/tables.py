@@ -11,6 +11,7 @@ from typing import Any
 from .columns import Columns
 from .csv_tables import CsvColumns, parse_table
 from .limits import MOST_ROWS
+from .parquet_reading import ParquetColumns
 from .reading import fail, read_bytes, text_of
 
 MANY_ROWS = 5_000
@@ -26,8 +27,6 @@ def read_table(path: Path, source: str, in_columns: bool = False) -> list[dict[s
         If the file is missing or is no table.
     """
     if path.suffix.lower() != ".csv":
-        from .parquet_reading import ParquetColumns
-
         columns = ParquetColumns(path, source)
         return columns if in_columns and len(columns) >= MANY_ROWS else columns.rows()
     raw = read_bytes(path, source)

@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
-
-import pyarrow as pa
-import pyarrow.compute as pc
-from pyarrow import csv, parquet
+from typing import TYPE_CHECKING
 
 from ..common.errors import OptionError
 from .reading import fail
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 _FORMULA = r"\A('*[=+@-])"
 """How text begins that a spreadsheet would take for a formula; `fields.ESCAPED` is what reading undoes."""
+
+
+NO_COLUMN = (
+    "a resource has a name with a dot, a number for a name, or a blank at its ends, which no column can be "
+    "called; rename it, or ask for no table"
+)
+"""What is wrong with resources that cannot be columns."""
+
+
+def can_be_columns(resources: Iterable[str]) -> bool:
+    """Return whether every resource can stand in the name of a column, where dots and numbers lead down."""
+    return not any("." in name or name.isdigit() or name != name.strip() for name in resources)
 
 
 def write_table(table: pa.Table, path: Path) -> None:
@@ -29,12 +42,18 @@ def write_table(table: pa.Table, path: Path) -> None:
         if path.suffix == ".csv":
             _write_csv(table, path)
         else:
+            from pyarrow import parquet
+
             parquet.write_table(table, path, compression="zstd")
     except OSError as error:
         raise fail(str(path), f"cannot be written: {error.strerror or error}") from None
 
 
 def _write_csv(table: pa.Table, path: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    from pyarrow import csv
+
     for position, field in enumerate(table.schema):
         if not pa.types.is_string(field.type):
             continue

@@ -8,9 +8,8 @@ import pyarrow as pa
 import pytest
 
 from clusterplan.instances.common.errors import InstanceError, OptionError
-from clusterplan.instances.files.table_rows import can_be_columns
 from clusterplan.instances.files.tables import read_table
-from clusterplan.instances.files.writing import write_table
+from clusterplan.instances.files.writing import can_be_columns, write_table
 
 
 def test_names_that_can_be_columns() -> None:
