@@ -44,16 +44,14 @@ def ps_sync_step_s(theta: Any, batch: Any, ps: Any, workers: Any) -> Any:
     return t0 * batch / workers + t1 + t2 * workers / ps + t3 * workers + t4 * ps
 
 
-def ps_async_step_s(theta: Any, batch: Any, ps: Any, workers: Any) -> Any:
+def ps_async_step_s(theta: Any, _batch: Any, ps: Any, workers: Any) -> Any:
     """Return 1/f of `ps_async`; θ0 … θ3, p and w are numbers, or arrays of one shape."""
-    del batch
     t0, t1, t2, t3 = theta
     return (t0 + t1 * workers / ps + t2 * workers + t3 * ps) / workers
 
 
-def ring_allreduce_step_s(theta: Any, batch: Any, ps: Any, workers: Any) -> Any:
+def ring_allreduce_step_s(theta: Any, batch: Any, _ps: Any, workers: Any) -> Any:
     """Return 1/f of `ring_allreduce`; θ0 … θ3, M and w are numbers, or arrays of one shape."""
-    del ps
     t0, t1, t2, t3 = theta
     return t0 * batch / workers + t1 + t2 * (workers - 1) / workers + t3 * (workers - 1)
 

@@ -27,7 +27,6 @@ from ..common.hardware import HardwareCatalogue, HardwareType, fill_from_catalog
 if TYPE_CHECKING:
     import pandas as pd
 
-PerType = Annotated[dict[Name, NonNegative], in_slices(1000)]
 Shares = Annotated[
     Annotated[Share, Tag("(one number)")] | Annotated[dict[Name, Share], in_slices(1000), Tag("(by type)")],
     Discriminator(lambda value: "(by type)" if isinstance(value, Mapping) else "(one number)"),
@@ -83,7 +82,7 @@ class Layer(Model):
     output_bytes: NonNegative = 0.0
     weight_bytes: NonNegative = 0.0
     compute_s: Annotated[dict[Name, Positive], Field(min_length=1), in_slices(1000)]
-    communication_s: PerType = {}
+    communication_s: Annotated[dict[Name, NonNegative], in_slices(1000)] = {}
     compute_parallel: Shares
     communication_parallel: Shares = 0.0
 

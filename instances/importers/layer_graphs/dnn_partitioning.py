@@ -118,15 +118,13 @@ def import_dnn_partitioning(options: DnnPartitioningOptions) -> StagingInstance:
     graph = folded(data, str(file), link)
     return staging_instance(
         chain_of(graph),
-        options,
+        options.model_copy(update={"limit": limits, "link_gbit_per_s": link}),
         {name: (name, 1.0) for name in options.types},
         name=f"dnn-partitioning-{file.stem}",
         source=f"{file.name}, in the layout of {SOURCE}",
         assumptions=[*_assumptions(data, options), how],
         batch=options.batch,
-        link_gbit_per_s=link,
         memory_gib={ACCELERATOR: data.maxSizePerFPGA / GIB},
-        limits=limits,
         all_reduce=False,
     )
 

@@ -51,9 +51,7 @@ def staging_instance(
     source: str,
     assumptions: Sequence[str],
     batch: float,
-    link_gbit_per_s: float | None,
     memory_gib: Mapping[str, float],
-    limits: Mapping[str, int],
     all_reduce: bool,
 ) -> StagingInstance:
     """Return the staging instance of a chain.
@@ -77,7 +75,7 @@ def staging_instance(
         if not compute:
             held = chain.graph.named(layer.nodes)
             raise fail(chain.graph.source, f"none of {', '.join(devices)} can run {held}; choose other types")
-        layers.append(_layer(chain, layer, options, compute, link_gbit_per_s if all_reduce else None))
+        layers.append(_layer(chain, layer, options, compute, all_reduce))
     document = {
         "name": name[:LONGEST_NAME],
         "source": source,
@@ -85,12 +83,12 @@ def staging_instance(
         "throughput_floor_samples_per_s": options.throughput,
         "training": {"samples": options.samples, "epochs": options.epochs},
         "probe_batch": batch,
-        "link_gbit_per_s": link_gbit_per_s,
+        "link_gbit_per_s": options.link_gbit_per_s,
         "types": [
             {
                 "name": kind,
                 "price_usd_per_hour": price,
-                "limit": limits.get(kind),
+                "limit": options.limit.get(kind),
                 "memory_gib": memory_gib.get(kind),
             }
             for kind, price in options.types.items()
@@ -105,7 +103,7 @@ def _layer(
     layer: ChainLayer,
     options: GraphOptions,
     compute: Mapping[str, float],
-    link_gbit_per_s: float | None,
+    all_reduce: bool,
 ) -> dict[str, Any]:
     node = chain.graph.nodes[layer.cut]
     weights = chain.total(layer, "weight_bytes")
@@ -119,8 +117,8 @@ def _layer(
     }
     if node.kind:
         row["kind"] = node.kind
-    if link_gbit_per_s is not None:
-        row["communication_s"] = dict.fromkeys(compute, 2 * weights * 8 / (link_gbit_per_s * 1e9))
+    if all_reduce and options.link_gbit_per_s is not None:
+        row["communication_s"] = dict.fromkeys(compute, 2 * weights * 8 / (options.link_gbit_per_s * 1e9))
     return row
 
 

@@ -112,13 +112,12 @@ States = Annotated[Many[str], BeforeValidator(lambda value: _as_words(value, ",+
 Hosts = Annotated[tuple[str, ...], BeforeValidator(_as_hosts)]
 Gres = Annotated[dict[str, float], _text(parse_gres)]
 Tres = Annotated[dict[str, float], _text(parse_tres)]
-NodeName = Annotated[str, Field(min_length=1, max_length=200)]
 
 
 class NodeRecord(Part):
     """A node, as ``scontrol show nodes --json`` and the older ``sinfo --json`` list it."""
 
-    name: NodeName
+    name: Annotated[str, Field(min_length=1, max_length=200)]
     state: States
     state_flags: States = ()
     partitions: Words = ()
