@@ -39,7 +39,8 @@ def import_gavel(options: GavelOptions) -> AllocationInstance:
     chosen, listed = options.jobs()
     jobs = {name: job for name, job in chosen.items() if _variants(job.model, tables)}
     if not jobs:
-        raise fail(str(trace), f"the speed table has none of its models; it has: {named(_models(tables))}")
+        models = named(model for table in tables.values() for model in table)
+        raise fail(str(trace), f"the speed table has none of its models; it has: {models}")
     document = {
         "name": f"gavel-{trace.stem}",
         "source": options.source(),
@@ -60,10 +61,6 @@ def import_gavel(options: GavelOptions) -> AllocationInstance:
         ],
     }
     return validated(AllocationInstance, document, str(trace))
-
-
-def _models(tables: Mapping[str, Speeds]) -> list[str]:
-    return list(dict.fromkeys(model for table in tables.values() for model in table))
 
 
 def _read_tables(path: Path, types: list[str]) -> tuple[dict[str, Speeds], list[str]]:

@@ -201,7 +201,7 @@ def folded(data: _File, source: str, link_gbit_per_s: float) -> LayerGraph:
     """
     forward = {node.id: node for node in data.nodes if not node.isBackwardNode}
     edges = _forward_edges(data)
-    plain = {key: Node(node.label, {}) for key, node in forward.items()}
+    plain: dict[Hashable, Node] = {key: Node(node.label, {}) for key, node in forward.items()}
     # Only for the fault of a cycle, which names the nodes of the file; the groups come later.
     in_order(LayerGraph(source, plain, [(edge.sourceId, edge.destId) for edge in edges]))
     group = _groups(data, source)
