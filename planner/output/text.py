@@ -83,6 +83,14 @@ def table_of(columns: Sequence[TextColumn[ItemT]], items: Iterable[ItemT]) -> Ta
     return table([(title, numeric) for title, numeric, _ in columns], cells_of(columns, items))
 
 
+def first_rows(columns: Sequence[TextColumn[ItemT]], items: Sequence[ItemT]) -> Table:
+    """Return a table of the first `MOST_ROWS` items, which says how many more there are."""
+    made = table_of(columns, items[:MOST_ROWS])
+    if len(items) > MOST_ROWS:
+        made.caption = f"{len(items) - MOST_ROWS} more; see --format json"
+    return made
+
+
 def safe_cell(value: Any) -> Any:
     """Return a CSV cell that no spreadsheet takes for a formula, and no terminal for a command."""
     if not isinstance(value, str):
