@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ...formulations.consolidation.plan import JobPlacement
 from ...instances.consolidation.instance import ConsolidationInstance
@@ -49,9 +49,9 @@ def runs_now(instance: ConsolidationInstance) -> dict[str, dict[str, Counter[str
     }
 
 
-def total(groups: dict[str, Counter[str]]) -> Counter[str]:
+def total(groups: Mapping[str, Mapping[str, int]]) -> Counter[str]:
     """Return server → tasks of all groups."""
-    return sum(groups.values(), Counter[str]())
+    return sum(map(Counter, groups.values()), Counter[str]())
 
 
 def _move(now: dict[str, Counter[str]], entry: JobPlacement) -> str:

@@ -67,7 +67,7 @@ def as_data(instance: ConsolidationInstance, plan: Sequence[JobPlacement]) -> di
     now = runs_now(instance) if acts else {}
     runs = {job: dict(total(now[job])) for job, action in acts.items() if action in ("move", "stop")}
     return {
-        "jobs": {entry.job: _tasks(entry) for entry in placed},
+        "jobs": {entry.job: dict(total(entry.tasks)) for entry in placed},
         **({"groups": groups} if groups else {}),
         **({"actions": acts, "runs_now_on": runs} if acts else {}),
         "unplaced": dict(left_out(plan)),
@@ -77,11 +77,3 @@ def as_data(instance: ConsolidationInstance, plan: Sequence[JobPlacement]) -> di
 def left_out(plan: Sequence[JobPlacement]) -> Iterator[tuple[str, str]]:
     """Yield the jobs that are not placed, with the reason."""
     return ((entry.job, entry.reason or "no reason is given") for entry in plan if not entry.placed)
-
-
-def _tasks(entry: JobPlacement) -> dict[str, int]:
-    """Return server → tasks of all groups."""
-    total = Counter[str]()
-    for placed in entry.tasks.values():
-        total.update(placed)
-    return dict(total)
