@@ -17,6 +17,8 @@ from ...instances.common.errors import OptionError
 
 Format = Literal["table", "json", "csv"]
 Files = Annotated[list[str], typer.Argument(help="Instance files, or example:NAME.", show_default=False)]
+InstanceFile = Annotated[str, typer.Argument(metavar="INSTANCE", help="The instance that was solved.")]
+ResultFile = Annotated[Path, typer.Argument(metavar="RESULT", help="What 'solve --format json' printed.")]
 Threads = Annotated[int | None, typer.Option(help="Most threads to use.")]
 Seed = Annotated[int | None, typer.Option(help="Of everything random.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, only errors.")]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -12,14 +11,12 @@ from ...instances.documents import load
 from ..exit_codes import code_of_verification, worst
 from ..output.terminal import say
 from ..verification.stored import of_instance, read_results, verify_stored
-from .common import AllowOutside, HowToPrint
+from .common import AllowOutside, HowToPrint, InstanceFile, ResultFile
 
 
 def verify(
-    instance_file: Annotated[str, typer.Argument(metavar="INSTANCE", help="The instance that was solved.")],
-    result_file: Annotated[
-        Path, typer.Argument(metavar="RESULT", help="What 'solve --format json' printed.")
-    ],
+    instance_file: InstanceFile,
+    result_file: ResultFile,
     accept_claimed: Annotated[
         bool,
         typer.Option("--accept-claimed", help="Exit code 0, not 8, for what is only claimed."),

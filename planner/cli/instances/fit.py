@@ -19,9 +19,7 @@ if TYPE_CHECKING:
 
 FitT = TypeVar("FitT", "LossFit", "SpeedFit")
 
-fits = typer.Typer(
-    help="Fit a job's speed or loss to measurements.", no_args_is_help=True, rich_markup_mode=None
-)
+fits = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
 File = Annotated[Path, typer.Argument(metavar="FILE.csv", help="Measurements.", show_default=False)]
 Format = Annotated[Literal["table", "json"], typer.Option(help="How to print.")]

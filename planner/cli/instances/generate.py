@@ -12,9 +12,7 @@ from ....instances.staging.generate import Limits, generate_staging
 from ....instances.staging.generate_ctr import generate_ctr
 from .output import Output, emit
 
-generators = typer.Typer(
-    help="Make a reproducible synthetic instance.", no_args_is_help=True, rich_markup_mode=None
-)
+generators = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
 JobsTable = Annotated[
     Literal["parquet", "csv"] | None,
