@@ -66,9 +66,8 @@ class BatchOptions:
             raise OptionError(f"jobs is {self.jobs}; it must be at least 1")
         if self.resume and self.output is None:
             raise OptionError("resuming needs the folder of the batch to continue: give --output DIR")
-        for name in ("kill_after_s", "memory_limit_gib"):
+        for name, least in (("kill_after_s", 0.0), ("memory_limit_gib", 1e-3)):
             value = getattr(self, name)
-            least = 0.0 if name == "kill_after_s" else 1e-3
             if value is not None and not least <= value < math.inf:
                 raise OptionError(f"{name} is {value:g}; it must be a number from {least:g} on")
 
