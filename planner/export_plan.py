@@ -15,7 +15,7 @@ from ..instances.common.base import Instance
 from ..instances.common.errors import OptionError
 from ..instances.files.reading import fail
 from ..solvers.common.result import Result
-from .output.text import some
+from .output.thinning import some
 from .registry import KINDS, formats
 from .verification.findings import Verification
 from .verification.stored import is_frontier, of_instance, parse_result, read_results, verify_stored
@@ -109,4 +109,4 @@ def notes(instance: Instance, result: Result, format: str, every: bool = False) 
     if format in kind.formats:
         yield from kind.formats[format].notes(instance, kind.to_carry_out(plan, every))
     out = [f"not placed: {job}: {reason}" for job, reason in kind.left_out(plan)]
-    yield from some(out, "not placed: {} more; the result says why")
+    yield from some(out, "not placed: {:,} more; the result says why")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from ...formulations.consolidation.plan import Action, JobPlacement
@@ -22,18 +22,16 @@ def columns(entries: Sequence[JobPlacement]) -> list[TextColumn[JobPlacement]]:
     return [
         ("job", False, lambda e: e.job),
         ("action" if acts else "placed", False, lambda e: e.action or ("yes" if e.placed else "no")),
-        ("where, or why not", False, _where),
+        ("where, or why not", False, lambda e: where(e) if e.placed else e.reason or ""),
     ]
 
 
-def _where(entry: JobPlacement) -> str:
-    if not entry.placed:
-        return entry.reason or ""
-    groups = entry.groups or {"": entry.servers}
-    parts = [
-        f"{group + ': ' if group else ''}" + ", ".join(f"{n}×{server}" for server, n in placed.items())
-        for group, placed in groups.items()
-    ]
+def where(entry: JobPlacement, listed: Callable[[list[str]], str] = ", ".join) -> str:
+    """Return how many tasks run on which servers, by group if there are several."""
+    parts = []
+    for group, placed in entry.tasks.items():
+        name = f"{group}: " if entry.groups is not None else ""
+        parts.append(name + listed([f"{count}×{server}" for server, count in placed.items()]))
     return "; ".join(parts)
 
 

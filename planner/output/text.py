@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from rich.box import SIMPLE_HEAD
@@ -47,11 +47,9 @@ def figure(value: float | None, digits: int = 7) -> str:
         return "–"
     if value == int(value) and abs(value) < 1e12:
         return f"{int(value):,}"
-    return (
-        f"{value:,.{max(0, digits - len(str(int(abs(value)))))}f}"
-        if 1e-3 <= abs(value) < 1e12
-        else f"{value:.4g}"
-    )
+    if not 1e-3 <= abs(value) < 1e12:
+        return f"{value:.4g}"
+    return f"{value:,.{max(0, digits - len(str(int(abs(value)))))}f}"
 
 
 def percent(value: float | None) -> str:
@@ -109,14 +107,3 @@ def csv_text(titles: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     """Return a table as CSV, its cells made safe."""
     lines = [csv_line(titles), *(csv_line([safe_cell(cell) for cell in row]) for row in rows)]
     return "\n".join(lines) + "\n"
-
-
-MOST_NAMED = 20
-"""Lines of one sort that are written out."""
-
-
-def some(lines: Sequence[str], more: str) -> Iterator[str]:
-    """Yield the first lines, and how many more there are, in words with a place for the number."""
-    yield from lines[:MOST_NAMED]
-    if len(lines) > MOST_NAMED:
-        yield more.format(f"{len(lines) - MOST_NAMED:,}")
