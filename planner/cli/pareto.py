@@ -6,11 +6,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
-from ...formulations.allocation.cluster_grid import Mix
 from ...instances.common.base import Instance
 from ...instances.common.errors import OptionError
 from ...instances.documents import load
@@ -52,7 +51,7 @@ class FrontierOptions:
         typer.Option("--most-usd", help="Leave out what costs more; of allocation USD per hour."),
     ] = None
     mix: Annotated[
-        Mix | None,
+        Literal["fixed", "any"] | None,
         typer.Option(
             help="Allocation: scale the cluster, or take any amounts of what has a price. [default: fixed]"
         ),
