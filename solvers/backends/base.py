@@ -75,8 +75,8 @@ class Backend(ABC):
         """Solve the problem."""
 
 
-def installed(module: str, package: str, extra: str = "") -> str | None:
-    """Return why a library cannot be used, and how to install it; None if it is there."""
+def installed(module: str, package: str, wanted: str | None = None) -> str | None:
+    """Return why a library cannot be used, and that it or what is `wanted` is to be installed; else None."""
     if util.find_spec(module) is not None:
         return None
-    return f"{package} is not installed; pip install {f'clusterplan[{extra}]' if extra else package}"
+    return f"{package} is not installed; pip install {wanted or package}"

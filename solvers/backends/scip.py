@@ -67,7 +67,7 @@ class Scip(Backend):
 
     def unavailable(self) -> str | None:
         """Return why PySCIPOpt cannot be used."""
-        return installed("pyscipopt", "PySCIPOpt", "scip")
+        return installed("pyscipopt", "PySCIPOpt", "clusterplan[scip]")
 
     def version(self) -> str:
         """Return the version of PySCIPOpt."""

@@ -27,7 +27,7 @@ class AllocationMinlp(Solver[AllocationFormulation]):
 
     def unavailable(self) -> str | None:
         """Return why PySCIPOpt cannot be used."""
-        return installed("pyscipopt", "PySCIPOpt", "scip")
+        return installed("pyscipopt", "PySCIPOpt", "clusterplan[scip]")
 
     @scip_failures()
     def solve(self, formulation: AllocationFormulation, options: SolveOptions, clock: Clock) -> Outcome:
