@@ -263,7 +263,7 @@ def _configurations(
     time = completion_time_s(table, variant, ps, workers, step)
     demand = ps[:, None] * ps_demand[variant] + workers[:, None] * worker_demand[variant]
     job = table.owner[variant]
-    keep = (demand <= limit).all(axis=1) & (time <= _latest(table.deadline_s)[job])
+    keep = (demand <= limit).all(axis=1) & (time <= latest_s(table.deadline_s)[job])
     index = variant - table.first_variant[job]
     columns: list[Any] = [job, index, ps, workers, time, demand]
     if not keep.all():
@@ -276,7 +276,7 @@ def _configurations(
     return counts, index.astype(np.int32), ps.astype(np.int32), workers.astype(np.int32), time, demand
 
 
-def _latest(deadline_s: Floats) -> Floats:
+def latest_s(deadline_s: Floats) -> Floats:
     """Return the completion times that still keep the deadlines, up to rounding, as `loosened` has it."""
     return deadline_s + TOLERANCE * np.maximum(deadline_s, 1e-9)
 
