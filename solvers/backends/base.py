@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import util
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...instances.common.errors import ClusterplanError
 from ..common.base import Clock, Feature
@@ -46,6 +46,14 @@ class Answer:
     bound: float | None
     limit: Limit = "none"
     infeasible: bool = False
+
+
+class Ending(NamedTuple):
+    """How a run of a library ended: whether it found a plan, proved that there is none, or met a limit."""
+
+    found: bool
+    infeasible: bool
+    limit: Limit
 
 
 class Backend(ABC):
