@@ -68,7 +68,7 @@ class _Labels(NamedTuple):
 
     def only(self, keep: Ints) -> _Labels:
         """Return some of the labels."""
-        return _Labels(*(column[keep] for column in self))
+        return _Labels(self.unit_type[keep], self.consumption[keep], self.cost[keep], self.last[keep])
 
 
 @dataclass
