@@ -92,7 +92,7 @@ class Configurations:
     def within(self, capacity: Floats) -> Configurations:
         """Return the configurations that fit alone in a cluster of no larger capacities."""
         smaller = replace(self, capacity=capacity)
-        keep: Flags = (self.demand <= smaller.limit).all(axis=1)
+        keep: Flags = np.all(self.demand <= smaller.limit, axis=1)
         if keep.all():
             return smaller
         return smaller.only(keep, start=np.concatenate([[0], np.cumsum(keep)])[self.start])
