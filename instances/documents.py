@@ -37,11 +37,6 @@ def _bundled(folder: str) -> dict[str, Path]:
     return {path.stem: path for path in sorted(root.glob("*.yaml"))}
 
 
-def bundled_examples() -> list[str]:
-    """Return the names of the examples that come with the package."""
-    return list(_bundled("examples"))
-
-
 def _bundled_path(reference: str, source: str) -> Path:
     prefix, folder = (BUNDLED, "examples") if reference.startswith(BUNDLED) else (CATALOGUE, "catalogues")
     documents, name = _bundled(folder), reference.removeprefix(prefix)

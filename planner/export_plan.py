@@ -15,10 +15,13 @@ from ..instances.common.base import Instance
 from ..instances.common.errors import OptionError
 from ..instances.files.reading import fail
 from ..solvers.common.result import Result
-from .output.text import some
+from .output.thinning import some
 from .registry import KINDS, formats
 from .verification.findings import Verification
 from .verification.stored import is_frontier, of_instance, parse_result, read_results, verify_stored
+
+HEAD = ("instance", "kind", "instance_sha256", "plan_sha256", "status")
+"""What stands at the head of a plan as JSON."""
 
 
 def verified_result(instance: Instance, path: Path) -> tuple[Result | None, Verification]:
@@ -72,7 +75,8 @@ def export_plan(
     if result.plan is None:
         raise OptionError(f"{result.instance}: the result has no plan to export; it is {result.status}")
     if format == "json":
-        data = {**_head(result), **KINDS[instance.kind].as_data(instance, result.plan), **_claims(checked)}
+        head = {name: getattr(result, name) for name in HEAD}
+        data = {**head, **KINDS[instance.kind].as_data(instance, result.plan), **_claims(checked)}
         return json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
     kind = KINDS[instance.kind]
     if format not in kind.formats:
@@ -105,14 +109,4 @@ def notes(instance: Instance, result: Result, format: str, every: bool = False) 
     if format in kind.formats:
         yield from kind.formats[format].notes(instance, kind.to_carry_out(plan, every))
     out = [f"not placed: {job}: {reason}" for job, reason in kind.left_out(plan)]
-    yield from some(out, "not placed: {} more; the result says why")
-
-
-def _head(result: Result) -> dict[str, Any]:
-    return {
-        "instance": result.instance,
-        "kind": result.kind,
-        "instance_sha256": result.instance_sha256,
-        "plan_sha256": result.plan_sha256,
-        "status": result.status,
-    }
+    yield from some(out, "not placed: {:,} more; the result says why")

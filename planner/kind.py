@@ -12,14 +12,8 @@ from .reports.frontier_page import FrontierPage
 from .verification.frontier_check import FrontierCheck
 
 
-def _nothing(*given: Any) -> Iterator[Any]:
-    del given
+def _nothing(*_: Any) -> Iterator[Any]:
     return iter(())
-
-
-def _all(entries: Sequence[Any], every: bool) -> list[Any]:
-    del every
-    return list(entries)
 
 
 @dataclass(frozen=True)
@@ -127,6 +121,6 @@ class PlannerKind:
     notes: Callable[[Any, int], Iterator[str]] = _nothing
     left_out: Callable[[Sequence[Any]], Iterator[tuple[str, str]]] = _nothing
     formats: Mapping[str, PlanFormat] = field(default_factory=dict)
-    to_carry_out: Callable[[Sequence[Any], bool], list[Any]] = _all
+    to_carry_out: Callable[[Sequence[Any], bool], list[Any]] = lambda entries, _: list(entries)
     actions: Callable[[Any, Sequence[Any]], Iterator[str]] = _nothing
     frontier: FrontierKind | None = None

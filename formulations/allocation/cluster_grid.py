@@ -11,19 +11,14 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Literal
-
-import numpy as np
-from numpy.typing import NDArray
 
 from ...instances.allocation.instance import AllocationInstance
 from ...instances.allocation.job_table import JobTable
 from ...instances.common.arrays import Floats
 from ...instances.common.errors import OutOfTimeError, TooLargeError
-from ..common.tolerance import loosened
 from .check.configurations import CheckedConfigurations, derive
 from .configurations import BUDGET, Configurations, build_configurations, resource_limits
 from .formulation import AllocationFormulation
@@ -141,12 +136,7 @@ class ClusterGrid(ABC):
 
     def previous(self, step: Fraction) -> Fraction:
         """Return the highest step below one that is above `ZERO`."""
-        low, high = ZERO, step
-        # Bisection; where rounding down yields no progress, go on by single steps.
-        while self.next(low) < high:
-            middle = self.at_most((low + high) / 2)
-            low = middle if middle > low else self.next(low)
-        return low
+        return self.highest(lambda _: True, ZERO, step)
 
     def highest(self, holds: Callable[[Fraction], bool], low: Fraction, high: Fraction) -> Fraction:
         """Return the highest step for which something holds, which it does up to some step.
@@ -156,6 +146,7 @@ class ClusterGrid(ABC):
         low, high
             A step for which it holds, and a higher one for which it does not.
         """
+        # Bisection; where rounding down yields no progress, go on by single steps.
         while self.next(low) < high:
             middle = self.at_most((low + high) / 2)
             middle = middle if middle > low else self.next(low)
@@ -164,7 +155,13 @@ class ClusterGrid(ABC):
 
     def formulation(self, step: Fraction) -> AllocationFormulation:
         """Return the formulation of a step; its configurations are a subset of `wide`."""
-        return self._with_configurations(self.cluster(step))
+        cluster = self.cluster(step)
+        resources, capacity = resource_limits(cluster)
+        assert resources == self.wide.resources
+        formulation = AllocationFormulation(cluster)
+        formulation.configurations = self.wide.within(capacity)
+        formulation.checked = self._wide_checked.within(capacity)
+        return formulation
 
     def own(self) -> AllocationFormulation:
         """Return the formulation of the instance's own cluster, without its budget."""
@@ -189,23 +186,3 @@ class ClusterGrid(ABC):
         return {
             name: use for name, use in zip(configs.resources, taken.tolist(), strict=True) if name != BUDGET
         }
-
-    def _with_configurations(self, cluster: AllocationInstance) -> AllocationFormulation:
-        formulation, wide = AllocationFormulation(cluster), self.wide
-        resources, capacity = resource_limits(cluster)
-        assert resources == wide.resources
-        limit = np.array([loosened(amount) for amount in capacity.tolist()])
-        keep: NDArray[np.bool_] = np.all(wide.demand <= limit, axis=1)
-        formulation.configurations = configurations_within(wide, keep, capacity)
-        formulation.checked = self._wide_checked.within(capacity)
-        return formulation
-
-
-def configurations_within(
-    configs: Configurations, keep: NDArray[np.bool_], capacity: Floats
-) -> Configurations:
-    """Return the configurations that are kept, under other capacities."""
-    if keep.all():
-        return replace(configs, capacity=capacity)
-    before = np.concatenate([[0], np.cumsum(keep)])
-    return configs.only(keep, start=before[configs.start], capacity=capacity)

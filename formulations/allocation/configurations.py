@@ -89,6 +89,14 @@ class Configurations:
         names = ("variant", "ps", "workers", "time_s", "demand")
         return replace(self, **{name: getattr(self, name)[keep] for name in names}, **changes)
 
+    def within(self, capacity: Floats) -> Configurations:
+        """Return the configurations that fit alone in a cluster of no larger capacities."""
+        smaller = replace(self, capacity=capacity)
+        keep: Flags = np.all(self.demand <= smaller.limit, axis=1)
+        if keep.all():
+            return smaller
+        return smaller.only(keep, start=np.concatenate([[0], np.cumsum(keep)])[self.start])
+
     @cached_property
     def cost(self) -> Floats:
         """ω·t of each configuration, shape (K,)."""
@@ -169,16 +177,6 @@ def measured_row(table: JobTable, variant: Ints, ps: Ints, workers: Ints) -> Int
     return found
 
 
-@dataclass(frozen=True)
-class _Grids:
-    """The ranges of (p, w) of each variant that may fit in the empty cluster; measured rows are a list."""
-
-    low_ps: Ints
-    low_workers: Ints
-    wide_ps: Ints
-    count: Ints
-
-
 def _most(demand: Floats, limit: Floats, highest: Ints) -> Ints:
     """Return how many tasks of each variant fit alone, at most `highest`."""
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
@@ -188,12 +186,16 @@ def _most(demand: Floats, limit: Floats, highest: Ints) -> Ints:
     return np.minimum(highest, fitting)
 
 
-def _grids(table: JobTable, ps_demand: Floats, worker_demand: Floats, limit: Floats) -> _Grids:
+def _grids(table: JobTable, ps_demand: Floats, worker_demand: Floats, limit: Floats) -> tuple[Ints, Ints]:
+    """Return how many numbers of parameter servers, and how many (p, w), of each variant may fit alone.
+
+    Measured rows are a list.
+    """
     measured = table.model == TABLE
     wide_ps = np.maximum(_most(ps_demand, limit, table.max_ps) - table.min_ps + 1, 0)
     wide_workers = np.maximum(_most(worker_demand, limit, table.max_workers) - table.min_workers + 1, 0)
     count = np.where(measured, np.diff(table.first_row), wide_ps * wide_workers)
-    return _Grids(table.min_ps, table.min_workers, np.maximum(wide_ps, 1), count)
+    return np.maximum(wide_ps, 1), count
 
 
 def _parts(count: Ints) -> Iterator[tuple[int, int]]:
@@ -219,7 +221,7 @@ def build_configurations(instance: AllocationInstance, table: JobTable) -> Confi
     limit = np.array([loosened(amount) for amount in capacity.tolist()])
     ps_demand, worker_demand = task_demands(instance, table)
     grids = _grids(table, ps_demand, worker_demand, limit)
-    count = np.add.reduceat(grids.count, table.first_variant[:-1]) + table.optional
+    count = np.add.reduceat(grids[1], table.first_variant[:-1]) + table.optional
     if count.sum() > MOST_CONFIGURATIONS:
         raise TooLargeError(
             f"there are {count.sum():,} configurations, and at most {MOST_CONFIGURATIONS:,} can be "
@@ -238,7 +240,7 @@ def build_configurations(instance: AllocationInstance, table: JobTable) -> Confi
 
 def _configurations(
     table: JobTable,
-    grids: _Grids,
+    grids: tuple[Ints, Ints],
     ps_demand: Floats,
     worker_demand: Floats,
     limit: Floats,
@@ -247,13 +249,12 @@ def _configurations(
 ) -> tuple[Ints, Shorts, Shorts, Shorts, Floats, Floats]:
     """Return the number of configurations of each job of a block, and their columns."""
     low, high = int(table.first_variant[first]), int(table.first_variant[last])
-    count = grids.count[low:high]
+    wide_ps, count = grids[0], grids[1][low:high]
     variant = np.repeat(np.arange(low, high), count)
     # Place k of a variant's grid is p = low + k mod width, w = low + k div width: p varies fastest.
     place = np.arange(len(variant)) - np.repeat(np.cumsum(count) - count, count)
-    wide = grids.wide_ps[variant]
-    ps = grids.low_ps[variant] + place % wide
-    workers = grids.low_workers[variant] + place // wide
+    ps = table.min_ps[variant] + place % wide_ps[variant]
+    workers = table.min_workers[variant] + place // wide_ps[variant]
     step = formula_step_s(table, variant, ps, workers)
     measured = np.flatnonzero(table.model[variant] == TABLE)
     if len(measured):
@@ -263,7 +264,7 @@ def _configurations(
     time = completion_time_s(table, variant, ps, workers, step)
     demand = ps[:, None] * ps_demand[variant] + workers[:, None] * worker_demand[variant]
     job = table.owner[variant]
-    keep = (demand <= limit).all(axis=1) & (time <= _latest(table.deadline_s)[job])
+    keep = (demand <= limit).all(axis=1) & (time <= latest_s(table.deadline_s)[job])
     index = variant - table.first_variant[job]
     columns: list[Any] = [job, index, ps, workers, time, demand]
     if not keep.all():
@@ -276,7 +277,7 @@ def _configurations(
     return counts, index.astype(np.int32), ps.astype(np.int32), workers.astype(np.int32), time, demand
 
 
-def _latest(deadline_s: Floats) -> Floats:
+def latest_s(deadline_s: Floats) -> Floats:
     """Return the completion times that still keep the deadlines, up to rounding, as `loosened` has it."""
     return deadline_s + TOLERANCE * np.maximum(deadline_s, 1e-9)
 

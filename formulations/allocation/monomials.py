@@ -12,44 +12,29 @@ always so with parameter servers, and for `ring_allreduce` where θ0·M ≥ θ2 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ...instances.allocation.speed import FormulaModel, PsAsync, PsSync
 
 
-@dataclass(frozen=True)
-class Monomial:
+class Monomial(NamedTuple):
     """c·pᵃ·wᵇ in seconds; a is `ps`, b is `workers`."""
 
     coefficient: float
-    ps: int = 0
-    workers: int = 0
+    ps: int
+    workers: int
 
 
 def monomials(speed: FormulaModel) -> tuple[Monomial, ...]:
     """Return the monomials of the seconds of one step; those that are zero are left out."""
+    # Each is c, a and b, in the order of the table above.
     if isinstance(speed, PsSync):
         t0, t1, t2, t3, t4 = speed.theta
-        terms = [
-            Monomial(t0 * speed.batch, workers=-1),
-            Monomial(t1),
-            Monomial(t2, ps=-1, workers=1),
-            Monomial(t3, workers=1),
-            Monomial(t4, ps=1),
-        ]
+        terms = [(t0 * speed.batch, 0, -1), (t1, 0, 0), (t2, -1, 1), (t3, 0, 1), (t4, 1, 0)]
     elif isinstance(speed, PsAsync):
         t0, t1, t2, t3 = speed.theta
-        terms = [
-            Monomial(t0, workers=-1),
-            Monomial(t1, ps=-1),
-            Monomial(t2),
-            Monomial(t3, ps=1, workers=-1),
-        ]
+        terms = [(t0, 0, -1), (t1, -1, 0), (t2, 0, 0), (t3, 1, -1)]
     else:
         t0, t1, t2, t3 = speed.theta
-        terms = [
-            Monomial(t0 * speed.batch - t2, workers=-1),
-            Monomial(t1 + t2 - t3),
-            Monomial(t3, workers=1),
-        ]
-    return tuple(term for term in terms if term.coefficient)
+        terms = [(t0 * speed.batch - t2, 0, -1), (t1 + t2 - t3, 0, 0), (t3, 0, 1)]
+    return tuple(Monomial(*term) for term in terms if term[0])

@@ -68,14 +68,6 @@ class MilpModel(Generic[EntryT]):
     encode: Callable[[Sequence[EntryT]], Mapping[Any, float]]
     _nothing: Any = None
 
-    def set_objective(self, index: int) -> None:
-        """Make the objective at this place in the order the one that PuLP optimises."""
-        import pulp
-
-        chosen = self.objectives[index]
-        self.problem.sense = pulp.LpMinimize if chosen.sense == "min" else pulp.LpMaximize
-        self._optimise(list(chosen.expression.items()), chosen.expression.constant)
-
     def minimise(self, index: int, scale: float) -> None:
         """Make `scale` times an objective, without its constant, the one to be minimised."""
         import pulp
@@ -104,11 +96,15 @@ class MilpModel(Generic[EntryT]):
 
         MPS has no word for maximising that every reader knows, so there it is the negative to be minimised.
         """
-        self.set_objective(index)
+        import pulp
+
+        chosen = self.objectives[index]
         if path.suffix == ".mps":
-            self.minimise(index, 1.0 if self.objectives[index].sense == "min" else -1.0)
+            self.minimise(index, 1.0 if chosen.sense == "min" else -1.0)
             self.problem.writeMPS(str(path))
         else:
+            self.problem.sense = pulp.LpMinimize if chosen.sense == "min" else pulp.LpMaximize
+            self._optimise(list(chosen.expression.items()), chosen.expression.constant)
             self.problem.writeLP(str(path))
 
 

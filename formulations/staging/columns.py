@@ -49,11 +49,8 @@ class Columns:
 
     def stages(self, columns: Sequence[Column]) -> tuple[Stage, ...]:
         """Return the plan that these columns make, from the first layer to the last."""
-        types = self.formulation.instance.types
-        return tuple(
-            Stage(first_layer=c.first, last_layer=c.last, type=types[c.type].name, units=c.units)
-            for c in sorted(columns, key=lambda c: c.first)
-        )
+        ordered = sorted(columns, key=lambda c: c.first)
+        return tuple(self.formulation.stage(c.first, c.last, c.type, c.units) for c in ordered)
 
 
 def _columns(formulation: StagingFormulation) -> list[Column]:
@@ -145,7 +142,7 @@ def _single_type_costs(formulation: StagingFormulation) -> list[float]:
         units = fewest_units(parts, loosened(time), most)
         if not units:
             continue
-        stage = Stage(first_layer=0, last_layer=last, type=hardware.name, units=units)
+        stage = formulation.stage(0, last, t, units)
         if not formulation.violations([stage]):
             found.append(formulation.plan_cost_usd([stage]))
     return found

@@ -84,6 +84,11 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
         """Return the cost of the training at stage time τ."""
         return self.cost_factor * time_s * rate_usd_per_hour
 
+    def stage(self, first: int, last: int, unit_type: int, units: int) -> Stage:
+        """Return the stage of layers `first` to `last` on units of the type with this index."""
+        name = self.instance.types[unit_type].name
+        return Stage(first_layer=first, last_layer=last, type=name, units=units)
+
     def stage_time_s(self, plan: Sequence[Stage]) -> float:
         """Return τ, the time of the slowest stage [s per B0 samples]."""
         return max(

@@ -11,7 +11,6 @@ from pydantic import (
     ValidatorFunctionWrapHandler,
     WrapSerializer,
     WrapValidator,
-    model_validator,
 )
 
 from ..common.base import Instance
@@ -21,7 +20,6 @@ from ..common.fields import (
     Complaint,
     NonNegative,
     in_slices,
-    refuse,
     repeated,
     unknown_names,
 )
@@ -76,11 +74,6 @@ class AllocationInstance(Instance):
     prices_usd_per_hour: Amounts = {}
     budget_usd_per_hour: NonNegative | None = None
     jobs: Jobs
-
-    @model_validator(mode="after")
-    def _check(self) -> AllocationInstance:
-        refuse(self._complaints())
-        return self
 
     def _complaints(self) -> Iterator[Complaint]:
         table = self.jobs if isinstance(self.jobs, JobTable) else None

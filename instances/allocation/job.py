@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import ConfigDict, Field
 
 from ..common.fields import (
     Amounts,
+    Checked,
+    Complaint,
     Count,
     Flag,
     Model,
@@ -18,24 +20,22 @@ from ..common.fields import (
     in_slices,
     repeated,
 )
-from .rules import check, job_rules, range_rules, variant_rules
+from .rules import complaints, job_rules, range_rules, variant_rules
 from .speed import SpeedModel
 from .with_fits import or_measured_loss
 
 
-class Range(Model):
+class Range(Checked):
     """How many tasks of one sort a job may have, both ends included."""
 
     min: TaskCount = 1
     max: TaskCount
 
-    @model_validator(mode="after")
-    def _check(self) -> Range:
-        check(range_rules(self.min, self.max), least=self.min, most=self.max)
-        return self
+    def _complaints(self) -> list[Complaint]:
+        return complaints(range_rules(self.min, self.max), least=self.min, most=self.max)
 
 
-class Variant(Model):
+class Variant(Checked):
     """One way to run a job, for instance on one GPU model; a plan picks one variant.
 
     Attributes
@@ -54,14 +54,12 @@ class Variant(Model):
     ps: Range | None = None
     speed: SpeedModel
 
-    @model_validator(mode="after")
-    def _check(self) -> Variant:
+    def _complaints(self) -> list[Complaint]:
         model = self.speed.model
         sort = (model == "table", model == "ring_allreduce", model in ("ps_sync", "ps_async"))
         workers, ps = (1 if limits is None else limits.min for limits in (self.workers, self.ps))
         rules = variant_rules(sort, self.workers is not None, workers, self.ps is not None, ps)
-        check(rules, model=model)
-        return self
+        return complaints(rules, model=model)
 
 
 class Configuration(Model):
@@ -72,7 +70,7 @@ class Configuration(Model):
     workers: Count
 
 
-class Job(Model):
+class Job(Checked):
     """A training job.
 
     Attributes
@@ -104,10 +102,9 @@ class Job(Model):
     restart_s: NonNegative = 0.0
     variants: Annotated[tuple[Variant, ...], Field(min_length=1, max_length=1000), in_slices(1000)]
 
-    @model_validator(mode="after")
-    def _check(self) -> Job:
+    def _complaints(self) -> list[Complaint]:
         names = [variant.name for variant in self.variants]
         now = None if self.current is None else self.current.variant
         rules = job_rules(self.optional, self.unplaced_s is not None, now is not None, now in names)
-        check(rules, repeated(names, "variants"), variant=now, variants=", ".join(names))
-        return self
+        broken = complaints(rules, variant=now, variants=", ".join(names))
+        return [*repeated(names, "variants"), *broken]

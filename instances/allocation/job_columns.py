@@ -140,23 +140,28 @@ class JobColumns:
     def _read_job(self) -> None:
         self._name, self._name_list = self._names("name")
         self.wrong |= self._name < 0
-        self._remaining, _ = self._number("remaining_steps", Job, needed=True)
-        self._weight, _ = self._number("weight", Job)
-        self._beginning = self._choice("stage", {"running": 0, "beginning": 1}, 0) == 1
+        self._running = self._given("current")
+        self._now = self._shared_names("current.variant")
         deadline, due = self._number("deadline_s", Job)
-        self._deadline = np.where(due, deadline, np.inf)
+        unplaced, self._has_unplaced = self._number("unplaced_s", Job)
+        workers, _ = self._number("current.workers", Configuration, needed=self._running)
+        # Under the names that a `JobTable` gives them.
+        self._jobs: dict[str, Any] = {
+            "remaining_steps": self._number("remaining_steps", Job, needed=True)[0],
+            "weight": self._number("weight", Job)[0],
+            "beginning": self._choice("stage", {"running": 0, "beginning": 1}, 0) == 1,
+            "deadline_s": np.where(due, deadline, np.inf),
+            "unplaced_s": unplaced,
+            "restart_s": self._number("restart_s", Job)[0],
+            "current_ps": _whole(self._number("current.ps", Configuration)[0]),
+            "current_workers": _whole(workers),
+        }
         optional = np.zeros(len(self))
         if self._take("optional"):
             given = self._columns.given("optional")
             optional = np.where(given, self._columns.flags("optional"), 0)
             self.wrong |= np.isnan(optional)
         self._optional = optional == 1
-        self._unplaced, self._has_unplaced = self._number("unplaced_s", Job)
-        self._restart, _ = self._number("restart_s", Job)
-        self._running = self._given("current")
-        self._now = self._shared_names("current.variant")
-        self._now_ps, _ = self._number("current.ps", Configuration)
-        self._now_workers, _ = self._number("current.workers", Configuration, needed=self._running)
 
     def _check_variants(self) -> None:
         """Variants stand one after the other, are called differently, and the current one is among them."""
@@ -186,7 +191,7 @@ class JobColumns:
         self.wrong |= present & ((found["name"] < 0) | (model == NO_MODEL))
         ranges = {key: self._range(f"{at}.{key}") for key in ("workers", "ps")}
         for key, (given, low, high) in ranges.items():
-            found[f"min_{key}"], found[f"max_{key}"] = np.where(given, low, 0), np.where(given, high, 0)
+            found[f"min_{key}"], found[f"max_{key}"] = _whole(given * low), _whole(given * high)
         self.wrong |= broken(variant_rules(_sort_of(model), *ranges["workers"][:2], *ranges["ps"][:2]))
         for key, needed in (("worker_demand", True), ("ps_demand", False)):
             found[key] = self._demand(v, key)
@@ -257,29 +262,16 @@ class JobColumns:
     def table(self) -> JobTable:
         """Return the jobs as a table; only if no row is wrong."""
         first = offsets(self._present.sum(axis=1))
+        ranges = ("min_workers", "max_workers", "min_ps", "max_ps")
+        others = ("worker_demand", "ps_demand", "model", "theta", "batch")
         return JobTable(
             resources=self.resources,
             names=np.array(self._name_list, dtype=object)[self._name].tolist(),
-            remaining_steps=self._remaining,
-            weight=self._weight,
-            beginning=self._beginning,
-            deadline_s=self._deadline,
-            unplaced_s=self._unplaced,
-            restart_s=self._restart,
+            **self._jobs,
             current_variant=np.where(self._running, first[:-1] + self._now_at, -1),
-            current_ps=_whole(self._now_ps),
-            current_workers=_whole(self._now_workers),
             first_variant=first,
             variant_names=np.array(list(self._codes), dtype=object)[self._of_variants("name")].tolist(),
-            worker_demand=self._of_variants("worker_demand"),
-            ps_demand=self._of_variants("ps_demand"),
-            min_workers=_whole(self._of_variants("min_workers")),
-            max_workers=_whole(self._of_variants("max_workers")),
-            min_ps=_whole(self._of_variants("min_ps")),
-            max_ps=_whole(self._of_variants("max_ps")),
-            model=self._of_variants("model"),
-            theta=self._of_variants("theta"),
-            batch=self._of_variants("batch"),
+            **{key: self._of_variants(key) for key in (*ranges, *others)},
             **self._rows(),
         )
 

@@ -261,14 +261,13 @@ def _current(jobs: Sequence[Job], first: Ints) -> dict[str, Ints]:
 
 
 def _ranges(variants: Sequence[Variant]) -> dict[str, Ints]:
-    limits = [(v.workers or None, v.ps or None) for v in variants]
     return {
-        f"{end}_{key}": _ints(0 if pair[side] is None else getattr(pair[side], end) for pair in limits)
-        for side, key in enumerate(("workers", "ps"))
+        f"{end}_{key}": _ints(getattr(getattr(variant, key), end, 0) for variant in variants)
+        for key in ("workers", "ps")
         for end in ("min", "max")
     }
 
 
 def _theta(variant: Variant) -> list[float]:
-    theta = [] if isinstance(variant.speed, SpeedTable) else list(variant.speed.theta)
-    return theta + [0.0] * (MOST_THETA - len(theta))
+    theta = getattr(variant.speed, "theta", ())
+    return [*theta, *[0.0] * (MOST_THETA - len(theta))]

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..common.arrays import Flags
-from ..common.fields import Complaint, refuse
+from ..common.fields import Complaint
 
 Rule = tuple[str, Any, str]
 """Path of the field, whether the rule is broken (one truth value or an array), and what is wrong."""
@@ -80,11 +80,9 @@ def job_rules(optional: Any, unplaced: Any, runs: Any, known: Any) -> list[Rule]
     ]
 
 
-def check(rules: Iterable[Rule], found: Iterable[Complaint] = (), **words: Any) -> None:
-    """Refuse one job, or a part of it, that breaks a rule or has been found to be wrong otherwise."""
-    wrong = [*found, *((path, what.format(**words)) for path, broken, what in rules if broken)]
-    if wrong:
-        refuse(wrong)
+def complaints(rules: Iterable[Rule], **words: Any) -> list[Complaint]:
+    """Return which rules one job, or a part of it, breaks."""
+    return [(path, what.format(**words)) for path, broken, what in rules if broken]
 
 
 def broken(rules: Iterable[Rule]) -> Flags:

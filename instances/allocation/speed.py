@@ -14,14 +14,15 @@ M is the global batch. All θ are non-negative and at least one is positive.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Annotated, Any, Literal, Self
+from collections.abc import Callable, Iterator
+from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from ..common.arrays import Floats
 from ..common.fields import (
+    Checked,
     Complaint,
     Flag,
     Instead,
@@ -32,9 +33,9 @@ from ..common.fields import (
     PositiveTaskCount,
     TaskCount,
     in_slices,
-    refuse,
+    repeated,
 )
-from .rules import check, theta_rules
+from .rules import complaints, theta_rules
 
 
 def ps_sync_step_s(theta: Any, batch: Any, ps: Any, workers: Any) -> Any:
@@ -43,16 +44,14 @@ def ps_sync_step_s(theta: Any, batch: Any, ps: Any, workers: Any) -> Any:
     return t0 * batch / workers + t1 + t2 * workers / ps + t3 * workers + t4 * ps
 
 
-def ps_async_step_s(theta: Any, batch: Any, ps: Any, workers: Any) -> Any:
+def ps_async_step_s(theta: Any, _batch: Any, ps: Any, workers: Any) -> Any:
     """Return 1/f of `ps_async`; θ0 … θ3, p and w are numbers, or arrays of one shape."""
-    del batch
     t0, t1, t2, t3 = theta
     return (t0 + t1 * workers / ps + t2 * workers + t3 * ps) / workers
 
 
-def ring_allreduce_step_s(theta: Any, batch: Any, ps: Any, workers: Any) -> Any:
+def ring_allreduce_step_s(theta: Any, batch: Any, _ps: Any, workers: Any) -> Any:
     """Return 1/f of `ring_allreduce`; θ0 … θ3, M and w are numbers, or arrays of one shape."""
-    del ps
     t0, t1, t2, t3 = theta
     return t0 * batch / workers + t1 + t2 * (workers - 1) / workers + t3 * (workers - 1)
 
@@ -65,16 +64,14 @@ FORMULAS: dict[str, tuple[int, Callable[[Any, Any, Any, Any], Any]]] = {
 """Speed model → how many θ it has, and its seconds of one step."""
 
 
-class _Formula(Model):
+class _Formula(Checked):
     """A speed that a formula gives for any configuration."""
 
     model: str
     theta: tuple[NonNegative, ...]
 
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        check(theta_rules(self.theta))
-        return self
+    def _complaints(self) -> list[Complaint]:
+        return complaints(theta_rules(self.theta))
 
     def step_time_s(self, ps: Any, workers: Any) -> Floats:
         """Return the seconds of one step for arrays (or scalars) of w ≥ 1, and of p ≥ 1 where it counts."""
@@ -114,23 +111,16 @@ class SpeedRow(Model):
     steps_per_s: Positive
 
 
-class SpeedTable(Model):
+class SpeedTable(Checked):
     """Measured speeds; a configuration that is not listed does not exist."""
 
     model: Literal["table"]
     rows: Annotated[tuple[SpeedRow, ...], Field(min_length=1, max_length=100_000), in_slices(100_000)]
 
-    @model_validator(mode="after")
-    def _check(self) -> SpeedTable:
-        seen: set[tuple[int, int]] = set()
-        twice: list[Complaint] = []
-        for index, row in enumerate(self.rows):
-            if (row.ps, row.workers) in seen:
-                what = f"ps={row.ps}, workers={row.workers} is listed twice; each configuration stands once"
-                twice.append((f"rows[{index}]", what))
-            seen.add((row.ps, row.workers))
-        refuse(twice)
-        return self
+    def _complaints(self) -> Iterator[Complaint]:
+        pairs = ((row.ps, row.workers) for row in self.rows)
+        twice = "ps={value[0]}, workers={value[1]} is listed twice; each configuration stands once"
+        return repeated(pairs, "rows", "", twice)
 
     def sorted_rows(self) -> list[SpeedRow]:
         """Return the rows in order of (workers, ps)."""

@@ -120,17 +120,13 @@ class _Fitting:
             what = "takes no time with 1 worker (θ0 = θ1 = 0); measure with 1 worker, or set workers.min to 2"
             self._refuse(where, what)
             return variant
-        self._note_speed(
-            f"{called}: speed ({fit.model}) fitted to {speed['measurements']}", fit, _beyond(variant, fit)
+        self.notes.append(
+            f"{called}: speed ({fit.model}) fitted to {speed['measurements']}, {fit.points} points with "
+            f"{fit.range.words()}, MAPE {100 * fit.mape:.1f} %, leave-one-out error "
+            f"{100 * fit.leave_one_out:.1f} %."
+            + "".join(f" {warning}" for warning in (*fit.warnings, *_beyond(variant, fit)))
         )
         return {**variant, "speed": fit.fields()}
-
-    def _note_speed(self, what: str, fit: SpeedFit, beyond: list[str]) -> None:
-        self.notes.append(
-            f"{what}, {fit.points} points with {fit.range.words()}, MAPE {100 * fit.mape:.1f} %, "
-            f"leave-one-out error {100 * fit.leave_one_out:.1f} %."
-            + "".join(f" {warning}" for warning in (*fit.warnings, *beyond))
-        )
 
     def _with_loss(self, job: Mapping[str, Any], where: str) -> Mapping[str, Any]:
         if "remaining_steps" in job:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ConfigDict
 
-from .fields import Many, Model, Name, SchemaVersion, Text, require
+from .fields import Checked, Many, Name, SchemaVersion, Text, require
 from .html_summary import card
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ ProblemKind = str
 """Which decision is to be made: the name of a kind in the registry of each floor."""
 
 
-class Instance(Model):
+class Instance(Checked):
     """Base of the three kinds of planning instance.
 
     Attributes

@@ -116,7 +116,7 @@ def _what(error: ErrorDetails, path: str, allowed: list[str]) -> str:
         return "is empty text; it needs at least one character"
     if kind in _WORDS:
         return _WORDS[kind] if kind == "missing" else f"is {shown(value)}, which {_WORDS[kind]}"
-    message = error["msg"]
+    message = str(context["error"]) if kind == "value_error" else error["msg"]
     return message if message.startswith(("is ", "holds ")) else message[:1].lower() + message[1:]
 
 

@@ -196,9 +196,7 @@ def _as_bool(value: Any) -> Any:
 
 def as_text(value: Any) -> Any:
     """Return the text that a CSV cell stands for; leave any other value as it is."""
-    if not isinstance(value, Cell):
-        return value
-    return str(unescaped(value))
+    return str(unescaped(value)) if isinstance(value, Cell) else value
 
 
 def unescaped(text: str) -> str:
@@ -339,13 +337,39 @@ def refuse(complaints: Iterable[Complaint]) -> None:
         raise PydanticCustomError("complaints", text, {"complaints": listed, "more": more})
 
 
-def repeated(values: Iterable[Hashable], path: str, key: str = "name") -> Iterator[Complaint]:
-    """Yield a complaint for each value that stands a second time in the list at `path`."""
+class Checked(Model):
+    """Base of documents with rules between their fields."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        refuse(self._complaints())
+        return self
+
+    def _complaints(self) -> Iterable[Complaint]:
+        """Return where rules are broken, and how."""
+        return ()
+
+
+def repeated(
+    values: Iterable[Hashable],
+    path: str,
+    key: str = "name",
+    what: str = "{value!r} is already used by {path}[{first}]; each {key} must be unique",
+) -> Iterator[Complaint]:
+    """Yield a complaint for each value that stands a second time in the list at `path`.
+
+    Parameters
+    ----------
+    key
+        The field of an entry that has the value; empty where it is the entry itself.
+    what
+        What is wrong then.
+    """
     first: dict[Hashable, int] = {}
     for index, value in enumerate(values):
         if value in first:
-            what = f"{value!r} is already used by {path}[{first[value]}]; each {key} must be unique"
-            yield f"{path}[{index}].{key}", what
+            words = {"value": value, "path": path, "first": first[value], "key": key}
+            yield f"{path}[{index}].{key}".removesuffix("."), what.format(**words)
         first.setdefault(value, index)
 
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, ValidationError
 
 from .faults import faults_of
 from .fields import (
     TABLE_FILE,
+    Checked,
+    Complaint,
     Count,
     Model,
     Name,
@@ -65,7 +67,7 @@ class HardwareType(Model):
         return {"gpu": float(self.gpus), "cpu": float(self.vcpus), "memory_gib": self.memory_gib}
 
 
-class HardwareCatalogue(Model):
+class HardwareCatalogue(Checked):
     """A price list of machines.
 
     Attributes
@@ -84,10 +86,8 @@ class HardwareCatalogue(Model):
         tuple[HardwareType, ...], Field(min_length=1, max_length=20_000), in_slices(20_000), TABLE_FILE
     ]
 
-    @model_validator(mode="after")
-    def _check(self) -> HardwareCatalogue:
-        refuse(repeated((machine.name for machine in self.types), "types"))
-        return self
+    def _complaints(self) -> Iterable[Complaint]:
+        return repeated((machine.name for machine in self.types), "types")
 
     def to_frame(self) -> pd.DataFrame:
         """Return one row for each machine."""
@@ -96,7 +96,7 @@ class HardwareCatalogue(Model):
         return pd.DataFrame([machine.model_dump() for machine in self.types])
 
 
-def fill_from_catalogue(data: Any, table: str, figures: Mapping[str, str]) -> Any:
+def fill_from_catalogue(data: Any, table: str, figures: Mapping[str, Callable[[HardwareType], Any]]) -> Any:
     """Fill figures that the rows of `table` leave out from the catalogue entry that they name.
 
     Parameters
@@ -106,7 +106,7 @@ def fill_from_catalogue(data: Any, table: str, figures: Mapping[str, str]) -> An
     table
         The key of the list whose rows may have a `hardware` field.
     figures
-        Field of the row → attribute or method of `HardwareType` that provides it.
+        Field of the row → what the entry gives for it.
     """
     if not isinstance(data, Mapping) or data.get("catalogue") is None:
         return data
@@ -132,11 +132,6 @@ def fill_from_catalogue(data: Any, table: str, figures: Mapping[str, str]) -> An
                 (f"{table}[{index}].hardware", f"{what}; it has {', '.join(list(machines)[:8])}, …")
             )
             continue
-        filled = dict(row)
-        for field, attribute in figures.items():
-            value = getattr(machine, attribute)
-            if field not in filled:
-                filled[field] = value() if callable(value) else value
-        rows.append(filled)
+        rows.append({field: figure(machine) for field, figure in figures.items()} | dict(row))
     refuse(complaints)
     return {**data, table: rows, "catalogue": None}

@@ -88,12 +88,10 @@ def compress_hostlist(names: Iterable[str]) -> str:
 
 
 def _ranges(prefix: str, width: int, numbers: list[int]) -> str:
-    if len(numbers) == 1:
-        return f"{prefix}{numbers[0]:0{width}d}"
     starts = [numbers[0], *(b for a, b in pairwise(numbers) if b != a + 1)]
     ends = [*(a for a, b in pairwise(numbers) if b != a + 1), numbers[-1]]
     parts = [
         f"{low:0{width}d}" if low == high else f"{low:0{width}d}-{high:0{width}d}"
         for low, high in zip(starts, ends, strict=True)
     ]
-    return f"{prefix}[{','.join(parts)}]"
+    return prefix + parts[0] if len(numbers) == 1 else f"{prefix}[{','.join(parts)}]"

@@ -27,11 +27,6 @@ class Tables(NamedTuple):
     write: Callable[[Any, Path, str], dict[str, str]]
 
 
-def _as_it_is(data: dict[str, Any], source: str, folder: Folder) -> dict[str, Any]:
-    del source, folder
-    return data
-
-
 @dataclass(frozen=True)
 class InstanceKind:
     """The data model of one kind.
@@ -53,5 +48,5 @@ class InstanceKind:
     model: type[Instance]
     lists: tuple[str, ...]
     tiny: Callable[[], Instance]
-    resolved: Callable[[dict[str, Any], str, Folder], Instance | dict[str, Any]] = _as_it_is
+    resolved: Callable[[dict[str, Any], str, Folder], Instance | dict[str, Any]] = lambda data, *_: data
     tables: Tables | None = None

@@ -15,6 +15,7 @@ from ..common.fields import (
     TABLE_FILE,
     Amounts,
     ByCount,
+    Checked,
     Complaint,
     Flag,
     Model,
@@ -24,12 +25,11 @@ from ..common.fields import (
     ServerCount,
     Share,
     in_slices,
-    refuse,
     repeated,
     require,
     unknown_names,
 )
-from ..common.hardware import HardwareCatalogue, fill_from_catalogue
+from ..common.hardware import HardwareCatalogue, HardwareType, fill_from_catalogue
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -43,7 +43,7 @@ ONLY_GROUP = "tasks"
 """Name of the single group of a job that gives `tasks` and `task_demand` instead of `groups`."""
 
 
-class Server(Model):
+class Server(Checked):
     """A server, or `count` identical ones that are then called NAME-0, NAME-1, ….
 
     Attributes
@@ -67,15 +67,11 @@ class Server(Model):
     gpu_model: Name | None = None
     traffic_gbit_per_s: NonNegative = 0.0
 
-    @model_validator(mode="after")
-    def _check(self) -> Server:
-        complaints: list[Complaint] = []
+    def _complaints(self) -> Iterator[Complaint]:
         for name, amount in (self.free or {}).items():
             if amount > self.capacity.get(name, 0.0):
                 what = f"is {amount:g}, more than the capacity {self.capacity.get(name, 0.0):g}"
-                complaints.append((f"free.{name}", what))
-        refuse(complaints)
-        return self
+                yield f"free.{name}", what
 
     @property
     def available(self) -> dict[str, float]:
@@ -93,7 +89,7 @@ class Group(Model):
     current: Placed = {}
 
 
-class PlacementJob(Model):
+class PlacementJob(Checked):
     """A job whose tasks are all placed, or none.
 
     Attributes
@@ -128,13 +124,6 @@ class PlacementJob(Model):
     skew: Share | None = None
     gpu_model: Name | None = None
     speed_by_servers: ByCount = {}
-
-    @model_validator(mode="after")
-    def _check(self) -> PlacementJob:
-        plain = self.groups is None and self.tasks is not None and self.task_demand is not None
-        if not plain or self.spread == "from_skew":
-            refuse(self._complaints())
-        return self
 
     def _complaints(self) -> Iterator[Complaint]:
         single = ("tasks", "task_demand", "traffic_gbit_per_s", "current")
@@ -212,17 +201,12 @@ class ConsolidationInstance(Instance):
     @model_validator(mode="before")
     @classmethod
     def _resolve(cls, data: Any) -> Any:
-        return fill_from_catalogue(data, "servers", {"capacity": "capacity", "gpu_model": "gpu_model"})
-
-    @model_validator(mode="after")
-    def _check(self) -> ConsolidationInstance:
-        refuse(self._complaints())
-        return self
+        figures = {"capacity": HardwareType.capacity, "gpu_model": lambda machine: machine.gpu_model}
+        return fill_from_catalogue(data, "servers", figures)
 
     def _complaints(self) -> Iterator[Complaint]:
-        for index, name in enumerate(self.objectives):
-            if name in self.objectives[:index]:
-                yield f"objectives[{index}]", f"{name!r} is listed twice; each objective stands once"
+        twice = "{value!r} is listed twice; each objective stands once"
+        yield from repeated(self.objectives, "objectives", "", twice)
         yield from repeated((server.name for server in self.servers), "servers")
         yield from repeated((job.name for job in self.jobs), "jobs")
         if sum(server.count or 1 for server in self.servers) > 1_000_000:
@@ -230,9 +214,9 @@ class ConsolidationInstance(Instance):
             return
         servers = Counter(self._every_name())
         if len(servers) < servers.total():
-            twice = min(name for name, count in servers.items() if count > 1)
+            again = min(name for name, count in servers.items() if count > 1)
             if len({server.name for server in self.servers}) == len(self.servers):
-                yield "servers", f"a count gives the name {twice!r}, which another server has; rename one"
+                yield "servers", f"a count gives the name {again!r}, which another server has; rename one"
         yield from self._job_complaints(servers)
 
     def _job_complaints(self, servers: Mapping[str, int]) -> Iterator[Complaint]:

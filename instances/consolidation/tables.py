@@ -27,11 +27,11 @@ from .instance import ConsolidationInstance, PlacementJob, Server
 
 ModelT = TypeVar("ModelT", bound=Model)
 
-OWN: dict[str, dict[str, Any]] = {
-    "servers": {"name": Name, "rack": Name},
-    "jobs": {"name": Name, "value": NonNegative},
+TABLES: dict[str, tuple[type[Model], dict[str, Any]]] = {
+    "servers": (Server, {"name": Name, "rack": Name}),
+    "jobs": (PlacementJob, {"name": Name, "value": NonNegative}),
 }
-"""Fields in which rows of one sort may differ."""
+"""What the rows of each table are, and the fields in which those of one sort may differ."""
 FEWEST_OF_A_SORT = 2
 """Rows of a sort on average from which on it is worth while to look for sorts."""
 CHUNK = 1_000
@@ -43,16 +43,14 @@ MOST_CURRENT = 1_000
 def with_tables(data: dict[str, Any]) -> dict[str, Any]:
     """Return a document with its tables in columns read: as objects, or as rows where these are wrong."""
     found = dict(data)
-    models: dict[str, type[Model]] = {"servers": Server, "jobs": PlacementJob}
-    for key, model in models.items():
+    for key, (model, own) in TABLES.items():
         table = data.get(key)
         if isinstance(table, Columns):
             # A row that names hardware may lack its capacity, which the catalogue has.
-            plain = "hardware" not in table.names
-            if plain:
-                found[key] = read_alike(table, model, OWN[key]) or _one_by_one(table, model)
-            else:
+            if "hardware" in table.names:
                 found[key] = table.rows()
+            else:
+                found[key] = read_alike(table, model, own) or _one_by_one(table, model)
     return found
 
 
@@ -171,7 +169,7 @@ def write_tables(instance: ConsolidationInstance, path: Path, ending: str) -> di
     fault = why_no_table(instance)
     if fault is not None:
         raise OptionError(f"{path}: {fault}")
-    references = {key: f"{path.stem}-{key}.{ending}" for key in ("servers", "jobs")}
+    references = {key: f"{path.stem}-{key}.{ending}" for key in TABLES}
     for key, reference in references.items():
         write_table(pa.table(_columns(getattr(instance, key))), path.with_name(reference))
     return references

@@ -115,8 +115,9 @@ class Columns:
         InstanceError
             If two columns clash, or all rows are asked for and they are too many.
         """
-        if indices is None:
-            self._check_few()
+        if indices is None and (len(self) > MOST_SMALL_ROWS or self.cells > MOST_SMALL_CELLS):
+            most = f"{MOST_SMALL_ROWS:,} rows and {MOST_SMALL_CELLS:,} filled cells"
+            raise fail(self.source, f"is read row by row, and then at most {most} are read; split it")
         # Rows that are wanted alone are cut out first, so that no others become objects.
         chosen = self._table if indices is None else self._table.take(indices)
         paths = [(number, name.split(".")) for number, name in enumerate(self.names, 1)]
@@ -130,11 +131,6 @@ class Columns:
             ]
             found.append(nested_row(given, self.source, "" if self._typed else "line 1"))
         return found
-
-    def _check_few(self) -> None:
-        if len(self) > MOST_SMALL_ROWS or self.cells > MOST_SMALL_CELLS:
-            most = f"{MOST_SMALL_ROWS:,} rows and {MOST_SMALL_CELLS:,} filled cells"
-            raise fail(self.source, f"is read row by row, and then at most {most} are read; split it")
 
     def head(self, rows: int) -> Columns:
         """Return the first rows as a table."""

@@ -24,30 +24,6 @@ CHUNK = 10_000
 """Rows that become columns at a time."""
 
 
-class RowLines:
-    """The lines of a CSV text, for a reader that may need several for one row.
-
-    Attributes
-    ----------
-    taken
-        Characters that were handed out since somebody set it to 0; more than a row may have are an error.
-    """
-
-    def __init__(self, lines: Iterator[str]) -> None:
-        self._lines = lines
-        self.taken = 0
-
-    def __iter__(self) -> Iterator[str]:
-        return self
-
-    def __next__(self) -> str:
-        line = next(self._lines)
-        self.taken += len(line)
-        if self.taken > LONGEST_ROW:
-            raise csv.Error(f"a row has more than {LONGEST_ROW:,} characters, or a quote is never closed")
-        return line
-
-
 def _lines(text: str) -> Iterator[str]:
     start = 0
     while start < len(text):
@@ -64,14 +40,24 @@ def records(lines: Iterator[str], source: str) -> Iterator[tuple[int, list[str]]
     InstanceError
         If the text is no CSV, has no rows, a header that is not allowed, or rows of another length.
     """
-    guarded = RowLines(lines)
-    reader = csv.reader(guarded, strict=True)
+    taken = 0
+
+    def guarded() -> Iterator[str]:
+        """Yield the lines, of which one row may need several but no more than it may have characters."""
+        nonlocal taken
+        for line in lines:
+            taken += len(line)
+            if taken > LONGEST_ROW:
+                raise csv.Error(f"a row has more than {LONGEST_ROW:,} characters, or a quote is never closed")
+            yield line
+
+    reader = csv.reader(guarded(), strict=True)
     header: list[str] | None = None
     rows = 0
     faults = Faults()
     try:
         for cells in reader:
-            guarded.taken = 0
+            taken = 0
             if not cells:
                 continue
             if header is None:
@@ -172,9 +158,6 @@ class CsvColumns(Columns):
         self._raw = raw
         self._header = next(_records(raw, source))
         super().__init__(None, source, typed=False, names=tuple(name.strip() for name in self._header))
-
-    def __len__(self) -> int:
-        return int(self._table.num_rows)
 
     def head(self, rows: int) -> Columns:
         """Return the first rows as a table; the others are not read for it."""

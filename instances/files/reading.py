@@ -126,3 +126,22 @@ def parse_document(
         raise fail(source, str(error)) from None
     except ValueError as error:
         raise fail(source, str(error) if quoting else "repeats a key, or an alias refers to itself") from None
+
+
+def read_mapping(path: Path, otherwise: str = "is not a mapping") -> dict[str, Any]:
+    """Return the mapping that a JSON file holds.
+
+    Parameters
+    ----------
+    otherwise
+        What is said of a file that holds something else.
+
+    Raises
+    ------
+    InstanceError
+        If the file cannot be read, or holds no mapping.
+    """
+    data = parse_document(read_text(path), str(path), ".json")
+    if not isinstance(data, dict):
+        raise fail(str(path), otherwise)
+    return data

@@ -32,16 +32,15 @@ from ..common.printable import some
 from ..consolidation.instance import ConsolidationInstance
 from ..files.csv_tables import model_rows
 from ..files.reading import fail
+from .gpu_jobs import gpu_job, gpu_servers
 from .importer import Importer, ImportOptions, Option
 
 SOURCE = "petuum/adaptdl (branch osdi21-artifact, commit c793c70, Apache-2.0)"
-SpreadRule = Literal["one-server", "required", "preferred", "free"]
 MOST_GPUS = 1_000_000
 LONGEST_PLAIN = 100
 """Characters of a cluster's name that need no closer look."""
 
 _INSTANT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}([ T][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?)?")
-_Cells = Mapping[str, Cell]
 
 
 def _as_instant(value: Any) -> Any:
@@ -66,7 +65,8 @@ class PhillyOptions(ImportOptions):
     servers: Annotated[ServerCount, Option("Servers of the cluster.")]
     gpus_per_server: Annotated[PositiveCount, Option("GPUs of each server.")] = 8
     spread: Annotated[
-        SpreadRule, Option("one-server: a job that fits one must have one, others had better use few.")
+        Literal["one-server", "required", "preferred", "free"],
+        Option("one-server: a job that fits one must have one, others had better use few."),
     ] = "one-server"
     virtual_cluster: Annotated[Name | None, Option("Only the jobs of this one, such as 6214e9.")] = None
 
@@ -85,20 +85,14 @@ class _Row(Model):
 def import_philly(options: PhillyOptions) -> ConsolidationInstance:
     """Return the consolidation instance of the jobs that ran at one instant."""
     running, total = _running(options)
+    digits = len(str(total))
     document = {
         "name": f"philly-{options.at:%Y-%m-%dT%H-%M-%S}",
         "source": f"{options.jobs.name}, in the layout of {SOURCE}",
         "assumptions": list(_assumptions(running, total, options)),
-        "servers": [
-            {"name": "server", "count": options.servers, "capacity": {"gpu": options.gpus_per_server}}
-        ],
+        "servers": gpu_servers(options.servers, options.gpus_per_server),
         "jobs": [
-            {
-                "name": f"job-{number:0{len(str(total))}d} {row.cluster}",
-                "tasks": row.num_gpus,
-                "task_demand": {"gpu": 1},
-                "spread": _spread(row.num_gpus, options),
-            }
+            gpu_job(f"job-{number:0{digits}d} {row.cluster}", row.num_gpus, _spread(row.num_gpus, options))
             for number, row in running.items()
         ],
     }
@@ -127,7 +121,7 @@ def _running(options: PhillyOptions) -> tuple[dict[int, _Row], int]:
     return running, len(table)
 
 
-def _surely_does_not_run(cells: _Cells, instant: datetime) -> bool:
+def _surely_does_not_run(cells: Mapping[str, Cell], instant: datetime) -> bool:
     """Return whether a row has no fault and does not run then; where it is doubtful, False.
 
     Most of the many rows are done with here, without an object for each.

@@ -20,7 +20,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import Field
@@ -85,9 +85,6 @@ class _Scalability(Model):
     @property
     def gpus(self) -> int:
         return self.num_replicas
-
-
-RowT = TypeVar("RowT", _Placement, _Scalability)
 
 
 @dataclass(frozen=True)
@@ -161,7 +158,7 @@ def _read_apps(folders: Sequence[Path], options: PolluxOptions) -> list[_App]:
     return apps
 
 
-def _read(path: Path, model: type[RowT]) -> list[tuple[int, int, float]]:
+def _read(path: Path, model: type[_Placement | _Scalability]) -> list[tuple[int, int, float]]:
     rows = validated_rows(model, model_rows(path, model), str(path))
     return [(row.gpus, row.local_bsz, row.step_time) for _, row in rows]
 

@@ -19,10 +19,10 @@ from ..common.faults import validated
 from ..common.fields import ManyNamed, Model, Name, NonNegative, Part, PositiveCount, unknown_names
 from ..common.hardware import GIB
 from ..common.printable import shortened
-from ..files.reading import fail, parse_document, read_text
+from ..files.reading import fail, read_mapping
 from ..staging.instance import StagingInstance
-from .importer import Importer, ImportOptions, Option
-from .staging_options import Epochs, Floor, Link, ParallelShare, Samples, UnitLimits
+from .importer import Importer, Option
+from .staging_options import StagingOptions
 
 SOURCE = "eth-easl/sailor (commit cf2c8e3, MIT)"
 DEGREE = "1"
@@ -50,8 +50,13 @@ def _split(types: Any) -> Any:
     return tuple(name.strip() for name in types.split(",")) if isinstance(types, str) else types
 
 
-class SailorOptions(ImportOptions):
+class SailorOptions(StagingOptions):
     """Measured layer times of a language model on several GPU types (Sailor): a staging instance."""
+
+    ORDER = (
+        *("model_dir", "types", "microbatch", "limit", "throughput", "prices", "parallel_share"),
+        *("link_gbit_per_s", "microbatches_per_step"),
+    )
 
     model_dir: Annotated[Path, Option("Folder of one model's profiles, such as profiles/OPT-350.")]
     types: Annotated[
@@ -63,16 +68,10 @@ class SailorOptions(ImportOptions):
     microbatch: Annotated[
         PositiveCount | None, Option("Samples of the profiled batch. [default: most measured]")
     ] = None
-    limit: UnitLimits = {}
-    throughput: Floor = None
     prices: Annotated[
         dict[Name, NonNegative], Option("USD per GPU-hour, such as Titan-RTX=0.5.", option="--price")
     ] = {}
-    parallel_share: ParallelShare = 0.99
-    link_gbit_per_s: Link = 100.0
     microbatches_per_step: Annotated[PositiveCount, Option("Microbatches that share an all-reduce.")] = 4
-    samples: Samples = 1e6
-    epochs: Epochs = 1.0
     llm_info: Annotated[Path | None, Option("Sizes; by default llm_info.json above the folder.")] = None
 
 
@@ -145,7 +144,7 @@ def _measured(model_dir: Path, types: Iterable[str]) -> dict[str, list[int]]:
     return {
         name: sorted(
             int(batch)
-            for batch, degrees in _read_mapping(model_dir / name / "profile.json").items()
+            for batch, degrees in read_mapping(model_dir / name / "profile.json").items()
             if re.fullmatch(r"[1-9][0-9]{0,8}", batch)
             and (not isinstance(degrees, dict) or DEGREE in degrees)
         )
@@ -201,13 +200,6 @@ def _find_info(model_dir: Path) -> Path:
     )
 
 
-def _read_mapping(path: Path) -> dict[str, Any]:
-    data = parse_document(read_text(path), str(path), ".json")
-    if not isinstance(data, dict):
-        raise fail(str(path), "is not a mapping")
-    return data
-
-
 def _entry(data: Any, key: str, source: str, path: str, what: str) -> dict[str, Any]:
     """Return the mapping under a key, or say which keys there are."""
     if not isinstance(data, dict) or key not in data:
@@ -219,11 +211,16 @@ def _entry(data: Any, key: str, source: str, path: str, what: str) -> dict[str, 
     return found
 
 
+def _read_layers(path: Path, key: str, what: str) -> dict[str, Any]:
+    """Return the layers on one GPU, as they stand in a file under a model or microbatch."""
+    degrees = _entry(read_mapping(path), key, str(path), "", what)
+    return _entry(degrees, DEGREE, str(path), key, "tensor-parallel degree")
+
+
 def _read_sizes(path: Path, model: str) -> dict[str, _Bytes]:
     """Return the sizes of the model's layers, in their order."""
     source = str(path)
-    degrees = _entry(_read_mapping(path), model, source, "", "model")
-    layers = _entry(degrees, DEGREE, source, model, "tensor-parallel degree")
+    layers = _read_layers(path, model, "model")
     order = [str(index) for index in range(len(layers))]
     if not layers or set(layers) != set(order):
         raise fail(source, "its layers are not numbered 0, 1, 2, … without a gap", f"{model}.{DEGREE}")
@@ -235,13 +232,9 @@ def _read_times(
     path: Path, microbatch: int, sizes: Mapping[str, _Bytes]
 ) -> dict[str, tuple[float, float, float]]:
     """Return the seconds of each layer on one GPU type."""
-    source, batch = str(path), str(microbatch)
-    data = _read_mapping(path)
-    layers = _entry(
-        _entry(data, batch, source, "", "microbatch"), DEGREE, source, batch, "tensor-parallel degree"
-    )
-    times = validated(_Times, {"layers": layers}, f"{source}: {batch}.{DEGREE}").layers
-    where = f"{batch}.{DEGREE}"
+    source, where = str(path), f"{microbatch}.{DEGREE}"
+    layers = _read_layers(path, str(microbatch), "microbatch")
+    times = validated(_Times, {"layers": layers}, f"{source}: {where}").layers
     if set(times) != set(sizes):
         raise fail(
             source, f"its layers are not 0 to {len(sizes) - 1}, as the sizes of the layers have them", where
@@ -297,18 +290,12 @@ def _assumptions(
     missing = [name for name, layers in times.items() if all(update == 0 for _, _, update in layers.values())]
     if missing:
         yield f"Update seconds of {', '.join(missing)} are 0 in the source: missing, and not needed."
-    yield (
-        f"Further GPUs of a stage divide {options.parallel_share:g} of its compute time; the source does not "
-        "say how times scale."
-    )
+    yield options.how_units_share("GPUs")
     yield "One unit is one GPU with whole layers (tensor-parallel degree 1)."
     yield from _communication(options)
     yield from _memory(options.types)
     yield from _prices(options)
-    yield (
-        f"Training {options.samples:.10g} samples {options.epochs:g} times over is a choice; the source does "
-        "not say how much is trained."
-    )
+    yield options.how_much_is_trained()
 
 
 def _communication(options: SailorOptions) -> Iterable[str]:

@@ -20,6 +20,7 @@ from ..common.printable import some
 from ..consolidation.instance import ConsolidationInstance
 from ..files.csv_tables import parse_table
 from ..files.reading import fail, parse_document, read_text
+from .gpu_jobs import gpu_job
 from .importer import Importer, ImportOptions, Option
 
 SOURCE = "SymbioticLab/Tiresias (commit 959f9b0, Apache-2.0)"
@@ -135,13 +136,8 @@ def _servers(cluster: _ClusterRow) -> list[dict[str, Any]]:
 
 def _job(row: _JobRow, skews: dict[str, float]) -> dict[str, Any]:
     skew = skews.get(row.model_name)
-    rule = {"spread": "free"} if skew is None else {"spread": "from_skew", "skew": skew}
-    return {
-        "name": f"job-{row.job_id} {row.model_name}",
-        "tasks": row.num_gpu,
-        "task_demand": {"gpu": 1},
-        **rule,
-    }
+    spread = "free" if skew is None else "from_skew"
+    return gpu_job(f"job-{row.job_id} {row.model_name}", row.num_gpu, spread, skew=skew)
 
 
 def _assumptions(rows: list[_JobRow], skews: dict[str, float], tensor_sizes: Path | None) -> Iterable[str]:

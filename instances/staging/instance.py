@@ -18,17 +18,15 @@ from ..common.fields import (
     PositiveCount,
     Share,
     in_slices,
-    refuse,
     repeated,
     require,
     unknown_names,
 )
-from ..common.hardware import HardwareCatalogue, fill_from_catalogue
+from ..common.hardware import HardwareCatalogue, HardwareType, fill_from_catalogue
 
 if TYPE_CHECKING:
     import pandas as pd
 
-PerType = Annotated[dict[Name, NonNegative], in_slices(1000)]
 Shares = Annotated[
     Annotated[Share, Tag("(one number)")] | Annotated[dict[Name, Share], in_slices(1000), Tag("(by type)")],
     Discriminator(lambda value: "(by type)" if isinstance(value, Mapping) else "(one number)"),
@@ -84,7 +82,7 @@ class Layer(Model):
     output_bytes: NonNegative = 0.0
     weight_bytes: NonNegative = 0.0
     compute_s: Annotated[dict[Name, Positive], Field(min_length=1), in_slices(1000)]
-    communication_s: PerType = {}
+    communication_s: Annotated[dict[Name, NonNegative], in_slices(1000)] = {}
     compute_parallel: Shares
     communication_parallel: Shares = 0.0
 
@@ -130,13 +128,8 @@ class StagingInstance(Instance):
     @model_validator(mode="before")
     @classmethod
     def _resolve(cls, data: Any) -> Any:
-        figures = {"price_usd_per_hour": "unit_price_usd_per_hour", "memory_gib": "unit_memory_gib"}
-        return fill_from_catalogue(data, "types", figures)
-
-    @model_validator(mode="after")
-    def _check(self) -> StagingInstance:
-        refuse(self._complaints())
-        return self
+        price, memory = HardwareType.unit_price_usd_per_hour, HardwareType.unit_memory_gib
+        return fill_from_catalogue(data, "types", {"price_usd_per_hour": price, "memory_gib": memory})
 
     def _complaints(self) -> Iterator[Complaint]:
         known = [hardware.name for hardware in self.types]

@@ -22,8 +22,6 @@ from ..verification.frontier_check import FrontierCheck, altered, order_faults
 from ..verification.infeasibility import check_infeasible
 
 HOUR = 3600.0
-DEFAULT_ERROR = 1e-2
-"""Each point is a plan for all jobs, and a curve that falls to a tenth takes 230 points for 1 %."""
 
 
 def at_most(frontier: AllocationFrontier) -> str:
@@ -46,7 +44,8 @@ class AllocationFrontierCheck(FrontierCheck):
         How many clusters are said to have no plan, and are not proven to have none.
     """
 
-    default_error = DEFAULT_ERROR
+    # Each point is a plan for all jobs, and a curve that falls to a tenth takes 230 points for 1 %.
+    default_error = 1e-2
     instance: AllocationInstance
     frontier: AllocationFrontier
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ...formulations.allocation.configurations import BUDGET
@@ -115,11 +115,27 @@ class AllocationFrontierPage(FrontierPage):
             "is-gap": percent(_gap(point)),
             "is-placed": f"{placed:,} of {len(point.plan):,}",
         }
-        used = self.usage.of(point.plan)
-        return {
-            "figures": figures,
-            "resources": _resources(self.instance, self.frontier, point, used, self.prices),
-        }
+        return {"figures": figures, "resources": self._resources(point)}
+
+    def _resources(self, point: AllocationPoint) -> list[dict[str, Any]]:
+        """Return the rows of the table of a cluster: cells as in `COLUMNS`, and the share in use."""
+        rows, used = [], self.usage.of(point.plan)
+        for name, amount in point.capacities.items():
+            today, taken = self.instance.resources.get(name, 0.0), used.get(name, 0.0)
+            busy = min(1.0, taken / amount) if amount else 0.0
+            cells = [
+                short(amount),
+                f"{100 * amount / today:.0f} %" if today else "–",
+                short(amount * self.prices[name]) if self.prices.get(name) else "–",
+                f"{short(taken)}, {100 * busy:.0f} %",
+                _saves(self.frontier, point, name),
+            ]
+            rows.append({"name": name, "cells": cells, "share": round(busy, 4)})
+        if (point.prices or {}).get(BUDGET):
+            spent = short(point.rate_usd_per_hour)
+            cells = [spent, "–", spent, "–", _saves(self.frontier, point, BUDGET)]
+            rows.append({"name": "budget [USD/h]", "cells": cells, "share": None})
+        return rows
 
     def columns(self) -> list[CellColumn[AllocationPoint]]:
         """Return figures and cluster."""
@@ -151,38 +167,6 @@ class AllocationFrontierPage(FrontierPage):
 
 def _gap(point: AllocationPoint) -> float | None:
     return None if point.bound_s is None else max(0.0, 1 - point.bound_s / point.mean_completion_s)
-
-
-def _resources(
-    instance: AllocationInstance,
-    frontier: AllocationFrontier,
-    point: AllocationPoint,
-    used: Mapping[str, float],
-    usd: Mapping[str, float],
-) -> list[dict[str, Any]]:
-    """Return the rows of the table of a cluster: cells as in `COLUMNS`, and the share in use."""
-    rows = []
-    for name, amount in point.capacities.items():
-        today, taken = instance.resources.get(name, 0.0), used.get(name, 0.0)
-        busy = min(1.0, taken / amount) if amount else 0.0
-        cells = [
-            short(amount),
-            f"{100 * amount / today:.0f} %" if today else "–",
-            short(amount * usd[name]) if usd.get(name) else "–",
-            f"{short(taken)}, {100 * busy:.0f} %",
-            _saves(frontier, point, name),
-        ]
-        rows.append({"name": name, "cells": cells, "share": round(busy, 4)})
-    if (point.prices or {}).get(BUDGET):
-        cells = [
-            short(point.rate_usd_per_hour),
-            "–",
-            short(point.rate_usd_per_hour),
-            "–",
-            _saves(frontier, point, BUDGET),
-        ]
-        rows.append({"name": "budget [USD/h]", "cells": cells, "share": None})
-    return rows
 
 
 def _saves(frontier: AllocationFrontier, point: AllocationPoint, name: str) -> str:

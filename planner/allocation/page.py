@@ -26,22 +26,19 @@ NAMES = {BUDGET: "hourly budget [USD]"}
 
 def allocation_parts(instance: AllocationInstance, result: Result) -> dict[str, Any]:
     """Return the context of `plan_allocation.html.j2`."""
-    plan = None if result.plan is None else cast("tuple[JobAllocation, ...]", result.plan)
-    used = None if plan is None else Usage(instance).of(plan)
-    shown_jobs = [] if plan is None else shown_rows(plan)
-    data: dict[str, Any] = {"figures": {}}
-    if plan is not None:
-        data["figures"]["times"] = _times_figure(shown_jobs)
+    plan = cast("tuple[JobAllocation, ...]", result.plan or ())
+    usage, shown_jobs = Usage(instance), shown_rows(plan)
+    used = usage.of(plan) if plan else None
     sections = [("resources", "Resources")]
-    if plan is not None:
+    if plan:
         sections += [("completion", "Completion times"), ("jobs", "Jobs")]
     return {
         "scripts": (),
-        "data": data,
+        "data": {"figures": {"times": _times_figure(shown_jobs)} if plan else {}},
         "sections": sections,
-        "summary": _summary(instance, plan),
-        "bars": usage_bars(instance.resources, used, instance.budget_usd_per_hour),
-        "resources": _resources_table(instance, used, result.prices),
+        "summary": _summary(instance, plan) if plan else [],
+        "bars": usage_bars(usage.amounts, used),
+        "resources": _resources_table(usage, used, result.prices),
         "advice": _advice(instance, result),
         "variants": _variants(shown_jobs),
         "waits": any(not entry.placed for entry in shown_jobs),
@@ -61,8 +58,8 @@ def shown_rows(plan: Sequence[JobAllocation]) -> list[JobAllocation]:
     return [plan[index] for index in sorted(kept)]
 
 
-def _cut(plan: Sequence[JobAllocation] | None, rows: Sequence[JobAllocation]) -> str | None:
-    if plan is None or len(rows) == len(plan):
+def _cut(plan: Sequence[JobAllocation], rows: Sequence[JobAllocation]) -> str | None:
+    if len(rows) == len(plan):
         return None
     return (
         f"{len(rows):,} of {len(plan):,} jobs are on this page: those that take longest, and others evenly "
@@ -70,9 +67,7 @@ def _cut(plan: Sequence[JobAllocation] | None, rows: Sequence[JobAllocation]) ->
     )
 
 
-def _summary(instance: AllocationInstance, plan: Sequence[JobAllocation] | None) -> Facts:
-    if plan is None:
-        return []
+def _summary(instance: AllocationInstance, plan: Sequence[JobAllocation]) -> Facts:
     times = [entry.completion_s or 0.0 for entry in plan]
     waiting = sum(not entry.placed for entry in plan)
     weights = instance.table().weight.tolist()
@@ -89,10 +84,9 @@ def _summary(instance: AllocationInstance, plan: Sequence[JobAllocation] | None)
 
 
 def usage_bars(
-    capacities: Mapping[str, float], used: Mapping[str, float] | None, budget: float | None = None
+    amounts: Mapping[str, float], used: Mapping[str, float] | None
 ) -> list[tuple[str, float, str]]:
     """Return a bar for each resource: its name, the share in use, and both amounts in words."""
-    rows = [*capacities.items(), *([] if budget is None else [(BUDGET, budget)])]
     return [
         (
             NAMES.get(name, name),
@@ -100,18 +94,15 @@ def usage_bars(
             f"{short(used.get(name, 0.0))} of {short(amount)}"
             + (f", {100 * used.get(name, 0.0) / amount:.1f} %" if amount else ""),
         )
-        for name, amount in rows
+        for name, amount in amounts.items()
         if used is not None
     ]
 
 
 def _resources_table(
-    instance: AllocationInstance, used: Mapping[str, float] | None, prices: Mapping[str, float] | None
+    usage: Usage, used: Mapping[str, float] | None, prices: Mapping[str, float] | None
 ) -> Table:
-    usd = {**instance.prices_usd_per_hour}
-    amounts = {**instance.resources}
-    if instance.budget_usd_per_hour is not None:
-        amounts[BUDGET] = instance.budget_usd_per_hour
+    amounts, usd = usage.amounts, usage.instance.prices_usd_per_hour
     columns: list[CellColumn[str]] = [(Column("resource"), lambda name: Cell(NAMES.get(name, name)))]
     columns.append((Column("there are", True), lambda name: number(amounts[name])))
     if used is not None:
@@ -120,7 +111,7 @@ def _resources_table(
     if usd:
         columns.append((Column("USD/h per unit", True), lambda name: number(usd.get(name))))
     if prices is not None:
-        total = instance.objective == "total_completion_time"
+        total = usage.instance.objective == "total_completion_time"
         unit = "weighted job-hours per unit" if total else "hours per unit"
         columns.append((Column("price", True, unit), lambda name: number(prices.get(name, 0.0) / HOUR, 4)))
 

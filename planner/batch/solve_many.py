@@ -66,9 +66,8 @@ class BatchOptions:
             raise OptionError(f"jobs is {self.jobs}; it must be at least 1")
         if self.resume and self.output is None:
             raise OptionError("resuming needs the folder of the batch to continue: give --output DIR")
-        for name in ("kill_after_s", "memory_limit_gib"):
+        for name, least in (("kill_after_s", 0.0), ("memory_limit_gib", 1e-3)):
             value = getattr(self, name)
-            least = 0.0 if name == "kill_after_s" else 1e-3
             if value is not None and not least <= value < math.inf:
                 raise OptionError(f"{name} is {value:g}; it must be a number from {least:g} on")
 
@@ -198,7 +197,10 @@ def run(
             on_start(sum(pair in known for pair in pairs), len(pairs))
         if engine is None:
             engine = stack.enter_context(closing(make_engine(batch)))
-        tasks = deque(_task(sources[pair[0]], pair, options, batch, known.get(pair), apart) for pair in pairs)
+        tasks = deque(
+            task_of(label, sources[label], solver, options, batch, known.get((label, solver)), apart)
+            for label, solver in pairs
+        )
         for task, answer, seconds in _with_checks(engine, tasks):
             if answer.unchanged:
                 assert journal is not None
@@ -224,7 +226,7 @@ def _with_checks(engine: Engine, tasks: deque[Task]) -> Iterator[tuple[Task, Ans
 
 
 def _is_foreign(solver: str | None) -> bool:
-    return solver not in {"milp", *(own.name for own in own_solvers())}
+    return solver not in {None, "milp", *(own.name for own in own_solvers())}
 
 
 def make_engine(batch: BatchOptions) -> Engine:
@@ -243,23 +245,25 @@ def _asked(options: SolveOptions) -> dict[str, Any]:
     return options.model_dump(mode="json", exclude={"threads", "memory_limit_gib"})
 
 
-def _task(
+def task_of(
+    label: str,
     source: str | Instance,
-    pair: tuple[str, str],
+    solver: str | None,
     options: SolveOptions,
     batch: BatchOptions,
-    known: str | None,
-    apart: bool,
+    known_sha256: str | None = None,
+    apart: bool = False,
 ) -> Task:
+    """Return a task with the limits of its batch; see `Task`, and `apart` of `run`."""
     return Task(
-        pair[0],
+        label,
         source,
-        pair[1],
+        solver,
         options,
         kill_after_s=batch.kill_after(options.time_limit_s),
         memory_gib=batch.memory_of_each(),
-        known_sha256=known,
-        alone=apart or _is_foreign(pair[1]),
+        known_sha256=known_sha256,
+        alone=apart or _is_foreign(solver),
         warm_up=apart,
         allow_outside=batch.allow_outside,
     )

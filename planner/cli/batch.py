@@ -37,10 +37,10 @@ def solve_batch(run: RunOptions, solver: str, options: SolveOptions, batch: Batc
     check_solvers([solver])
     if len(named) < len(run.files):
         say(f"{len(run.files) - len(named)} files stand twice; each is solved once")
-    if run.format is Format.csv:
+    if run.format == "csv":
         typer.echo(csv_line(("source", *COLUMNS)))
     records, interrupted = _solve_all(run, named, solver, options, batch)
-    if run.format is Format.table:
+    if run.format == "table":
         _show(records, batch.output)
     if batch.output is not None:
         write_summary(records, batch.output)
@@ -85,9 +85,9 @@ def _solve_all(
 
 def print_result(result: Result, format: Format, *head: Any) -> None:
     """Print a result at once, for programs; tables have to wait for the last one."""
-    if format is Format.json:
+    if format == "json":
         typer.echo(result.to_json())
-    elif format is Format.csv:
+    elif format == "csv":
         typer.echo(csv_line([*head, *csv_row(result)]))
 
 

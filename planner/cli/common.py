@@ -6,40 +6,19 @@ import logging
 import sys
 from collections.abc import Callable, Container
 from dataclasses import dataclass
-from enum import StrEnum
 from functools import wraps
 from inspect import Parameter, Signature
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, get_type_hints
+from typing import Annotated, Any, Literal, TypeVar, get_type_hints
 
 import typer
 
 from ...instances.common.errors import OptionError
 
-
-class Format(StrEnum):
-    """How to print."""
-
-    table = "table"
-    json = "json"
-    csv = "csv"
-
-
-class Engine(StrEnum):
-    """Where a batch runs."""
-
-    local = "local"
-    dask = "dask"
-
-
-class Provisioning(StrEnum):
-    """How units are found once types are chosen."""
-
-    load_balance = "load-balance"
-    exact = "exact"
-
-
+Format = Literal["table", "json", "csv"]
 Files = Annotated[list[str], typer.Argument(help="Instance files, or example:NAME.", show_default=False)]
+InstanceFile = Annotated[str, typer.Argument(metavar="INSTANCE", help="The instance that was solved.")]
+ResultFile = Annotated[Path, typer.Argument(metavar="RESULT", help="What 'solve --format json' printed.")]
 Threads = Annotated[int | None, typer.Option(help="Most threads to use.")]
 Seed = Annotated[int | None, typer.Option(help="Of everything random.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, only errors.")]
@@ -75,7 +54,7 @@ class RunOptions:
         typer.Option("--set", metavar="KEY=VALUE", help="Option of the method; may be repeated."),
     ] = None
     provisioning: Annotated[
-        Provisioning | None,
+        Literal["load-balance", "exact"] | None,
         typer.Option(help="How HeterPS's methods find units. [default: load-balance]"),
     ] = None
     config: Annotated[Path | None, typer.Option(help="YAML file with options; those given here win.")] = None
@@ -90,11 +69,12 @@ class RunOptions:
         ),
     ] = None
     engine: Annotated[
-        Engine, typer.Option("--engine", help="Where a batch runs: this machine, or a Dask cluster.")
-    ] = Engine.local
+        Literal["local", "dask"],
+        typer.Option(help="Where a batch runs: this machine, or a Dask cluster."),
+    ] = "local"
     scheduler: Annotated[str | None, typer.Option(help="Address of the Dask scheduler.")] = None
     allow_outside: AllowOutside = False
-    format: HowToPrint = Format.table
+    format: HowToPrint = "table"
     output: Annotated[
         Path | None,
         typer.Option(help="Also write the results here, one JSON object a line; of a batch, a folder."),

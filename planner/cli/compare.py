@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from ..batch.local import start_early
-from .common import Engine, RunOptions, start_logging, taking
+from .common import RunOptions, start_logging, taking
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +40,7 @@ def compare(run: CompareOptions) -> None:
     Seconds are comparable only between solves that do not share cores: raise --jobs with care.
     """
     start_logging(run.verbose, run.quiet)
-    if run.engine is Engine.local:
+    if run.engine == "local":
         start_early()  # it loads what it needs while this process does so too
     from . import comparing
 

@@ -42,10 +42,10 @@ def compare_and_show(run: RunOptions) -> int:
 
 
 def _print(comparison: Comparison, format: Format) -> None:
-    if format is Format.json:
+    if format == "json":
         typer.echo(comparison.to_json())
         return
-    if format is Format.csv:
+    if format == "csv":
         typer.echo(to_csv(comparison), nl=False)
         return
     out = console()

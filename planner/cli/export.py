@@ -13,14 +13,12 @@ from ..exit_codes import NOT_VERIFIED, code_of_result
 from ..export_plan import export_plan as export
 from ..export_plan import notes, verified_result
 from ..output.terminal import say
-from .common import AllowOutside, write_text
+from .common import AllowOutside, InstanceFile, ResultFile, write_text
 
 
 def export_plan(
-    instance_file: Annotated[str, typer.Argument(metavar="INSTANCE", help="The instance that was solved.")],
-    result_file: Annotated[
-        Path, typer.Argument(metavar="RESULT", help="What 'solve --format json' printed.")
-    ],
+    instance_file: InstanceFile,
+    result_file: ResultFile,
     format: Annotated[
         str,
         typer.Option(

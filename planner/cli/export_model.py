@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import tempfile
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -15,17 +14,11 @@ from ...instances.documents import load
 from .common import AllowOutside, write_text
 
 
-class ModelFormat(StrEnum):
-    """Formats of an exported model."""
-
-    mps = "mps"
-    lp = "lp"
-
-
 def export_model(
     file: Annotated[str, typer.Argument(help="An instance file, or example:NAME.")],
     format: Annotated[
-        ModelFormat | None, typer.Option(help="By default what the ending of --output says, else MPS.")
+        Literal["mps", "lp"] | None,
+        typer.Option(help="By default what the ending of --output says, else MPS."),
     ] = None,
     objective: Annotated[
         int, typer.Option(help="Which objective, counted from 1, of an instance that has several.")
@@ -35,12 +28,12 @@ def export_model(
 ) -> None:
     """Write the textbook model for any other solver; earlier objectives are not fixed in it."""
     ending = output.suffix.lower().removeprefix(".") if output is not None else ""
-    chosen = format or (ModelFormat.lp if ending == "lp" else ModelFormat.mps)
+    chosen = format or ("lp" if ending == "lp" else "mps")
     model = milp_model(formulate(load(file, allow_outside)))
     if not 1 <= objective <= len(model.objectives):
         raise OptionError(f"--objective {objective}: the instance has {len(model.objectives)}")
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / f"model.{chosen.value}"
+        path = Path(folder) / f"model.{chosen}"
         model.write(path, objective - 1)
         text = path.read_text(encoding="utf-8")
     if output is not None:

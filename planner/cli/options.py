@@ -10,7 +10,7 @@ from ...instances.common.errors import InstanceError, OptionError
 from ...instances.files.reading import parse_document, read_text
 from ...solvers.common.options import SolveOptions, parse_options
 from ..batch.solve_many import BatchOptions
-from .common import Engine, RunOptions
+from .common import RunOptions
 
 DEFAULT_TIME_LIMIT_S = 60.0
 
@@ -67,7 +67,7 @@ def batch_options(run: RunOptions) -> BatchOptions:
     OptionError
         If options do not belong together.
     """
-    if (run.engine is Engine.dask) != (run.scheduler is not None):
+    if (run.engine == "dask") != (run.scheduler is not None):
         raise OptionError("--engine dask and --scheduler ADDRESS belong together; give both or neither")
     return BatchOptions(
         jobs=run.jobs,

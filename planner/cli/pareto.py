@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -24,19 +23,12 @@ from ..pareto import pareto as find
 from ..pareto import shown
 from ..registry import TRADED
 from ..reports.frontier_files import to_csv, write
-from .common import AllowOutside, Format, HowToPrint, Quiet, Seed, Threads, taking
+from .common import AllowOutside, HowToPrint, Quiet, Seed, Threads, taking
 from .options import merged_options
 from .progress import working
 
 BASELINE_S = 10.0
 """What each baseline may take."""
-
-
-class ClusterMix(StrEnum):
-    """Which clusters an allocation's frontier looks at."""
-
-    fixed = "fixed"
-    any = "any"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +51,7 @@ class FrontierOptions:
         typer.Option("--most-usd", help="Leave out what costs more; of allocation USD per hour."),
     ] = None
     mix: Annotated[
-        ClusterMix | None,
+        Literal["fixed", "any"] | None,
         typer.Option(
             help="Allocation: scale the cluster, or take any amounts of what has a price. [default: fixed]"
         ),
@@ -80,7 +72,7 @@ class FrontierOptions:
     time_limit: Annotated[float | None, typer.Option(help="Seconds, 0 for no limit. [default: 60]")] = None
     threads: Threads = None
     seed: Seed = None
-    format: HowToPrint = Format.table
+    format: HowToPrint = "table"
     allow_outside: AllowOutside = False
     quiet: Quiet = False
 
@@ -94,7 +86,7 @@ def pareto(run: FrontierOptions) -> None:
     given = {"time_limit_s": run.time_limit, "threads": run.threads, "seed": run.seed}
     _, options = merged_options(None, given, [])
     wanted: dict[str, Any] = {"error": run.error, "most_usd": run.most_usd}
-    wanted |= {"prices": read_prices(run.price or ()), "mix": run.mix and run.mix.value}
+    wanted |= {"prices": read_prices(run.price or ()), "mix": run.mix}
     instance = load(run.file, run.allow_outside)
     names = _baseline_names(instance, run.baselines, run.output)
     with working(f"{instance.name}: frontier", options, run.quiet):
@@ -103,9 +95,9 @@ def pareto(run: FrontierOptions) -> None:
         for path in write(instance, frontier, run.output, _baselines(instance, names, options)):
             if not run.quiet:
                 typer.echo(f"written: {path}", err=True)
-    if run.format is Format.json:
+    if run.format == "json":
         typer.echo(frontier.to_json())
-    elif run.format is Format.csv:
+    elif run.format == "csv":
         typer.echo(to_csv(frontier), nl=False)
     else:
         out, (points, lines) = console(), shown(frontier)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from ..batch.local import start_early
-from .common import Engine, RunOptions, start_logging, taking
+from .common import RunOptions, start_logging, taking
 
 
 @taking(RunOptions)
@@ -17,8 +17,8 @@ def solve(run: RunOptions) -> None:
     """
     start_logging(run.verbose, run.quiet)
     processes = run.jobs is not None or run.kill_after is not None or run.scheduler is not None
-    as_batch = processes or run.resume or run.engine is not Engine.local
-    if as_batch and run.engine is Engine.local:
+    as_batch = processes or run.resume or run.engine != "local"
+    if as_batch and run.engine == "local":
         start_early()  # it loads what it needs while this process does so too
     from . import solving
 

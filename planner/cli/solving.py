@@ -14,14 +14,14 @@ from ..output.results import COLUMNS, notes, plan_table, summary
 from ..output.terminal import say
 from ..output.text import console, csv_line
 from .batch import print_result, solve_batch
-from .common import Format, RunOptions, write_text
+from .common import RunOptions, write_text
 from .options import batch_options, search_options
 from .progress import working
 
 
 def solve_files(run: RunOptions, as_batch: bool) -> int:
     """Solve the files, in this process or as a batch in others, and return the exit code."""
-    settings = [f"provisioning={run.provisioning.value}"] if run.provisioning else []
+    settings = [f"provisioning={run.provisioning}"] if run.provisioning else []
     # In a batch the limit is on each worker process, which holds whatever the backend does.
     more = {} if as_batch else {"memory_limit_gib": run.memory_limit}
     solver, options = search_options(run, settings, **more)
@@ -38,7 +38,7 @@ def _solve_in_turn(run: RunOptions, solver: str, options: SolveOptions) -> int:
                 f"{run.output}: is a folder; give a file, or --jobs N for a batch, which has a folder"
             )
         write_text(run.output, "", append=True)  # what is there stays until there is a result
-    if run.format is Format.csv:
+    if run.format == "csv":
         typer.echo(csv_line(COLUMNS))
     codes: list[int] = []
     results: list[Result] = []
@@ -56,7 +56,7 @@ def _solve_in_turn(run: RunOptions, solver: str, options: SolveOptions) -> int:
         if run.output is not None:
             write_text(run.output, result.to_json() + "\n", append=len(results) > 1)
         print_result(result, run.format)
-    if run.format is Format.table and results:
+    if run.format == "table" and results:
         _show(results, alone=len(run.files) == 1)
     return worst(codes)
 

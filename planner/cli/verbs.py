@@ -52,7 +52,7 @@ class _Loading(UserDict[str, Any]):
         found = load(name)
         if isinstance(found, typer.Typer):
             group = typer.main.get_group(found)
-            group.name = name
+            group.name, group.help = name, VERBS[name]
             return group
         alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
         alone.command(name)(found)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -12,19 +11,17 @@ from ...instances.documents import load
 from ..exit_codes import code_of_verification, worst
 from ..output.terminal import say
 from ..verification.stored import of_instance, read_results, verify_stored
-from .common import AllowOutside, Format, HowToPrint
+from .common import AllowOutside, HowToPrint, InstanceFile, ResultFile
 
 
 def verify(
-    instance_file: Annotated[str, typer.Argument(metavar="INSTANCE", help="The instance that was solved.")],
-    result_file: Annotated[
-        Path, typer.Argument(metavar="RESULT", help="What 'solve --format json' printed.")
-    ],
+    instance_file: InstanceFile,
+    result_file: ResultFile,
     accept_claimed: Annotated[
         bool,
         typer.Option("--accept-claimed", help="Exit code 0, not 8, for what is only claimed."),
     ] = False,
-    format: HowToPrint = Format.table,
+    format: HowToPrint = "table",
     allow_outside: AllowOutside = False,
 ) -> None:
     """Check stored results: constraints, objective, bounds and everything else that can be derived again.
@@ -32,7 +29,7 @@ def verify(
     Three answers: verified (0); ONLY CLAIMED, where nothing is false, but a bound, a price or that no plan
     exists rests on the solver's word (8); VERIFICATION FAILED (7).
     """
-    if format is Format.csv:
+    if format == "csv":
         raise OptionError("verify prints a table or JSON; --format csv is not for it")
     instance = load(instance_file, allow_outside)
     results = read_results(result_file)
@@ -41,7 +38,7 @@ def verify(
         say(f"{result_file}: {len(results) - len(own)} results of other instances are left out")
     found = [verify_stored(instance, data, str(result_file)) for data in own]
     for verification in found:
-        if format is Format.json:
+        if format == "json":
             typer.echo(verification.model_dump_json())
             continue
         typer.echo(f"{verification.instance}: {verification.verdict}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
@@ -15,11 +14,9 @@ from ...solvers.registry import solvers_for
 from ..batch.answer import Head
 from ..batch.journal import read_journal
 from ..batch.record import Record
-from ..batch.solve_many import BatchOptions, Source, check_solvers, labelled, make_engine, run
-from ..batch.task import Engine, Task
+from ..batch.solve_many import BatchOptions, Source, check_solvers, labelled, make_engine, run, task_of
+from ..batch.task import Engine
 from .comparison import Comparison, compared
-
-log = logging.getLogger("clusterplan")
 
 ANOTHER_NAME = ("auto",)
 """Solvers that do what another one does; they are compared only if they are asked for."""
@@ -107,18 +104,7 @@ def _read_heads(
     left_out: list[str],
 ) -> dict[str, Head]:
     """Return the head of each source; note those that cannot be read, or are the same instance again."""
-    tasks = deque(
-        Task(
-            label,
-            source,
-            None,
-            options,
-            batch.kill_after(options.time_limit_s),
-            batch.memory_of_each(),
-            allow_outside=batch.allow_outside,
-        )
-        for label, source in named.items()
-    )
+    tasks = deque(task_of(label, source, None, options, batch) for label, source in named.items())
     heads: dict[str, Head] = {}
     for task, answer, _ in engine.run(tasks):
         if answer.head is not None:

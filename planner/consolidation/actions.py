@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ...formulations.consolidation.plan import JobPlacement
 from ...instances.consolidation.instance import ConsolidationInstance
 from ...instances.files.reading import fail
-from ..output.text import some
+from ..output.thinning import some
 
 
 def to_carry_out(entries: Sequence[JobPlacement], every: bool) -> list[JobPlacement]:
@@ -24,9 +24,9 @@ def actions(instance: ConsolidationInstance, entries: Sequence[JobPlacement]) ->
         yield "1 job keeps running where it is" if keep == 1 else f"{keep:,} jobs keep running where they are"
     now = runs_now(instance)
     stops = [f"to stop: {e.job}: runs on {_counts(total(now[e.job]))}" for e in entries if e.action == "stop"]
-    yield from some(stops, "to stop: {} more")
+    yield from some(stops, "to stop: {:,} more")
     moves = [f"to move: {e.job}: {_move(now[e.job], e)}" for e in entries if e.action == "move"]
-    yield from some(moves, "to move: {} more")
+    yield from some(moves, "to move: {:,} more")
 
 
 def check_nodes(job: str, servers: Iterable[str], allowed: re.Pattern[str], what: str) -> None:
@@ -49,9 +49,9 @@ def runs_now(instance: ConsolidationInstance) -> dict[str, dict[str, Counter[str
     }
 
 
-def total(groups: dict[str, Counter[str]]) -> Counter[str]:
+def total(groups: Mapping[str, Mapping[str, int]]) -> Counter[str]:
     """Return server → tasks of all groups."""
-    return sum(groups.values(), Counter[str]())
+    return sum(map(Counter, groups.values()), Counter[str]())
 
 
 def _move(now: dict[str, Counter[str]], entry: JobPlacement) -> str:

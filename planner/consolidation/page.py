@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, cast
 
 from ...formulations.consolidation.plan import JobPlacement
@@ -14,7 +15,7 @@ from ..reports.plot_style import Figure, axis, layout, shown
 from ..reports.provenance import Facts
 from ..reports.tables import Cell, CellColumn, Column, Table, number, table_of
 from ..reports.text import counted, listed, short
-from .plan import ACTIONS
+from .plan import ACTIONS, where
 from .servers import Row, Servers
 
 MOST_JOBS = 3000
@@ -168,6 +169,10 @@ def _jobs_table(instance: ConsolidationInstance, plan: Sequence[JobPlacement], s
         groups = jobs[entry.job].task_groups
         return sum(group.tasks * group.demand.get(servers.resource, 0.0) for group in groups)
 
+    def place(entry: JobPlacement) -> Cell:
+        few = partial(listed, most=12)
+        return Cell(where(entry, few) if entry.placed else entry.reason or "no reason is given")
+
     columns: list[CellColumn[JobPlacement]] = [
         (Column("job"), lambda e: Cell(e.job, swatch=servers.colours.get(e.job))),
         (Column("action" if acts else "status"), _action),
@@ -175,7 +180,7 @@ def _jobs_table(instance: ConsolidationInstance, plan: Sequence[JobPlacement], s
         (Column(f"{servers.resource} in all", True), lambda e: number(amount(e))),
         (Column("servers", True), lambda e: number(len(e.used_servers) if e.placed else None)),
         (Column("value", True), lambda e: number(jobs[e.job].worth)),
-        (Column("where, or why not", wide=True), lambda e: Cell(_where(e))),
+        (Column("where, or why not", wide=True), place),
     ]
     rows = _listed_jobs(plan)
     wanted = "Show jobs with these words (job, server, action …)" if len(rows) > 12 else None
@@ -186,16 +191,6 @@ def _action(entry: JobPlacement) -> Cell:
     if entry.action is not None:
         return Cell(entry.action, mark=ACTION_MARK[entry.action])
     return Cell("runs", mark="good") if entry.placed else Cell("waits", mark="fair")
-
-
-def _where(entry: JobPlacement) -> str:
-    if not entry.placed:
-        return entry.reason or "no reason is given"
-    parts = []
-    for group, placed in entry.tasks.items():
-        name = f"{group}: " if entry.groups is not None else ""
-        parts.append(name + listed([f"{count}×{server}" for server, count in placed.items()], 12))
-    return "; ".join(parts)
 
 
 def _worth_table(result: Result) -> Table | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from ...formulations.consolidation.plan import Action, JobPlacement
@@ -22,18 +22,16 @@ def columns(entries: Sequence[JobPlacement]) -> list[TextColumn[JobPlacement]]:
     return [
         ("job", False, lambda e: e.job),
         ("action" if acts else "placed", False, lambda e: e.action or ("yes" if e.placed else "no")),
-        ("where, or why not", False, _where),
+        ("where, or why not", False, lambda e: where(e) if e.placed else e.reason or ""),
     ]
 
 
-def _where(entry: JobPlacement) -> str:
-    if not entry.placed:
-        return entry.reason or ""
-    groups = entry.groups or {"": entry.servers}
-    parts = [
-        f"{group + ': ' if group else ''}" + ", ".join(f"{n}×{server}" for server, n in placed.items())
-        for group, placed in groups.items()
-    ]
+def where(entry: JobPlacement, listed: Callable[[list[str]], str] = ", ".join) -> str:
+    """Return how many tasks run on which servers, by group if there are several."""
+    parts = []
+    for group, placed in entry.tasks.items():
+        name = f"{group}: " if entry.groups is not None else ""
+        parts.append(name + listed([f"{count}×{server}" for server, count in placed.items()]))
     return "; ".join(parts)
 
 
@@ -67,7 +65,7 @@ def as_data(instance: ConsolidationInstance, plan: Sequence[JobPlacement]) -> di
     now = runs_now(instance) if acts else {}
     runs = {job: dict(total(now[job])) for job, action in acts.items() if action in ("move", "stop")}
     return {
-        "jobs": {entry.job: _tasks(entry) for entry in placed},
+        "jobs": {entry.job: dict(total(entry.tasks)) for entry in placed},
         **({"groups": groups} if groups else {}),
         **({"actions": acts, "runs_now_on": runs} if acts else {}),
         "unplaced": dict(left_out(plan)),
@@ -77,11 +75,3 @@ def as_data(instance: ConsolidationInstance, plan: Sequence[JobPlacement]) -> di
 def left_out(plan: Sequence[JobPlacement]) -> Iterator[tuple[str, str]]:
     """Yield the jobs that are not placed, with the reason."""
     return ((entry.job, entry.reason or "no reason is given") for entry in plan if not entry.placed)
-
-
-def _tasks(entry: JobPlacement) -> dict[str, int]:
-    """Return server → tasks of all groups."""
-    total = Counter[str]()
-    for placed in entry.tasks.values():
-        total.update(placed)
-    return dict(total)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ...formulations.consolidation.plan import JobPlacement
 from ...instances.common.hostlist import compress_hostlist
-from ...instances.consolidation.instance import ConsolidationInstance, Group, PlacementJob
+from ...instances.consolidation.instance import ConsolidationInstance, PlacementJob
 from .actions import check_nodes
 
 GPU = "gpu"
@@ -32,7 +32,7 @@ def slurm_lines(instance: ConsolidationInstance, placed: Sequence[JobPlacement])
     shares = are_shares(instance)
     jobs = {job.name: job for job in instance.jobs}
     for entry in placed:
-        job = jobs.get(entry.job)
+        job = jobs[entry.job]
         parts = []
         for group, servers in entry.tasks.items():
             check_nodes(entry.job, servers, _NODE, "a Slurm node: letters, digits, '.', '_', '-'")
@@ -54,7 +54,7 @@ def slurm_notes(instance: ConsolidationInstance, placed: Sequence[JobPlacement])
         if sum(len(servers) for servers in entry.tasks.values()) > len(entry.used_servers):
             yield f"{entry.job}: several groups share a node, which Slurm's backfill may never start"
         for group, servers in entry.tasks.items():
-            gpus = _gpus_by_node(jobs.get(entry.job), group, servers)
+            gpus = _gpus_by_node(jobs[entry.job], group, servers)
             parted += bool(gpus) and shares
             if gpus and _the_same(gpus) is None:
                 listed = ", ".join(f"{server} {count:g}" for server, count in gpus.items())
@@ -73,15 +73,9 @@ def are_shares(instance: ConsolidationInstance) -> bool:
     return any(sentence.startswith(SHARES) for sentence in instance.assumptions)
 
 
-def _group(job: PlacementJob | None, name: str) -> Group | None:
-    groups = job.task_groups if job else ()
-    return next((group for group in groups if group.name == name), None)
-
-
-def _gpus_by_node(job: PlacementJob | None, name: str, servers: Mapping[str, int]) -> dict[str, float]:
+def _gpus_by_node(job: PlacementJob, name: str, servers: Mapping[str, int]) -> dict[str, float]:
     """Return node → GPUs of a group of tasks; empty if they ask for none."""
-    group = _group(job, name)
-    each = group.demand.get(GPU, 0.0) if group else 0.0
+    each = next(group.demand.get(GPU, 0.0) for group in job.task_groups if group.name == name)
     return {server: count * each for server, count in servers.items()} if each else {}
 
 
@@ -92,8 +86,8 @@ def _the_same(gpus: Mapping[str, float]) -> int | None:
     return int(number) if number == int(number) else None
 
 
-def _type(job: PlacementJob | None) -> str:
-    model = job.gpu_model if job else None
+def _type(job: PlacementJob) -> str:
+    model = job.gpu_model
     return f"{model}:" if model and _GPU_TYPE.fullmatch(model) else ""
 
 

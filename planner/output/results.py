@@ -10,7 +10,7 @@ from rich.table import Table
 from ...formulations.common.tolerance import agree
 from ...solvers.common.result import ObjectiveRecord, Result
 from ..registry import KINDS
-from .text import MOST_ROWS, figure, percent, safe_cell, table, table_of
+from .text import MOST_ROWS, figure, first_rows, percent, safe_cell, table
 
 COLUMNS = (
     "instance",
@@ -98,11 +98,7 @@ def plan_table(result: Result) -> Table | None:
     """Return the plan of a result, at most 60 rows of it."""
     if result.plan is None:
         return None
-    kind, entries = KINDS[result.kind], result.plan[:MOST_ROWS]
-    made = table_of(kind.columns(entries), entries)
-    if len(result.plan) > MOST_ROWS:
-        made.caption = f"{len(result.plan) - MOST_ROWS} more; see --format json"
-    return made
+    return first_rows(KINDS[result.kind].columns(result.plan[:MOST_ROWS]), result.plan)
 
 
 def notes(result: Result) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from rich.box import SIMPLE_HEAD
@@ -47,11 +47,9 @@ def figure(value: float | None, digits: int = 7) -> str:
         return "–"
     if value == int(value) and abs(value) < 1e12:
         return f"{int(value):,}"
-    return (
-        f"{value:,.{max(0, digits - len(str(int(abs(value)))))}f}"
-        if 1e-3 <= abs(value) < 1e12
-        else f"{value:.4g}"
-    )
+    if not 1e-3 <= abs(value) < 1e12:
+        return f"{value:.4g}"
+    return f"{value:,.{max(0, digits - len(str(int(abs(value)))))}f}"
 
 
 def percent(value: float | None) -> str:
@@ -83,6 +81,14 @@ def table_of(columns: Sequence[TextColumn[ItemT]], items: Iterable[ItemT]) -> Ta
     return table([(title, numeric) for title, numeric, _ in columns], cells_of(columns, items))
 
 
+def first_rows(columns: Sequence[TextColumn[ItemT]], items: Sequence[ItemT]) -> Table:
+    """Return a table of the first `MOST_ROWS` items, which says how many more there are."""
+    made = table_of(columns, items[:MOST_ROWS])
+    if len(items) > MOST_ROWS:
+        made.caption = f"{len(items) - MOST_ROWS} more; see --format json"
+    return made
+
+
 def safe_cell(value: Any) -> Any:
     """Return a CSV cell that no spreadsheet takes for a formula, and no terminal for a command."""
     if not isinstance(value, str):
@@ -101,14 +107,3 @@ def csv_text(titles: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     """Return a table as CSV, its cells made safe."""
     lines = [csv_line(titles), *(csv_line([safe_cell(cell) for cell in row]) for row in rows)]
     return "\n".join(lines) + "\n"
-
-
-MOST_NAMED = 20
-"""Lines of one sort that are written out."""
-
-
-def some(lines: Sequence[str], more: str) -> Iterator[str]:
-    """Yield the first lines, and how many more there are, in words with a place for the number."""
-    yield from lines[:MOST_NAMED]
-    if len(lines) > MOST_NAMED:
-        yield more.format(f"{len(lines) - MOST_NAMED:,}")

@@ -1,12 +1,14 @@
-"""Choosing a few of many points of a curve, so that a table of them shows its shape."""
+"""Choosing a few of many: points of a curve, so that a table shows its shape, and lines of one sort."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 MOST_ROWS = 40
+MOST_NAMED = 20
+"""Lines of one sort that are written out."""
 
 PointT = TypeVar("PointT")
 
@@ -35,3 +37,10 @@ def thinned(points: Sequence[PointT], figures: Callable[[PointT], tuple[float, f
         if along * (MOST_ROWS - 1) >= len(chosen) - 1:
             chosen[index] = point
     return [chosen[index] for index in sorted(chosen)][:MOST_ROWS]
+
+
+def some(lines: Sequence[str], more: str) -> Iterator[str]:
+    """Yield the first lines, and how many more there are, in words with a place for the number."""
+    yield from lines[:MOST_NAMED]
+    if len(lines) > MOST_NAMED:
+        yield more.format(len(lines) - MOST_NAMED)

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Generic, Literal, TypeVar
 
 from .plot_style import Figure, marker
-from .plot_style import ring as ring_at
 
 PointT = TypeVar("PointT")
 
@@ -61,5 +60,13 @@ class Drawing(Generic[PointT]):
         return {**self.marks([point], [title]), "marker": marker("star", "@accent", 17)}
 
     def ring(self, point: PointT) -> Figure:
-        """Return the mark of the point that is chosen."""
-        return ring_at(*self.place(point))
+        """Return the mark of the point that is chosen, which a script moves."""
+        x, y = self.place(point)
+        return {
+            "type": "scatter",
+            "mode": "markers",
+            "x": [x],
+            "y": [y],
+            "hoverinfo": "skip",
+            "marker": marker("circle-open", "@ink", 20, 3),
+        }

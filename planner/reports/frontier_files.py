@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ...instances.common.base import Instance
-from ...instances.common.errors import OptionError
 from ...solvers.common.frontier import AnyFrontier
 from ...solvers.common.result import Result
 from ..output.files import write_all
@@ -41,17 +40,12 @@ def frontier_page(
     Raises
     ------
     OptionError
-        If the frontier or a baseline is of another instance, or the kind shows no baselines.
+        If the frontier or a baseline is of another instance.
     """
     check_same(instance, frontier.instance_sha256, "the frontier")
-    traded = TRADED.get(frontier.kind)
-    if traded is None or frontier.kind != instance.kind:
-        raise OptionError(f"the frontier is of kind {frontier.kind}; the instance is of kind {instance.kind}")
-    if baselines and not traded.baselines:
-        raise OptionError(f"a frontier of {instance.kind} shows no baselines")
     for result in baselines:
         check_same(instance, result.instance_sha256, f"the result of {result.solver}")
-    return traded.page(instance, frontier, baselines).html(checked)
+    return TRADED[instance.kind].page(instance, frontier, baselines).html(checked)
 
 
 def write(

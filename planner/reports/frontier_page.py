@@ -11,7 +11,7 @@ from ..verification.findings import Verification
 from .frontier_figure import Drawing
 from .page import render
 from .plot_style import Figure
-from .provenance import claims, headline, provenance
+from .provenance import headline, provenance
 from .tables import CellColumn, Column, Table, number
 from .text import counted
 
@@ -115,7 +115,7 @@ class FrontierPage(ABC):
             title=self.instance.name,
             kicker=self.kicker,
             verdict=headline(frontier.status, frontier.limit, checked),
-            claimed=claims(checked),
+            claimed=checked.claimed if checked else (),
             lead=self._lead(),
             certified=list(self._certified()),
             diagnosis=frontier.diagnosis,

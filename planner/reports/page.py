@@ -26,7 +26,6 @@ def render(
     *,
     scripts: Sequence[str],
     data: Mapping[str, Any],
-    claimed: Sequence[str] = (),
     **context: Any,
 ) -> str:
     """Return a page.
@@ -39,25 +38,14 @@ def render(
         Packaged scripts that follow Plotly and `page.js`.
     data
         What the scripts read: `figures` by the id of their element, and whatever else a script wants.
-    claimed
-        What only the solver vouches for, shown at the head.
     context
         What the template shows.
     """
     texts = [_plotly()] if data.get("figures") else []
     texts += [_packaged(name) for name in ("page.js", *scripts)]
-    return (
-        _environment()
-        .get_template(template)
-        .render(
-            policy=_policy(texts),
-            style=_packaged("page.css"),
-            scripts=texts,
-            data=to_json(data),
-            claimed=claimed,
-            **context,
-        )
-    )
+    page = _environment().get_template(template)
+    policy, style = _policy(texts), _packaged("page.css")
+    return page.render(policy=policy, style=style, scripts=texts, data=to_json(data), **context)
 
 
 def to_json(data: Any) -> str:

@@ -7,7 +7,7 @@ from ...solvers.common.result import Result
 from ..registry import KINDS
 from ..verification.findings import Verification
 from .page import render
-from .provenance import Facts, check_same, claims, headline, instance_facts, objectives_table, provenance
+from .provenance import Facts, check_same, headline, instance_facts, objectives_table, provenance
 from .text import duration
 
 
@@ -35,10 +35,9 @@ def plan_page(instance: Instance, result: Result, checked: Verification | None =
         title=instance.name,
         kicker=kind.title,
         verdict=headline(result.status, result.limit, checked),
-        claimed=claims(checked),
+        claimed=checked.claimed if checked else (),
         lead=f"By {result.solver} in {duration(result.runtime_s)}.",
         sections=sections,
-        result=result,
         has_plan=result.plan is not None,
         objectives=objectives_table(result),
         notes=_notes(result),

@@ -165,18 +165,6 @@ def note(text: str, **where: object) -> Figure:
     }
 
 
-def ring(x: float, y: float) -> Figure:
-    """Return the mark of the point that is chosen, which a script moves."""
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "x": [x],
-        "y": [y],
-        "hoverinfo": "skip",
-        "marker": marker("circle-open", "@ink", 20, 3),
-    }
-
-
 def marker(form: str, fill: str, size: int, width: float = 1) -> Figure:
     """Return the look of a point."""
     return {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from ...instances.common.base import Instance
 from ...instances.common.errors import OptionError
@@ -102,11 +102,6 @@ def headline(status: str, limit: str, checked: Verification | None = None) -> tu
     if checked is not None and checked.within:
         return checked.within, "fair"
     return status_words(status, limit), MARK.get(status, "fair")
-
-
-def claims(checked: Verification | None) -> Sequence[str]:
-    """Return the claims that were not derived again."""
-    return () if checked is None else checked.claimed
 
 
 def usd(value: float | None, digits: int = 6) -> str:

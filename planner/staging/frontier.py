@@ -17,13 +17,11 @@ from ..verification.findings import Findings
 from ..verification.frontier_check import FrontierCheck, altered, order_faults
 from ..verification.infeasibility import check_infeasible
 
-DEFAULT_ERROR = 1e-4
-
 
 class StagingFrontierCheck(FrontierCheck):
     """The check of a staging frontier: every plan, every figure, and the error that they prove."""
 
-    default_error = DEFAULT_ERROR
+    default_error = 1e-4
     instance: StagingInstance
     frontier: Frontier
 

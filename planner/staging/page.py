@@ -10,7 +10,6 @@ from ...formulations.staging.plan import Stage
 from ...instances.staging.instance import StagingInstance
 from ...solvers.common.result import Result
 from ...solvers.staging.frontier import describe
-from ..reports.provenance import Facts
 from ..reports.text import short
 from .stages import PlanDrawing, figures_of, limits_facts, types_table
 
@@ -26,18 +25,12 @@ def staging_parts(instance: StagingInstance, result: Result) -> dict[str, Any]:
         "scripts": ("choose.js", "chain.js"),
         "data": data,
         "sections": [*([("plan", "Plan")] if plan else []), ("hardware", "Types and limits")],
-        "figures": _figures(instance, plan),
+        "figures": figures_of(describe(StagingFormulation(instance), plan)) if plan else [],
         "types": types_table(instance, plan, result.prices),
         "budget_price": _budget_price(result),
         "limits": limits_facts(instance),
         "about": [],
     }
-
-
-def _figures(instance: StagingInstance, plan: tuple[Stage, ...] | None) -> Facts:
-    if plan is None:
-        return []
-    return figures_of(describe(StagingFormulation(instance), plan))
 
 
 def _budget_price(result: Result) -> str | None:

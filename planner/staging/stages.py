@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import cache, partial
 from typing import Any
 
 from ...formulations.staging.plan import Stage
@@ -21,7 +22,7 @@ class PlanDrawing:
     def __init__(self, instance: StagingInstance) -> None:
         self.instance = instance
         self._index = {hardware.name: index for index, hardware in enumerate(instance.types)}
-        self._times: dict[tuple[int, int, str, int], float] = {}
+        self._time_s = cache(partial(stage_time_s, instance))
 
     def data(self) -> dict[str, Any]:
         """Return names of types and layers."""
@@ -32,20 +33,12 @@ class PlanDrawing:
 
     def plan(self, plan: Sequence[Stage]) -> dict[str, Any]:
         """Return stages as (first layer, last layer, type, units, seconds), and units of each type."""
-        units = dict.fromkeys(range(len(self.instance.types)), 0)
-        for stage in plan:
-            units[self._index[stage.type]] += stage.units
-        stages = [
-            [s.first_layer, s.last_layer, self._index[s.type], s.units, float(f"{self._time_s(s):.6g}")]
-            for s in plan
-        ]
+        units, stages = dict.fromkeys(range(len(self.instance.types)), 0), []
+        for s in plan:
+            index, time_s = self._index[s.type], self._time_s(s.first_layer, s.last_layer, s.type, s.units)
+            units[index] += s.units
+            stages.append([s.first_layer, s.last_layer, index, s.units, float(f"{time_s:.6g}")])
         return {"stages": stages, "units": units}
-
-    def _time_s(self, stage: Stage) -> float:
-        key = (stage.first_layer, stage.last_layer, stage.type, stage.units)
-        if key not in self._times:
-            self._times[key] = stage_time_s(self.instance, *key)
-        return self._times[key]
 
 
 def figures_of(point: FrontierPoint) -> Facts:

@@ -18,11 +18,11 @@ from ...instances.common.base import Instance
 from ...solvers.common.conclude import contradiction, objective_records
 from ...solvers.common.options import DEFAULT_GAP
 from ...solvers.common.result import ObjectiveRecord, Result, plan_hash
+from ..output.thinning import some
 from .findings import HOLDS, Findings, Verification, head_faults, refused, stated_facts
 from .infeasibility import check_infeasible
 
-MOST_NAMED = 20
-"""Entries of a plan that are named one by one where their words are wrong."""
+MORE = "plan: {} more entries like these"
 FIGURES = ("value", "bound", "gap", "certified_bound", "certified_gap")
 """Of the record of an objective; the head of a result repeats those of the deciding one."""
 FACTS = ("solver", "backend", "options", "seed", "versions", "runtime_s", "build_s", "trace", "message")
@@ -197,15 +197,9 @@ def _check_entries(found: Findings, result: Result, plan: Sequence[Any], finishe
     # Reasons are sentences, which another version of this package may have worded differently.
     words = [what for field, what in wrong if field == "reason"]
     others = [what for field, what in wrong if field != "reason"]
-    found.faults += _some(others)
-    for what in _some(words):
+    found.faults += some(others, MORE)
+    for what in some(words, MORE):
         found.other_words(what, result.versions)
-
-
-def _some(lines: list[str]) -> list[str]:
-    """Return the first lines, and how many more there are."""
-    more = len(lines) - MOST_NAMED
-    return [*lines[:MOST_NAMED], *([f"plan: {more} more entries like these"] if more > 0 else [])]
 
 
 def _note_bounds(found: Findings, result: Result) -> None:

@@ -128,24 +128,16 @@ def verify_stored(instance: Instance, data: Any, source: str) -> Verification:
             )
         if is_frontier(data):
             return verify_frontier(instance, parse_frontier(data, source))
-        return verify(instance, parse_result(data, source, most_entries(instance)))
+        most = instance.sizes()[KINDS[kind].rows_of_plan]
+        return verify(instance, parse_result(data, source, most))
     except InstanceError as error:
         faults = (f"{fault.path}: {fault.what}".removeprefix(": ") for fault in error.faults)
         return refused(instance.name, *faults)
 
 
 def verify_frontier(instance: Instance, frontier: AnyFrontier) -> Verification:
-    """Check a frontier against its instance: every plan, every figure, and the error that it proves."""
-    traded = TRADED.get(instance.kind)
-    if traded is None or frontier.kind != instance.kind:
-        what = f"the frontier is of kind {frontier.kind}; {instance.name} is of kind {instance.kind}"
-        return refused(instance.name, what)
-    return traded.check(instance, frontier).verification()
-
-
-def most_entries(instance: Instance) -> int:
-    """Return how many entries a plan of an instance has at most."""
-    return instance.sizes()[KINDS[instance.kind].rows_of_plan]
+    """Check a frontier of the instance's kind: every plan, every figure, and the error that it proves."""
+    return TRADED[instance.kind].check(instance, frontier).verification()
 
 
 def parse_frontier(data: Any, source: str) -> AnyFrontier:

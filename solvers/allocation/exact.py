@@ -5,8 +5,8 @@ from __future__ import annotations
 from ...formulations.allocation.formulation import AllocationFormulation
 from ..common.base import Clock, Outcome, Solver
 from ..common.options import SolveOptions
-from .makespan import solve_makespan
-from .total_time import solve_total
+from .makespan import MakespanSearch
+from .total_time import TotalTimeSearch
 
 
 class AllocationExact(Solver[AllocationFormulation]):
@@ -35,6 +35,7 @@ class AllocationExact(Solver[AllocationFormulation]):
         """Return a plan, its bound, prices and a certificate."""
         build_s = clock.elapsed_s
         makespan = formulation.instance.objective == "makespan"
-        outcome = (solve_makespan if makespan else solve_total)(formulation, options, clock, self.cores)
+        search = MakespanSearch if makespan else TotalTimeSearch
+        outcome = search(formulation, options, clock, self.cores).run()
         outcome.build_s = build_s
         return outcome

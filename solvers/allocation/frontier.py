@@ -15,10 +15,9 @@ from ..common.base import Clock
 from ..common.conclude import library_versions
 from ..common.diagnosis import PLAIN, diagnose_with
 from ..common.options import SolveOptions
-from ..common.result import Limit
 from .diagnose import diagnose
-from .frontier_result import AllocationFrontier, AllocationPoint, ClusterBound
-from .frontier_search import ClusterSearch, Found, mean
+from .frontier_result import AllocationFrontier, ClusterBound
+from .frontier_search import ClusterSearch, Found, mean, point_of
 
 MOST_DIAGNOSED = 20_000
 """Configurations of a cluster up to which an elastic model finds the capacity that is missing."""
@@ -46,28 +45,30 @@ def find_allocation_frontier(
     """
     search = ClusterSearch(grid, options, error, clock)
     search.run()
-    none = search.limit == "none" and not search.found
+    status, limit = _status(search), search.limit
+    if status == "partial" and limit == "none":  # that of a single solve left the error unproven, if any
+        limit = next((bound.limit for bound in search.bounds.values() if bound.limit != "none"), "none")
     steps = _undominated(search.found)
     certified = {step: bound.certified for step, bound in search.bounds.items()}
     return AllocationFrontier(
         instance=instance.name,
         instance_sha256=instance.sha256(),
         mix=grid.mix,
-        status="infeasible" if none else _status(search),
-        limit=search.limit if search.limit != "none" else _why_short(search),
+        status=status,
+        limit=limit,
         error=error,
         certified_error=proven_error(grid, search.values(), certified) if search.found else None,
         most_usd_per_hour=grid.most_usd,
         prices_usd_per_hour=grid.prices,
         weight=grid.weight,
-        points=tuple(_point(search, step) for step in reversed(steps)),
+        points=tuple(point_of(grid, search.found[step], search.bounds.get(step)) for step in reversed(steps)),
         others=tuple(_others(search, steps)),
         current=search.current,
         assumptions=(*assumptions, *grid.assumptions()),
         runtime_s=clock.elapsed_s,
         options=options,
         versions=library_versions(),
-        diagnosis=_diagnosis(search) if none else None,
+        diagnosis=_diagnosis(search) if status == "infeasible" else None,
     )
 
 
@@ -80,37 +81,13 @@ def _undominated(found: Mapping[Fraction, Found]) -> list[Fraction]:
     return steps
 
 
-def _claimed_error(search: ClusterSearch) -> float | None:
+def _status(search: ClusterSearch) -> Literal["complete", "partial", "infeasible"]:
+    if not search.found:
+        # With a limit there may not even have been time to see which clusters there are.
+        return "infeasible" if search.limit == "none" else "partial"
     claimed = {step: bound.claimed for step, bound in search.bounds.items()}
-    return proven_error(search.grid, search.values(), claimed)
-
-
-def _status(search: ClusterSearch) -> Literal["complete", "partial"]:
-    if search.limit != "none" and not search.found:
-        return "partial"  # there may not even have been time to see which clusters there are
-    error = _claimed_error(search)
+    error = proven_error(search.grid, search.values(), claimed)
     return "complete" if error is not None and error <= search.error else "partial"
-
-
-def _why_short(search: ClusterSearch) -> Limit:
-    """Return the limit of a single solve that left the error unproven, if any."""
-    if not search.found or _status(search) == "complete":
-        return "none"
-    return next((bound.limit for bound in search.bounds.values() if bound.limit != "none"), "none")
-
-
-def _point(search: ClusterSearch, step: Fraction) -> AllocationPoint:
-    found, bound, grid = search.found[step], search.bounds.get(step), search.grid
-    return AllocationPoint(
-        rate_usd_per_hour=found.rate,
-        capacities=dict(found.capacities),
-        mean_completion_s=found.value / grid.weight,
-        bound_s=None if bound is None else mean(bound.claimed, grid),
-        certified_bound_s=None if bound is None else mean(bound.certified, grid),
-        prices=None if bound is None else bound.prices,
-        certificate=None if bound is None else bound.certificate,
-        plan=found.plan,
-    )
 
 
 def _others(search: ClusterSearch, points: list[Fraction]) -> list[ClusterBound]:

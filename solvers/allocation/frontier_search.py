@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -137,16 +137,8 @@ class ClusterSearch:
         if result.plan is None or result.objective is None:
             return
         plan = self._with_shared_entries(result)
-        self.current = AllocationPoint(
-            rate_usd_per_hour=grid.own_rate(),
-            capacities=grid.instance.resources,
-            mean_completion_s=result.objective / grid.weight,
-            bound_s=mean(result.bound, grid),
-            certified_bound_s=mean(result.certified_bound, grid),
-            prices=result.prices,
-            certificate=result.certificate,
-            plan=plan,
-        )
+        found = Found(result.objective, grid.instance.resources, grid.own_rate(), plan)
+        self.current = point_of(grid, found, _bound_of(result))
         if grid.mix == "fixed" and grid.last >= 1:
             self._record(Fraction(1), formulation, result)
         elif grid.mix == "any":
@@ -208,8 +200,8 @@ class ClusterSearch:
             certified = math.inf if proven else formulation.elementary_bounds()[0] or 0.0
             self.bounds[step] = Bound(math.inf, certified, result.certificate)
             return
-        claimed, certified = result.bound or 0.0, result.certified_bound or 0.0
-        self._update_bound(step, Bound(claimed, certified, result.certificate, result.prices, result.limit))
+        bound = _bound_of(result)
+        self._update_bound(step, bound)
         if result.plan is None or result.objective is None:
             return
         plan = self._with_shared_entries(result)
@@ -220,8 +212,7 @@ class ClusterSearch:
                 return
             # The dual prices prove at least as much for the cheaper cluster, which has less capacity.
             own = min(cheaper.certified_bounds(result.certificate)[0] or 0.0, result.objective)
-            best = max(claimed, own)
-            self._update_bound(place, Bound(best, own, result.certificate, result.prices, result.limit))
+            self._update_bound(place, replace(bound, claimed=max(bound.claimed, own), certified=own))
         self._update_incumbent(place, capacities, result.objective, plan)
 
     def _update_bound(self, step: Fraction, bound: Bound) -> None:
@@ -305,9 +296,29 @@ class ClusterSearch:
         return 1.0 if math.isinf(value) or not value else 1 - interval.bound / value
 
 
-def mean(total: float | None, grid: ClusterGrid) -> float | None:
+def mean(total: float, grid: ClusterGrid) -> float | None:
     """Return the mean that a sum of weighted completion times stands for; None where it is infinite."""
-    return None if total is None or math.isinf(total) else total / grid.weight
+    return None if math.isinf(total) else total / grid.weight
+
+
+def point_of(grid: ClusterGrid, found: Found, bound: Bound | None) -> AllocationPoint:
+    """Return a plan with its cluster and bound as a point."""
+    return AllocationPoint(
+        rate_usd_per_hour=found.rate,
+        capacities=dict(found.capacities),
+        mean_completion_s=found.value / grid.weight,
+        bound_s=None if bound is None else mean(bound.claimed, grid),
+        certified_bound_s=None if bound is None else mean(bound.certified, grid),
+        prices=None if bound is None else bound.prices,
+        certificate=None if bound is None else bound.certificate,
+        plan=found.plan,
+    )
+
+
+def _bound_of(result: Result) -> Bound:
+    """Return the bounds of a solve that found a plan, or at least not that there is none."""
+    claimed, certified = result.bound or 0.0, result.certified_bound or 0.0
+    return Bound(claimed, certified, result.certificate, result.prices, result.limit)
 
 
 def _proves_none(formulation: AllocationFormulation, certificate: object) -> bool:

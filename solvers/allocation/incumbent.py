@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 
+from ...formulations.allocation.certificate import certificate
 from ...formulations.allocation.formulation import AllocationFormulation
 from ...instances.common.arrays import Floats, Ints
-from ..common.base import Clock
+from ..common.base import Clock, Outcome
 from ..common.options import SolveOptions
 from ..common.result import Limit
 from .knapsack import MultipleChoice
@@ -33,7 +34,8 @@ class IncumbentSearch(ABC):
         self, formulation: AllocationFormulation, options: SolveOptions, clock: Clock, cost: Floats
     ) -> None:
         self.formulation, self.options, self.clock = formulation, options, clock
-        self.problem = MultipleChoice.of(formulation.configurations, cost)
+        self.configs = formulation.configurations
+        self.problem = MultipleChoice.of(self.configs, cost)
         self.incumbent: Ints | None = None
         self.value, self.bound = math.inf, 0.0
         self.limit: Limit = "none"
@@ -67,3 +69,15 @@ class IncumbentSearch(ABC):
         if self.options.warm_start is not None:
             plan = self.formulation.parse_plan(self.options.warm_start)
             self.update_incumbent(self.formulation.indices_of(plan))
+
+    def concluded(self, prices: Floats, impossible: bool) -> Outcome:
+        """Return incumbent, bound and the certificate of these dual prices; no bound if there is no plan."""
+        return Outcome(
+            None if self.incumbent is None else self.formulation.plan_of(self.incumbent),
+            () if impossible else (self.bound,),
+            limit="none" if impossible else self.limit,
+            infeasible=impossible,
+            certificate=certificate(self.configs.resources, prices, None if impossible else self.bound),
+            trace=self.trace,
+            message=self.message,
+        )

@@ -19,7 +19,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...formulations.allocation.certificate import certificate
 from ...formulations.allocation.formulation import AllocationFormulation
 from ...instances.common.arrays import Floats, Ints
 from ..backends.base import BackendError
@@ -72,19 +71,6 @@ class MakespanSettings:
 SETTINGS = MakespanSettings()
 
 
-def solve_makespan(
-    formulation: AllocationFormulation, options: SolveOptions, clock: Clock, cores: bool = True
-) -> Outcome:
-    """Return a plan, the bound that was proven and a certificate.
-
-    Parameters
-    ----------
-    cores
-        Whether cores are solved; without, the search ends where prices and repair do.
-    """
-    return _Search(formulation, options, clock, cores).run()
-
-
 @dataclass(frozen=True)
 class _Test:
     """The answer for a completion time: a plan that keeps it, or that there is none, or neither."""
@@ -93,7 +79,7 @@ class _Test:
     impossible: bool = False
 
 
-class _Search(IncumbentSearch):
+class MakespanSearch(IncumbentSearch):
     """Bounds on the least makespan: no plan ends before `bound`; `value` is the makespan of the incumbent.
 
     Parameters
@@ -101,15 +87,14 @@ class _Search(IncumbentSearch):
     formulation
         Of the makespan.
     cores
-        Whether cores are solved.
+        Whether cores are solved; without, the search ends where prices and repair do.
     """
 
     def __init__(
-        self, formulation: AllocationFormulation, options: SolveOptions, clock: Clock, cores: bool
+        self, formulation: AllocationFormulation, options: SolveOptions, clock: Clock, cores: bool = True
     ) -> None:
         self.cores = cores
-        self.configs = formulation.configurations
-        super().__init__(formulation, options, clock, np.zeros(len(self.configs.time_s)))
+        super().__init__(formulation, options, clock, np.zeros(len(formulation.configurations.time_s)))
         self.times = np.unique(self.configs.time_s)
         self.share = even_share(self.configs.limit)
         self.proof = np.zeros(len(self.share))
@@ -139,7 +124,7 @@ class _Search(IncumbentSearch):
             self.update_incumbent(choose_by_gain(self.formulation, self.clock))
         if self.incumbent is not None and not self.clock.expired:
             self.incumbent = self.break_ties(self.incumbent)
-        return self.outcome()
+        return self.concluded(self.proof, math.isinf(self.bound))
 
     def between(self) -> float:
         """Return the median of the open completion times, from the bound to below the incumbent."""
@@ -227,19 +212,6 @@ class _Search(IncumbentSearch):
         if found is None:
             found = improve(problem, np.searchsorted(problem.configuration, chosen), prices, self.clock)
         return min((chosen, problem.configuration[found]), key=whole.value)
-
-    def outcome(self) -> Outcome:
-        """Return incumbent, bound and certificate."""
-        impossible = math.isinf(self.bound)
-        return Outcome(
-            None if self.incumbent is None else self.formulation.plan_of(self.incumbent),
-            () if impossible else (self.bound,),
-            limit="none" if impossible else self.limit,
-            infeasible=impossible,
-            certificate=certificate(self.configs.resources, self.proof, None if impossible else self.bound),
-            trace=self.trace,
-            message=self.message,
-        )
 
 
 def even_share(limit: Floats) -> Floats:

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from ...formulations.allocation.configurations import BUDGET, UNPLACED, Configurations, task_demands
+from ...formulations.allocation.configurations import BUDGET, UNPLACED, Configurations, Shorts, task_demands
 from ...formulations.allocation.formulation import AllocationFormulation
 from ...formulations.common.clock import check_time
 from ...instances.allocation.job_table import TABLE, JobTable
@@ -120,18 +120,19 @@ def _smallest(configs: Configurations) -> tuple[Ints, Ints]:
     Smallest is the fewest tasks, then the least dominant share; unplaced is no configuration here.
     """
     owner = configs.owner
-    # The first configuration of each block of equal job and variant.
-    first = np.ones(len(owner), dtype=bool)
-    first[1:] = (np.diff(owner) != 0) | (np.diff(configs.variant) != 0)
-    begin = np.flatnonzero(first)
+    begin = _block_starts(owner, configs.variant)
     tasks = configs.ps + configs.workers
     fewest = np.repeat(np.minimum.reduceat(tasks, begin), np.diff([*begin, len(tasks)]))
     small = np.flatnonzero((tasks == fewest) & (configs.variant != UNPLACED))
     dominant = _shares(configs, configs.demand[small]).max(axis=1)
     small = small[np.lexsort((dominant, configs.variant[small], owner[small]))]
-    once = np.ones(len(small), dtype=bool)
-    once[1:] = (np.diff(owner[small]) != 0) | (np.diff(configs.variant[small]) != 0)
-    return small[once], owner[small[once]]
+    small = small[_block_starts(owner[small], configs.variant[small])]
+    return small, owner[small]
+
+
+def _block_starts(owner: Ints, variant: Shorts) -> Ints:
+    """Return where blocks of equal job and variant begin."""
+    return np.flatnonzero((np.diff(owner, prepend=-1) != 0) | (np.diff(variant, prepend=0) != 0))
 
 
 def _start(configs: Configurations, table: JobTable) -> tuple[list[int], list[float], int | None]:

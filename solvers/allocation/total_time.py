@@ -65,27 +65,15 @@ class TotalTimeSettings:
 SETTINGS = TotalTimeSettings()
 
 
-def solve_total(
-    formulation: AllocationFormulation, options: SolveOptions, clock: Clock, cores: bool = True
-) -> Outcome:
-    """Return a plan, the bound that was proven, prices and a certificate.
-
-    Parameters
-    ----------
-    cores
-        Whether cores are solved; without, the plan is what rounding and local search give.
-    """
-    search = Search(formulation, options, clock)
-    return search.outcome() if search.impossible else search.run(cores)
-
-
-class Search(IncumbentSearch):
+class TotalTimeSearch(IncumbentSearch):
     """The state of the search.
 
     Parameters
     ----------
     formulation
         Of the total completion time.
+    cores
+        Whether cores are solved; without, the plan is what rounding and local search give.
 
     Attributes
     ----------
@@ -93,7 +81,10 @@ class Search(IncumbentSearch):
         λ and L(λ), which stay; `bound` is the best that is known.
     """
 
-    def __init__(self, formulation: AllocationFormulation, options: SolveOptions, clock: Clock) -> None:
+    def __init__(
+        self, formulation: AllocationFormulation, options: SolveOptions, clock: Clock, cores: bool = True
+    ) -> None:
+        self.cores = cores
         super().__init__(formulation, options, clock, formulation.configurations.cost)
         dual: Dual = best_prices(
             self.problem, clock, max(SETTINGS.least_price_tolerance, options.gap / SETTINGS.price_accuracy)
@@ -113,8 +104,10 @@ class Search(IncumbentSearch):
         """Return the weighted completion time of a choice."""
         return self.problem.value(chosen)
 
-    def run(self, cores: bool) -> Outcome:
+    def run(self) -> Outcome:
         """Find an incumbent, then solve cores until it is proven optimal or the time is up."""
+        if self.impossible:
+            return self.outcome()
         reduced = self.problem.reduced_costs(self.prices)
         self.first_plan(reduced)
         size = SETTINGS.first_core
@@ -122,7 +115,7 @@ class Search(IncumbentSearch):
             if self.clock.expired:
                 self.limit = "time"
                 break
-            if not cores:
+            if not self.cores:
                 break
             of_size = _threshold(reduced, self.problem.jobs + size)
             # The pruning threshold: reduced costs add up to the bound of the prices, not of a core.
@@ -143,7 +136,7 @@ class Search(IncumbentSearch):
             if complete and not self.value < before:
                 break  # only a better plan leaves a smaller core, on which the bound can be sharper
             size *= SETTINGS.core_growth
-        if cores and self.limit == "none" and not (self.proven or self.impossible):
+        if self.cores and self.limit == "none" and not (self.proven or self.impossible):
             self.enumerate()
         return self.outcome()
 
@@ -153,7 +146,7 @@ class Search(IncumbentSearch):
         It has no tolerances: it settles what choices leave open that HiGHS takes for feasible and are not.
         """
         claim = None if self.incumbent is None else self.value
-        data = certificate(self.formulation.configurations.resources, self.prices, claim)
+        data = certificate(self.configs.resources, self.prices, claim)
         try:
             with self.clock.enforced():
                 found = self.formulation.certified_bounds(data)[0]
@@ -225,21 +218,12 @@ class Search(IncumbentSearch):
 
     def outcome(self) -> Outcome:
         """Return incumbent, bound and certificate."""
-        configs, prices = self.formulation.configurations, self.prices
-        priced = dict(zip(configs.resources, prices.tolist(), strict=True))
+        outcome = self.concluded(self.prices, self.impossible)
         if self.impossible:
-            return Outcome(
-                infeasible=True, certificate=certificate(configs.resources, prices, None), trace=self.trace
-            )
-        return Outcome(
-            None if self.incumbent is None else self.formulation.plan_of(self.incumbent),
-            (self.bound,),
-            limit=self.limit,
-            prices=priced if self.found_prices else None,
-            certificate=certificate(configs.resources, prices, self.bound),
-            trace=self.trace,
-            message=self.message,
-        )
+            outcome.message = None  # it is about plan and bound
+        elif self.found_prices:
+            outcome.prices = dict(zip(self.configs.resources, self.prices.tolist(), strict=True))
+        return outcome
 
 
 def _dearest(problem: MultipleChoice) -> float:

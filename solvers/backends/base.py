@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import util
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...instances.common.errors import ClusterplanError
 from ..common.base import Clock, Feature
@@ -48,6 +48,14 @@ class Answer:
     infeasible: bool = False
 
 
+class Ending(NamedTuple):
+    """How a run of a library ended: whether it found a plan, proved that there is none, or met a limit."""
+
+    found: bool
+    infeasible: bool
+    limit: Limit
+
+
 class Backend(ABC):
     """A mixed-integer solver; `minimise` solves a PuLP problem whose sense is to minimise.
 
@@ -75,8 +83,8 @@ class Backend(ABC):
         """Solve the problem."""
 
 
-def installed(module: str, package: str, extra: str = "") -> str | None:
-    """Return why a library cannot be used, and how to install it; None if it is there."""
+def installed(module: str, package: str, wanted: str | None = None) -> str | None:
+    """Return why a library cannot be used, and that it or what is `wanted` is to be installed; else None."""
     if util.find_spec(module) is not None:
         return None
-    return f"{package} is not installed; pip install {f'clusterplan[{extra}]' if extra else package}"
+    return f"{package} is not installed; pip install {wanted or package}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,7 @@ from ...instances.common.errors import ClusterplanError
 from ..common.base import Clock
 from ..common.options import SolveOptions
 from ..common.result import Limit
-from .base import BackendError
+from .base import BackendError, Ending
 from .threads import run_highs
 
 TOLERANCE = 1e-9
@@ -102,14 +102,6 @@ def linear_program(
     lp.a_matrix_.start_, lp.a_matrix_.index_, lp.a_matrix_.value_ = matrix
     lp.integrality_ = [types.kInteger if integer else types.kContinuous for integer in whole]
     return lp
-
-
-class Ending(NamedTuple):
-    """How a run of HiGHS ended: whether it found a plan, proved that there is none, or met a limit."""
-
-    found: bool
-    infeasible: bool
-    limit: Limit
 
 
 def solver_with(settings: Mapping[str, Any], refusal: type[ClusterplanError]) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 
 from ...instances.common.errors import OptionError
 from ..common.result import Limit
-from .base import Answer, Backend, BackendError, Request, installed
+from .base import Answer, Backend, BackendError, Ending, Request, installed
 
 SCIP_LIMITS: dict[str, Limit] = {
     "timelimit": "time",
@@ -59,6 +59,23 @@ def scip_failures() -> Iterator[None]:
         raise BackendError(f"SCIP failed: {error}") from None
 
 
+def how_scip_ended(model: Any) -> tuple[Ending, float | None]:
+    """Return how SCIP ended, and its bound where it has one.
+
+    Raises
+    ------
+    BackendError
+        If that is neither an answer nor a limit.
+    """
+    status, found, bound = model.getStatus(), model.getNSols() > 0, float(model.getDualbound())
+    if status in ("infeasible", "inforunbd") and not found:
+        return Ending(found, True, "none"), None
+    if status not in SCIP_LIMITS and status not in ("optimal", "gaplimit"):
+        raise BackendError(f"SCIP stopped with status {status!r}")
+    proven = bound if abs(bound) < model.infinity() else None
+    return Ending(found, False, SCIP_LIMITS.get(status, "none")), proven
+
+
 class Scip(Backend):
     """SCIP through PySCIPOpt."""
 
@@ -67,7 +84,7 @@ class Scip(Backend):
 
     def unavailable(self) -> str | None:
         """Return why PySCIPOpt cannot be used."""
-        return installed("pyscipopt", "PySCIPOpt", "scip")
+        return installed("pyscipopt", "PySCIPOpt", "clusterplan[scip]")
 
     def version(self) -> str:
         """Return the version of PySCIPOpt."""
@@ -90,18 +107,11 @@ class Scip(Backend):
                 model.setSolVal(start, variable.solverVar, value)
             model.addSol(start)
         model.optimize()
-        status = model.getStatus()
-        found = model.getNSols() > 0
-        if status in ("infeasible", "inforunbd") and not found:
+        ended, bound = how_scip_ended(model)
+        if ended.infeasible:
             return Answer(None, None, infeasible=True)
-        if status not in SCIP_LIMITS and status not in ("optimal", "gaplimit"):
-            raise BackendError(f"SCIP stopped with status {status!r}")
-        solution = model.getBestSol() if found else None
-        values = (
-            {v.name: float(solution[v.solverVar]) for v in problem.variables()}
-            if solution is not None
-            else None
-        )
-        bound = float(model.getDualbound())
-        limit = SCIP_LIMITS.get(status, "none")
-        return Answer(values, bound if abs(bound) < model.infinity() else None, limit)
+        values = None
+        if ended.found:
+            solution = model.getBestSol()
+            values = {v.name: float(solution[v.solverVar]) for v in problem.variables()}
+        return Answer(values, bound, ended.limit)

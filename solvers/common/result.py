@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import (
     AfterValidator,
     Field,
-    GetJsonSchemaHandler,
     SerializeAsAny,
     ValidationInfo,
+    WithJsonSchema,
     field_validator,
 )
-from pydantic_core import CoreSchema
 
 from ...formulations.common.objective import Diagnosis, Sense
 from ...formulations.registry import KINDS
@@ -40,12 +39,9 @@ def plan_hash(plan: Sequence[Model]) -> str:
 
 
 class _PlanSchema:
-    """Lists the entries of the plans of all kinds in the JSON Schema."""
+    """Lists the entries of the plans of all kinds in the JSON Schema; only when it is asked for."""
 
-    def __get_pydantic_json_schema__(
-        self, schema: CoreSchema, handler: GetJsonSchemaHandler
-    ) -> dict[str, Any]:
-        del schema, handler
+    def __get_pydantic_json_schema__(self, *_: object) -> dict[str, Any]:
         entries = [kind.formulation.entry.model_json_schema() for kind in KINDS.values()]
         plans = [{"type": "array", "items": entry} for entry in entries]
         return {"anyOf": [*plans, {"type": "null"}]}
@@ -55,16 +51,6 @@ def _known(kind: str) -> str:
     if kind not in KINDS:
         raise ValueError(f"allowed: {', '.join(KINDS)}")
     return kind
-
-
-class _KindSchema:
-    """Lists the kinds in the JSON Schema."""
-
-    def __get_pydantic_json_schema__(
-        self, schema: CoreSchema, handler: GetJsonSchemaHandler
-    ) -> dict[str, Any]:
-        del schema, handler
-        return {"type": "string", "enum": [*KINDS]}
 
 
 class SolveError(ClusterplanError):
@@ -136,7 +122,7 @@ class Result(Model):
     """
 
     instance: str
-    kind: Annotated[ProblemKind, AfterValidator(_known), _KindSchema()]
+    kind: Annotated[ProblemKind, AfterValidator(_known), WithJsonSchema({"type": "string", "enum": [*KINDS]})]
     instance_sha256: str
     solver: str
     backend: str | None = None

@@ -26,13 +26,10 @@ class CpSatSettings:
         Integer steps in the slowest allowed stage time.
     most_rate
         The rate of all units together stays below this, so that the product fits in 63 bits.
-    presolve
-        With presolve, OR-Tools 9.15 calls dearer plans optimal on some of these products of large numbers.
     """
 
     time_steps: int = 2**28
     most_rate: int = 2**33
-    presolve: bool = False
 
 
 SETTINGS = CpSatSettings()
@@ -42,7 +39,8 @@ class StagingCpSat(cp_sat.CpSat[StagingFormulation]):
     """The stage model, natively on CP-SAT."""
 
     kinds = ("staging",)
-    settings = {"cp_model_presolve": SETTINGS.presolve}
+    # With presolve, OR-Tools 9.15 calls dearer plans optimal on some of these products of large numbers.
+    settings = {"cp_model_presolve": False}
     what = "path of stages with cost as a product, on OR-Tools CP-SAT"
 
     def model(self, formulation: StagingFormulation) -> cp_sat.CpModel:

@@ -188,16 +188,9 @@ class NonDominated(Incumbent):
 
 def plan_of(formulation: StagingFormulation, candidate: Candidate) -> tuple[Stage, ...]:
     """Return a candidate as a plan."""
-    table, types = formulation.table, formulation.instance.types
-    return tuple(
-        Stage(
-            first_layer=int(table.first[at]),
-            last_layer=int(table.last[at]),
-            type=types[table.type[at]].name,
-            units=int(units),
-        )
-        for at, units in zip(candidate.segments.tolist(), candidate.units.tolist(), strict=True)
-    )
+    table, at = formulation.table, candidate.segments
+    columns = (table.first[at], table.last[at], table.type[at], candidate.units.astype(int))
+    return tuple(map(formulation.stage, *(column.tolist() for column in columns)))
 
 
 def candidate_of(formulation: StagingFormulation, plan: Sequence[Stage]) -> Candidate:

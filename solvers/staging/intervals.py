@@ -91,10 +91,6 @@ class Interval:
     breakpoints: Floats = field(default_factory=lambda: np.empty(0))
     halve: bool = False
 
-    def keep_only(self, keep: NDArray[np.bool_]) -> None:
-        """Drop the other segments."""
-        self.units, self.cost = self.units[keep], self.cost[keep]
-
     def without_costs(self) -> Interval:
         """Return the interval in which segments have no cost and only consume units."""
         free = np.where(np.isinf(self.cost), np.inf, 0.0)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -49,8 +50,7 @@ class LabellingSettings:
 SETTINGS = LabellingSettings()
 
 
-@dataclass
-class _Labels:
+class _Labels(NamedTuple):
     """Labels that wait at a layer, in columns.
 
     Attributes
@@ -227,12 +227,7 @@ def _origin(limits: int) -> _Labels:
 def _joined(parts: list[_Labels]) -> _Labels | None:
     if not parts:
         return None
-    return _Labels(
-        np.concatenate([part.unit_type for part in parts]),
-        np.concatenate([part.consumption for part in parts]),
-        np.concatenate([part.cost for part in parts]),
-        np.concatenate([part.last for part in parts]),
-    )
+    return _Labels(*map(np.concatenate, zip(*parts, strict=True)))
 
 
 def _cheapest(labels: _Labels) -> _Labels:

@@ -333,7 +333,7 @@ class Search:
         if alive.mean() > SETTINGS.most_kept_share:
             return Group(segments, intervals)
         for interval in intervals:
-            interval.keep_only(alive)
+            interval.units, interval.cost = interval.units[alive], interval.cost[alive]
         return Group(segments.only(alive), intervals)
 
     def _try(self, segments: Segments, interval: Interval, path: Ints) -> None:

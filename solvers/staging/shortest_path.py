@@ -110,16 +110,11 @@ class SegmentGraph:
             Least weight of a path of all layers, shape (B,), and, shape (B, L + 1, T), of one that ends
             before layer p and that a segment of type t may follow.
         """
-        arrive = np.full((len(weight), self.types), np.inf)
         arrival = np.full((len(weight), self.layers + 1, self.types), np.inf)
         arrival[:, 0] = 0.0
         flat, shortest = arrival.reshape(len(weight), -1), np.full(len(weight), np.inf)
         for layer, block in self._ending.items():
-            check_time()
-            ways = weight[:, block.place] + flat.take(block.state, axis=1)
-            arrive.fill(np.inf)
-            # One minimum for each type: its segments stand next to each other.
-            arrive[:, block.types] = np.minimum.reduceat(ways, block.starts, axis=1)
+            arrive = self._least(block, weight, flat)
             if layer == self.layers - 1:
                 shortest = arrive.min(axis=1)
             arrival[:, layer + 1] = self._onward(arrive)
@@ -130,17 +125,27 @@ class SegmentGraph:
 
         Shape (B, L + 1, T); `weight` is as in `forward`.
         """
-        leave = np.full((len(weight), self.types), np.inf)
         rest = np.full((len(weight), self.layers + 1, self.types), np.inf)
         rest[:, self.layers] = 0.0
         flat = rest.reshape(len(weight), -1)
         for layer, block in reversed(self._beginning.items()):
-            check_time()
-            ways = weight[:, block.place] + flat.take(block.state, axis=1)
-            leave.fill(np.inf)
-            leave[:, block.types] = np.minimum.reduceat(ways, block.starts, axis=1)
-            rest[:, layer] = self._onward(leave)
+            rest[:, layer] = self._onward(self._least(block, weight, flat))
         return rest
+
+    def _least(self, block: _Block, weight: Floats, beyond: Floats) -> Floats:
+        """Return the least weight of a path through a block by a segment of each type, shape (B, T).
+
+        Parameters
+        ----------
+        beyond
+            Of the path at the other ends of the segments, shape (B, (L + 1)·T).
+        """
+        check_time()
+        least = np.full((len(weight), self.types), np.inf)
+        ways = weight[:, block.place] + beyond.take(block.state, axis=1)
+        # One minimum for each type: its segments stand next to each other.
+        least[:, block.types] = np.minimum.reduceat(ways, block.starts, axis=1)
+        return least
 
     def _onward(self, least: Floats) -> Floats:
         """Return for each type the least over the types that may be its neighbour; overwrites `least`."""

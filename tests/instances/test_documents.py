@@ -18,11 +18,11 @@ from json_schemas import INFINITE, accepted
 from sample_documents import ALLOCATION, CONSOLIDATION
 
 import clusterplan
+from clusterplan.instances import examples
 from clusterplan.instances.common.base import Instance
 from clusterplan.instances.common.errors import InstanceError
 from clusterplan.instances.documents import (
     KINDS,
-    bundled_examples,
     load,
     load_catalogue,
     parse_instance,
@@ -31,6 +31,7 @@ from clusterplan.instances.documents import (
 )
 from clusterplan.instances.files.reading import parse_document
 
+EXAMPLES = sorted(path.stem for path in Path(examples.__path__[0]).glob("*.yaml"))
 NAN = float("nan")
 REMOVED = object()
 STAGING: dict[str, Any] = {
@@ -995,7 +996,7 @@ def same(instance: Instance, folder: Path, ending: str) -> None:
 
 
 @pytest.mark.parametrize("ending", [".yaml", ".json"])
-@pytest.mark.parametrize("name", [f"example:{name}" for name in bundled_examples()])
+@pytest.mark.parametrize("name", [f"example:{name}" for name in EXAMPLES])
 def test_examples_equal_themselves_after_saving(tmp_path: Path, name: str, ending: str) -> None:
     """An instance that is written and read again has the same hash."""
     same(load(name), tmp_path, ending)
@@ -1068,7 +1069,7 @@ def test_json_schema_accepts_valid_documents_and_paths(kind: str) -> None:
     assert accepted(kind, changed(DOCUMENT[kind], (key,), 5))
 
 
-@pytest.mark.parametrize("name", bundled_examples())
+@pytest.mark.parametrize("name", EXAMPLES)
 def test_json_schema_accepts_the_examples(name: str) -> None:
     """Every example, as it is saved, agrees with the schema of its kind."""
     instance = load(f"example:{name}")

@@ -7,22 +7,23 @@ from pathlib import Path
 
 import pytest
 
-from clusterplan.instances import catalogues
+from clusterplan.instances import catalogues, examples
 from clusterplan.instances.common.errors import InstanceError
-from clusterplan.instances.documents import bundled_examples, load, load_catalogue
+from clusterplan.instances.documents import load, load_catalogue
 from clusterplan.instances.registry import KINDS
 from clusterplan.instances.staging.instance import StagingInstance
 
+EXAMPLES = sorted(path.stem for path in Path(examples.__path__[0]).glob("*.yaml"))
 CATALOGUES = sorted(path.stem for path in Path(catalogues.__path__[0]).glob("*.yaml"))
 
 
-@pytest.mark.parametrize("name", bundled_examples())
+@pytest.mark.parametrize("name", EXAMPLES)
 def test_example_loads_and_is_named_after_its_file(name: str) -> None:
     """An example can be loaded by the name that it has itself."""
     assert load(f"example:{name}").name == name
 
 
-@pytest.mark.parametrize("name", bundled_examples())
+@pytest.mark.parametrize("name", EXAMPLES)
 def test_example_names_its_source(name: str) -> None:
     """An example says which paper or repository its figures come from, or that they are synthetic."""
     source = load(f"example:{name}").source
@@ -30,7 +31,7 @@ def test_example_names_its_source(name: str) -> None:
     assert any(word in source for word in ("arXiv", "commit", "EuroSys", "SYNTHETIC"))
 
 
-@pytest.mark.parametrize("name", bundled_examples())
+@pytest.mark.parametrize("name", EXAMPLES)
 def test_example_lists_its_assumptions(name: str) -> None:
     """An example lists what is not published, each item a sentence with a full stop."""
     assumptions = load(f"example:{name}").assumptions
@@ -41,7 +42,7 @@ def test_example_lists_its_assumptions(name: str) -> None:
 
 def test_at_least_two_examples_of_each_kind() -> None:
     """Every kind of decision has two worked examples or more."""
-    kinds = Counter(load(f"example:{name}").kind for name in bundled_examples())
+    kinds = Counter(load(f"example:{name}").kind for name in EXAMPLES)
     assert {kind: kinds[kind] >= 2 for kind in KINDS} == dict.fromkeys(KINDS, True)
 
 
@@ -51,7 +52,7 @@ def test_unknown_example_is_one_line_that_lists_the_names() -> None:
         load("example:nope")
     text = str(error.value)
     assert "\n" not in text
-    assert all(name in text for name in bundled_examples())
+    assert all(name in text for name in EXAMPLES)
 
 
 def test_unknown_catalogue_is_one_line_that_lists_the_names() -> None:

@@ -20,6 +20,7 @@ from sample_documents import ALLOCATION, CONSOLIDATION, DOCUMENT, STAGING
 from clusterplan.formulations.consolidation.plan import JobPlacement
 from clusterplan.instances.common.errors import InstanceError
 from clusterplan.instances.common.hostlist import expand_hostlist
+from clusterplan.instances.consolidation.instance import Group, PlacementJob
 from clusterplan.instances.documents import parse_instance
 from clusterplan.planner.api import solve
 from clusterplan.planner.cli import main as cli
@@ -70,7 +71,14 @@ def planned(*placements: JobPlacement) -> Result:
 
 
 def exported(format: Any, *placements: JobPlacement) -> str:
-    return export_plan(INSTANCE, planned(*placements), format)
+    """Export placements of jobs whose tasks ask for no GPUs."""
+    asked = tuple(
+        PlacementJob(
+            name=entry.job, groups=tuple(Group(name=name, tasks=1, demand={"cpu": 1}) for name in entry.tasks)
+        )
+        for entry in placements
+    )
+    return export_plan(INSTANCE.model_copy(update={"jobs": asked}), planned(*placements), format)
 
 
 # JSON

@@ -75,18 +75,15 @@ def _makespan_bound(configs: CheckedConfigurations, prices: Floats, cutoff: floa
         return claim
     # Any choice of configurations in time is a counterexample: without costs, one below 0 + margin.
     late = np.where(configs.time_s < claim, 0.0, math.inf)
-    choices = _survivors(configs, late, prices, _slack(configs, late, prices))
+    least = least_priced(configs, prices, late)
+    # What a choice may waste: λ·C − Σ_j min_k λ·a_k over the configurations in time.
+    slack = priced_capacity(configs, prices) * (1 + MARGIN) - least * (1 - MARGIN)
+    choices = _survivors(configs, late, prices, slack)
     if choices is not None and none_below(choices, prices, 0.0):
         return claim
     bound = makespan_price_bound(configs, prices)
     check_time()  # its bisection may have ended early
     return bound
-
-
-def _slack(configs: CheckedConfigurations, late: Floats, prices: Floats) -> float:
-    """Return λ·C − Σ_j min_k λ·a_k over the configurations in time: what a choice may waste."""
-    least = least_priced(configs, prices, late)
-    return priced_capacity(configs, prices) * (1 + MARGIN) - least * (1 - MARGIN)
 
 
 def _survivors(

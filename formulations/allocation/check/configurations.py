@@ -181,29 +181,30 @@ def derive(instance: AllocationInstance, table: JobTable, shared: Configurations
         The table of the methods: its size decides what is derived, and it is used beyond `MOST_DERIVED`.
     """
     derivation = Derivation(instance, table)
+    limits = (table.weight, derivation.resources, derivation.capacity)
     if len(shared.time_s) > MOST_DERIVED:
-        return _compared(derivation, shared)
+        columns = (shared.start, shared.time_s, shared.demand)
+        return CheckedConfigurations(*columns, *limits, *_compared(derivation, shared))
     times, demands = [], []
     for job in range(len(table)):
         check_time()
         time_s, demand = derivation.of_job(job)
         times.append(time_s)
         demands.append(demand)
-    return CheckedConfigurations(
-        np.concatenate([[0], np.cumsum([len(time_s) for time_s in times])]),
-        np.concatenate(times),
-        np.concatenate(demands),
-        table.weight,
-        derivation.resources,
-        derivation.capacity,
-    )
+    start = np.concatenate([[0], np.cumsum([len(time_s) for time_s in times])])
+    return CheckedConfigurations(start, np.concatenate(times), np.concatenate(demands), *limits)
 
 
-def _compared(derivation: Derivation, shared: Configurations) -> CheckedConfigurations:
-    """Return the methods' table, after comparing the configurations of some jobs with the derivation."""
+def _compared(derivation: Derivation, shared: Configurations) -> tuple[str, bool]:
+    """Compare the methods' configurations of some jobs with the derivation.
+
+    Returns
+    -------
+    said, refuted
+        What was compared, in a sentence, and whether it differs.
+    """
     table, sizes = derivation.table, np.diff(shared.start)
     compared = jobs = 0
-    refuted: str | None = None
     for job in np.random.default_rng(SAMPLE_SEED).permutation(len(table))[:SAMPLED_JOBS].tolist():
         if compared + sizes[job] > MOST_SAMPLED:
             continue
@@ -211,29 +212,17 @@ def _compared(derivation: Derivation, shared: Configurations) -> CheckedConfigur
         own = slice(int(shared.start[job]), int(shared.start[job + 1]))
         time_s, demand = derivation.of_job(job)
         if not (_equal(shared.time_s[own], time_s) and _equal(shared.demand[own], demand)):
-            refuted = table.names[job]
-            break
+            said = (
+                f"configurations: those that the methods use for job {table.names[job]!r} are not those that "
+                "the check derives, so the certificate proves nothing"
+            )
+            return said, True
         compared, jobs = compared + len(time_s), jobs + 1
-    if refuted is None:
-        said = (
-            f"configurations: shared with the methods; {compared:,} of {len(shared.time_s):,}, all those of "
-            f"{jobs:,} jobs, derived again and equal"
-        )
-    else:
-        said = (
-            f"configurations: those that the methods use for job {refuted!r} are not those that the check "
-            "derives, so the certificate proves nothing"
-        )
-    return CheckedConfigurations(
-        shared.start,
-        shared.time_s,
-        shared.demand,
-        table.weight,
-        derivation.resources,
-        derivation.capacity,
-        said,
-        refuted is not None,
+    said = (
+        f"configurations: shared with the methods; {compared:,} of {len(shared.time_s):,}, all those of "
+        f"{jobs:,} jobs, derived again and equal"
     )
+    return said, False
 
 
 def _equal(shared: Floats, derived: Floats) -> bool:

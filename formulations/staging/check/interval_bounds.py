@@ -168,19 +168,14 @@ class IntervalBounds:
         cost = self.rate[part.type] * counts * units * np.maximum(part.time_s(units), low)
         return units, np.where(able, cost, np.inf)
 
-    def _weights(self, intervals: Sequence[Interval], own: Ints) -> Floats:
-        """Return the priced cost of each segment in each interval, shape (B, n)."""
-        units, cost = self._least(intervals, own)
-        unit_price = np.array([interval.prices for interval in intervals]) @ self.limits.weight
-        weight: Floats = cost + unit_price[:, self.segments.type[own]] * units
-        return weight
-
     def _bounds(self, intervals: Sequence[Interval], own: Ints) -> tuple[list[float], Floats, Floats]:
-        """Return the Lagrangian bounds, rounded down, the weights, and the arrivals of `_forward`.
+        """Return the Lagrangian bounds, rounded down, the priced costs, and the arrivals of `_forward`.
 
         A bound is infinite if there is no plan, and −∞ if nothing is shown.
         """
-        weight = self._weights(intervals, own)
+        units, cost = self._least(intervals, own)
+        unit_price = np.array([interval.prices for interval in intervals]) @ self.limits.weight
+        weight: Floats = cost + unit_price[:, self.segments.type[own]] * units
         shortest, arrival = self._forward(own, weight)
         found = []
         for interval, least in zip(intervals, shortest.tolist(), strict=True):

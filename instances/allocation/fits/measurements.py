@@ -21,9 +21,6 @@ from ...files.reading import fail, read_text
 EXAMPLE = "example:"
 MOST_POINTS = 10_000
 
-Rate = Annotated[Positive, Field(ge=1e-9, le=1e9)]
-Batch = Annotated[Positive, Field(ge=1e-6, le=1e12)]
-
 
 class SpeedPoint(Model):
     """One measured speed.
@@ -40,8 +37,8 @@ class SpeedPoint(Model):
 
     ps: TaskCount = 0
     workers: Annotated[PositiveCount, Field(le=100_000)]
-    steps_per_s: Rate
-    batch: Batch | None = None
+    steps_per_s: Annotated[Positive, Field(ge=1e-9, le=1e9)]
+    batch: Annotated[Positive, Field(ge=1e-6, le=1e12)] | None = None
 
 
 class LossPoint(Model):

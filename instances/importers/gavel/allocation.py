@@ -12,7 +12,6 @@ from ...common.faults import validated
 from ...files.reading import fail
 from ..importer import Importer
 from .files import (
-    SOURCE,
     Capacity,
     GavelFiles,
     Speeds,
@@ -20,7 +19,6 @@ from .files import (
     gpu_types,
     named,
     read_table,
-    read_trace,
     speeds_of,
 )
 
@@ -38,16 +36,14 @@ def import_gavel(options: GavelOptions) -> AllocationInstance:
     """Return the allocation instance of a Gavel trace on a cluster of the given GPUs."""
     trace = options.trace
     tables, zeros = _read_tables(options.throughputs, list(options.capacity))
-    listed = read_trace(trace)
-    chosen = dict(list(listed.items())[: options.first])
-    jobs = {number: job for number, job in chosen.items() if _variants(job.model, tables)}
+    chosen, listed = options.jobs()
+    jobs = {name: job for name, job in chosen.items() if _variants(job.model, tables)}
     if not jobs:
-        raise fail(str(trace), f"the speed table has none of its models; it has: {named(_models(tables))}")
-    # As many digits as the largest number needs, so that names sort as numbers do.
-    width = max(3, len(str(max(listed))))
+        models = named(model for table in tables.values() for model in table)
+        raise fail(str(trace), f"the speed table has none of its models; it has: {models}")
     document = {
         "name": f"gavel-{trace.stem}",
-        "source": f"{options.throughputs.name} and {trace.name}, in the layout of {SOURCE}",
+        "source": options.source(),
         "assumptions": [
             *_general_assumptions(),
             *_speed_assumptions(chosen, jobs, tables, zeros),
@@ -56,19 +52,15 @@ def import_gavel(options: GavelOptions) -> AllocationInstance:
         "resources": dict(options.capacity),
         "jobs": [
             {
-                "name": f"job-{number:0{width}d} {job.model}",
+                "name": name,
                 "remaining_steps": job.steps,
                 "weight": job.weight,
                 "variants": _variants(job.model, tables),
             }
-            for number, job in jobs.items()
+            for name, job in jobs.items()
         ],
     }
     return validated(AllocationInstance, document, str(trace))
-
-
-def _models(tables: Mapping[str, Speeds]) -> list[str]:
-    return list(dict.fromkeys(model for table in tables.values() for model in table))
 
 
 def _read_tables(path: Path, types: list[str]) -> tuple[dict[str, Speeds], list[str]]:
@@ -116,8 +108,8 @@ def _general_assumptions() -> list[str]:
 
 
 def _speed_assumptions(
-    chosen: Mapping[int, TraceJob],
-    jobs: Mapping[int, TraceJob],
+    chosen: Mapping[str, TraceJob],
+    jobs: Mapping[str, TraceJob],
     tables: Mapping[str, Speeds],
     zeros: list[str],
 ) -> Iterable[str]:
@@ -134,7 +126,7 @@ def _speed_assumptions(
     if missing:
         lack = "a number of GPUs that the speed table lacks for their model"
         yield f"{len(missing)} of these jobs ask {lack}; they stay in with the numbers it has."
-    absent = [job.model for number, job in chosen.items() if number not in jobs]
+    absent = [job.model for name, job in chosen.items() if name not in jobs]
     if absent:
         models = named(absent)
         yield f"{len(absent)} jobs are left out, because the speed table lacks their model: {models}."
@@ -143,10 +135,10 @@ def _speed_assumptions(
 
 
 def _trace_assumptions(
-    listed: Mapping[int, TraceJob], chosen: Mapping[int, TraceJob], jobs: Mapping[int, TraceJob]
+    listed: int, chosen: Mapping[str, TraceJob], jobs: Mapping[str, TraceJob]
 ) -> Iterable[str]:
-    if len(chosen) < len(listed):
-        yield f"Only the first {len(chosen)} of the {len(listed)} jobs of the trace are considered."
+    if len(chosen) < listed:
+        yield f"Only the first {len(chosen)} of the {listed} jobs of the trace are considered."
     with_priority = [job for job in jobs.values() if job.priority is not None]
     if with_priority:
         yield "A job's weight is its priority in the trace."

@@ -9,9 +9,9 @@ from typing import Any
 from ...common.faults import validated
 from ...consolidation.instance import ConsolidationInstance
 from ...files.reading import fail
+from ..gpu_jobs import gpu_job, gpu_servers
 from ..importer import Importer
 from .files import (
-    SOURCE,
     UNCONSOLIDATED,
     GavelFiles,
     GpusPerServer,
@@ -22,7 +22,6 @@ from .files import (
     gpu_types,
     named,
     read_table,
-    read_trace,
     speeds_of,
 )
 
@@ -45,30 +44,18 @@ def import_gavel_consolidation(options: GavelConsolidationOptions) -> Consolidat
     """
     trace = options.trace
     together, apart, zeros = _read_speeds(options.throughputs, options.gpu_type)
-    listed = read_trace(trace)
-    jobs = dict(list(listed.items())[: options.first])
-    spread = {number: _speed_when_spread(job, together, apart) for number, job in jobs.items()}
-    # As many digits as the largest number needs, so that names sort as numbers do.
-    width = max(3, len(str(max(listed))))
+    jobs, listed = options.jobs()
+    spread = {name: _speed_when_spread(job, together, apart) for name, job in jobs.items()}
     document = {
         "name": f"gavel-{trace.stem}-{options.gpu_type}",
-        "source": f"{options.throughputs.name} and {trace.name}, in the layout of {SOURCE}",
+        "source": options.source(),
         "assumptions": [
             *_job_assumptions(listed, jobs, options),
             *_speed_assumptions(jobs, spread, zeros, options),
         ],
         "objectives": ["value", "slowdown", "servers"],
-        "servers": [
-            {
-                "name": "server",
-                "count": options.servers,
-                "capacity": {"gpu": options.gpus_per_server},
-                "gpu_model": options.gpu_type,
-            }
-        ],
-        "jobs": [
-            _job(f"job-{number:0{width}d} {job.model}", job, spread[number]) for number, job in jobs.items()
-        ],
+        "servers": gpu_servers(options.servers, options.gpus_per_server, options.gpu_type),
+        "jobs": [_job(name, job, spread[name]) for name, job in jobs.items()],
     }
     return validated(ConsolidationInstance, document, str(trace))
 
@@ -96,15 +83,15 @@ def _speed_when_spread(job: TraceJob, together: Speeds, apart: Speeds) -> float 
 
 def _job(name: str, job: TraceJob, spread: float | None) -> dict[str, Any]:
     measured = {"speed_by_servers": {1: 1.0, 2: spread}} if job.gpus > 1 and spread is not None else {}
-    return {"name": name, "tasks": job.gpus, "task_demand": {"gpu": 1}, "spread": "free", **measured}
+    return gpu_job(name, job.gpus, "free", **measured)
 
 
 def _job_assumptions(
-    listed: Mapping[int, TraceJob], jobs: Mapping[int, TraceJob], options: GavelConsolidationOptions
+    listed: int, jobs: Mapping[str, TraceJob], options: GavelConsolidationOptions
 ) -> Iterable[str]:
     asked, there = sum(job.gpus for job in jobs.values()), options.servers * options.gpus_per_server
-    if len(jobs) < len(listed):
-        yield f"Only the first {len(jobs)} of the {len(listed)} jobs of the trace are considered."
+    if len(jobs) < listed:
+        yield f"Only the first {len(jobs)} of the {listed} jobs of the trace are considered."
     yield "All jobs are present at once; arrival times and steps are not used."
     yield (
         f"The cluster is chosen, not the source's: {options.servers} servers of {options.gpus_per_server} "
@@ -117,8 +104,8 @@ def _job_assumptions(
 
 
 def _speed_assumptions(
-    jobs: Mapping[int, TraceJob],
-    spread: Mapping[int, float | None],
+    jobs: Mapping[str, TraceJob],
+    spread: Mapping[str, float | None],
     zeros: list[str],
     options: GavelConsolidationOptions,
 ) -> Iterable[str]:
@@ -129,10 +116,11 @@ def _speed_assumptions(
     large = [job for job in jobs.values() if job.gpus > options.gpus_per_server]
     if large:
         yield f"{len(large)} jobs ask more GPUs than a server has, so none of them reaches its full speed."
-    faster = [ratio for n, ratio in spread.items() if ratio is not None and ratio > 1 and jobs[n].gpus > 1]
+    several = {name: ratio for name, ratio in spread.items() if jobs[name].gpus > 1}
+    faster = [ratio for ratio in several.values() if ratio is not None and ratio > 1]
     if faster:
         yield f"{len(faster)} jobs were measured faster when spread; their slowdown is negative."
-    unknown = [jobs[n] for n, ratio in spread.items() if ratio is None and jobs[n].gpus > 1]
+    unknown = [jobs[name] for name, ratio in several.items() if ratio is None]
     if unknown:
         names = named(f"{job.model} on {job.gpus}" for job in unknown)
         yield (

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -30,7 +31,7 @@ from ...common.fields import (
 )
 from ...common.printable import shortened, some
 from ...files.limits import MOST_SMALL_ROWS
-from ...files.reading import fail, parse_document, read_text
+from ...files.reading import fail, read_mapping, read_text
 from ..importer import ImportOptions, Option
 
 SOURCE = "stanford-futuredata/gavel (commit c4fa400, MIT)"
@@ -58,6 +59,24 @@ class GavelFiles(ImportOptions):
     throughputs: Annotated[Path, Option("simulation_throughputs.json")]
     trace: Annotated[Path, Option("A .trace file.")]
     first: Annotated[PositiveCount | None, Option("Only the first N jobs of the trace.")] = None
+
+    def source(self) -> str:
+        """Return what an instance says of its source."""
+        return f"{self.throughputs.name} and {self.trace.name}, in the layout of {SOURCE}"
+
+    def jobs(self) -> tuple[dict[str, TraceJob], int]:
+        """Return the jobs that are considered, by name, and how many the trace has.
+
+        Raises
+        ------
+        InstanceError
+            If the trace cannot be read, or a line is wrong.
+        """
+        listed = read_trace(self.trace)
+        # As many digits as the largest number needs, so that names sort as numbers do.
+        width = max(3, len(str(max(listed))))
+        first = islice(listed.items(), self.first)
+        return {f"job-{number:0{width}d} {job.model}": job for number, job in first}, len(listed)
 
 
 Speeds = dict[str, dict[int, float]]
@@ -92,11 +111,8 @@ def read_table(path: Path) -> dict[str, Any]:
     InstanceError
         If the file is no mapping.
     """
-    source = str(path)
-    data = parse_document(read_text(path), source, ".json")
-    if not isinstance(data, dict):
-        raise fail(source, "is not a mapping of GPU types; Gavel's simulation_throughputs.json is needed")
-    return data
+    what = "is not a mapping of GPU types; Gavel's simulation_throughputs.json is needed"
+    return read_mapping(path, what)
 
 
 def gpu_types(table: dict[str, Any]) -> list[str]:
@@ -112,22 +128,11 @@ def speeds_of(table: dict[str, Any], name: str, source: str) -> tuple[Speeds, li
     InstanceError
         If an entry is wrong; one fault each.
     """
-    speeds: Speeds = defaultdict(dict)
-    zeros = []
-    for key, (model, gpus), speed in _entries(table[name], name, source):
-        if speed > 0:
-            speeds[model][gpus] = speed
-        else:
-            zeros.append(f"{key} on {name}")
-    return speeds, zeros
-
-
-def _entries(table: Any, name: str, source: str) -> Iterable[tuple[str, tuple[str, int], float]]:
-    """Return key, model and GPUs, and speed alone of each entry of one GPU type's table."""
-    if not isinstance(table, dict):
+    entries = table[name]
+    if not isinstance(entries, dict):
         raise fail(source, "is not a mapping of entries such as \"('A3C', 1)\"", name)
     faults, keys = Faults(), {}
-    for key, entry in table.items():
+    for key, entry in entries.items():
         match = _KEY.fullmatch(key)
         if not match:
             what = "is not a key of the form ('Model (batch size 64)', 2)"
@@ -138,9 +143,16 @@ def _entries(table: Any, name: str, source: str) -> Iterable[tuple[str, tuple[st
         else:
             keys[key] = (match[1], int(match[2]))
     faults.refuse()
-    alone = {"steps_per_s": {key: table[key]["null"] for key in keys}}
-    speeds = validated(_Measured, alone, f"{source}: {name}").steps_per_s
-    return [(key, keys[key], speed) for key, speed in speeds.items()]
+    alone = {"steps_per_s": {key: entries[key]["null"] for key in keys}}
+    speeds: Speeds = defaultdict(dict)
+    zeros = []
+    for key, speed in validated(_Measured, alone, f"{source}: {name}").steps_per_s.items():
+        model, gpus = keys[key]
+        if speed > 0:
+            speeds[model][gpus] = speed
+        else:
+            zeros.append(f"{key} on {name}")
+    return speeds, zeros
 
 
 def read_trace(path: Path) -> dict[int, TraceJob]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from .objects import Node, NodeSelectorTerm, Pod, Requirement, Taint, Toleration
 
@@ -26,13 +25,8 @@ def allowed_nodes(pod: Pod, nodes: Sequence[Node], without: str | None = None) -
 
 def constraint_of(pod: Pod) -> str:
     """Return a text that two pods share only if they may use the same nodes."""
-    spec = pod.spec
-    parts: list[Any] = [
-        sorted((spec.nodeSelector or {}).items()),
-        spec.affinity.nodeAffinity if spec.affinity else None,
-        spec.tolerations,
-    ]
-    return repr(parts)
+    selector = sorted((pod.spec.nodeSelector or {}).items())
+    return repr((selector, _terms(pod), pod.spec.tolerations))
 
 
 def describe(pod: Pod, nodes: Sequence[Node], without: str | None = None) -> str:

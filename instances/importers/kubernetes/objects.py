@@ -40,7 +40,8 @@ def parse_quantity(text: str) -> Decimal:
     """
     match = _QUANTITY.fullmatch(text) if len(text) <= _LONGEST else None
     if match is None:
-        raise ValueError("is not a quantity; write a number with at most one suffix, such as 3920m or 16Gi")
+        what = "is not a quantity; write a number with at most one suffix, such as 3920m or 16Gi"
+        raise PydanticCustomError("quantity", what)
     suffix = match[2] or ""
     with localcontext(prec=200):
         number = Decimal(match[1])
@@ -49,7 +50,7 @@ def parse_quantity(text: str) -> Decimal:
         else:
             number = number.scaleb(_DECIMAL[suffix] if suffix in _DECIMAL else int(suffix[1:]))
         if abs(number) >= _LARGEST:
-            raise ValueError("is too large; a quantity is below 2 to the power of 63")
+            raise PydanticCustomError("quantity", "is too large; a quantity is below 2 to the power of 63")
     return number
 
 
@@ -58,10 +59,7 @@ def _as_quantity(value: Any) -> Any:
         value = repr(value)
     if not isinstance(value, str):
         raise PydanticCustomError("quantity", "is not a quantity; write text such as '3920m' or '16Gi'")
-    try:
-        number = parse_quantity(value)
-    except ValueError as error:
-        raise PydanticCustomError("quantity", "{what}", {"what": str(error)}) from None
+    number = parse_quantity(value)
     if number < 0:
         raise PydanticCustomError("quantity", "is negative; at least 0 is needed")
     return number

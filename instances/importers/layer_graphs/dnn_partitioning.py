@@ -8,6 +8,7 @@ the source node hands on) and how many devices there are. Accelerators are calle
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,12 +18,23 @@ from pydantic import BeforeValidator, Field
 
 from ...common.errors import refuse_faults
 from ...common.faults import validated
-from ...common.fields import Count, Flag, Many, Name, NonNegative, Part, Positive, PositiveCount, in_slices
+from ...common.fields import (
+    Count,
+    Flag,
+    Many,
+    Name,
+    NonNegative,
+    Part,
+    Positive,
+    PositiveCount,
+    in_slices,
+    repeated,
+)
 from ...common.hardware import GIB
-from ...files.reading import fail, parse_document, read_text
+from ...files.reading import fail, read_mapping
 from ...staging.instance import StagingInstance
 from ..importer import Importer, Option
-from .graph import LayerGraph, Node, chain_of, check_size, cycle_fault
+from .graph import LayerGraph, Node, chain_of, check_size, in_order
 from .instance import GraphOptions, staging_instance
 
 SOURCE = "msr-fiddle/dnn-partitioning (commit b207b6a, MIT)"
@@ -106,15 +118,13 @@ def import_dnn_partitioning(options: DnnPartitioningOptions) -> StagingInstance:
     graph = folded(data, str(file), link)
     return staging_instance(
         chain_of(graph),
-        options,
+        options.model_copy(update={"limit": limits, "link_gbit_per_s": link}),
         {name: (name, 1.0) for name in options.types},
         name=f"dnn-partitioning-{file.stem}",
         source=f"{file.name}, in the layout of {SOURCE}",
         assumptions=[*_assumptions(data, options), how],
         batch=options.batch,
-        link_gbit_per_s=link,
         memory_gib={ACCELERATOR: data.maxSizePerFPGA / GIB},
-        limits=limits,
         all_reduce=False,
     )
 
@@ -128,9 +138,8 @@ def read(path: Path) -> _File:
         If the file is malformed or its edges do not fit its nodes.
     """
     source = str(path)
-    raw = parse_document(read_text(path), source, ".json")
-    if not isinstance(raw, dict):
-        raise fail(source, "is not a mapping; it needs nodes, edges, maxFPGAs, maxCPUs and maxSizePerFPGA")
+    what = "is not a mapping; it needs nodes, edges, maxFPGAs, maxCPUs and maxSizePerFPGA"
+    raw = read_mapping(path, what)
     lists = {key: raw.get(key) for key in ("nodes", "edges")}
     if isinstance(lists["nodes"], list) and isinstance(lists["edges"], list):
         check_size(source, len(lists["nodes"]), len(lists["edges"]))
@@ -141,16 +150,13 @@ def read(path: Path) -> _File:
                 "nodes need cpuLatency and fpgaLatency",
             )
     data = validated(_File, raw, source)
-    complaints = []
-    seen: set[int] = set()
-    for index, node in enumerate(data.nodes):
-        if node.id in seen:
-            complaints.append((f"nodes[{index}].id", f"{node.id} stands twice; each id may stand once"))
-        seen.add(node.id)
+    ids = [node.id for node in data.nodes]
+    complaints = [*repeated(ids, "nodes", "id", "{value} stands twice; each id may stand once")]
+    known = set(ids)
     for index, edge in enumerate(data.edges):
         for key in ("sourceId", "destId"):
-            if getattr(edge, key) not in seen:
-                what = f"is {getattr(edge, key)}, which is the id of none of the {len(seen)} nodes"
+            if getattr(edge, key) not in known:
+                what = f"is {getattr(edge, key)}, which is the id of none of the {len(known)} nodes"
                 complaints.append((f"edges[{index}].{key}", what))
     refuse_faults(source, complaints)
     return data
@@ -195,13 +201,9 @@ def folded(data: _File, source: str, link_gbit_per_s: float) -> LayerGraph:
     """
     forward = {node.id: node for node in data.nodes if not node.isBackwardNode}
     edges = _forward_edges(data)
-    plain = LayerGraph(
-        source,
-        {key: Node(node.label, {}) for key, node in forward.items()},
-        [(edge.sourceId, edge.destId) for edge in edges],
-    )
-    if not nx.is_directed_acyclic_graph(plain.digraph()):
-        raise cycle_fault(plain.digraph(), plain)
+    plain: dict[Hashable, Node] = {key: Node(node.label, {}) for key, node in forward.items()}
+    # Only for the fault of a cycle, which names the nodes of the file; the groups come later.
+    in_order(LayerGraph(source, plain, [(edge.sourceId, edge.destId) for edge in edges]))
     group = _groups(data, source)
     members: dict[Hashable, list[_Node]] = {}
     for node in sorted(data.nodes, key=lambda node: node.isBackwardNode):
@@ -241,17 +243,14 @@ def _groups(data: _File, source: str) -> dict[int, Hashable]:
     joined: dict[Hashable, Hashable] = {}
     # Classes on a cycle depend on each other both ways, so they cannot be different layers.
     for component in nx.strongly_connected_components(graph):
-        first = min(component)
-        joined |= dict.fromkeys(component, first)
+        joined |= dict.fromkeys(component, min(component))
     return {key: joined[name] for key, name in colour.items()}
 
 
 def _labels(members: Mapping[Hashable, Sequence[_Node]]) -> dict[Hashable, str]:
     """Return a name of its own for each group: that of its first forward node."""
     names = {key: nodes[0].label for key, nodes in members.items()}
-    count: dict[str, int] = {}
-    for name in names.values():
-        count[name] = count.get(name, 0) + 1
+    count = Counter(names.values())
     return {
         key: name[:200] if count[name] == 1 else f"{name[:180]} ({members[key][0].id})"
         for key, name in names.items()

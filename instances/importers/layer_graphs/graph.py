@@ -113,12 +113,6 @@ def check_size(source: str, nodes: int, edges: int) -> None:
         )
 
 
-def cycle_fault(graph: nx.DiGraph[Hashable], names: LayerGraph) -> InstanceError:
-    """Return the fault that names a cycle of the graph."""
-    around = [edge[0] for edge in nx.find_cycle(graph)]
-    return fail(names.source, f"has a cycle through {names.named(around)}; layers need an order", "edges")
-
-
 def in_order(graph: LayerGraph) -> tuple[list[Hashable], set[Hashable]]:
     """Return the nodes in an order of their edges, and which of them are cut nodes.
 
@@ -131,7 +125,8 @@ def in_order(graph: LayerGraph) -> tuple[list[Hashable], set[Hashable]]:
     try:
         order = list(nx.topological_sort(digraph))
     except nx.NetworkXUnfeasible:
-        raise cycle_fault(digraph, graph) from None
+        around = graph.named(edge[0] for edge in nx.find_cycle(digraph))
+        raise fail(graph.source, f"has a cycle through {around}; layers need an order", "edges") from None
     after_all = _after_all_before(order, digraph.pred)
     before_all = _after_all_before(order[::-1], digraph.succ)
     return order, after_all & before_all

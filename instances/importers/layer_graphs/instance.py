@@ -14,14 +14,14 @@ from ...common.fields import Name, NonNegative, unknown_names
 from ...common.hardware import GIB
 from ...files.reading import fail
 from ...staging.instance import StagingInstance
-from ..importer import ImportOptions, Option
-from ..staging_options import Epochs, Floor, Link, ParallelShare, Samples, UnitLimits
+from ..importer import Option
+from ..staging_options import StagingOptions
 from .graph import Chain, ChainLayer
 
 LONGEST_NAME = 200
 
 
-class GraphOptions(ImportOptions):
+class GraphOptions(StagingOptions):
     """Options of every import of a layer graph."""
 
     types: Annotated[
@@ -29,12 +29,6 @@ class GraphOptions(ImportOptions):
         Field(min_length=1),
         Option("USD per GPU-hour of each type, such as v100=2.48,t4=0.5."),
     ]
-    limit: UnitLimits = {}
-    throughput: Floor = None
-    parallel_share: ParallelShare = 0.99
-    link_gbit_per_s: Link = 100.0
-    samples: Samples = 1e6
-    epochs: Epochs = 1.0
 
     def refuse_unknown(self, *keys: str) -> None:
         """Make sure that these options name types that are chosen.
@@ -57,9 +51,7 @@ def staging_instance(
     source: str,
     assumptions: Sequence[str],
     batch: float,
-    link_gbit_per_s: float | None,
     memory_gib: Mapping[str, float],
-    limits: Mapping[str, int],
     all_reduce: bool,
 ) -> StagingInstance:
     """Return the staging instance of a chain.
@@ -83,7 +75,7 @@ def staging_instance(
         if not compute:
             held = chain.graph.named(layer.nodes)
             raise fail(chain.graph.source, f"none of {', '.join(devices)} can run {held}; choose other types")
-        layers.append(_layer(chain, layer, options, compute, link_gbit_per_s if all_reduce else None))
+        layers.append(_layer(chain, layer, options, compute, all_reduce))
     document = {
         "name": name[:LONGEST_NAME],
         "source": source,
@@ -91,12 +83,12 @@ def staging_instance(
         "throughput_floor_samples_per_s": options.throughput,
         "training": {"samples": options.samples, "epochs": options.epochs},
         "probe_batch": batch,
-        "link_gbit_per_s": link_gbit_per_s,
+        "link_gbit_per_s": options.link_gbit_per_s,
         "types": [
             {
                 "name": kind,
                 "price_usd_per_hour": price,
-                "limit": limits.get(kind),
+                "limit": options.limit.get(kind),
                 "memory_gib": memory_gib.get(kind),
             }
             for kind, price in options.types.items()
@@ -111,7 +103,7 @@ def _layer(
     layer: ChainLayer,
     options: GraphOptions,
     compute: Mapping[str, float],
-    link_gbit_per_s: float | None,
+    all_reduce: bool,
 ) -> dict[str, Any]:
     node = chain.graph.nodes[layer.cut]
     weights = chain.total(layer, "weight_bytes")
@@ -125,16 +117,13 @@ def _layer(
     }
     if node.kind:
         row["kind"] = node.kind
-    if link_gbit_per_s is not None:
-        row["communication_s"] = dict.fromkeys(compute, 2 * weights * 8 / (link_gbit_per_s * 1e9))
+    if all_reduce and options.link_gbit_per_s is not None:
+        row["communication_s"] = dict.fromkeys(compute, 2 * weights * 8 / (options.link_gbit_per_s * 1e9))
     return row
 
 
 def _assumptions(options: GraphOptions) -> Iterable[str]:
-    yield (
-        f"Further units of a stage divide {options.parallel_share:g} of its compute time; the source does "
-        "not say how times scale."
-    )
+    yield options.how_units_share("units")
     yield (
         "Prices were given at import and are not from the source: "
         f"{', '.join(f'{name} {price:g} USD/h' for name, price in options.types.items())}."
@@ -143,7 +132,4 @@ def _assumptions(options: GraphOptions) -> Iterable[str]:
         "A stage receives, once for each batch, every tensor made before it that it or a later stage uses; "
         "the gradients that come back over the same links are not charged."
     )
-    yield (
-        f"Training {options.samples:.10g} samples {options.epochs:g} times over is a choice; the source does "
-        "not say how much is trained."
-    )
+    yield options.how_much_is_trained()

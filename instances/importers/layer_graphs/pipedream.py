@@ -79,9 +79,7 @@ def import_pipedream(options: PipedreamOptions) -> StagingInstance:
             f"The times refer to {probe} samples: {why}.",
         ],
         batch=probe,
-        link_gbit_per_s=options.link_gbit_per_s,
         memory_gib=options.memory,
-        limits=options.limit,
         all_reduce=True,
     )
 

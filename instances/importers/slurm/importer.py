@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ...common.faults import validated
 from ...consolidation.instance import ConsolidationInstance
-from ...files.reading import fail, parse_document, read_text
+from ...files.reading import fail, read_mapping
 from ..importer import Importer
 from ..node_restrictions import counted
 from .assumptions import assumptions, ignored, left_out, where
@@ -45,9 +45,9 @@ def import_slurm(options: SlurmOptions) -> ConsolidationInstance:
 
 def _read_queue(path: Path) -> tuple[JobRecord, ...]:
     source = str(path)
-    data = parse_document(read_text(path), source, ".json")
-    if isinstance(data, dict) and "jobs" not in data and {"nodes", "sinfo"} & set(data):
-        raise fail(source, "the second file lists nodes; jobs are wanted")
-    if not isinstance(data, dict) or "jobs" not in data:
-        raise fail(source, "has no 'jobs'; give what squeue --json prints")
+    what = "has no 'jobs'; give what squeue --json prints"
+    data = read_mapping(path, what)
+    if "jobs" not in data:
+        nodes = {"nodes", "sinfo"} & set(data)
+        raise fail(source, "the second file lists nodes; jobs are wanted" if nodes else what)
     return validated(JobRecords, {"jobs": data["jobs"]}, source).jobs

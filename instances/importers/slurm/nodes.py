@@ -8,7 +8,8 @@ from pathlib import Path
 
 from ...common.errors import refuse_faults
 from ...common.faults import validated
-from ...files.reading import fail, parse_document, read_text
+from ...common.fields import repeated
+from ...files.reading import fail, read_mapping
 from .objects import NodeRecord, NodeRecords, SinfoRow, SinfoRows
 
 UNUSABLE = frozenset(
@@ -91,25 +92,19 @@ def read_nodes(path: Path) -> list[SlurmNode]:
         If the file is wrong; one fault a line.
     """
     source = str(path)
-    data = parse_document(read_text(path), source, ".json")
-    if isinstance(data, dict) and "jobs" in data and not {"nodes", "sinfo"} & set(data):
-        raise fail(source, "the first file lists jobs; nodes are wanted")
-    if not isinstance(data, dict) or not ("nodes" in data or "sinfo" in data):
-        what = "has neither 'nodes' nor 'sinfo'; give what scontrol show nodes --json or sinfo --json prints"
-        raise fail(source, what)
-    nodes: dict[str, SlurmNode] = {}
-    complaints = []
+    what = "has neither 'nodes' nor 'sinfo'; give what scontrol show nodes --json or sinfo --json prints"
+    data = read_mapping(path, what)
+    if not {"nodes", "sinfo"} & set(data):
+        raise fail(source, "the first file lists jobs; nodes are wanted" if "jobs" in data else what)
     if "nodes" in data:
-        for index, record in enumerate(validated(NodeRecords, {"nodes": data["nodes"]}, source).nodes):
-            if record.name in nodes:
-                what = f"{record.name!r} is listed twice; each node may stand once"
-                complaints.append((f"nodes[{index}].name", what))
-            nodes[record.name] = _from_record(record)
-    else:
-        for node in _from_rows(validated(SinfoRows, {"sinfo": data["sinfo"]}, source).sinfo):
-            known = nodes.setdefault(node.name, node)
-            known.partitions |= node.partitions
-    refuse_faults(source, complaints)
+        records = validated(NodeRecords, {"nodes": data["nodes"]}, source).nodes
+        twice = "{value!r} is listed twice; each node may stand once"
+        refuse_faults(source, repeated((record.name for record in records), "nodes", what=twice))
+        return list(map(_from_record, records))
+    nodes: dict[str, SlurmNode] = {}
+    for node in _from_rows(validated(SinfoRows, {"sinfo": data["sinfo"]}, source).sinfo):
+        known = nodes.setdefault(node.name, node)
+        known.partitions |= node.partitions
     return list(nodes.values())
 
 

@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import typer
 
 from ....instances.allocation.fits import fit_loss, fit_speed
-from ...output.text import MOST_ROWS, console, figure, percent, table
+from ...output.text import TextColumn, console, figure, first_rows, percent, table_of
 
 if TYPE_CHECKING:
     from ....instances.allocation.fits import LossFit, SpeedFit
     from ....instances.allocation.fits.loss import FittedLoss
-    from ....instances.allocation.fits.speed_fit import FittedSpeed
+    from ....instances.allocation.fits.speed_fit import Candidate, FittedSpeed
 
-RowT = TypeVar("RowT")
 FitT = TypeVar("FitT", "LossFit", "SpeedFit")
 
-fits = typer.Typer(
-    help="Fit a job's speed or loss to measurements.", no_args_is_help=True, rich_markup_mode=None
-)
+fits = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
 File = Annotated[Path, typer.Argument(metavar="FILE.csv", help="Measurements.", show_default=False)]
 Format = Annotated[Literal["table", "json"], typer.Option(help="How to print.")]
@@ -76,15 +73,6 @@ def _signed_percent(value: float | None) -> str:
     return "–" if value is None else f"{100 * value:+.1f} %"
 
 
-def _print_points(points: Sequence[RowT], cells: Mapping[str, Callable[[RowT], str]]) -> None:
-    """Print a table of at most 60 measurements, with the cells of each by their titles."""
-    rows = [[cell(point) for cell in cells.values()] for point in points]
-    made = table([(title, title != "where") for title in cells], rows[:MOST_ROWS])
-    if len(rows) > MOST_ROWS:
-        made.caption = f"{len(rows) - MOST_ROWS} more; see --format json"
-    console().print(made)
-
-
 def _flow(value: dict[str, Any]) -> str:
     """Return a mapping as one line of YAML, with figures of eight digits."""
     parts = []
@@ -96,29 +84,25 @@ def _flow(value: dict[str, Any]) -> str:
 
 
 def _show_speed(fit: SpeedFit) -> None:
-    cells: dict[str, Callable[[FittedSpeed], str]] = {
-        "where": lambda row: row.place,
-        "ps": lambda row: str(row.ps),
-        "workers": lambda row: str(row.workers),
-        "batch": lambda row: figure(row.batch),
-        "measured s/step": lambda row: figure(row.step_s),
-        "fitted s/step": lambda row: figure(row.fitted_step_s),
-        "error": lambda row: _signed_percent(row.error),
-    }
-    _print_points(fit.rows, cells)
-    typer.echo()
-    rows = [
-        [
-            candidate.model,
-            percent(candidate.mape),
-            percent(candidate.leave_one_out),
-            f"{candidate.rank} of {candidate.coefficients}",
-            "chosen" if candidate.model == fit.model else "",
-        ]
-        for candidate in fit.candidates
+    points: list[TextColumn[FittedSpeed]] = [
+        ("where", False, lambda row: row.place),
+        ("ps", True, lambda row: str(row.ps)),
+        ("workers", True, lambda row: str(row.workers)),
+        ("batch", True, lambda row: figure(row.batch)),
+        ("measured s/step", True, lambda row: figure(row.step_s)),
+        ("fitted s/step", True, lambda row: figure(row.fitted_step_s)),
+        ("error", True, lambda row: _signed_percent(row.error)),
     ]
-    titles = [("model", False), ("MAPE", True), ("leave-one-out", True), ("rank", True), ("", False)]
-    console().print(table(titles, rows))
+    candidates: list[TextColumn[Candidate]] = [
+        ("model", False, lambda one: one.model),
+        ("MAPE", True, lambda one: percent(one.mape)),
+        ("leave-one-out", True, lambda one: percent(one.leave_one_out)),
+        ("rank", True, lambda one: f"{one.rank} of {one.coefficients}"),
+        ("", False, lambda one: "chosen" if one.model == fit.model else ""),
+    ]
+    console().print(first_rows(points, fit.rows))
+    typer.echo()
+    console().print(table_of(candidates, fit.candidates))
     typer.echo()
     for number, value in enumerate(fit.theta):
         typer.echo(f"θ{number} = {value:.8g}")
@@ -128,14 +112,14 @@ def _show_speed(fit: SpeedFit) -> None:
 
 
 def _show_loss(fit: LossFit) -> None:
-    cells: dict[str, Callable[[FittedLoss], str]] = {
-        "where": lambda row: row.place,
-        "step": lambda row: figure(row.step),
-        "measured loss": lambda row: figure(row.loss),
-        "fitted loss": lambda row: figure(row.fitted_loss),
-        "error": lambda row: "outlier" if row.outlier else _signed_percent(row.error),
-    }
-    _print_points(fit.rows, cells)
+    points: list[TextColumn[FittedLoss]] = [
+        ("where", False, lambda row: row.place),
+        ("step", True, lambda row: figure(row.step)),
+        ("measured loss", True, lambda row: figure(row.loss)),
+        ("fitted loss", True, lambda row: figure(row.fitted_loss)),
+        ("error", True, lambda row: "outlier" if row.outlier else _signed_percent(row.error)),
+    ]
+    console().print(first_rows(points, fit.rows))
     b0, b1, b2 = fit.coefficients
     typer.echo(f"\nloss(k) = 1/({b0:.6g}·k + {b1:.6g}) + {b2:.6g}, MAPE {percent(fit.mape)}")
     low, high = fit.interval

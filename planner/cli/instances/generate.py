@@ -12,16 +12,12 @@ from ....instances.staging.generate import Limits, generate_staging
 from ....instances.staging.generate_ctr import generate_ctr
 from .output import Output, emit
 
-generators = typer.Typer(
-    help="Make a reproducible synthetic instance.", no_args_is_help=True, rich_markup_mode=None
-)
+generators = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
 JobsTable = Annotated[
     Literal["parquet", "csv"] | None,
     typer.Option(
-        "--table",
-        help="Write the jobs to a table beside the document. [default: parquet from 5000 jobs on]",
-        show_default=False,
+        "--table", help="Write the jobs to a table beside the document. [default: parquet from 5000 jobs on]"
     ),
 ]
 Seed = Annotated[int, typer.Option(help="The same seed gives the same instance.", min=0)]
@@ -68,7 +64,7 @@ def ctr(
     layers: Annotated[int, typer.Option(help="How many layers.", min=3)] = 16,
     floor: Annotated[
         float | None,
-        typer.Option(help="Floor in samples/s. [default: 150000 for 16 layers]", show_default=False),
+        typer.Option(help="Floor in samples/s. [default: 150000 for 16 layers]"),
     ] = None,
     seed: Seed = 0,
     output: Output = None,
@@ -83,9 +79,7 @@ def consolidation(
     jobs: Annotated[int, typer.Option(help="How many jobs.", min=1)],
     gpus_per_server: Annotated[
         int | None,
-        typer.Option(
-            help="GPUs of each server, where all have one shape. [default: 8]", min=1, show_default=False
-        ),
+        typer.Option(help="GPUs of each server, where all have one shape. [default: 8]", min=1),
     ] = None,
     load: Annotated[
         float | None, typer.Option(help="GPUs asked over GPUs free; if not given, two fifths are free.")
@@ -103,8 +97,7 @@ def consolidation(
     table: Annotated[
         Literal["parquet", "csv"] | None,
         typer.Option(
-            help="Write servers and jobs to tables beside the document. [default: parquet from 5000 on]",
-            show_default=False,
+            help="Write servers and jobs to tables beside the document. [default: parquet from 5000 on]"
         ),
     ] = None,
 ) -> None:

@@ -16,9 +16,7 @@ from ....instances.importers import IMPORTERS
 from ....instances.importers.importer import Importer, Option, option_of
 from .output import Output, emit
 
-importers = typer.Typer(
-    help="Turn somebody else's data into an instance.", no_args_is_help=True, rich_markup_mode=None
-)
+importers = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
 
 def pairs(text: str, option: str, kind: type) -> dict[str, Any]:

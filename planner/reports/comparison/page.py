@@ -39,6 +39,7 @@ def comparison_page(comparison: Comparison) -> str:
         title=title(comparison),
         kicker="Comparison of solvers",
         verdict=("interrupted", "bad") if comparison.interrupted else ("complete", "good"),
+        claimed=(),
         lead=_lead(comparison, len(failed)),
         sections=[pair for pair in sections if pair[0] != "plots" or figures],
         figures=figures,

@@ -25,10 +25,11 @@ from typing import Any
 
 import numpy as np
 
+from ....formulations.allocation.configurations import latest_s
 from ....formulations.allocation.monomials import monomials
-from ....formulations.common.tolerance import loosened
 from ....instances.allocation.instance import AllocationInstance
 from ....instances.allocation.job import Job
+from ....instances.allocation.job_table import JobTable
 from ....instances.allocation.speed import SpeedTable
 from ....instances.common.arrays import Floats, Ints
 from ...backends.threads import no_warnings
@@ -99,21 +100,15 @@ class GeometricProgram:
         self.jobs = tuple(instance.jobs)
         self.makespan = instance.objective == "makespan"
         self.capacity = capacity
-        self.weight = np.array([job.weight for job in self.jobs])
-        self.latest_s = np.array(
-            [np.inf if j.deadline_s is None else loosened(j.deadline_s) for j in self.jobs]
-        )
-        self.demand = _demand(instance, self.jobs)
-        self.low, self.high = self._ranges()
-        self.always_s, self.owner, self.coefficient, self.power = _terms(self.jobs)
-
-    def _ranges(self) -> tuple[Ints, Ints]:
-        ranges = [(job.variants[0].ps, job.variants[0].workers) for job in self.jobs]
-        low = np.array([[r.min if r else 0 for r in pair] for pair in ranges]).T
-        high = np.array([[r.max if r else 0 for r in pair] for pair in ranges]).T
+        table = instance.table()
+        self.weight, self.latest_s = table.weight, latest_s(table.deadline_s)
+        self.demand = _demand(instance, table)
         with np.errstate(divide="ignore", invalid="ignore"):
-            alone = (self.capacity * (1 + 1e-6) / self.demand).min(axis=2, where=self.demand > 0, initial=1e9)
-        return low, np.maximum(low, np.minimum(high, alone.astype(np.int64)))
+            alone = (capacity * (1 + 1e-6) / self.demand).min(axis=2, where=self.demand > 0, initial=1e9)
+        self.low = np.array([table.min_ps, table.min_workers])
+        most = np.array([table.max_ps, table.max_workers])
+        self.high = np.maximum(self.low, np.minimum(most, alone.astype(np.int64)))
+        self.always_s, self.owner, self.coefficient, self.power = _terms(self.jobs)
 
     def solve(self, scale_s: float, options: SolveOptions, clock: Clock) -> Relaxed:
         """Solve the relaxation; `scale_s` is an objective of about the size of the optimum."""
@@ -198,13 +193,9 @@ def _run(cp: Any, problem: Any, options: SolveOptions, clock: Clock) -> str:
     return str(problem.status)
 
 
-def _demand(instance: AllocationInstance, jobs: Sequence[Job]) -> Floats:
+def _demand(instance: AllocationInstance, table: JobTable) -> Floats:
     """Return what one parameter server and one worker of each job take of each resource, shape (2, J, R)."""
-    pairs = [
-        (job.variants[0].ps_demand if job.variants[0].ps else {}, job.variants[0].worker_demand)
-        for job in jobs
-    ]
-    demand = np.array([[[of[k].get(r, 0.0) for r in instance.resources] for of in pairs] for k in (0, 1)])
+    demand = np.array([table.ps_demand * (table.max_ps > 0)[:, None], table.worker_demand])
     if instance.budget_usd_per_hour is None:
         return demand
     prices = [instance.prices_usd_per_hour.get(name, 0.0) for name in instance.resources]

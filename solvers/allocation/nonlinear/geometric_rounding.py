@@ -8,7 +8,6 @@ import numpy as np
 
 from ....formulations.allocation.formulation import AllocationFormulation
 from ....formulations.allocation.plan import JobAllocation
-from ....formulations.common.tolerance import loosened
 from ....instances.allocation.speed import SpeedTable
 from ....instances.common.arrays import Floats, Ints
 from ...common.base import Clock
@@ -65,7 +64,7 @@ class Rounding:
             np.floor(relaxed.tasks.T + SETTINGS.integer_tolerance).astype(np.int64), self.low, self.high
         )
         self.demand = program.demand.transpose(1, 0, 2)
-        self.limit = np.array([loosened(amount) for amount in program.capacity.tolist()])
+        self.limit = formulation.configurations.limit
         self.share = 1 / np.where(self.limit > 0, self.limit, np.inf)
         worth = self.limit * (0.0 if relaxed.prices is None else relaxed.prices)
         self.toll = worth / (worth.sum() or 1.0) + SETTINGS.unpriced_weight

@@ -10,8 +10,8 @@ from importlib import metadata
 from ....formulations.allocation.formulation import AllocationFormulation
 from ....instances.allocation.speed import SpeedTable
 from ....instances.common.errors import OptionError
-from ...backends.base import BackendError, installed
-from ...backends.scip import SCIP_LIMITS, configure_scip, scip_failures
+from ...backends.base import installed
+from ...backends.scip import configure_scip, how_scip_ended, scip_failures
 from ...common.base import Clock, Outcome, Solver
 from ...common.options import SolveOptions
 
@@ -27,7 +27,7 @@ class AllocationMinlp(Solver[AllocationFormulation]):
 
     def unavailable(self) -> str | None:
         """Return why PySCIPOpt cannot be used."""
-        return installed("pyscipopt", "PySCIPOpt", "scip")
+        return installed("pyscipopt", "PySCIPOpt", "clusterplan[scip]")
 
     @scip_failures()
     def solve(self, formulation: AllocationFormulation, options: SolveOptions, clock: Clock) -> Outcome:
@@ -54,15 +54,11 @@ class AllocationMinlp(Solver[AllocationFormulation]):
             outcome.limit = "time"
             return outcome
         model.optimize()
-        status, found = model.getStatus(), model.getNSols() > 0
-        if status not in SCIP_LIMITS and status not in ("optimal", "gaplimit", "infeasible", "inforunbd"):
-            raise BackendError(f"SCIP stopped with status {status!r}")
-        outcome.limit = SCIP_LIMITS.get(status, "none")
-        outcome.infeasible = status in ("infeasible", "inforunbd")
-        bound = float(model.getDualbound())
-        if not outcome.infeasible and abs(bound) < model.infinity():
+        ended, bound = how_scip_ended(model)
+        outcome.limit, outcome.infeasible = ended.limit, ended.infeasible
+        if bound is not None:
             outcome.bounds = (bound * algebra.scale,)
-        if found:
+        if ended.found:
             outcome.plan = algebra.decode(model.getBestSol())
         return outcome
 

@@ -11,27 +11,20 @@ with load balance, and none for four.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from importlib import import_module, util
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 
 from ....formulations.staging.formulation import StagingFormulation
+from ...backends.base import installed
 from ...backends.threads import no_warnings
 from ...common.base import Clock, MethodOption, Outcome, Solver
 from ...common.options import SolveOptions
 from .type_search import PROVISIONING, PenalisedObjective, TypeSearch, random_types
 
-
-@dataclass(frozen=True)
-class BayesianSettings:
-    """Tuning of the study: how many random choices of types are evaluated first, beside each type alone."""
-
-    random_starts: int = 100
-
-
-SETTINGS = BayesianSettings()
+RANDOM_STARTS = 100
+"""Random choices of types that are evaluated first, beside each type alone."""
 
 
 class Bayesian(Solver[StagingFormulation]):
@@ -47,9 +40,7 @@ class Bayesian(Solver[StagingFormulation]):
 
     def unavailable(self) -> str | None:
         """Return how to install Optuna, if it is missing."""
-        if util.find_spec("optuna") is not None:
-            return None
-        return "optuna is not installed; pip install 'clusterplan[bayes]'"
+        return installed("optuna", "optuna", "'clusterplan[bayes]'")
 
     def solve(self, formulation: StagingFormulation, options: SolveOptions, clock: Clock) -> Outcome:
         """Run the study until the budget or the time is used up."""
@@ -78,7 +69,7 @@ def _study(search: TypeSearch, seed: int) -> None:
             study.enqueue_trial(dict(zip(space, alike, strict=True)))
         # Random choices of few segments: independent ones would change type at nearly every layer.
         rng = np.random.default_rng(seed)
-        for _ in range(SETTINGS.random_starts):
+        for _ in range(RANDOM_STARTS):
             study.enqueue_trial(dict(zip(space, random_types(search.able, rng), strict=True)))
         loss = PenalisedObjective()
         while not search.over:

@@ -67,7 +67,7 @@ class Provisioner:
             MOST_UNITS if hardware.limit is None else hardware.limit for hardware in instance.types
         ]
         self._by_cost = formulation.objectives[0].name == "cost"
-        self._slowest_s = loosened(formulation.slowest_allowed_s)
+        self._slowest_s = formulation.latest_s
         self._budget = _loose(instance.hourly_budget_usd)
         self._cost_limit = _loose(instance.cost_limit_usd)
         self._parts: dict[Segment, Parts] = {}
@@ -76,15 +76,10 @@ class Provisioner:
         """Return units for these segments by the paper's load balance or exactly; None if there are none."""
         return self.exact(segments) if way == "exact" else self.balanced(segments)
 
-    def plan(self, segments: Sequence[Segment], provision: Provision | None) -> tuple[Stage, ...] | None:
+    def plan(self, segments: Sequence[Segment], provision: Provision) -> tuple[Stage, ...]:
         """Return the plan that these units are."""
-        if provision is None:
-            return None
-        types = self.formulation.instance.types
-        return tuple(
-            Stage(first_layer=first, last_layer=last, type=types[unit_type].name, units=units)
-            for (first, last, unit_type), units in zip(segments, provision.counts, strict=True)
-        )
+        stage, counts = self.formulation.stage, provision.counts
+        return tuple(stage(*segment, units) for segment, units in zip(segments, counts, strict=True))
 
     def parts(self, segment: Segment) -> Parts:
         """Return the parts of a segment; an infinite first one where it cannot be a stage."""
@@ -122,21 +117,13 @@ class Provisioner:
             state = self._state(segments, parts, counts)
             if state.over:
                 return best
-            best = self._better(best, counts, state.time_s, state.rate)
-            if self._cannot_improve(best, state.time_s, state.rate, state.work, state.serial_s):
+            best = self._better(best, counts, state)
+            if self._cannot_improve(best, state):
                 return best
         return best
 
-    def exact(
-        self, segments: Sequence[Segment], fastest_s: float = 0.0, slowest_s: float = math.inf
-    ) -> Provision | None:
+    def exact(self, segments: Sequence[Segment]) -> Provision | None:
         """Return units that are best beyond rounding; None if none keep limits, floor and budgets.
-
-        Parameters
-        ----------
-        fastest_s, slowest_s
-            Between which the stage time is looked for, beside the instance's own floor. The fewest units that
-            are no slower than `slowest_s` count even if they are faster than `fastest_s`.
 
         Notes
         -----
@@ -147,9 +134,8 @@ class Provisioner:
         plan is passed.
         """
         parts = [self.parts(segment) for segment in segments]
-        limit = min(loosened(slowest_s), self._slowest_s)
         counts = [
-            fewest_units(part, limit, self._limits[segment[2]])
+            fewest_units(part, self._slowest_s, self._limits[segment[2]])
             for part, segment in zip(parts, segments, strict=True)
         ]
         if not all(counts):
@@ -159,21 +145,21 @@ class Provisioner:
         heapq.heapify(queue)
         best: Provision | None = None
         # The heap has the slowest stage on top: the only one that more units can help.
-        for step in range(MOST_STAGE_TIMES):
+        for _ in range(MOST_STAGE_TIMES):
             check_time()
-            time, slowest = -queue[0][0], queue[0][1]
-            if state.over or (step and time < fastest_s):
+            state.time_s, slowest = -queue[0][0], queue[0][1]
+            if state.over:
                 break
-            best = self._better(best, counts, time, state.rate)
-            if self._cannot_improve(best, time, state.rate, state.work, state.serial_s):
+            best = self._better(best, counts, state)
+            if self._cannot_improve(best, state):
                 break
             counts[slowest] += 1
             faster = parts_time_s(parts[slowest], counts[slowest])
-            if faster >= time:
+            if faster >= state.time_s:
                 break
             heapq.heapreplace(queue, (-faster, slowest))
             price = self._prices[segments[slowest][2]]
-            state.work += price * (counts[slowest] * faster - (counts[slowest] - 1) * time)
+            state.work += price * (counts[slowest] * faster - (counts[slowest] - 1) * state.time_s)
             state.used[segments[slowest][2]] += 1
             self._tally(state)
         return best
@@ -222,28 +208,25 @@ class Provisioner:
             units > self._limits[unit_type] for unit_type, units in state.used.items()
         )
 
-    def _better(
-        self, best: Provision | None, counts: Sequence[int], time: float, rate: float
-    ) -> Provision | None:
-        cost = self.formulation.cost_usd(time, rate)
-        score = cost if self._by_cost else time
-        if cost > self._cost_limit or time > self._slowest_s or (best is not None and score >= best.score):
+    def _better(self, best: Provision | None, counts: Sequence[int], state: _State) -> Provision | None:
+        cost = self.formulation.cost_usd(state.time_s, state.rate)
+        score = cost if self._by_cost else state.time_s
+        over = cost > self._cost_limit or state.time_s > self._slowest_s
+        if over or (best is not None and score >= best.score):
             return best
         return Provision(tuple(counts), score)
 
-    def _cannot_improve(
-        self, best: Provision | None, time: float, rate: float, work: float, serial_s: float
-    ) -> bool:
+    def _cannot_improve(self, best: Provision | None, state: _State) -> bool:
         """Return whether more units cannot give a plan that is better beyond rounding."""
         # Both grow with the units: what is paid for work, and for the largest serial part on all units.
-        least = self.formulation.cost_factor * max(work, serial_s * rate)
+        least = self.formulation.cost_factor * max(state.work, state.serial_s * state.rate)
         if least * (1 - TOLERANCE) > self._cost_limit:
             return True
         if best is None:
             return False
         if self._by_cost:
             return least >= best.score * (1 - TOLERANCE)
-        return serial_s >= time * (1 - TOLERANCE)
+        return state.serial_s >= state.time_s * (1 - TOLERANCE)
 
 
 @dataclass

@@ -21,13 +21,13 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
-from importlib import util
 from typing import Any, Literal
 
 import numpy as np
 
 from ....formulations.staging.formulation import StagingFormulation
 from ....instances.common.errors import OutOfTimeError
+from ...backends.base import installed
 from ...common.base import Clock, MethodOption, Outcome, Solver
 from ...common.options import SolveOptions
 from .type_search import PROVISIONING, PenalisedObjective, Types, TypeSearch, random_types
@@ -81,9 +81,7 @@ class Reinforce(Solver[StagingFormulation]):
 
     def unavailable(self) -> str | None:
         """Return how to install PyTorch, if it is missing."""
-        if util.find_spec("torch") is not None:
-            return None
-        return "PyTorch is not installed; pip install 'clusterplan[rl]'"
+        return installed("torch", "PyTorch", "'clusterplan[rl]'")
 
     def solve(self, formulation: StagingFormulation, options: SolveOptions, clock: Clock) -> Outcome:
         """Train until the episodes or the time are used up."""

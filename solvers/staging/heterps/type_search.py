@@ -136,7 +136,6 @@ class TypeSearch:
             self.best = fitness, key
             if provision is not None:
                 self.plan = self.provisioner.plan(segments, provision)
-                assert self.plan is not None
                 value = self.formulation.evaluate(self.plan)[0]
                 self.trace.append((self.clock.elapsed_s, value, None))
         return fitness

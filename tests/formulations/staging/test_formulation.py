@@ -89,8 +89,9 @@ def test_load_balance_keeps_every_limit_and_is_no_better_than_the_optimum(seed: 
     made = generate_staging(4, 2, "loose", seed=seed)
     formulation = StagingFormulation(made)
     provisioner, segments = Provisioner(formulation), segments_of([0, 0, 1, 1])
-    plan = provisioner.plan(segments, provisioner.balanced(segments))
-    if plan is not None:
+    found = provisioner.balanced(segments)
+    if found is not None:
+        plan = provisioner.plan(segments, found)
         assert not formulation.violations(plan)
         times = [stage_time_s(made, s.first_layer, s.last_layer, s.type, s.units) for s in plan]
         assert times[1] <= times[0] * (1 + 1e-9)

@@ -13,10 +13,13 @@ from pydantic_core import PydanticCustomError
 from clusterplan.instances.common.fields import (
     ByCount,
     Cell,
+    Checked,
+    Complaint,
     Count,
     Flag,
     Model,
     Name,
+    Number,
     Positive,
     TaskCount,
     in_slices,
@@ -113,9 +116,28 @@ def test_complaints() -> None:
     assert list(repeated(["a", "b", "a"], "jobs")) == [
         ("jobs[2].name", "'a' is already used by jobs[0]; each name must be unique")
     ]
+    pairs = [(1, "{"), (2, "b"), (1, "{")]
+    assert list(repeated(pairs, "rows", "", "{value[1]} stands twice")) == [("rows[2]", "{ stands twice")]
     assert list(unknown_names(["a", "x"], ["a", "b"], "p", "thing", "things")) == [
         ("p.x", "unknown thing 'x'; the things are: a, b")
     ]
+
+
+class Pair(Checked):
+    """Two numbers in order."""
+
+    low: Number
+    high: Number
+
+    def _complaints(self) -> list[Complaint]:
+        return [("low", "is above high")] if self.low > self.high else []
+
+
+def test_rules_between_fields() -> None:
+    """They are checked once the fields are."""
+    assert Pair(low=1, high=2).high == 2
+    with pytest.raises(ValidationError, match="low: is above high"):
+        Pair(low=2, high=1)
 
 
 def test_schemas_demand_what_the_reader_demands() -> None:

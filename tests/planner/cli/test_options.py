@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from clusterplan.instances.common.errors import OptionError
-from clusterplan.planner.cli.common import Engine, RunOptions
+from clusterplan.planner.cli.common import RunOptions
 from clusterplan.planner.cli.options import (
     DEFAULT_TIME_LIMIT_S,
     batch_options,
@@ -57,11 +57,11 @@ def test_a_file_that_holds_no_options_is_refused(tmp_path: Path, text: str) -> N
 
 
 def test_dask_and_its_scheduler_belong_together() -> None:
-    run = RunOptions(files=["x"], engine=Engine.dask, scheduler="tcp://here:1", jobs=2, kill_after=9.0)
+    run = RunOptions(files=["x"], engine="dask", scheduler="tcp://here:1", jobs=2, kill_after=9.0)
     batch = batch_options(run)
     assert (batch.scheduler, batch.jobs, batch.kill_after_s) == ("tcp://here:1", 2, 9.0)
     for alone in (
-        RunOptions(files=["x"], engine=Engine.dask),
+        RunOptions(files=["x"], engine="dask"),
         RunOptions(files=["x"], scheduler="tcp://here:1"),
     ):
         with pytest.raises(OptionError, match="belong together"):

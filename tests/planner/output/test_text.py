@@ -7,7 +7,7 @@ import io
 
 import pytest
 
-from clusterplan.planner.output.text import MOST_NAMED, csv_line, figure, percent, safe_cell, some
+from clusterplan.planner.output.text import csv_line, figure, percent, safe_cell
 
 
 @pytest.mark.parametrize(
@@ -43,9 +43,3 @@ def test_a_line_of_csv_is_read_as_it_was_written(cell: str) -> None:
 def test_no_spreadsheet_takes_a_cell_for_a_formula(cell: str) -> None:
     assert safe_cell(cell) == f"'{cell}"
     assert safe_cell(-1.5) == -1.5
-
-
-def test_of_many_lines_the_first_and_their_number_are_said() -> None:
-    lines = [str(i) for i in range(MOST_NAMED + 3)]
-    assert list(some(lines, "and {} more")) == [*lines[:MOST_NAMED], "and 3 more"]
-    assert list(some(lines[:2], "and {} more")) == ["0", "1"]

@@ -1,10 +1,10 @@
-"""A few of many points keep the ends and the shape of a curve."""
+"""A few of many points keep the ends and the shape of a curve; of many lines the first are written out."""
 
 from __future__ import annotations
 
 import pytest
 
-from clusterplan.planner.output.thinning import MOST_ROWS, thinned
+from clusterplan.planner.output.thinning import MOST_NAMED, MOST_ROWS, some, thinned
 
 Pair = tuple[float, float]
 
@@ -40,3 +40,9 @@ def test_figures_of_zero_and_points_all_alike_do_not_count() -> None:
     assert len(thinned([(0.0, 0.0)] * 100, same)) <= MOST_ROWS
     mixed = [(float(i), 0.0) for i in range(1, 101)]
     assert thinned(mixed, same)[-1] == mixed[-1]
+
+
+def test_of_many_lines_the_first_and_their_number_are_said() -> None:
+    lines = [str(i) for i in range(MOST_NAMED + 3)]
+    assert list(some(lines, "and {:,} more")) == [*lines[:MOST_NAMED], "and 3 more"]
+    assert list(some(lines[:2], "and {:,} more")) == ["0", "1"]

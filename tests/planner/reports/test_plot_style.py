@@ -52,7 +52,6 @@ def test_an_axis_is_logarithmic_where_values_span_much() -> None:
 def test_lines_and_marks_stand_where_they_are_put() -> None:
     upright = style.line_at("x", 3.0)
     assert (upright["x0"], upright["x1"], upright["yref"]) == (3.0, 3.0, "y domain")
-    assert (style.ring(1.0, 2.0)["x"], style.ring(1.0, 2.0)["y"]) == ([1.0], [2.0])
     assert style.note("<i>", x=1)["text"] == "&lt;i&gt;"
     assert style.marker("circle", "@s0", 9)["line"]["color"] == "@panel"
     assert style.size(3, 10) > style.size(0, 10) > style.size(0, style.MANY)

@@ -9,7 +9,6 @@ import clusterplan
 from clusterplan.instances.common.errors import OptionError
 from clusterplan.planner.reports.provenance import (
     check_same,
-    claims,
     headline,
     instance_facts,
     objectives_table,
@@ -55,8 +54,6 @@ def test_the_head_says_no_more_than_the_check() -> None:
     assert headline("optimal", "none", wide) == (wide.within, "fair")
     claimed = Findings(claimed=["the prices"]).verification("s")
     assert headline("optimal", "none", claimed) == ("optimal: not all of it is proven here", "fair")
-    assert claims(claimed) == ("the prices",)
-    assert claims(None) == ()
 
 
 def test_objectives_are_a_row_each() -> None:

@@ -9,7 +9,7 @@ from staging_instances import half_serial
 
 import clusterplan
 from clusterplan.planner.pareto import shown
-from clusterplan.planner.staging.frontier import DEFAULT_ERROR, StagingFrontierCheck
+from clusterplan.planner.staging.frontier import StagingFrontierCheck
 from clusterplan.planner.staging.frontier_figure import Baseline, frontier_figure, near_limit
 from clusterplan.planner.staging.frontier_page import StagingFrontierPage
 from clusterplan.planner.verification.findings import Verification
@@ -33,7 +33,7 @@ def verify(frontier: Frontier) -> Verification:
 
 def test_the_error_has_a_default() -> None:
     """Where none is given."""
-    assert clusterplan.pareto(INSTANCE).error == DEFAULT_ERROR
+    assert clusterplan.pareto(INSTANCE).error == StagingFrontierCheck.default_error
 
 
 def test_a_true_frontier_is_confirmed(frontier: Frontier) -> None:

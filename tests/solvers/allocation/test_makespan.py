@@ -10,7 +10,7 @@ from clusterplan.formulations.allocation.formulation import AllocationFormulatio
 from clusterplan.instances.allocation.instance import AllocationInstance
 from clusterplan.solvers.allocation.brute_force import AllocationBruteForce
 from clusterplan.solvers.allocation.knapsack import MultipleChoice
-from clusterplan.solvers.allocation.makespan import even_share, least_share, per_unit, solve_makespan
+from clusterplan.solvers.allocation.makespan import MakespanSearch, even_share, least_share, per_unit
 from clusterplan.solvers.common.base import Clock
 from clusterplan.solvers.common.options import SolveOptions
 
@@ -54,7 +54,7 @@ def test_plan_and_bound_reach_the_optimum() -> None:
             continue
         options = SolveOptions(threads=1)
         best = AllocationBruteForce().solve(formulation, options, Clock(None))
-        found = solve_makespan(formulation, options, Clock(None))
+        found = MakespanSearch(formulation, options, Clock(None)).run()
         if best.plan is None:
             assert found.infeasible
             continue

@@ -8,7 +8,7 @@ from random_instances import random_allocation
 from clusterplan.formulations.allocation.formulation import AllocationFormulation
 from clusterplan.instances.allocation.instance import AllocationInstance
 from clusterplan.solvers.allocation.brute_force import AllocationBruteForce
-from clusterplan.solvers.allocation.total_time import solve_total
+from clusterplan.solvers.allocation.total_time import TotalTimeSearch
 from clusterplan.solvers.common.base import Clock
 from clusterplan.solvers.common.options import SolveOptions
 
@@ -27,7 +27,7 @@ def test_plans_and_bounds_enclose_the_optimum(cores: bool) -> None:
             continue
         options = SolveOptions(threads=1)
         best = AllocationBruteForce().solve(formulation, options, Clock(None))
-        found = solve_total(formulation, options, Clock(None), cores)
+        found = TotalTimeSearch(formulation, options, Clock(None), cores).run()
         if best.plan is None:
             assert found.plan is None
             assert found.infeasible or not cores

@@ -20,15 +20,13 @@ def made(devices: dict[str, tuple[str, float]]) -> Any:
     """Return the instance of two layers."""
     return staging_instance(
         chain_of(LayerGraph("g", NODES, [("a", "b")])),
-        OPTIONS,
+        OPTIONS.model_copy(update={"link_gbit_per_s": 8.0, "limit": {"fast": 2}}),
         devices,
         name="n",
         source="s",
         assumptions=[],
         batch=4,
-        link_gbit_per_s=8.0,
         memory_gib={},
-        limits={"fast": 2},
         all_reduce=True,
     )
 

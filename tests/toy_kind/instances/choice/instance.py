@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from ..common.base import Instance
-from ..common.fields import Complaint, Many, Model, Name, NonNegative, refuse, repeated
+from ..common.fields import Complaint, Many, Model, Name, NonNegative, repeated
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,11 +26,6 @@ class ChoiceInstance(Instance):
 
     kind: Literal["choice"] = "choice"
     items: Annotated[Many[Item], Field(min_length=1)]
-
-    @model_validator(mode="after")
-    def _check(self) -> ChoiceInstance:
-        refuse(self._complaints())
-        return self
 
     def _complaints(self) -> Iterator[Complaint]:
         yield from repeated((item.name for item in self.items), "items")
