@@ -25,13 +25,13 @@ from ..common.options import SolveOptions
 from ..common.result import Limit
 from . import named_servers
 from .certify import certified_goals
-from .column_generation import Integers, Program, Relaxed, certified
-from .columns_of_plan import add_plan_columns
 from .heuristics.best_fit import BestFit
 from .keep_in_place import stay_put
-from .master import RestrictedMaster
 from .objective_steps import kept_level
-from .plan_of_columns import Disaggregation
+from .patterns.column_generation import Integers, Program, Relaxed, certified
+from .patterns.columns_of_plan import add_plan_columns
+from .patterns.master import RestrictedMaster
+from .patterns.plan_of_columns import Disaggregation
 from .progress import CLOSE, Progress, is_reached
 from .settings import SETTINGS
 from .traffic import TrafficSearch

@@ -12,12 +12,12 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ...formulations.common.clock import check_time
-from ...formulations.consolidation.build_classes import radix
-from ...formulations.consolidation.classes import ClassTable
-from ...instances.common.arrays import Floats, Ints
-from ...instances.common.errors import TooLargeError
-from .settings import SETTINGS
+from ....formulations.common.clock import check_time
+from ....formulations.consolidation.build_classes import radix
+from ....formulations.consolidation.classes import ClassTable
+from ....instances.common.arrays import Floats, Ints
+from ....instances.common.errors import TooLargeError
+from ..settings import SETTINGS
 
 ServerPattern = tuple[tuple[int, int], ...]
 """For each shape on a server, the row of its tasks in the shape's slots; residents that stay come first."""

@@ -17,17 +17,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...formulations.consolidation.certificate import LARGEST, MUST_PLACE, CertifiedGoal
-from ...instances.common.arrays import Floats
-from ...instances.common.errors import OutOfTimeError, TooLargeError
-from ..backends.base import BackendError
-from ..backends.highs_mip import branch_and_bound, linear_program, solver_with, threads_and_seed
-from ..common.base import Clock
-from ..common.options import SolveOptions
-from ..common.result import Limit
+from ....formulations.consolidation.certificate import LARGEST, MUST_PLACE, CertifiedGoal
+from ....instances.common.arrays import Floats
+from ....instances.common.errors import OutOfTimeError, TooLargeError
+from ...backends.base import BackendError
+from ...backends.highs_mip import branch_and_bound, linear_program, solver_with, threads_and_seed
+from ...common.base import Clock
+from ...common.options import SolveOptions
+from ...common.result import Limit
+from ..settings import SETTINGS
 from .lagrangian_bound import lagrangian_bound
 from .master import Column, DualPrices, RestrictedMaster
-from .settings import SETTINGS
 
 log = logging.getLogger("clusterplan")
 

@@ -30,15 +30,15 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ...formulations.common.clock import check_time
-from ...formulations.consolidation.certificate import MUST_PLACE, PRICED
-from ...formulations.consolidation.classes import BY_SERVERS, ClassTable, JobClass
-from ...instances.common.arrays import Floats
-from ...instances.common.errors import TooLargeError
-from .objective_steps import figure_step, objective_step
+from ....formulations.common.clock import check_time
+from ....formulations.consolidation.certificate import MUST_PLACE, PRICED
+from ....formulations.consolidation.classes import BY_SERVERS, ClassTable, JobClass
+from ....instances.common.arrays import Floats
+from ....instances.common.errors import TooLargeError
+from ..objective_steps import figure_step, objective_step
+from ..settings import SETTINGS
 from .price_jobs import JobPattern, JobPricing, Stay, initial_patterns
 from .price_servers import ServerPattern, ServerPricing
-from .settings import SETTINGS
 
 GOALS = (MUST_PLACE, *PRICED)
 ColumnType = Literal["server", "job", "missing", "split", "host", "apart", "ask"]
