@@ -47,6 +47,12 @@ class ExactSettings:
         Ways to keep residents of a server, or a job in place, that are looked at.
     most_table_cells
         Cells of the tables of one server pricing problem.
+    most_coarse_cells, most_coarse_steps
+        Cells of the coarse table of one pool, and along its first axis.
+    most_pricing_nodes, pricing_patience_s
+        Nodes and seconds of the branch and bound on the knapsack of one class.
+    most_linked_rows
+        Classes of servers times shapes up to which the linear programme by shape limits tasks by server.
     most_named_cells
         Groups of tasks times servers of the compact model.
     """
@@ -69,6 +75,11 @@ class ExactSettings:
     most_listing_steps: int = 50_000
     most_stay_selections: int = 5_000
     most_table_cells: int = 150_000_000
+    most_coarse_cells: int = 200_000
+    most_coarse_steps: int = 900
+    most_pricing_nodes: int = 5_000
+    pricing_patience_s: float = 2.0
+    most_linked_rows: int = 30_000
     most_named_cells: int = 300_000
 
 

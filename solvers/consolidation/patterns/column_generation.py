@@ -25,9 +25,12 @@ from ...backends.highs_mip import branch_and_bound, linear_program, solver_with,
 from ...common.base import Clock
 from ...common.options import SolveOptions
 from ...common.result import Limit
+from ..progress import CLOSE
 from ..settings import SETTINGS
 from .lagrangian_bound import lagrangian_bound
+from .lp_by_shape import LpByShape
 from .master import Column, DualPrices, RestrictedMaster
+from .smoothing import Smoothing
 
 log = logging.getLogger("clusterplan")
 
@@ -78,6 +81,8 @@ class Program:
         master = self.master
         if relaxed.prices is None:
             return -math.inf
+        if master.searches:  # pricing bounds what it does not search to the end
+            return master.rounded(goal, relaxed.bound)
         priced = CertifiedGoal.model_validate(certified(master, goal, relaxed.prices))
         levels = {name: reached for name, reached in self.levels.items() if name != MUST_PLACE}
         try:
@@ -101,8 +106,9 @@ class Program:
         low, high = master.limits([self.most(name, reached) for name, reached in self.levels.items()])
         nothing = np.zeros(0, dtype=np.int32)
         highs.addRows(len(low), low, high, 0, nothing, nothing, np.zeros(0))
-        given = 0
-        best = Relaxed(-math.inf, None)
+        given, last = 0, math.inf
+        best = self._by_shape(goal)
+        smoothing = None if best.prices is None else Smoothing(best.prices)
         for _ in range(SETTINGS.most_pricing_rounds):
             self._pass_columns(highs, master.columns[given:], goal, settled)
             given = len(master.columns)
@@ -116,21 +122,46 @@ class Program:
                 return best
             prices = self._prices(highs, settled)
             value = highs.getInfo().objective_function_value
+            at, searched = prices, True
+            if smoothing is not None:
+                at, searched = smoothing.next(prices, value < last - CLOSE * max(1.0, abs(value)))
+            last = value
             try:
                 with self.clock.enforced():
-                    added, beyond = master.generate_columns(goal, prices)
+                    added, beyond = master.generate_columns(goal, at, searched)
             except OutOfTimeError:
                 return best
             values = np.array(highs.getSolution().col_value)
+            bound = (value if at is prices else self._dual_value(at)) - beyond
             # Lagrangian bounds go up and down from round to round; the best one counts.
-            if value - beyond > best.bound:
-                best = Relaxed(value - beyond, prices)
+            if bound > best.bound:
+                best = Relaxed(bound, at)
+                if smoothing is not None:
+                    smoothing.center = at
             best = replace(best, values=values)
+            log.debug("%s: relaxation %g, bound %g, %d new", goal, value, best.bound, added)
             # No better integer value is left between bound and relaxation.
             closed = master.rounded(goal, best.bound) >= master.rounded(goal, value)
-            if not added or closed or self.clock.expired:
+            ended = not added and searched and at is prices
+            if ended or closed or self.clock.expired:
                 return best
         return best
+
+    def _by_shape(self, goal: str) -> Relaxed:
+        """Return the bound and the prices to begin with, where pools have no table of all sums."""
+        found = None
+        if self.master.searches:
+            levels = {name: self.most(name, reached) for name, reached in self.levels.items()}
+            found = LpByShape(self.master, goal, levels).solve()
+        return Relaxed(-math.inf, None) if found is None else Relaxed(*found)
+
+    def _dual_value(self, prices: DualPrices) -> float:
+        """Return the value of the relaxation's dual, in steps of the goal."""
+        classes = self.master.classes
+        terms = [-float(p) * len(s.members) for p, s in zip(prices.servers, classes.servers, strict=True)]
+        terms += [float(p) * len(j.members) for p, j in zip(prices.jobs, classes.jobs, strict=True)]
+        terms += [-mu * self.most(name, self.levels[name]) for name, mu in prices.earlier.items()]
+        return math.fsum(terms)
 
     def _pass_columns(self, highs: Any, columns: list[Column], goal: str, settled: list[str]) -> None:
         count = len(columns)

@@ -37,10 +37,12 @@ from ....instances.common.arrays import Floats
 from ....instances.common.errors import TooLargeError
 from ..objective_steps import figure_step, objective_step
 from ..settings import SETTINGS
+from .price_by_search import SearchPricing
 from .price_jobs import JobPattern, JobPricing, Stay, initial_patterns
 from .price_servers import ServerPattern, ServerPricing
 
 GOALS = (MUST_PLACE, *PRICED)
+Pricing = ServerPricing | SearchPricing
 ColumnType = Literal["server", "job", "missing", "split", "host", "apart", "ask"]
 
 
@@ -94,8 +96,9 @@ class RestrictedMaster:
         self.rows = self.job_row + len(classes.jobs)
         self.columns: list[Column] = []
         self.all_patterns = True
+        self.searches = any(usages is None for usages in classes.usages.values())
         self._known: set[tuple[Any, ...]] = set()
-        self.pricing = [ServerPricing(classes, pool) for pool in classes.usages]
+        self.pricing = [pricing_of(classes, pool) for pool in classes.usages]
         self._exchanges()
         self._first_columns()
 
@@ -195,21 +198,17 @@ class RestrictedMaster:
         for pricing in self.pricing:
             for k in pricing.task_shapes:
                 check_time()
-                # As many tasks of one shape as a server holds: every shape has supply from the start.
-                alone = [np.zeros(len(slots)) for slots in self.classes.slots]
-                alone[k] = self.classes.slots[k].sum(axis=1).astype(float)
-                self._add_best(pricing, alone)
+                # Every shape has supply from the start.
+                for number, pattern in pricing.alone(k):
+                    self.add_server_pattern(number, pattern)
         if any(job.current for job in self.classes.jobs):
             stays = [np.zeros(len(slots)) for slots in self.classes.slots]
             for current in (current for job in self.classes.jobs for current in job.current):
                 rows = self.classes.slots[current.shape].tolist()
                 stays[current.shape] = np.array([float(current.stay(row)) for row in rows])
             for pricing in self.pricing:
-                self._add_best(pricing, stays)
-
-    def _add_best(self, pricing: ServerPricing, values: Sequence[Floats]) -> None:
-        for number, _, pattern in pricing.best(values):
-            self.add_server_pattern(number, pattern)
+                for number, _, pattern in pricing.best(stays):
+                    self.add_server_pattern(number, pattern)
 
     def add_server_pattern(self, number: int, pattern: ServerPattern) -> bool:
         """Add a pattern of a class of servers."""
@@ -279,8 +278,13 @@ class RestrictedMaster:
             return math.ceil(value - SETTINGS.relaxation_tolerance)
         return value - SETTINGS.relaxation_tolerance * max(1.0, abs(value)) * 1e-3
 
-    def generate_columns(self, goal: str, prices: DualPrices) -> tuple[int, float]:
+    def generate_columns(self, goal: str, prices: DualPrices, search: bool = True) -> tuple[int, float]:
         """Add patterns of servers and jobs of negative reduced cost.
+
+        Parameters
+        ----------
+        search
+            Whether pricing problems are searched to the end.
 
         Returns
         -------
@@ -291,7 +295,7 @@ class RestrictedMaster:
         added, beyond = 0, 0.0
         for pricing in self.pricing:
             more: dict[int, float] = {}
-            for number, most, pattern in pricing.best(paid, SETTINGS.columns_per_class_and_round):
+            for number, most, pattern in pricing.best(paid, SETTINGS.columns_per_class_and_round, search):
                 gain = most - weight.get("servers", 0.0) - float(prices.servers[number])
                 # The best column of a class could be taken by all of its members.
                 more[number] = max(more.get(number, 0.0), gain)
@@ -360,6 +364,11 @@ class RestrictedMaster:
             if p.cost < below - SETTINGS.reduced_cost_tolerance
         )
         return added, max((below - priced.cost for priced in found), default=0.0)
+
+
+def pricing_of(classes: ClassTable, pool: str | None) -> Pricing:
+    """Return the pricing problem of a pool: by the table of all sums of demands, by a search without one."""
+    return SearchPricing(classes, pool) if classes.usages[pool] is None else ServerPricing(classes, pool)
 
 
 def _parted(place: dict[tuple[int, ...], int]) -> list[tuple[int, int, int]]:
