@@ -254,7 +254,8 @@ def _holdable(shape: TaskShape, tasks: Sequence[int], largest: Ints) -> Ints:
         held |= (weights <= limit).all(axis=1)
     if held.sum() > MOST_PIECES:
         raise too_many
-    return counts[held]
+    holdable: Ints = counts[held]
+    return holdable
 
 
 def classes_of(data: ClusterData) -> ClassTable:
