@@ -193,13 +193,14 @@ class ClassTable(Classes):
     ----------
     usages
         For each pool the amounts that tasks may take together on some server of it; shape (N, R), sorted.
+        None where amounts are so unlike that there are too many.
     placed_now
         For each shape of a current placement, position of a server → positions of the jobs there.
     base
         For each shape of a current placement the shape of the job's other pieces, and its row for each slot.
     """
 
-    usages: dict[str | None, Ints]
+    usages: dict[str | None, Ints | None]
     placed_now: dict[int, dict[int, list[int]]]
     base: dict[int, tuple[int, Ints]]
 

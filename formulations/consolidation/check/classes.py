@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
@@ -89,8 +89,9 @@ class CheckedCluster:
             if len(units) != len(self.cluster.instance.resource_names) or min(units, default=1) <= 0:
                 self.fault = "the methods count amounts in units that there cannot be"
             else:
-                derived = _Derivation(self, units).classes()
-                self.fault = self.fault or _difference(derived, proposed)
+                derivation = _Derivation(self, units)
+                derived = derivation.classes()
+                self.fault = self.fault or _difference(derived, proposed, derivation.free_of)
         if self.fault is not None:
             raise Disagreement(self.fault)
         return derived
@@ -178,6 +179,7 @@ class _Derivation:
         self.tasks: list[Vector] = []
         self.whole: set[int] = set()
         self.residents: dict[str, list[int]] = defaultdict(list)
+        self.free_of: dict[int, Vector] = {}
         self.exact = True
 
     def classes(self) -> Classes:
@@ -291,6 +293,7 @@ class _Derivation:
                 known[amounts] = tuple(min(w, int(t)) for w, t in zip(whole, total, strict=True))
             pool = server.gpu_model if server.gpu_model in asked else None
             there = tuple(sorted(self.residents[name])) if name in self.residents else ()
+            self.free_of[n] = known[amounts]
             found[pool, known[amounts], there].append(n)
         return found
 
@@ -361,10 +364,11 @@ class _Derivation:
         return list(found)
 
 
-def _difference(derived: Classes, proposed: Classes) -> str | None:
+def _difference(derived: Classes, proposed: Classes, free_of: Mapping[int, Vector]) -> str | None:
     """Return how the methods' classes differ from the check's; None if they say the same.
 
-    The methods may put servers together whose free amounts differ by what no task can take.
+    The methods may put servers together whose free amounts differ by what no task can take, or leave them
+    apart by all that is free on each.
     """
     if derived.task_shapes != proposed.task_shapes:
         return "the methods have other shapes of tasks"
@@ -385,7 +389,8 @@ def _difference(derived: Classes, proposed: Classes) -> str | None:
                     return f"the methods leave out server number {n}"
                 continue
             same = (other.pool, other.residents) == (server.pool, server.residents)
-            if not same or any(map(int.__gt__, other.free, server.free)):
+            more = other.free != free_of[n] and any(map(int.__gt__, other.free, server.free))
+            if not same or more:
                 return f"the methods put server number {n} in another class"
     return "the methods have servers that hold nothing" if class_of else None
 

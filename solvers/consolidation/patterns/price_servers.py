@@ -28,7 +28,10 @@ class ServerPricing:
 
     def __init__(self, classes: ClassTable, pool: str | None) -> None:
         self.classes = classes
-        self.usages = classes.usages[pool]
+        usages = classes.usages[pool]
+        if usages is None:
+            raise TooLargeError("there are too many different loads for exact classes")
+        self.usages = usages
         self.numbers = [n for n, server in enumerate(classes.servers) if server.pool == pool]
         self.task_shapes = [k for k in classes.shapes_of(pool) if len(classes.slots[k])]
         slots = sum(len(classes.slots[k]) for k in self.task_shapes)
