@@ -53,6 +53,14 @@ class ExactSettings:
         Nodes and seconds of the branch and bound on the knapsack of one class.
     most_linked_rows
         Classes of servers times shapes up to which the linear programme by shape limits tasks by server.
+    dive_share
+        Of the patterns that the relaxation leaves fractional, those that are rounded up at once.
+    share_of_search
+        Of all time, where pools have no table of sums; what is left is for the certificate.
+    share_for_columns, share_for_diving, share_for_local_search
+        Of the time left, where pools have no table of sums.
+    local_search_patience_s
+        Seconds of local search without a time limit.
     most_named_cells
         Groups of tasks times servers of the compact model.
     """
@@ -80,6 +88,12 @@ class ExactSettings:
     most_pricing_nodes: int = 5_000
     pricing_patience_s: float = 2.0
     most_linked_rows: int = 30_000
+    dive_share: float = 0.05
+    share_of_search: float = 0.9
+    share_for_columns: float = 0.3
+    share_for_diving: float = 0.3
+    share_for_local_search: float = 0.75
+    local_search_patience_s: float = 60.0
     most_named_cells: int = 300_000
 
 

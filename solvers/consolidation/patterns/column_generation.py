@@ -93,27 +93,29 @@ class Program:
             return master.rounded(goal, relaxed.bound)
         return math.ceil(least) if master.integral[goal] and math.isfinite(least) else least
 
-    def relax(self, goal: str) -> Relaxed:
-        """Solve the linear relaxation, adding the columns that its prices ask for."""
+    def relax(self, goal: str, known: Relaxed | None = None) -> Relaxed:
+        """Solve the linear relaxation, adding the columns that its prices ask for.
+
+        Parameters
+        ----------
+        known
+            A bound to begin with; where pools have no table of sums, that of the linear programme by shape.
+        """
         import highspy
 
-        settings = {"solver": "simplex", **threads_and_seed(self.options.threads, None)}
-        highs, master = solver_with(settings, BackendError), self.master
+        master = self.master
         # An empty linear program has no prices.
         if not master.columns:  # nothing fits anywhere, and nothing must
             return Relaxed(0.0, _no_prices(master))
         settled = list(self.levels)
-        low, high = master.limits([self.most(name, reached) for name, reached in self.levels.items()])
-        nothing = np.zeros(0, dtype=np.int32)
-        highs.addRows(len(low), low, high, 0, nothing, nothing, np.zeros(0))
+        highs = self._relaxation()
         given, last = 0, math.inf
-        best = self._by_shape(goal)
-        smoothing = None if best.prices is None else Smoothing(best.prices)
+        best = known or (self.by_shape(goal) if master.searches else Relaxed(-math.inf, None))
+        smoothing = None if best.prices is None or not master.searches else Smoothing(best.prices)
         for _ in range(SETTINGS.most_pricing_rounds):
             self._pass_columns(highs, master.columns[given:], goal, settled)
             given = len(master.columns)
-            if self.clock.remaining_s is not None:
-                highs.setOptionValue("time_limit", highs.getRunTime() + self.clock.remaining_s)
+            self._limit(highs)
             highs.run()
             status = highs.getModelStatus()
             if status != highspy.HighsModelStatus.kOptimal:
@@ -147,12 +149,24 @@ class Program:
                 return best
         return best
 
-    def _by_shape(self, goal: str) -> Relaxed:
-        """Return the bound and the prices to begin with, where pools have no table of all sums."""
-        found = None
-        if self.master.searches:
-            levels = {name: self.most(name, reached) for name, reached in self.levels.items()}
-            found = LpByShape(self.master, goal, levels).solve()
+    def _relaxation(self) -> Any:
+        """Return HiGHS with the rows of the relaxation, and no columns yet."""
+        settings = {"solver": "simplex", **threads_and_seed(self.options.threads, None)}
+        highs = solver_with(settings, BackendError)
+        low, high = self.master.limits([self.most(name, reached) for name, reached in self.levels.items()])
+        nothing = np.zeros(0, dtype=np.int32)
+        highs.addRows(len(low), low, high, 0, nothing, nothing, np.zeros(0))
+        return highs
+
+    def _limit(self, highs: Any) -> None:
+        """Let the next run of HiGHS end with the clock."""
+        if self.clock.remaining_s is not None:
+            highs.setOptionValue("time_limit", highs.getRunTime() + self.clock.remaining_s)
+
+    def by_shape(self, goal: str) -> Relaxed:
+        """Return the bound and the prices of the linear programme by shape."""
+        levels = {name: self.most(name, reached) for name, reached in self.levels.items()}
+        found = LpByShape(self.master, goal, levels).solve()
         return Relaxed(-math.inf, None) if found is None else Relaxed(*found)
 
     def _dual_value(self, prices: DualPrices) -> float:
@@ -203,6 +217,48 @@ class Program:
             duals[master.job_row : master.rows],
             {name: max(0.0, -float(duals[master.rows + i])) for i, name in enumerate(settled)},
         )
+
+    def dive(self, goal: str, relaxed: Relaxed) -> Integers:
+        """Return how many servers carry each pattern, rounding the relaxation until it is whole.
+
+        Patterns are fixed as often as the relaxation uses them, rounded down; then those closest to one more
+        are rounded up, and the relaxation of what is left is solved again.
+        """
+        import highspy
+
+        master, settled = self.master, list(self.levels)
+        numbers = np.array([c.what[0] if c.type == "server" else -1 for c in master.columns])
+        patterns = np.flatnonzero(numbers >= 0)
+        room = np.array([len(server.members) for server in master.classes.servers])
+        values = np.zeros(len(numbers))
+        if relaxed.values is not None:
+            values[: len(relaxed.values)] = relaxed.values
+        fixed = np.zeros(len(numbers))
+        highs = self._relaxation()
+        self._pass_columns(highs, master.columns, goal, settled)
+        while True:
+            fixed[patterns] = np.floor(values[patterns] + SETTINGS.integrality_tolerance)
+            rest = values - fixed
+            open_ = patterns[rest[patterns] > SETTINGS.integrality_tolerance]
+            if not len(open_) or self.clock.expired:
+                break
+            left = room - np.bincount(numbers[patterns], fixed[patterns], len(room)).astype(int)
+            raised = 0
+            for column in open_[np.argsort(-rest[open_], kind="stable")].tolist():
+                if left[numbers[column]] > 0 and raised <= SETTINGS.dive_share * len(open_):
+                    left[numbers[column]] -= 1
+                    fixed[column] += 1.0
+                    raised += 1
+            if not raised:
+                break
+            most = np.full(len(patterns), np.inf)
+            highs.changeColsBounds(len(patterns), patterns.astype(np.int32), fixed[patterns], most)
+            self._limit(highs)
+            highs.run()
+            if highs.getModelStatus() != highspy.HighsModelStatus.kOptimal:
+                break
+            values = np.array(highs.getSolution().col_value)
+        return fixed.astype(np.int64)
 
     def near_relaxation(
         self, goal: str, target: float, relaxed: Relaxed, start: Integers | None

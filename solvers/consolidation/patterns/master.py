@@ -34,7 +34,7 @@ from ....formulations.common.clock import check_time
 from ....formulations.consolidation.certificate import MUST_PLACE, PRICED
 from ....formulations.consolidation.classes import BY_SERVERS, ClassTable, JobClass
 from ....instances.common.arrays import Floats
-from ....instances.common.errors import TooLargeError
+from ....instances.common.errors import OutOfTimeError, TooLargeError
 from ..objective_steps import figure_step, objective_step
 from ..settings import SETTINGS
 from .price_by_search import SearchPricing
@@ -96,9 +96,9 @@ class RestrictedMaster:
         self.rows = self.job_row + len(classes.jobs)
         self.columns: list[Column] = []
         self.all_patterns = True
-        self.searches = any(usages is None for usages in classes.usages.values())
         self._known: set[tuple[Any, ...]] = set()
         self.pricing = [pricing_of(classes, pool) for pool in classes.usages]
+        self.searches = any(isinstance(pricing, SearchPricing) for pricing in self.pricing)
         self._exchanges()
         self._first_columns()
 
@@ -367,8 +367,13 @@ class RestrictedMaster:
 
 
 def pricing_of(classes: ClassTable, pool: str | None) -> Pricing:
-    """Return the pricing problem of a pool: by the table of all sums of demands, by a search without one."""
-    return SearchPricing(classes, pool) if classes.usages[pool] is None else ServerPricing(classes, pool)
+    """Return the pricing problem of a pool: by a table of all sums of demands, or by a search without one."""
+    try:
+        return ServerPricing(classes, pool)
+    except OutOfTimeError:
+        raise
+    except TooLargeError:
+        return SearchPricing(classes, pool)
 
 
 def _parted(place: dict[tuple[int, ...], int]) -> list[tuple[int, int, int]]:
