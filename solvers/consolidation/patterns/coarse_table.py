@@ -132,8 +132,18 @@ def _unit(demands: Ints, largest: int, most: int) -> int:
     return int(units[np.argmin(lost)])
 
 
-def repaired(items: Sequence[Item], slots: dict[int, int], free: Ints) -> dict[int, int]:
-    """Return a pattern that a server holds: the least dense is left out, and what is left is filled."""
+def repaired(
+    items: Sequence[Item], slots: dict[int, int], free: Ints, random: np.random.Generator | None = None
+) -> dict[int, int]:
+    """Return a pattern that a server holds: the least dense is left out, and what is left is filled.
+
+    Parameters
+    ----------
+    slots
+        Of each item by its position.
+    random
+        Disturbs the order in which items fill what is left.
+    """
     slots = dict(slots)
     scale = np.maximum(free, 1).astype(float)
     taken = sum((items[i].weights[slot] for i, slot in slots.items()), np.zeros(len(free), dtype=np.int64))
@@ -146,6 +156,8 @@ def repaired(items: Sequence[Item], slots: dict[int, int], free: Ints) -> dict[i
             slots[worst] = slot - 1
             taken = taken + items[worst].weights[slot - 1]
     density = np.array([_density(item, 0, 1.0 / scale) for item in items])
+    if random is not None:
+        density *= 1 + random.random(len(density))
     for i in np.argsort(-density, kind="stable").tolist():
         item, left = items[i], free - taken
         first = slots.get(i, -1)

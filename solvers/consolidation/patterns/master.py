@@ -296,10 +296,11 @@ class RestrictedMaster:
         for pricing in self.pricing:
             more: dict[int, float] = {}
             for number, most, pattern in pricing.best(paid, SETTINGS.columns_per_class_and_round, search):
-                gain = most - weight.get("servers", 0.0) - float(prices.servers[number])
+                cost = weight.get("servers", 0.0) + float(prices.servers[number])
                 # The best column of a class could be taken by all of its members.
-                more[number] = max(more.get(number, 0.0), gain)
-                if gain > SETTINGS.reduced_cost_tolerance:
+                more[number] = max(more.get(number, 0.0), most - cost)
+                worth = sum(float(paid[k][slot]) for k, slot in pattern)
+                if worth - cost > SETTINGS.reduced_cost_tolerance:
                     added += self.add_server_pattern(number, pattern)
             beyond += sum(gain * len(self.classes.servers[n].members) for n, gain in more.items())
         patterns = JobPricing(self.classes, prices.pieces, weight.get("migrations", 0.0))

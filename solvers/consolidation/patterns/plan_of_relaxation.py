@@ -8,7 +8,7 @@ The tasks of jobs are assigned to the slots of these patterns. Best fit places t
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -51,14 +51,16 @@ def plan_of_relaxation(
     kept: dict[str, Placement] = {}
     # Whoever must be placed chooses first, then whoever is worth most for each task.
     order = sorted(classes.jobs, key=lambda job: (not job.must_place, -job.value / _tasks(job)))
-    for job in order:
-        for member in job.members:
-            check_time()
-            taken = slots.take(job)
-            if taken is None:
-                break
-            asked = formulation.instance.jobs[member]
-            kept[asked.name] = _placement(asked, taken, names)
+    # First tasks take slots of their shape, then those that are left take slots of larger ones.
+    for hosted in (False, True):
+        for job in order:
+            for asked in [formulation.instance.jobs[member] for member in job.members]:
+                check_time()
+                taken = slots.take(job, hosted) if asked.name not in kept else ()
+                if taken is None:
+                    break
+                if taken:
+                    kept[asked.name] = _placement(asked, taken, names)
     return completed(formulation, kept, patience)
 
 
@@ -80,6 +82,7 @@ class _Slots:
     def __init__(self, classes: ClassTable) -> None:
         self.classes = classes
         self.left: dict[int, list[tuple[int, Ints]]] = defaultdict(list)
+        self.hosts: dict[int, list[int]] = {}
 
     def open(self, server: int, pattern: Sequence[tuple[int, int]]) -> None:
         """Add the slots of a pattern on one server."""
@@ -88,17 +91,23 @@ class _Slots:
             if self.classes.task_shapes[k].current is None:
                 self.left[k].append((server, self.classes.slots[k][slot].copy()))
 
-    def take(self, job: JobClass) -> list[tuple[int, int, int]] | None:
-        """Return group, server and count of a job's tasks; None, and nothing taken, if they do not fit."""
-        taken: list[tuple[int, int, Ints, Part]] = []
+    def take(self, job: JobClass, hosted: bool) -> list[tuple[int, int, int]] | None:
+        """Return group, server and count of a job's tasks; None, and nothing taken, if they do not fit.
+
+        Parameters
+        ----------
+        hosted
+            Whether tasks of loose jobs may take slots of larger shapes.
+        """
+        taken: list[tuple[int, int, int, Ints, Part]] = []
         servers: set[int] = set()
         for part in job.parts:
             waiting = np.array(part.tasks)
-            for place in self._order(part, waiting, job.loose):
-                server, counts = self.left[part.shape][place]
+            for shape, place in self._order(part, waiting, job.loose, hosted):
+                server, counts = self.left[shape][place]
                 held = np.minimum(counts, waiting)
                 if held.any() and (server in servers or len(servers) < job.most):
-                    taken.append((place, server, held, part))
+                    taken.append((shape, place, server, held, part))
                     servers.add(server)
                     waiting = waiting - held
                 if not waiting.any():
@@ -106,18 +115,37 @@ class _Slots:
             if waiting.any():
                 return None
         # From the end, so that what is used up can go.
-        for place, server, held, part in sorted(taken, key=lambda slot: -slot[0]):
-            self.left[part.shape][place] = server, self.left[part.shape][place][1] - held
-            if not self.left[part.shape][place][1].any():
-                del self.left[part.shape][place]
-        counts = ((part.groups, server, held.tolist()) for _, server, held, part in taken)
+        for shape, place, server, held, _ in sorted(taken, key=lambda slot: -slot[1]):
+            self.left[shape][place] = server, self.left[shape][place][1] - held
+            if not self.left[shape][place][1].any():
+                del self.left[shape][place]
+        counts = ((part.groups, server, held.tolist()) for _, _, server, held, part in taken)
         return [(g, n, c) for groups, n, held in counts for g, c in zip(groups, held, strict=True) if c]
 
-    def _order(self, part: Part, waiting: Ints, loose: bool) -> Sequence[int]:
-        """Return the places of slots of a shape, the best first."""
-        left = self.left[part.shape]
+    def _order(self, part: Part, waiting: Ints, loose: bool, hosted: bool) -> Iterator[tuple[int, int]]:
+        """Yield shapes, and places of their slots, the best first."""
         if loose:
-            return range(len(left) - 1, -1, -1)
+            for shape in (part.shape, *(self._hosts(part.shape) if hosted else ())):
+                yield from ((shape, place) for place in range(len(self.left[shape]) - 1, -1, -1))
+            return
         # On few servers: slots that hold most of the job first, and of these the tightest.
+        left = self.left[part.shape]
         size = [(-int(np.minimum(counts, waiting).sum()), int(counts.sum())) for _, counts in left]
-        return sorted(range(len(left)), key=size.__getitem__)
+        yield from ((part.shape, place) for place in sorted(range(len(left)), key=size.__getitem__))
+
+    def _hosts(self, k: int) -> list[int]:
+        """Return the shapes of single tasks whose slots hold those of a shape, the smallest first."""
+        if k not in self.hosts:
+            shapes = self.classes.task_shapes
+            here = shapes[k]
+            larger = [
+                other
+                for other, shape in enumerate(shapes)
+                if other != k
+                and shape.current is None
+                and len(shape.demands) == len(here.demands) == 1
+                and here.gpu_model in (None, shape.gpu_model)
+                and all(map(int.__ge__, shape.demands[0], here.demands[0]))
+            ]
+            self.hosts[k] = sorted(larger, key=lambda other: sum(shapes[other].demands[0]))
+        return self.hosts[k]

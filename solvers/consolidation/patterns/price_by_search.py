@@ -48,6 +48,7 @@ class SearchPricing:
         free = [classes.servers[n].free for n in self.numbers]
         self.free = np.array(free, dtype=np.int64).reshape(len(free), -1)
         self.members = np.array([len(classes.servers[n].members) for n in self.numbers], dtype=float)
+        self.random = np.random.default_rng(0)
         self.weights = {k: classes.weights(k, classes.slots[k]) for k in self.task_shapes}
 
     def alone(self, k: int) -> list[tuple[int, ServerPattern]]:
@@ -113,15 +114,26 @@ class SearchPricing:
         stays = stays_of(self.classes, number, paid)
         free = np.array(list(stays), dtype=np.int64).reshape(len(stays), -1)
         bounds = table.bounds(free) + np.array([gain for gain, _ in stays.values()])
-        patterns = []
+        bound, patterns = float(bounds.max()), list[_Priced]()
         for index in np.argsort(-bounds, kind="stable")[:most].tolist():
             gain, stay = stays[tuple(free[index].tolist())]
             slots = repaired(table.items, table.slots(free[index]), free[index])
-            chosen = [(table.items[i], slot) for i, slot in sorted(slots.items())]
-            value = gain + sum(float(item.gains[slot]) for item, slot in chosen)
-            held = tuple((item.shape, int(item.rows[slot])) for item, slot in chosen)
-            patterns.append(_Priced(float(bounds.max()), value, (*stay, *held)))
+            patterns.append(self._priced(table, bound, gain, stay, slots))
+        # Many patterns are paid about the same; where they differ, the relaxation needs fewer rounds.
+        while 0 < len(patterns) < most:
+            fewer = {i: slot for i, slot in slots.items() if self.random.random() < 0.5}
+            again = repaired(table.items, fewer, free[index], self.random)
+            patterns.append(self._priced(table, bound, gain, stay, again))
         return sorted(patterns, key=lambda priced: -priced.value)
+
+    @staticmethod
+    def _priced(
+        table: CoarseTable, bound: float, gain: float, stay: ServerPattern, slots: dict[int, int]
+    ) -> _Priced:
+        """Return a pattern of items of a table and of what stays."""
+        chosen = [(table.items[i], slot) for i, slot in sorted(slots.items())]
+        value = gain + sum(float(item.gains[slot]) for item, slot in chosen)
+        return _Priced(bound, value, (*stay, *((item.shape, int(item.rows[slot])) for item, slot in chosen)))
 
     def _search(
         self, number: int, free: Ints, paid: Sequence[Floats], items: Sequence[Item], known: _Priced
