@@ -17,10 +17,14 @@ from ....instances.common.arrays import Floats, Ints
 from ..settings import SETTINGS
 from .knapsack import Item
 
+Cells = NDArray[np.int32]
+CELL = 2**30
+"""Values are scaled integers below this: half as long as floating-point numbers, and twice as fast."""
+
 
 @dataclass(frozen=True)
 class _Step:
-    """Tasks that may be added: of which item, which slot or how many single tasks, and where this pays."""
+    """A slot of an item that may be added, and where this pays; several of them make up single tasks."""
 
     item: int
     slot: int
@@ -51,49 +55,59 @@ class CoarseTable:
             most = SETTINGS.most_coarse_steps if place == 0 else cells // int(self._size(largest)[0])
             demands = np.array([item.weights[0, axis] for item in items], dtype=np.int64)
             self.units[place] = _unit(demands[demands > 0], int(largest[axis]), max(1, most))
-        size = self._size(largest)
-        self.values = np.zeros((*size.tolist(), 1)[:2])
+        self.weights = [self._coarse(item) for item in items]
+        self.scale = CELL / max(self._most(multipliers, largest), np.finfo(float).tiny)
+        self.values = np.zeros((*self._size(largest).tolist(), 1)[:2], dtype=np.int32)
         self.steps: list[list[_Step]] = []
         for number, item in enumerate(items):
             check_time()
             gains = item.gains - item.weights @ self.others
             if gains.max() > 0:
-                self.steps.append(self._add(number, item, gains))
+                # Rounded up, so that values are bounds.
+                self.steps.append(self._add(number, item, np.ceil(gains * self.scale).astype(np.int64)))
+
+    def _coarse(self, item: Item) -> Ints:
+        """Return what slots take along both axes in coarse units; shape (S, 2)."""
+        weights = np.zeros((len(item.gains), 2), dtype=np.int64)
+        weights[:, : len(self.axes)] = item.weights[:, self.axes] // self.units
+        if item.single:
+            # Tasks are rounded one by one: no more of them fit than rounding all together allows.
+            weights = np.arange(1, len(item.gains) + 1)[:, None] * weights[0]
+        return weights
+
+    def _most(self, multipliers: Floats, largest: Ints) -> float:
+        """Return a bound on all values of the table, by multipliers."""
+        worth = multipliers[self.axes] * self.units
+        most = float(multipliers[self.axes] @ largest[self.axes])
+        for item, weights in zip(self.items, self.weights, strict=True):
+            gains = item.gains - item.weights @ self.others - weights[:, : len(self.axes)] @ worth
+            most += max(0.0, float(gains.max()))
+        return most
 
     def _size(self, largest: Ints) -> Ints:
         size: Ints = largest[self.axes] // self.units + 1
         return size
 
-    def _add(self, number: int, item: Item, gains: Floats) -> list[_Step]:
+    def _add(self, number: int, item: Item, gains: Ints) -> list[_Step]:
         """Add one item: counts that make up any number of tasks, or one of its slots."""
-        weights = np.zeros((len(gains), 2), dtype=np.int64)
+        before = self.values if item.single else self.values.copy()
         if not item.single:
-            weights[:, : len(self.axes)] = item.weights[:, self.axes] // self.units
-            before, after = self.values, self.values.copy()
-            steps = [
-                self._step(before, after, number, slot, weights[slot], float(gains[slot]))
-                for slot in np.flatnonzero(gains > 0).tolist()
-            ]
-            self.values = after
-            return list(reversed(steps))
-        # Tasks are rounded one by one: no more of them fit than rounding all together allows.
-        weights[:, : len(self.axes)] = item.weights[:1, self.axes] // self.units
+            slots = np.flatnonzero(gains > 0).tolist()
+            return [self._step(before, number, slot, gains) for slot in slots]
         steps, left, count = [], len(gains), 1
         while left:
             count = min(count, left)
-            gain = count * float(gains[0])
-            steps.append(self._step(self.values, self.values, number, count, count * weights[0], gain))
+            steps.append(self._step(before, number, count - 1, gains))
             left, count = left - count, 2 * count
         return steps
 
-    @staticmethod
-    def _step(before: Floats, after: Floats, number: int, slot: int, weight: Ints, gain: float) -> _Step:
+    def _step(self, before: Cells, number: int, slot: int, gains: Ints) -> _Step:
         """Let one more way to go on improve the values; return where it does."""
-        a, b = weight.tolist()
-        rest = after[a:, b:]
-        candidate = before[: before.shape[0] - a, : before.shape[1] - b] + gain
+        a, b = self.weights[number][slot].tolist()
+        rest = self.values[a:, b:]
+        candidate = before[: before.shape[0] - a, : before.shape[1] - b] + np.int32(gains[slot])
         chosen = candidate > rest
-        np.copyto(rest, candidate, where=chosen)
+        np.maximum(candidate, rest, out=rest)
         return _Step(number, slot, (a, b), chosen)
 
     def _places(self, free: Ints) -> tuple[Ints, Ints]:
@@ -103,7 +117,7 @@ class CoarseTable:
 
     def bounds(self, free: Ints) -> Floats:
         """Return the most that any pattern is paid on servers with so much free; shape (N,)."""
-        bounds: Floats = self.values[self._places(free)] + free @ self.others
+        bounds: Floats = self.values[self._places(free)] / self.scale + free @ self.others
         return bounds
 
     def slots(self, free: Ints) -> dict[int, int]:
@@ -118,7 +132,7 @@ class CoarseTable:
                     if not self.items[step.item].single:
                         found[step.item] = step.slot
                         break
-                    found[step.item] = found.get(step.item, -1) + step.slot
+                    found[step.item] = found.get(step.item, -1) + step.slot + 1
         return found
 
 
@@ -130,51 +144,3 @@ def _unit(demands: Ints, largest: int, most: int) -> int:
     units = np.arange(least, least + max(1, least // 4) + 1)
     lost = ((demands[:, None] % units[None, :]) / demands[:, None]).sum(axis=0)
     return int(units[np.argmin(lost)])
-
-
-def repaired(
-    items: Sequence[Item], slots: dict[int, int], free: Ints, random: np.random.Generator | None = None
-) -> dict[int, int]:
-    """Return a pattern that a server holds: the least dense is left out, and what is left is filled.
-
-    Parameters
-    ----------
-    slots
-        Of each item by its position.
-    random
-        Disturbs the order in which items fill what is left.
-    """
-    slots = dict(slots)
-    scale = np.maximum(free, 1).astype(float)
-    taken = sum((items[i].weights[slot] for i, slot in slots.items()), np.zeros(len(free), dtype=np.int64))
-    while (taken > free).any():
-        over = taken > free
-        worst = min(slots, key=lambda i: _density(items[i], slots[i], over / scale))
-        slot = slots.pop(worst)
-        taken = taken - items[worst].weights[slot]
-        if items[worst].single and slot > 0:
-            slots[worst] = slot - 1
-            taken = taken + items[worst].weights[slot - 1]
-    density = np.array([_density(item, 0, 1.0 / scale) for item in items])
-    if random is not None:
-        density *= 1 + random.random(len(density))
-    for i in np.argsort(-density, kind="stable").tolist():
-        item, left = items[i], free - taken
-        first = slots.get(i, -1)
-        if item.single:
-            more = item.weights[0]
-            fit = min((left[more > 0] // more[more > 0]).tolist(), default=len(item.gains))
-            slot = min(len(item.gains) - 1, first + fit)
-        else:
-            held = (item.weights <= left).all(axis=1)
-            slot = int(np.argmax(np.where(held, item.gains, 0.0))) if first < 0 and held.any() else first
-        if slot > first:
-            now = item.weights[first] if first >= 0 else 0
-            taken, slots[i] = taken + item.weights[slot] - now, slot
-    return slots
-
-
-def _density(item: Item, slot: int, scale: Floats) -> float:
-    """Return what a slot is paid for its share of a server; infinite if it takes nothing that is scarce."""
-    share = float(item.weights[slot] @ scale)
-    return float(item.gains[slot]) / share if share > 0 else np.inf

@@ -16,11 +16,12 @@ import numpy as np
 from ....formulations.common.clock import check_time, time_is_up
 from ....formulations.consolidation.classes import ClassTable
 from ....instances.common.arrays import Floats, Ints
-from .coarse_table import CoarseTable, repaired
+from .coarse_table import CoarseTable
 from .knapsack import Item, relaxed_knapsack, solved_knapsack
+from .pattern_repair import PatternRepair, Slots
 from .price_servers import ServerPattern, stays_of
 
-CLOSE = 1e-9
+CLOSE = 1e-7
 """A pattern whose value is this close to its bound, relatively, is the best."""
 
 
@@ -115,21 +116,20 @@ class SearchPricing:
         free = np.array(list(stays), dtype=np.int64).reshape(len(stays), -1)
         bounds = table.bounds(free) + np.array([gain for gain, _ in stays.values()])
         bound, patterns = float(bounds.max()), list[_Priced]()
+        repair = PatternRepair(table.items)
         for index in np.argsort(-bounds, kind="stable")[:most].tolist():
             gain, stay = stays[tuple(free[index].tolist())]
-            slots = repaired(table.items, table.slots(free[index]), free[index])
+            slots = repair.repaired(table.slots(free[index]), free[index])
             patterns.append(self._priced(table, bound, gain, stay, slots))
         # Many patterns are paid about the same; where they differ, the relaxation needs fewer rounds.
         while 0 < len(patterns) < most:
             fewer = {i: slot for i, slot in slots.items() if self.random.random() < 0.5}
-            again = repaired(table.items, fewer, free[index], self.random)
+            again = repair.repaired(fewer, free[index], self.random)
             patterns.append(self._priced(table, bound, gain, stay, again))
         return sorted(patterns, key=lambda priced: -priced.value)
 
     @staticmethod
-    def _priced(
-        table: CoarseTable, bound: float, gain: float, stay: ServerPattern, slots: dict[int, int]
-    ) -> _Priced:
+    def _priced(table: CoarseTable, bound: float, gain: float, stay: ServerPattern, slots: Slots) -> _Priced:
         """Return a pattern of items of a table and of what stays."""
         chosen = [(table.items[i], slot) for i, slot in sorted(slots.items())]
         value = gain + sum(float(item.gains[slot]) for item, slot in chosen)
