@@ -16,6 +16,7 @@ from ...formulations.consolidation.formulation import ConsolidationFormulation
 from ...instances.common.errors import OutOfTimeError
 from ..common.base import Clock
 from ..common.options import SolveOptions
+from .heuristics.local_search import improve
 from .keep_in_place import stay_put
 from .objective_steps import reached_level
 from .patterns.column_generation import Program, Relaxed, certified
@@ -24,11 +25,6 @@ from .patterns.master import RestrictedMaster
 from .patterns.plan_of_relaxation import plan_of_relaxation
 from .progress import Progress
 from .settings import SETTINGS
-
-try:
-    from .heuristics.local_search import improve
-except ImportError:
-    improve = None
 
 log = logging.getLogger("clusterplan")
 
@@ -173,7 +169,7 @@ class PatternSearch:
     def _improve(self) -> None:
         """Improve the plan by local search."""
         progress = self.progress
-        if progress.plan is None or improve is None:
+        if progress.plan is None:
             return
         clock = self.clock.share(SETTINGS.share_for_local_search).at_most(SETTINGS.local_search_patience_s)
         plan = improve(self.formulation, progress.plan, self.options, clock, self._reached)

@@ -32,9 +32,10 @@ from numpy.typing import NDArray
 
 from ....formulations.common.clock import check_time
 from ....formulations.consolidation.certificate import MUST_PLACE, PRICED
-from ....formulations.consolidation.classes import BY_SERVERS, ClassTable, JobClass
+from ....formulations.consolidation.classes import BY_SERVERS, ClassTable, JobClass, TaskShape
 from ....instances.common.arrays import Floats
 from ....instances.common.errors import OutOfTimeError, TooLargeError
+from ....instances.consolidation.instance import allows, models_of
 from ..objective_steps import figure_step, objective_step
 from ..settings import SETTINGS
 from .price_by_search import SearchPricing
@@ -171,13 +172,7 @@ class RestrictedMaster:
     def _host(self, k: int, other: int) -> None:
         """Let supply of one shape serve another that asks no more of any resource."""
         check_time()
-        here, there = self.classes.task_shapes[k], self.classes.task_shapes[other]
-        if len(here.demands) != len(there.demands) or there.gpu_model not in (None, here.gpu_model):
-            return
-        if not (np.array(there.demands) <= np.array(here.demands)).all():
-            return
-        # Equal shapes would host each other in a circle.
-        if there.demands == here.demands and there.gpu_model == here.gpu_model:
+        if not hosts(self.classes.task_shapes[k], self.classes.task_shapes[other]):
             return
         places = {tuple(row): i for i, row in enumerate(self.classes.pieces[other].tolist())}
         for i, row in enumerate(self.classes.pieces[k].tolist()):
@@ -365,6 +360,16 @@ class RestrictedMaster:
             if p.cost < below - SETTINGS.reduced_cost_tolerance
         )
         return added, max((below - priced.cost for priced in found), default=0.0)
+
+
+def hosts(shape: TaskShape, other: TaskShape) -> bool:
+    """Return whether slots of one shape hold tasks of another, which asks no more of any resource."""
+    # Equal shapes would host each other in a circle.
+    if len(shape.demands) != len(other.demands) or shape == other:
+        return False
+    models = models_of(shape.gpu_model) or (None,)
+    amounts = zip(itertools.chain(*shape.demands), itertools.chain(*other.demands), strict=True)
+    return all(most >= need for most, need in amounts) and all(allows(other.gpu_model, m) for m in models)
 
 
 def pricing_of(classes: ClassTable, pool: str | None) -> Pricing:

@@ -21,7 +21,7 @@ from ....instances.consolidation.instance import PlacementJob
 from ...common.base import Clock
 from ..keep_in_place import completed
 from .column_generation import Integers
-from .master import Column
+from .master import Column, hosts
 
 
 def plan_of_relaxation(
@@ -137,15 +137,10 @@ class _Slots:
         """Return the shapes of single tasks whose slots hold those of a shape, the smallest first."""
         if k not in self.hosts:
             shapes = self.classes.task_shapes
-            here = shapes[k]
             larger = [
                 other
                 for other, shape in enumerate(shapes)
-                if other != k
-                and shape.current is None
-                and len(shape.demands) == len(here.demands) == 1
-                and here.gpu_model in (None, shape.gpu_model)
-                and all(map(int.__ge__, shape.demands[0], here.demands[0]))
+                if len(shape.demands) == 1 and shape.current is None and hosts(shape, shapes[k])
             ]
             self.hosts[k] = sorted(larger, key=lambda other: sum(shapes[other].demands[0]))
         return self.hosts[k]
