@@ -58,14 +58,24 @@ class PatternSearch:
                 self.progress.offer(plan)
         self._add_columns()
         self._bound(relax=False)
-        if self._settled():
+        if not self._go_on():
             return
-        self._dive(self._open_goal())
-        if self.progress.infeasible or self._settled():
-            return
-        self._improve()
-        self._add_columns()
+        for _ in range(SETTINGS.most_dives):
+            # Every round has more columns, and plans of its own.
+            self._dive(self._open_goal())
+            if not self._go_on():
+                return
+            self._improve()
+            self._add_columns()
+            if not self._go_on():
+                return
         self._bound(relax=True)
+
+    def _go_on(self) -> bool:
+        """Return whether anything is open, and time is left for it."""
+        if self.clock.expired:
+            self.progress.limit = "time"
+        return not (self.progress.infeasible or self._settled() or self.clock.expired)
 
     def _settled(self) -> bool:
         """Return whether every objective is proven as far as the gap that was asked for."""

@@ -55,6 +55,8 @@ class ExactSettings:
         Classes of servers times shapes up to which the linear programme by shape limits tasks by server.
     dive_share
         Of the patterns that the relaxation leaves fractional, those that are rounded up at once.
+    most_dives
+        Rounds of columns, a dive and local search, where pools have no table of sums.
     share_of_search
         Of all time, where pools have no table of sums; what is left is for the certificate.
     share_for_columns, share_for_diving, share_for_local_search
@@ -89,10 +91,11 @@ class ExactSettings:
     pricing_patience_s: float = 2.0
     most_linked_rows: int = 30_000
     dive_share: float = 0.05
+    most_dives: int = 3
     share_of_search: float = 0.9
     share_for_columns: float = 0.3
     share_for_diving: float = 0.3
-    share_for_local_search: float = 0.75
+    share_for_local_search: float = 0.4
     local_search_patience_s: float = 60.0
     most_named_cells: int = 300_000
 

@@ -56,7 +56,7 @@ class CoarseTable:
             demands = np.array([item.weights[0, axis] for item in items], dtype=np.int64)
             self.units[place] = _unit(demands[demands > 0], int(largest[axis]), max(1, most))
         self.weights = [self._coarse(item) for item in items]
-        self.scale = CELL / max(self._most(multipliers, largest), np.finfo(float).tiny)
+        self.scale = CELL / (self._most(multipliers, largest) or 1.0)
         self.values = np.zeros((*self._size(largest).tolist(), 1)[:2], dtype=np.int32)
         self.steps: list[list[_Step]] = []
         for number, item in enumerate(items):
@@ -90,14 +90,14 @@ class CoarseTable:
 
     def _add(self, number: int, item: Item, gains: Ints) -> list[_Step]:
         """Add one item: counts that make up any number of tasks, or one of its slots."""
-        before = self.values if item.single else self.values.copy()
+        held = (self.weights[number] < self.values.shape).all(axis=1)
         if not item.single:
-            slots = np.flatnonzero(gains > 0).tolist()
+            before, slots = self.values.copy(), np.flatnonzero(held & (gains > 0)).tolist()
             return [self._step(before, number, slot, gains) for slot in slots]
-        steps, left, count = [], len(gains), 1
+        steps, left, count = [], int(held.sum()), 1
         while left:
             count = min(count, left)
-            steps.append(self._step(before, number, count - 1, gains))
+            steps.append(self._step(self.values, number, count - 1, gains))
             left, count = left - count, 2 * count
         return steps
 

@@ -36,10 +36,12 @@ class _Columns:
     values: list[float] = field(default_factory=list)
 
     def add(self, cost: float, entries: Iterable[tuple[int, float]], most: float = np.inf) -> None:
-        """Add a column of non-negative values."""
+        """Add a column of non-negative values; entries of one row add up."""
+        total: dict[int, float] = {}
         for row, value in entries:
-            self.rows.append(row)
-            self.values.append(value)
+            total[row] = total.get(row, 0.0) + value
+        self.rows += total.keys()
+        self.values += total.values()
         self.costs.append(cost)
         self.most.append(most)
         self.starts.append(len(self.rows))
@@ -78,6 +80,10 @@ class LpByShape:
         import highspy
 
         columns, classes = self.columns, self.classes
+        # HiGHS has no prices for a model without columns.
+        if not columns.costs:
+            must = any(job.must_place for job in classes.jobs)
+            return None if must else (0.0, self._prices(np.zeros(self.rows)))
         low, high = np.full(self.rows, -np.inf), np.full(self.rows, np.inf)
         low[: self.capacity] = 0.0
         high[self.capacity : self.server_row] = 0.0

@@ -47,7 +47,7 @@ class SearchPricing:
         self.numbers = [n for n, server in enumerate(classes.servers) if server.pool == pool]
         self.task_shapes = [k for k in classes.shapes_of(pool) if len(classes.slots[k])]
         free = [classes.servers[n].free for n in self.numbers]
-        self.free = np.array(free, dtype=np.int64).reshape(len(free), -1)
+        self.free = np.array(free, dtype=np.int64).reshape(len(free), len(classes.units))
         self.members = np.array([len(classes.servers[n].members) for n in self.numbers], dtype=float)
         self.random = np.random.default_rng(0)
         self.weights = {k: classes.weights(k, classes.slots[k]) for k in self.task_shapes}
@@ -113,7 +113,7 @@ class SearchPricing:
     ) -> list[_Priced]:
         """Return patterns of the coarse table for a class, best first, with the bound on all."""
         stays = stays_of(self.classes, number, paid)
-        free = np.array(list(stays), dtype=np.int64).reshape(len(stays), -1)
+        free = np.array(list(stays), dtype=np.int64).reshape(len(stays), len(self.classes.units))
         bounds = table.bounds(free) + np.array([gain for gain, _ in stays.values()])
         bound, patterns = float(bounds.max()), list[_Priced]()
         repair = PatternRepair(table.items)
