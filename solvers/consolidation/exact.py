@@ -194,11 +194,12 @@ class _Run:
         self.by_list = BestFit().solve(self.formulation, SolveOptions(), patience).plan
 
     def by_best_fit(self) -> None:
-        """Offer the plan of best fit, where the pattern formulation has no plan or had no time."""
+        """Offer the plan of best fit, once: where there was no time for a better one, it is the plan."""
         progress, plan = self.progress, self.by_list
-        if progress.infeasible or (progress.plan is not None and progress.limit == "none"):
+        if plan is None or progress.infeasible:
             return
-        if plan is not None and progress.offer(plan) is not None and progress.plan is plan:
+        self.by_list = None
+        if progress.offer(plan) is not None and progress.plan is plan:
             progress.needs_columns = True
             progress.notes.append("the plan of best-fit to begin with")
 

@@ -139,6 +139,8 @@ class PatternSearch:
 
     def _closed(self, goal: str, program: Program, relaxed: Relaxed) -> bool:
         """Return whether the plan is within the gap of a bound."""
+        if self.progress.plan is None:
+            return False
         place = self.formulation.instance.objectives.index(goal)
         bound = self.master.in_plan(goal, program.bound(goal, relaxed))
         gap = self.formulation.objectives[place].gap(self.progress.values[place], bound)
