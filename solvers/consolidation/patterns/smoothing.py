@@ -28,7 +28,7 @@ class Smoothing:
     """
 
     center: DualPrices
-    share: float = 0.7
+    share: float = 0.3
     misses: int = 0
 
     def next(self, prices: DualPrices, improved: bool) -> tuple[DualPrices, bool]:
