@@ -159,7 +159,10 @@ class BestFit(ListHeuristic):
 
     name = "best-fit"
     what = "jobs by size, each on the servers that it fills best (Tiresias)"
-    capacity = Buckets
+
+    def capacity(self, formulation: ConsolidationFormulation) -> Buckets:
+        """Return what is free."""
+        return Buckets(formulation)
 
     def sizes(self, formulation: ConsolidationFormulation) -> list[tuple[float, ...]]:
         """Return value and tasks of each job; of several resources, what few servers hold comes first."""

@@ -69,7 +69,10 @@ class FirstFit(ListHeuristic):
 
     name = "first-fit-decreasing"
     what = "the largest jobs first, each on the first servers with room"
-    capacity = FirstFitCapacity
+
+    def capacity(self, formulation: ConsolidationFormulation) -> FirstFitCapacity:
+        """Return what is free."""
+        return FirstFitCapacity(formulation)
 
     def sizes(self, formulation: ConsolidationFormulation) -> list[tuple[float, ...]]:
         """Return the largest share of what is free of a resource, for each job."""

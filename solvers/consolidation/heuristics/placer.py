@@ -122,7 +122,10 @@ class ListHeuristic(Solver[ConsolidationFormulation]):
     """Place one job after the other, those that must be placed first; one that does not fit waits."""
 
     kinds = ("consolidation",)
-    capacity: type[FreeCapacity]
+
+    @abstractmethod
+    def capacity(self, formulation: ConsolidationFormulation) -> FreeCapacity:
+        """Return what is free, and how servers are chosen."""
 
     @abstractmethod
     def sizes(self, formulation: ConsolidationFormulation) -> list[tuple[float, ...]]:
@@ -144,7 +147,7 @@ class ListHeuristic(Solver[ConsolidationFormulation]):
         limit: Limit = "none"
         for position in self._order(formulation):
             job = jobs[position]
-            request = _request(job, columns)
+            request = request_of(job, columns)
             try:
                 with clock.enforced():
                     check_time()
@@ -176,7 +179,8 @@ class ListHeuristic(Solver[ConsolidationFormulation]):
         return f"{self.name}: no room is left{where} for job {job.name!r}, which must be placed"
 
 
-def _request(job: PlacementJob, columns: dict[str, int]) -> Request:
+def request_of(job: PlacementJob, columns: dict[str, int]) -> Request:
+    """Return what a job asks for; `columns` numbers the resources."""
     groups = job.task_groups
     return Request(
         tuple(
