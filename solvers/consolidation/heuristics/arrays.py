@@ -81,7 +81,9 @@ class PlacementArrays:
         self._entries = {entry.job: entry for entry in plan}
         self.free = np.array([[server.available.get(name, 0.0) for name in names] for server in servers])
         self.unit = np.zeros((len(jobs), len(names)))
-        self.units = np.array([1 if _is_one_unit(job) else job.task_groups[0].tasks for job in jobs], dtype=np.int64)
+        self.units = np.array(
+            [1 if _is_one_unit(job) else job.task_groups[0].tasks for job in jobs], dtype=np.int64
+        )
         self.worth = np.array([job.worth for job in jobs])
         self.must = np.array([job.must_place for job in jobs])
         self.load = np.array([server.traffic_gbit_per_s for server in servers])
@@ -152,14 +154,18 @@ class PlacementArrays:
     def plan(self, pieces: Pieces) -> list[JobPlacement]:
         """Return the plan of the pieces; jobs that stay are where they were."""
         on: list[dict[str, int]] = [{} for _ in self.units]
-        for j, n, count in zip(pieces.job.tolist(), pieces.server.tolist(), pieces.units.tolist(), strict=True):
+        for j, n, count in zip(
+            pieces.job.tolist(), pieces.server.tolist(), pieces.units.tolist(), strict=True
+        ):
             on[j][self.names[n]] = count
         found = []
         for j, job in enumerate(self.formulation.instance.jobs):
             entry = self._entries[job.name]
             if self.movable[j]:
                 one = _is_one_unit(job)
-                groups = {g.name: {n: g.tasks if one else c for n, c in on[j].items()} for g in job.task_groups}
+                groups = {
+                    g.name: {n: g.tasks if one else c for n, c in on[j].items()} for g in job.task_groups
+                }
                 # What has not moved stays the entry that it was.
                 entry = entry if entry.placed and entry.tasks == groups else entry_of(job, groups)
             found.append(entry)

@@ -1,8 +1,8 @@
-"""Large-neighbourhood search from a plan: ruin and recreate (Schrimpf et al. 2000) on many sets of servers at once.
+"""Large-neighbourhood search: ruin and recreate (Schrimpf et al. 2000), on many sets of servers at once.
 
-In each sweep, servers are drawn and dealt into small sets. Jobs that are on servers of one set alone are taken
-off, some of them stay; jobs that wait are dealt to the sets. Each set is filled again greedily with random
-weights of the resources. As sets have no server in common, each keeps what it found if that is no worse.
+In each sweep, servers are drawn and dealt into small sets. Jobs that are on servers of one set alone are
+taken off, some of them stay; jobs that wait are dealt to the sets. Each set is filled again greedily with
+random weights of the resources. As no two sets have a server in common, each keeps what is no worse.
 """
 
 from __future__ import annotations
