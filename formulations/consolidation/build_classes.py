@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import itertools
 import math
+import operator
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 
 import numpy as np
 
 from ...instances.common.arrays import Ints
 from ...instances.common.errors import TooLargeError
-from ...instances.consolidation.instance import PlacementJob
+from ...instances.consolidation.instance import GpuModels, PlacementJob, allows, models_of
 from ..common.clock import check_time
 from ..common.tolerance import loosened
 from .classes import (
@@ -29,23 +30,30 @@ from .classes import (
 from .cluster_data import ClusterData
 
 MOST_USAGES = 400_000
-"""Different sums of demands on a server; beyond, classes are not used."""
+"""Different sums of demands on the servers of a pool; beyond, there is no table of them."""
 MOST_PIECES = 2_000
 """Different pieces of one shape."""
 MOST_CELLS = 100_000_000
-"""Different servers times sums of demands."""
-COARSENESS = (None, 32, 8)
-"""Parts of the largest amount that units are at least, tried one after the other; None: units as they are."""
-LARGEST_UNIT = 2**31
-"""A demand that is a larger multiple of the common unit is rounded down to a coarser one."""
+"""Different servers times sums of demands; beyond, there is no table either."""
+LARGEST_UNIT, LARGEST_TOTAL = 2**40, 2**58
+"""A demand, and all of them together, may be such a multiple of the unit; beyond, a coarser one is used."""
+LARGEST_KEY = 2**62
+"""Amounts of all resources are turned into one number below this."""
 
 
-def _unit(amounts: Iterable[float]) -> tuple[Fraction, bool]:
-    """Return the largest unit of all amounts, or a coarse one if that is too small, and whether it is."""
-    fractions = {exact(amount) for amount in amounts} - {Fraction(0)}
-    unit = common_step(fractions) or Fraction(1)
+def _unit(tasks: Mapping[float, int]) -> tuple[Fraction, bool]:
+    """Return the largest unit of all amounts, or a coarse one if that is too small, and whether it is exact.
+
+    Parameters
+    ----------
+    tasks
+        How many tasks ask for each amount.
+    """
+    amounts = {exact(amount): count for amount, count in tasks.items() if amount}
+    unit = common_step(amounts) or Fraction(1)
     # A tiny unit would give integers that leave 64 bits when they are added up.
-    least = max(fractions, default=Fraction(0)) / LARGEST_UNIT
+    total = sum((amount * count for amount, count in amounts.items()), Fraction(0))
+    least = max(max(amounts, default=Fraction(0)) / LARGEST_UNIT, total / LARGEST_TOTAL)
     return max(unit, least), unit >= least
 
 
@@ -56,25 +64,19 @@ Alike = tuple[tuple[int, ...], tuple[int, ...]]
 class _Builder:
     """Collects the classes of an instance."""
 
-    def __init__(self, data: ClusterData, parts: int | None) -> None:
+    def __init__(self, data: ClusterData) -> None:
         self.data = data
         self.counts = {"spread", "slowdown"} & set(data.instance.objectives)
         self.resources = data.instance.resource_names
-        asked: dict[str, set[float]] = {name: set() for name in self.resources}
-        for job, _ in data.distinct_jobs:
+        asked: dict[str, dict[float, int]] = {name: defaultdict(int) for name in self.resources}
+        for job, members in data.distinct_jobs:
             # Jobs that never fit are in no class, so their amounts need no unit.
             for group in job.task_groups if data.fewest(job) is not None else ():
                 for name, amount in group.demand.items():
-                    asked[name].add(amount)
+                    asked[name][amount] += group.tasks * len(members)
         units = [_unit(asked[name]) for name in self.resources]
+        # Coarse units lose accuracy, not validity: demands are rounded down, so that more seems to fit.
         self.units, self.exact = [unit for unit, _ in units], all(exactly for _, exactly in units)
-        if parts is not None:
-            # Coarse units lose accuracy, not validity: demands are rounded down, so that more seems to fit.
-            free = data.shapes(None, free=True)
-            most = [max(dict(shape).get(name, 0.0) for shape in free) for name in self.resources]
-            coarse = [max(unit, exact(amount) / parts) for unit, amount in zip(self.units, most, strict=True)]
-            self.exact = self.exact and coarse == self.units
-            self.units = coarse
         self.task_shapes: dict[TaskShape, int] = {}
         self.placed_now: dict[int, dict[int, list[int]]] = {}
         self.residents: dict[int, list[int]] = defaultdict(list)
@@ -86,7 +88,7 @@ class _Builder:
             for name, unit in zip(self.resources, self.units, strict=True)
         )
 
-    def _task_shape(self, demands: Sequence[tuple[int, ...]], gpu_model: str | None) -> int:
+    def _task_shape(self, demands: Sequence[tuple[int, ...]], gpu_model: GpuModels) -> int:
         return self.task_shapes.setdefault(TaskShape(tuple(demands), gpu_model), len(self.task_shapes))
 
     def _job_class(self, job: PlacementJob, members: Sequence[int]) -> JobClass | None:
@@ -156,7 +158,7 @@ class _Builder:
         What is free beyond what all tasks together take does not count.
         """
         totals = [sum(demand[r] * n for demand, n in tasks.items()) for r in range(len(self.resources))]
-        asked = {shape.gpu_model for shape in self.task_shapes}
+        asked = {model for shape in self.task_shapes for model in models_of(shape.gpu_model)}
         known: dict[tuple[float, ...], tuple[int, ...]] = {}
         found: dict[str | None, dict[Alike, list[int]]] = defaultdict(lambda: defaultdict(list))
         names = self.resources
@@ -178,72 +180,58 @@ class _Builder:
 
 
 def radix(limit: Ints) -> Ints:
-    """Return weights that turn amounts up to a limit into numbers of their own."""
+    """Return weights that turn amounts up to a limit into numbers of their own, if these are small enough."""
     sizes = [int(most) + 1 for most in limit]
-    if math.prod(sizes) > 2**62:
-        raise _too_many("amounts of a resource")
     return np.array([math.prod(sizes[r + 1 :]) for r in range(len(sizes))], dtype=np.int64)
-
-
-def _union(usages: Ints, weight: Ints, most: int, largest: Ints) -> Ints:
-    """Add up to `most` tasks of one demand to every sum, as far as some server holds them.
-
-    What was reached before, with no more tasks, need not be gone on from again.
-    """
-    # Each sum as one number: sets of numbers are quick to compare.
-    weights = radix(largest.max(axis=0))
-    known, step = usages @ weights, usages
-    found, count = [usages], len(usages)
-    for _ in range(most):
-        check_time()
-        step = step + weight
-        keep = np.zeros(len(step), dtype=bool)
-        # A sum matters only if some server holds it.
-        for limit in largest:
-            keep |= (step <= limit).all(axis=1)
-        step = step[keep]
-        keys = step @ weights
-        # What is known already has been gone on from, with as many tasks left or more.
-        new = ~np.isin(keys, known)
-        step = step[new]
-        if not len(step):
-            break
-        known = np.concatenate([known, keys[new]])
-        found.append(step)
-        count += len(step)
-        if count > MOST_USAGES:
-            raise _too_many("loads of a server")
-    return np.concatenate(found)
 
 
 def _maximal(vectors: Ints, most: int = 40) -> Ints:
     """Return the vectors that no other exceeds; a single one above them all if they are too many."""
     # A vector is never below one with a smaller sum.
     order = vectors[np.argsort(-vectors.sum(axis=1), kind="stable")]
-    kept: list[Ints] = []
+    kept = order[:0]
     for vector in order:
         check_time()
-        if not any((vector <= other).all() for other in kept):
-            kept.append(vector)
+        if not (vector <= kept).all(axis=1).any():
+            kept = np.concatenate([kept, vector[np.newaxis]])
         if len(kept) > most:
             above: Ints = vectors.max(axis=0, keepdims=True)
             return above
-    return np.array(kept)
+    return kept
 
 
-def _too_many(what: str) -> TooLargeError:
-    return TooLargeError(f"there are too many different {what} for exact classes")
+def _usages(demands: Iterable[tuple[int, ...]], tasks: dict[tuple[int, ...], int], free: Ints) -> Ints | None:
+    """Return every sum of demands that one of the free vectors holds; None if there are too many."""
+    largest, most = _maximal(free), min(MOST_USAGES, MOST_CELLS // len(free))
+    limit = largest.max(axis=0)
+    if math.prod(amount + 1 for amount in limit.tolist()) > LARGEST_KEY:
+        return None
+    usages, weights = np.zeros((1, free.shape[1]), dtype=np.int64), radix(limit)
+    # Few tasks of each demand first: where amounts are unlike, there soon are too many sums.
+    batches = sorted((count, d) for d in demands if any(d) for count in _batches(tasks[d]))
+    for count, demand in batches:
+        check_time()
+        if any(count * amount > most_free for amount, most_free in zip(demand, limit.tolist(), strict=True)):
+            continue
+        more = usages + count * np.array(demand)
+        held = np.zeros(len(more), dtype=bool)
+        # A sum matters only if some server holds it.
+        for vector in largest:
+            held |= (more <= vector).all(axis=1)
+        usages = np.concatenate([usages, more[held]])
+        # Each sum as one number: equal numbers are quick to find.
+        usages = usages[np.unique(usages @ weights, return_index=True)[1]]
+        if len(usages) > most:
+            return None
+    return usages
 
 
-def _usages(demands: Iterable[tuple[int, ...]], tasks: dict[tuple[int, ...], int], free: Ints) -> Ints:
-    """Return every sum of demands that one of the free vectors holds."""
-    largest = _maximal(free)
-    usages = np.zeros((1, free.shape[1]), dtype=np.int64)
-    for demand in demands:
-        if any(demand):
-            usages = _union(usages, np.array(demand), tasks[demand], largest)
-    ordered: Ints = usages[np.argsort(usages @ radix(largest.max(axis=0)))]
-    return ordered
+def _batches(tasks: int) -> Iterator[int]:
+    """Yield numbers of which some add up to any number of tasks, and all of them to all tasks."""
+    size = 1
+    while tasks > 0:
+        yield min(size, tasks)
+        tasks, size = tasks - size, 2 * size
 
 
 def _holdable(shape: TaskShape, tasks: Sequence[int], largest: Ints) -> Ints:
@@ -252,55 +240,47 @@ def _holdable(shape: TaskShape, tasks: Sequence[int], largest: Ints) -> Ints:
     for demand, count in zip(shape.demands, tasks, strict=True):
         check_time()
         need = np.array(demand)
-        fits = [min([count, *(limit[need > 0] // need[need > 0]).tolist()]) for limit in largest]
-        ranges.append(range(max([0, *fits]) + 1))
+        fits = (largest[:, need > 0] // need[need > 0]).min(axis=1, initial=count)
+        ranges.append(range(int(fits.max(initial=0)) + 1))
+    too_many = TooLargeError("there are too many different pieces of a job for exact classes")
     if math.prod(map(len, ranges)) > 20 * MOST_PIECES:
-        raise _too_many("pieces of a job")
+        raise too_many
     counts = np.array(list(itertools.product(*ranges)), dtype=np.int64)[1:]
     weights = counts @ np.array(shape.demands, dtype=np.int64)
-    held = np.zeros(len(counts), dtype=bool)
-    for limit in largest:
+    # Of one group, less fits where more does.
+    held = np.full(len(counts), len(tasks) == 1)
+    for limit in largest if len(tasks) > 1 else ():
         check_time()
         held |= (weights <= limit).all(axis=1)
     if held.sum() > MOST_PIECES:
-        raise _too_many("pieces of a job")
-    return counts[held]
+        raise too_many
+    holdable: Ints = counts[held]
+    return holdable
 
 
 def classes_of(data: ClusterData) -> ClassTable:
-    """Return the classes of an instance; coarse ones where there would be too many different sums of demands.
+    """Return the classes of an instance.
 
     Raises
     ------
     TooLargeError
-        If servers and jobs are so diverse that not even these help.
+        If a job can be split into too many different pieces.
     """
-    for parts in COARSENESS:
-        check_time()
-        try:
-            return _classes(data, parts)
-        except TooLargeError as error:
-            reason = error
-    raise reason
-
-
-def _classes(data: ClusterData, parts: int | None) -> ClassTable:
-    """Return classes in units of at least so many parts of the largest amount that is free."""
-    builder = _Builder(data, parts)
+    builder = _Builder(data)
     jobs = builder.jobs()
     task_shapes = tuple(builder.task_shapes)
     tasks, by_demand = _tasks(task_shapes, jobs)
-    usages: dict[str | None, Ints] = {}
+    usages: dict[str | None, Ints | None] = {}
     servers: list[ServerClass] = []
     # Before the sums of demands are known, servers are told apart by all that is free.
     raw = builder.raw_servers(by_demand)
     slots = _slots(task_shapes, tasks, raw, len(builder.resources))
     for pool, by_free in sorted(raw.items(), key=lambda item: item[0] or ""):
-        here = [shape for shape in task_shapes if shape.gpu_model is None or shape.gpu_model == pool]
+        here = [shape for shape in task_shapes if allows(shape.gpu_model, pool)]
         demands = dict.fromkeys(demand for shape in here for demand in shape.demands)
         free = np.array([units for units, _ in by_free], dtype=np.int64).reshape(len(by_free), -1)
         usages[pool] = _usages(demands, by_demand, free)
-        servers += _server_classes(pool, by_free, usages[pool], not all(map(any, demands)))
+        servers += _server_classes(pool, by_free, usages[pool], list(demands))
     # Only pieces of these jobs need prices of their own; single tasks do for the others.
     cut = {part.shape for job in jobs if not job.loose for part in job.parts}
     cut |= {current.shape for job in jobs for current in job.current}
@@ -343,10 +323,10 @@ def _slots(
 ) -> tuple[Ints, ...]:
     """Return for each shape the tasks that a server may hold."""
     slots = []
-    largest: dict[str | None, Ints] = {}
+    largest: dict[GpuModels, Ints] = {}
     for shape, counts in zip(task_shapes, tasks, strict=True):
         if shape.gpu_model not in largest:
-            able = {free for pool in raw if shape.gpu_model in (None, pool) for free, _ in raw[pool]}
+            able = {free for pool in raw if allows(shape.gpu_model, pool) for free, _ in raw[pool]}
             free = np.array(sorted(able) or [(0,) * resources], dtype=np.int64)
             largest[shape.gpu_model] = _maximal(free, len(free))
         slots.append(_holdable(shape, counts, largest[shape.gpu_model]))
@@ -366,22 +346,31 @@ def _bases(jobs: Sequence[JobClass], slots: Sequence[Ints]) -> dict[int, tuple[i
 
 
 def _server_classes(
-    pool: str | None, by_free: dict[Alike, list[int]], usages: Ints, zero_demand: bool
+    pool: str | None,
+    by_free: dict[Alike, list[int]],
+    usages: Ints | None,
+    demands: Sequence[tuple[int, ...]],
 ) -> list[ServerClass]:
-    """Put servers together that hold the same tasks; those of none only count for tasks of no demand."""
-    if len(by_free) * len(usages) > MOST_CELLS:
-        raise _too_many("servers and loads")
+    """Put servers together that hold the same tasks; those of none only count for tasks of no demand.
+
+    Where sums of demands are not listed, servers that differ in what is free stay apart.
+    """
+    some = [demand for demand in demands if any(demand)]
     members: dict[Alike, list[int]] = defaultdict(list)
     most: dict[tuple[int, ...], tuple[int, ...]] = {}
     for (free, residents), servers in by_free.items():
         if free not in most:
             check_time()
-            held = usages[(usages <= np.array(free)).all(axis=1)]
-            # What is left beside every sum that fits is of no use: without it more servers are equal.
-            most[free] = tuple(held.max(axis=0).tolist())
-        members[most[free], residents] += servers
+            most[free] = free if usages is None else _usable(free, usages)
+        if len(some) < len(demands) or any(all(map(operator.le, demand, free)) for demand in some):
+            members[most[free], residents] += servers
     return [
         ServerClass(tuple(sorted(listed)), pool, free, residents)
         for (free, residents), listed in sorted(members.items(), reverse=True)
-        if zero_demand or any(free)
     ]
+
+
+def _usable(free: tuple[int, ...], usages: Ints) -> tuple[int, ...]:
+    """Return the most that tasks take of each resource: without the rest more servers are equal."""
+    held = usages[(usages <= np.array(free)).all(axis=1)]
+    return tuple(held.max(axis=0).tolist())

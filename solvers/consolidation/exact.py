@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import logging
 import math
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -25,16 +26,18 @@ from ..common.options import SolveOptions
 from ..common.result import Limit
 from . import named_servers
 from .certify import certified_goals
-from .column_generation import Integers, Program, Relaxed, certified
-from .columns_of_plan import add_plan_columns
 from .heuristics.best_fit import BestFit
 from .keep_in_place import stay_put
-from .master import RestrictedMaster
 from .objective_steps import kept_level
-from .plan_of_columns import Disaggregation
+from .pattern_search import PatternSearch
+from .patterns.column_generation import Integers, Program, Relaxed, certified
+from .patterns.columns_of_plan import add_plan_columns
+from .patterns.master import RestrictedMaster
+from .patterns.plan_of_columns import Disaggregation
 from .progress import CLOSE, Progress, is_reached
 from .settings import SETTINGS
 from .traffic import TrafficSearch
+from .waste_budget import cover, reaches_all
 
 log = logging.getLogger("clusterplan")
 
@@ -54,13 +57,14 @@ class ConsolidationExact(Solver[ConsolidationFormulation]):
         if options.warm_start is not None:
             progress.start_from(options.warm_start)
         run = _Run(formulation, options, clock, progress)
+        # Before anything is built, so that no limit returns less.
+        run.place_by_best_fit()
         try:
             with clock.enforced():
                 run.by_classes()
         except TooLargeError as error:
             progress.notes.append(f"without classes: {error}")
-        left = clock.remaining_s
-        run.by_best_fit(Clock(None if left is None else max(SETTINGS.best_fit_patience_s, left)))
+        run.by_best_fit()
         if not progress.infeasible:
             with suppress(TooLargeError):  # then what is known has to do
                 run.by_names()
@@ -93,6 +97,7 @@ class _Run:
     progress: Progress
     master: RestrictedMaster | None = None
     build_s: float = 0.0
+    by_list: Sequence[JobPlacement] | None = None
 
     def by_classes(self) -> None:
         """Settle the first objectives, those that depend on classes alone.
@@ -107,13 +112,20 @@ class _Run:
         if progress.plan is not None:
             add_plan_columns(formulation, master, progress.plan)
         self.build_s = self.clock.elapsed_s
-        # With rounded amounts a server may not hold what its pattern says.
         if not master.classes.exact:
-            progress.notes.append("servers and jobs are so diverse that amounts are rounded for the bound")
-            self._only_bound()
+            progress.notes.append("amounts differ so much that they are rounded for the bound")
+        # With rounded amounts a server may not hold what its pattern says, so that plans are looked for.
+        if master.searches or not master.classes.exact:
+            self.by_best_fit()
+            share = (
+                SETTINGS.share_of_search
+                if named_servers.too_many(formulation)
+                else SETTINGS.share_of_time_left
+            )
+            PatternSearch(formulation, master, self.options, self.clock.share(share), progress).run()
             return
         if len(master.classes.servers) > SETTINGS.many_server_classes:
-            self.by_best_fit(self._share())
+            self.by_best_fit()
         if any(job.current for job in master.classes.jobs):
             plan_now = stay_put(formulation, self._share())
             if plan_now is not None and self.progress.offer(plan_now) is not None:
@@ -146,18 +158,6 @@ class _Run:
             written = self.progress.offer(self._written(program, solution))
             progress.forget_beyond(program.master.classes, program.levels, written and progress.values)
 
-    def _only_bound(self) -> None:
-        """Bound the first objective where solutions of the pattern formulation would not be plans."""
-        assert self.master is not None
-        name = self.formulation.instance.objectives[0]
-        if name in PRICED:
-            program = Program(self.master, self.options, self._share())
-            relaxed = program.relax(name)
-            bound = program.bound(name, relaxed)
-            if relaxed.prices is not None and math.isfinite(bound):
-                self.progress.goals = [certified(self.master, name, relaxed.prices)]
-                self.progress.bounds = [self.master.in_plan(name, bound)]
-
     def _written(self, program: Program, solution: Integers) -> list[JobPlacement]:
         """Return the plan of a solution of the pattern formulation."""
         return Disaggregation(
@@ -188,13 +188,19 @@ class _Run:
         search.best.program.clock = self.clock
         return search.best.program, search.best.solution
 
-    def by_best_fit(self, patience: Clock) -> None:
-        """Place the jobs one after the other, where the pattern formulation has no plan or had no time."""
-        progress = self.progress
-        if progress.infeasible or (progress.plan is not None and progress.limit == "none"):
+    def place_by_best_fit(self) -> None:
+        """Find the plan of best fit, even if it takes a little longer than there is time."""
+        left = self.clock.remaining_s
+        patience = Clock(None if left is None else max(SETTINGS.best_fit_patience_s, left))
+        self.by_list = BestFit().solve(self.formulation, SolveOptions(), patience).plan
+
+    def by_best_fit(self) -> None:
+        """Offer the plan of best fit, once: where there was no time for a better one, it is the plan."""
+        progress, plan = self.progress, self.by_list
+        if plan is None or progress.infeasible:
             return
-        plan = BestFit().solve(self.formulation, SolveOptions(), patience).plan
-        if plan is not None and self.progress.offer(plan) is not None and progress.plan is plan:
+        self.by_list = None
+        if progress.offer(plan) is not None and progress.plan is plan:
             progress.needs_columns = True
             progress.notes.append("the plan of best-fit to begin with")
 
@@ -242,6 +248,11 @@ class _Run:
             value = program.master.counted(goal, start)
             if is_reached(value, bound):
                 return start, "none"
+        if reaches_all(program.master, goal, bound, program.levels):
+            covering = cover(
+                program.master, round(bound) if goal == "servers" else None, self.options, program.clock
+            )
+            start = start if covering is None else covering
         program.clock = self._share()
         return program.solve_integers(goal, bound, start)
 

@@ -1,6 +1,8 @@
-"""A migration-free first plan: what runs stays where it is, and best fit places the other jobs."""
+"""Plans in which some jobs have a place, such as where they run now, and best fit places the others."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 from ...formulations.consolidation.formulation import ConsolidationFormulation
 from ...formulations.consolidation.plan import JobPlacement, Placement, entry_of
@@ -12,30 +14,44 @@ from .heuristics.best_fit import BestFit
 
 def stay_put(formulation: ConsolidationFormulation, patience: Clock) -> list[JobPlacement] | None:
     """Return the plan; None if best fit has none for the other jobs."""
+    jobs = formulation.instance.jobs
+    return completed(
+        formulation, {job.name: _now(job) for job in jobs if _may_stay(formulation, job)}, patience
+    )
+
+
+def completed(
+    formulation: ConsolidationFormulation, kept: Mapping[str, Placement], patience: Clock
+) -> list[JobPlacement] | None:
+    """Return a plan in which some jobs have a place, and best fit places the others in what these leave.
+
+    Returns
+    -------
+    plan
+        None if not all jobs that must be placed fit.
+    """
     instance = formulation.instance
-    stays = {job.name: _now(job) for job in instance.jobs if _may_stay(formulation, job)}
-    kept = [
-        entry_of(job, stays[job.name]) if job.name in stays else JobPlacement(job=job.name, placed=False)
+    known = [
+        entry_of(job, kept[job.name]) if job.name in kept else JobPlacement(job=job.name, placed=False)
         for job in instance.jobs
     ]
-    # The other jobs are placed in what those that stay leave.
     taken: dict[str, dict[str, float]] = {}
     for job in instance.jobs:
-        for group in job.task_groups if job.name in stays else ():
-            for server, count in group.current.items():
+        for group in job.task_groups if job.name in kept else ():
+            for server, count in kept[job.name].get(group.name, {}).items():
                 used = taken.setdefault(server, {})
                 for resource, amount in group.demand.items():
                     used[resource] = used.get(resource, 0.0) + count * amount
-    others = tuple(job for job in instance.jobs if job.name not in stays)
+    others = tuple(job for job in instance.jobs if job.name not in kept)
     if not others:
-        return kept
+        return known
     servers = tuple(_less(server, taken.get(server.name)) for server in instance.expanded_servers)
     left = ConsolidationFormulation(instance.model_copy(update={"servers": servers, "jobs": others}))
     placed = BestFit().solve(left, SolveOptions(), patience).plan
     if placed is None:
         return None
     entries = {entry.job: entry for entry in placed}
-    return [entries.get(entry.job, entry) for entry in kept]
+    return [entries.get(entry.job, entry) for entry in known]
 
 
 def _now(job: PlacementJob) -> Placement:

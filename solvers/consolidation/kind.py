@@ -7,12 +7,25 @@ from .cp_sat import ConsolidationCpSat
 from .diagnose import diagnose
 from .exact import ConsolidationExact
 from .heuristics.best_fit import BestFit, ConsolidateOrWait
-from .heuristics.first_fit import FirstFit
+from .heuristics.bin_centric import BinCentric
+from .heuristics.first_fit import FirstFit, FirstFitBySum
+from .heuristics.scored_fit import BestFitCosine, BestFitDotProduct, BestFitNorm
 from .keep_in_place import stay_put
 
 CONSOLIDATION = SolverKind(
     exact=ConsolidationExact(),
-    solvers=(ConsolidationCpSat(), BestFit(), FirstFit(), ConsolidateOrWait(), ConsolidationBruteForce()),
+    solvers=(
+        ConsolidationCpSat(),
+        BestFit(),
+        FirstFit(),
+        ConsolidateOrWait(),
+        FirstFitBySum(),
+        BestFitNorm(),
+        BestFitDotProduct(),
+        BestFitCosine(),
+        BinCentric(),
+        ConsolidationBruteForce(),
+    ),
     certify=certify,
     diagnose=diagnose,
     quick=(("first-fit-decreasing", {}), ("best-fit", {})),

@@ -28,14 +28,20 @@ def solve(
     TooLargeError
         If there are too many jobs and servers.
     """
-    # The compact model has a variable for each group of tasks on each server.
-    groups = sum(len(job.task_groups) for job in formulation.instance.jobs)
-    if groups * len(formulation.servers) > SETTINGS.most_named_cells:
-        raise TooLargeError(
-            f"{groups:,} groups of tasks on {len(formulation.servers):,} servers are too many to be named"
-        )
+    groups, servers = _groups(formulation), len(formulation.servers)
+    if too_many(formulation):
+        raise TooLargeError(f"{groups:,} groups of tasks on {servers:,} servers are too many to be named")
     start = None if plan is None else tuple(entry.model_dump() for entry in plan)
     options = options.model_copy(update={"warm_start": start})
     return cp_sat.solve_in_order(
         formulation, ConsolidationCpSat().model(formulation), options, clock, settled
     )
+
+
+def too_many(formulation: ConsolidationFormulation) -> bool:
+    """Return whether the compact model, with a variable for each group on each server, is too large."""
+    return _groups(formulation) * len(formulation.servers) > SETTINGS.most_named_cells
+
+
+def _groups(formulation: ConsolidationFormulation) -> int:
+    return sum(len(job.task_groups) for job in formulation.instance.jobs)

@@ -47,6 +47,22 @@ class ExactSettings:
         Ways to keep residents of a server, or a job in place, that are looked at.
     most_table_cells
         Cells of the tables of one server pricing problem.
+    most_coarse_cells, most_coarse_steps
+        Cells of the coarse table of one pool, and along its first axis.
+    most_pricing_nodes, pricing_patience_s
+        Nodes and seconds of the branch and bound on the knapsack of one class.
+    most_linked_rows
+        Classes of servers times shapes up to which the linear programme by shape limits tasks by server.
+    dive_share
+        Of the patterns that the relaxation leaves fractional, those that are rounded up at once.
+    most_dives
+        Rounds of columns, a dive and local search, where pools have no table of sums.
+    share_of_search
+        Of all time, where pools have no table of sums; what is left is for the certificate.
+    share_for_columns, share_for_diving, share_for_local_search
+        Of the time left, where pools have no table of sums.
+    local_search_patience_s
+        Seconds of local search without a time limit.
     most_halves, most_matches, most_covering_patterns
         Sets of up to three tasks, pairs of these that are compared, and patterns within the waste budget.
     most_named_cells
@@ -71,6 +87,18 @@ class ExactSettings:
     most_listing_steps: int = 50_000
     most_stay_selections: int = 5_000
     most_table_cells: int = 150_000_000
+    most_coarse_cells: int = 200_000
+    most_coarse_steps: int = 900
+    most_pricing_nodes: int = 5_000
+    pricing_patience_s: float = 2.0
+    most_linked_rows: int = 30_000
+    dive_share: float = 0.05
+    most_dives: int = 3
+    share_of_search: float = 0.9
+    share_for_columns: float = 0.3
+    share_for_diving: float = 0.3
+    share_for_local_search: float = 0.4
+    local_search_patience_s: float = 60.0
     most_halves: int = 4_000_000
     most_matches: int = 20_000_000
     most_covering_patterns: int = 200_000

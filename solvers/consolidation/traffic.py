@@ -14,8 +14,8 @@ from ...instances.common.errors import TooLargeError
 from ..backends.base import BackendError
 from ..common.base import Clock
 from ..common.options import SolveOptions
-from .column_generation import Integers, Program, Relaxed
-from .master import DualPrices, RestrictedMaster
+from .patterns.column_generation import Integers, Program, Relaxed
+from .patterns.master import DualPrices, RestrictedMaster
 
 SHARE = 0.25
 """Of the time that is left, for each step of the search."""

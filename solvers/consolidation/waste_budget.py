@@ -22,8 +22,8 @@ from ...formulations.consolidation.classes import ClassTable
 from ...instances.common.arrays import Ints
 from ..common.base import Clock
 from ..common.options import SolveOptions
-from .column_generation import Integers
-from .master import RestrictedMaster
+from .patterns.column_generation import Integers
+from .patterns.master import RestrictedMaster
 from .settings import SETTINGS
 
 log = logging.getLogger("clusterplan")

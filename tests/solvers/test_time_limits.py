@@ -42,10 +42,10 @@ from clusterplan.solvers.common import conclude as conclude_module
 from clusterplan.solvers.common.base import Outcome, Solver
 from clusterplan.solvers.common.conclude import conclude
 from clusterplan.solvers.common.options import SolveOptions
-from clusterplan.solvers.consolidation import master as consolidation_master
-from clusterplan.solvers.consolidation.column_generation import Program
 from clusterplan.solvers.consolidation.cp_sat import ConsolidationCpSat
-from clusterplan.solvers.consolidation.price_jobs import _PatternLister
+from clusterplan.solvers.consolidation.patterns import master as consolidation_master
+from clusterplan.solvers.consolidation.patterns.column_generation import Program
+from clusterplan.solvers.consolidation.patterns.price_jobs import _PatternLister
 from clusterplan.solvers.run import diagnose, solve_with
 from clusterplan.solvers.staging.cp_sat import StagingCpSat
 from clusterplan.solvers.staging.heterps.type_search import NEVER, TypeSearch

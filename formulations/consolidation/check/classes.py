@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
@@ -20,7 +20,13 @@ import numpy as np
 
 from ....instances.common.arrays import Ints
 from ....instances.common.errors import TooLargeError
-from ....instances.consolidation.instance import ConsolidationInstance, PlacementJob
+from ....instances.consolidation.instance import (
+    ConsolidationInstance,
+    GpuModels,
+    PlacementJob,
+    allows,
+    models_of,
+)
 from ...common.clock import check_time
 from ...common.tolerance import loosened
 from ..classes import Classes, CurrentPlacement, JobClass, Part, ServerClass, TaskShape, exact, worth_of
@@ -89,8 +95,9 @@ class CheckedCluster:
             if len(units) != len(self.cluster.instance.resource_names) or min(units, default=1) <= 0:
                 self.fault = "the methods count amounts in units that there cannot be"
             else:
-                derived = _Derivation(self, units).classes()
-                self.fault = self.fault or _difference(derived, proposed)
+                derivation = _Derivation(self, units)
+                derived = derivation.classes()
+                self.fault = self.fault or _difference(derived, proposed, derivation.free_of)
         if self.fault is not None:
             raise Disagreement(self.fault)
         return derived
@@ -114,18 +121,18 @@ class CheckedCluster:
             self.fault = f"the fewest servers of job {job.name!r} are {derived}, not {used}"
         return derived
 
-    def capacities(self, gpu_model: str | None) -> Counter[Capacity]:
+    def capacities(self, gpu_model: GpuModels) -> Counter[Capacity]:
         """Return how many servers that a GPU model allows have which capacity."""
         if gpu_model not in self._by_model:
             self._by_model[gpu_model] = Counter(
                 tuple(sorted(server.capacity.items()))
                 for server in self.cluster.servers.values()
-                if gpu_model in (None, server.gpu_model)
+                if allows(gpu_model, server.gpu_model)
             )
         return self._by_model[gpu_model]
 
     @cached_property
-    def _by_model(self) -> dict[str | None, Counter[Capacity]]:
+    def _by_model(self) -> dict[GpuModels, Counter[Capacity]]:
         return {}
 
 
@@ -155,7 +162,7 @@ def _where(job: PlacementJob, model_of: dict[str, str | None]) -> dict[str, list
     found: dict[str, list[int]] = {}
     for g, group in enumerate(job.task_groups):
         for server, count in group.current.items():
-            if job.gpu_model in (None, model_of[server]):
+            if allows(job.gpu_model, model_of[server]):
                 found.setdefault(server, [0] * len(job.task_groups))[g] = count
     return found
 
@@ -178,6 +185,7 @@ class _Derivation:
         self.tasks: list[Vector] = []
         self.whole: set[int] = set()
         self.residents: dict[str, list[int]] = defaultdict(list)
+        self.free_of: dict[int, Vector] = {}
         self.exact = True
 
     def classes(self) -> Classes:
@@ -279,7 +287,7 @@ class _Derivation:
             for part in job.parts:
                 for demand, count in zip(shapes[part.shape].demands, part.tasks, strict=True):
                     total += np.array(demand, dtype=object) * count * len(job.members)
-        asked = {shape.gpu_model for shape in shapes}
+        asked = {model for shape in shapes for model in models_of(shape.gpu_model)}
         known: dict[tuple[float, ...], Vector] = {}
         found: dict[tuple[str | None, Vector, Vector], list[int]] = defaultdict(list)
         for n, (name, server) in enumerate(self.checked.cluster.servers.items()):
@@ -291,6 +299,7 @@ class _Derivation:
                 known[amounts] = tuple(min(w, int(t)) for w, t in zip(whole, total, strict=True))
             pool = server.gpu_model if server.gpu_model in asked else None
             there = tuple(sorted(self.residents[name])) if name in self.residents else ()
+            self.free_of[n] = known[amounts]
             found[pool, known[amounts], there].append(n)
         return found
 
@@ -298,7 +307,7 @@ class _Derivation:
         self, shape: TaskShape, tasks: Vector, free: Iterable[tuple[str | None, Vector, Vector]]
     ) -> Ints:
         """Return the tasks of each group that some server can hold beside each other; shape (S, G)."""
-        able = {amounts for pool, amounts, _ in free if shape.gpu_model in (None, pool)}
+        able = {amounts for pool, amounts, _ in free if allows(shape.gpu_model, pool)}
         rows = np.array(sorted(able), dtype=np.int64).reshape(len(able), len(self.names))
         demands = np.array(shape.demands, dtype=np.int64).reshape(len(tasks), len(self.names))
         ranges = []
@@ -323,7 +332,7 @@ class _Derivation:
         few = sum(map(len, free.values())) <= FEW_SERVERS
         merged: dict[tuple[str | None, Vector, Vector], list[int]] = defaultdict(list)
         for pool in dict.fromkeys(pool for pool, _, _ in free):
-            here = [s for s in self.shapes if s.current is None and s.gpu_model in (None, pool)]
+            here = [s for s in self.shapes if s.current is None and allows(s.gpu_model, pool)]
             demands = list(dict.fromkeys(demand for shape in here for demand in shape.demands))
             sums = self._sums(demands, [key[1] for key in free if key[0] == pool]) if few else None
             nothing = not all(map(any, demands))
@@ -361,10 +370,11 @@ class _Derivation:
         return list(found)
 
 
-def _difference(derived: Classes, proposed: Classes) -> str | None:
+def _difference(derived: Classes, proposed: Classes, free_of: Mapping[int, Vector]) -> str | None:
     """Return how the methods' classes differ from the check's; None if they say the same.
 
-    The methods may put servers together whose free amounts differ by what no task can take.
+    The methods may put servers together whose free amounts differ by what no task can take, or leave them
+    apart by all that is free on each.
     """
     if derived.task_shapes != proposed.task_shapes:
         return "the methods have other shapes of tasks"
@@ -385,7 +395,8 @@ def _difference(derived: Classes, proposed: Classes) -> str | None:
                     return f"the methods leave out server number {n}"
                 continue
             same = (other.pool, other.residents) == (server.pool, server.residents)
-            if not same or any(map(int.__gt__, other.free, server.free)):
+            more = other.free != free_of[n] and any(map(int.__gt__, other.free, server.free))
+            if not same or more:
                 return f"the methods put server number {n} in another class"
     return "the methods have servers that hold nothing" if class_of else None
 

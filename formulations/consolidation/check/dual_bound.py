@@ -1,8 +1,6 @@
 """The Lagrangian bound of given prices, in integers: what jobs and servers cost together at least.
 
-Job patterns are priced by dynamic programming over the tasks that are left, server patterns over the amounts
-taken. A piece that stays belongs to a resident task of the server. Such pieces are tried one resident after
-the other, and what they leave is filled with other pieces.
+Job patterns are priced by dynamic programming over the tasks that are left.
 """
 
 from __future__ import annotations
@@ -13,15 +11,15 @@ from fractions import Fraction
 
 import numpy as np
 
-from ....instances.common.arrays import Ints
 from ....instances.common.errors import TooLargeError
 from ...common.clock import check_time
-from ..classes import BY_SERVERS, Classes, JobClass, ServerClass
+from ..classes import BY_SERVERS, Classes, JobClass
+from .server_prices import ServerPrices
 
-MOST_MERGED = 30_000_000
-"""Sums of demands looked at while pricing one pool."""
 MOST_SELECTIONS = 5_000
-"""Ways to keep residents of a server, or parts of a job in place, that are looked at."""
+"""Ways to keep parts of a job in place that are looked at."""
+MOST_NODES, FEWEST_NODES = 60_000, 300
+"""Choices that the searches of all servers look at together, and each at least."""
 UNREACHABLE = np.iinfo(np.int64).max // 4
 
 
@@ -171,84 +169,16 @@ class PriceBound:
         )
 
     def paid(self) -> list[int]:
-        """Return for each class of servers what one of them is paid at most, in 1/scale."""
-        paid = [0] * len(self.classes.servers)
-        for pool in self.classes.pools:
-            here = [n for n, server in enumerate(self.classes.servers) if server.pool == pool]
-            if here:
-                taken, worth = self.priced_usages(pool, [self.classes.servers[n] for n in here])
-                for n in here:
-                    paid[n] = self._best_pattern_value(self.classes.servers[n], taken, worth)
-        return paid
+        """Return for each class of servers what one of them is paid at most, in 1/scale.
 
-    def _best_pattern_value(self, server: ServerClass, taken: Ints, worth: Ints) -> int:
-        """Return the pricing value of a server: of residents that stay, and of others beside them."""
-        check_time()
-        selections = {server.free: 0}
-        for shape in server.residents:
-            weights = self.classes.weights(shape, self.classes.pieces[shape]).tolist()
-            for free, paid in list(selections.items()):
-                for weight, price in zip(weights, self.prices[shape].tolist(), strict=True):
-                    rest = tuple(f - w for f, w in zip(free, weight, strict=True))
-                    # A resident without a positive price had better go.
-                    if price > 0 and min(rest) >= 0:
-                        selections[rest] = max(selections.get(rest, 0), paid + price)
-            if len(selections) > MOST_SELECTIONS:
-                raise TooLargeError("a server has too many residents")
-        return max(
-            paid + int(worth[(taken <= np.array(free)).all(axis=1)].max())
-            for free, paid in selections.items()
-        )
+        What is paid less than a server counts by itself is of no use, and may be told to be as much.
+        """
+        servers = self.classes.servers
+        least = math.floor(self.weights.get("servers", Fraction(0)) * self.scale)
+        nodes = max(FEWEST_NODES, MOST_NODES // max(1, len(servers)))
+        pricing = {pool: self.pricing(pool, nodes) for pool in self.classes.pools}
+        return [pricing[server.pool].most(server.free, server.residents, least) for server in servers]
 
-    def priced_usages(self, pool: str | None, servers: Sequence[ServerClass]) -> tuple[Ints, Ints]:
-        """Return sums of demands, shape by shape, and the best value of each."""
-        free = np.array([server.free for server in servers], dtype=np.int64)
-        limit = free.max(axis=0)
-        # Amounts as one number, in which equal amounts are found by sorting.
-        radix = np.array([math.prod((limit[r + 1 :] + 1).tolist()) for r in range(len(limit))], dtype=object)
-        if int(radix[0]) * (int(limit[0]) + 1) > 2**62:
-            raise TooLargeError("amounts are too large to be priced")
-        radix = radix.astype(np.int64)
-        taken, worth, work = np.zeros((1, len(limit)), dtype=np.int64), np.zeros(1, dtype=np.int64), 0
-        for shape in self.classes.shapes_of(pool):
-            # Tasks of several jobs of one shape may meet: any split into pieces may be what is paid most.
-            gain = closure(self.classes.pieces[shape], self.classes.slots[shape], self.prices[shape])
-            useful = gain > 0
-            weights = self.classes.weights(shape, self.classes.slots[shape])[useful]
-            everything, paid = [taken], [worth]
-            for weight, more in zip(weights, gain[useful].tolist(), strict=True):
-                check_time()
-                fits = (taken + weight <= limit).all(axis=1)
-                everything.append(taken[fits] + weight)
-                paid.append(worth[fits] + more)
-                work += len(taken)
-                if work > MOST_MERGED:
-                    raise TooLargeError("there are too many loads to be priced")
-            taken, worth = _best_of_each(np.concatenate(everything), np.concatenate(paid), radix)
-        return taken, worth
-
-
-def _best_of_each(taken: Ints, worth: Ints, radix: Ints) -> tuple[Ints, Ints]:
-    """Keep the best of the patterns that take the same amounts."""
-    keys = taken @ radix
-    order = np.lexsort((worth, keys))
-    last = np.append(np.diff(keys[order]) != 0, True)
-    chosen = order[last]
-    return taken[chosen], worth[chosen]
-
-
-def closure(pieces: Ints, slots: Ints, prices: Ints) -> Ints:
-    """Return the most that is paid for tasks of one shape on a server, in any pieces; shape (S,)."""
-    if len(pieces) < len(slots):  # only single tasks have a price
-        singles: Ints = slots[:, 0] * prices[0]
-        return singles
-    shape = tuple((slots.max(axis=0, initial=0) + 1).tolist())
-    gain = np.full(shape, np.iinfo(np.int64).min // 4, dtype=np.int64)
-    gain[(0,) * len(shape)] = 0
-    gain[tuple(slots.T)] = prices
-    for counts in slots[np.argsort(slots.sum(axis=1), kind="stable")].tolist():
-        check_time()
-        box = gain[tuple(slice(0, c + 1) for c in counts)]
-        gain[tuple(counts)] = (box + np.flip(box)).max()
-    result: Ints = gain[tuple(slots.T)]
-    return result
+    def pricing(self, pool: str | None, nodes: int) -> ServerPrices:
+        """Return the pricing problem of the servers of a pool."""
+        return ServerPrices(self.classes, pool, self.prices, nodes)

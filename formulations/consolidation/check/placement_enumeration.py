@@ -13,9 +13,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
 
-import numpy as np
-
-from ....instances.common.arrays import Ints
+from ....instances.consolidation.instance import allows
 from ..classes import Classes, JobClass
 from .dual_bound import PriceBound
 
@@ -23,6 +21,8 @@ MOST_STEPS = 25_000
 """Placements of a job that are tried, which takes half a second."""
 MOST_JOBS = 40
 MOST_SERVERS = 200
+MOST_NODES = 300
+"""Choices that are looked at to bound what one server is paid, where there is no table."""
 FINE = 2**60
 """Weighted sums are counted in so many parts of a unit."""
 
@@ -93,11 +93,7 @@ class _Search:
         )
         self.steps = 0
         self.seen: set[object] = set()
-        self.priced: dict[str | None, tuple[Ints, Ints]] = {}
-        for pool in classes.pools:
-            here = [server for server in classes.servers if server.pool == pool]
-            if here:
-                self.priced[pool] = bound.priced_usages(pool, here)
+        self.pricing = {pool: bound.pricing(pool, MOST_NODES) for pool in classes.pools}
         self._worth: dict[State, int] = {}
         self.hopeless = False
         # What the jobs from each place on add at least, so that the bound of a branch is one sum.
@@ -118,9 +114,8 @@ class _Search:
         """Return what a server adds at least through what it still can hold."""
         if state not in self._worth:
             pool, free, used = state
-            taken, worth = self.priced[pool]
-            paid = Fraction(int(worth[(taken <= np.array(free)).all(axis=1)].max()), self.bound.scale)
             opening = Fraction(0) if used else self.weights.get("servers", Fraction(0))
+            paid = Fraction(self.pricing[pool].most(free), self.bound.scale)
             self._worth[state] = min(0, math.floor((opening - paid) * FINE))
         return self._worth[state]
 
@@ -184,7 +179,7 @@ class _Search:
         """Yield the ways to place a job that differ, the servers of each in the order of their states."""
         model = self.classes.task_shapes[job.parts[0].shape].gpu_model
         listed = sorted(
-            (state for state in states if model in (None, state[0])),
+            (state for state in states if allows(model, state[0])),
             key=lambda state: (state[0] or "", state[1], state[2]),
         )
         tasks = tuple(count for part in job.parts for count in part.tasks)

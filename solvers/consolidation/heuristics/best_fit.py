@@ -1,25 +1,33 @@
 """Best fit for vector bin packing: jobs by size, each where it leaves the least residual capacity.
 
-This is the placement of Tiresias (Gu et al., NSDI 2019) for several resources; Panigrahy et al. (2011)
-compare heuristics for vector bin packing.
+This is the placement of Tiresias (Gu et al., NSDI 2019). Of several resources, what is left should also be
+balanced, for a server that has run out of one is of no use for the others; Panigrahy et al. (2011) compare
+heuristics for vector bin packing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
+import numpy as np
+
 from ....formulations.common.clock import check_time
 from ....formulations.consolidation.formulation import ConsolidationFormulation
-from ....instances.consolidation.instance import PlacementJob, Server
-from .placer import Counts, Demand, FreeCapacity, ListHeuristic, Piece, Request
+from ....instances.consolidation.instance import PlacementJob, allows
+from .placer import Counts, Demand, FreeCapacity, ListHeuristic, Piece, Request, shares_of_free
 
 Vector = tuple[float, ...]
-Key = tuple[Vector, Vector, str | None]
-"""What is left of each resource, capacity, and GPU model."""
+Key = tuple[Vector, Vector, str | None, float]
+"""What is left of each resource, capacity, GPU model, and what it costs to use it where nothing is on it."""
 LARGEST_JOB = 10**18
 """More tasks than any job has."""
+ALL_ASKED = 0.95
+"""Share of what is free of a resource; where more is asked for, some jobs are likely to wait."""
+FIT_WHERE_SCARCE = 0.1
+FIT_WHERE_PLENTY = 0.5
+"""What the mean share that is left counts beside the imbalance: the more, the fewer servers are used."""
 MOST_RANKED = 3_000_000
 """Entries of all rankings together; beyond that they are forgotten, and made anew when they are asked."""
 
@@ -31,12 +39,12 @@ class _Ranking:
     Attributes
     ----------
     heap
-        Tasks that a server holds, negative; share of its capacity left then; bucket; tasks of each group.
+        Tasks that a server holds, negative; the cost to use it; the residual; bucket; tasks of each group.
     seen
         How much of the list of filled buckets has been ranked.
     """
 
-    heap: list[tuple[int, float, int, Counts]] = field(default_factory=list)
+    heap: list[tuple[int, float, float, int, Counts]] = field(default_factory=list)
     seen: int = 0
 
 
@@ -47,8 +55,12 @@ class Buckets(FreeCapacity):
     ranked then, and the best one is dropped as long as it is empty.
     """
 
-    def __init__(self, servers: Sequence[Server], resources: Sequence[str], models: bool) -> None:
-        super().__init__(servers, resources, models)
+    def __init__(self, formulation: ConsolidationFormulation) -> None:
+        super().__init__(formulation)
+        asked = asked_shares(formulation)
+        self._several = sum(share > 0 for share in asked) > 1
+        self._weights = [share / math.fsum(asked) for share in asked] if self._several else []
+        self._fit = FIT_WHERE_SCARCE if max(asked) > ALL_ASKED else FIT_WHERE_PLENTY
         self._keys: list[Key] = []
         self._members: list[list[int]] = []
         self._numbers: dict[Key, int] = {}
@@ -56,8 +68,22 @@ class Buckets(FreeCapacity):
         self._rankings: dict[tuple[Request, Counts], _Ranking] = {}
         self._most: dict[Demand, int] = {}
         self._ranked = 0
-        for server, key in enumerate(zip(self.free, self.capacity, self.models, strict=True)):
+        costs = self._opening_costs(formulation)
+        for server, key in enumerate(zip(self.free, self.capacity, self.models, costs, strict=True)):
             self._add(server, key)
+
+    def _opening_costs(self, formulation: ConsolidationFormulation) -> list[float]:
+        """Return what it costs to use each server: where most jobs must be placed, the largest cost least."""
+        jobs = formulation.instance.jobs
+        must = 2 * sum(job.must_place for job in jobs) >= len(jobs)
+        if not (self._several and must and "servers" in formulation.instance.objectives):
+            return [0.0] * len(self.servers)
+        largest = [max(amounts) for amounts in zip(*self.free, strict=True)]
+        sizes = [
+            sum(w * a / most for w, a, most in zip(self._weights, free, largest, strict=True) if most)
+            for free in self.free
+        ]
+        return [2 - size for size in sizes]
 
     def place(self, request: Request, most_servers: int | None) -> list[Piece] | None:
         """Take the servers that hold most of what is waiting, and of these those with least capacity left."""
@@ -74,8 +100,8 @@ class Buckets(FreeCapacity):
             taken.append((bucket, heappop(self._members[bucket]), counts))
             waiting = tuple(most - count for most, count in zip(waiting, counts, strict=True))
         for bucket, server, counts in taken:
-            left, capacity, model = self._keys[bucket]
-            self._add(server, (request.after(counts, left), capacity, model))
+            left, capacity, model, _ = self._keys[bucket]
+            self._add(server, (request.after(counts, left), capacity, model, 0.0))
         return [(server, counts) for _, server, counts in taken]
 
     def _add(self, server: int, key: Key) -> None:
@@ -93,27 +119,34 @@ class Buckets(FreeCapacity):
         waiting = tuple(map(min, waiting, map(self._most_on_one, request.demands)))
         ranking = self._rankings.setdefault((request, waiting), _Ranking())
         for bucket in self._filled[ranking.seen :]:
-            left, capacity, model = self._keys[bucket]
-            if self._members[bucket] and request.gpu_model in (None, model):
+            left, capacity, model, cost = self._keys[bucket]
+            if self._members[bucket] and allows(request.gpu_model, model):
                 counts = request.load(waiting, left)
                 if any(counts):
-                    after = request.after(counts, left)
-                    # Resources differ in size: each counts by its share of the capacity.
-                    share = sum(a / most for a, most in zip(after, capacity, strict=True) if most)
-                    heappush(ranking.heap, (-sum(counts), share, bucket, counts))
+                    residual = self._residual(request.after(counts, left), capacity)
+                    heappush(ranking.heap, (-sum(counts), cost, residual, bucket, counts))
                     self._ranked += 1
         ranking.seen = len(self._filled)
         if self._ranked > MOST_RANKED:
             self._rankings, self._ranked = {}, 0
-        while ranking.heap and not self._members[ranking.heap[0][2]]:
+        while ranking.heap and not self._members[ranking.heap[0][3]]:
             heappop(ranking.heap)
-        return ranking.heap[0][2:] if ranking.heap else None
+        return ranking.heap[0][3:] if ranking.heap else None
+
+    def _residual(self, after: Vector, capacity: Vector) -> float:
+        """Return how much is left, and how unbalanced, in shares of the capacity."""
+        if not self._several:
+            return sum(a / most for a, most in zip(after, capacity, strict=True) if most)
+        shares = [a / most if most else 0.0 for a, most in zip(after, capacity, strict=True)]
+        mean = sum(w * s for w, s in zip(self._weights, shares, strict=True))
+        variance = sum(w * (s - mean) ** 2 for w, s in zip(self._weights, shares, strict=True))
+        return self._fit * mean + math.sqrt(variance)
 
     def _most_on_one(self, demand: Demand) -> int:
         """Return how many tasks a server holds at most, were they alone; free capacity only shrinks."""
         if demand not in self._most:
             alone = Request((demand,), (LARGEST_JOB,), None)
-            self._most[demand] = max(alone.load(alone.tasks, left)[0] for left, _, _ in self._keys)
+            self._most[demand] = max(alone.load(alone.tasks, left)[0] for left, *_ in self._keys)
         return self._most[demand]
 
 
@@ -126,13 +159,37 @@ class BestFit(ListHeuristic):
 
     name = "best-fit"
     what = "jobs by size, each on the servers that it fills best (Tiresias)"
-    capacity = Buckets
+
+    def capacity(self, formulation: ConsolidationFormulation) -> Buckets:
+        """Return what is free."""
+        return Buckets(formulation)
 
     def sizes(self, formulation: ConsolidationFormulation) -> list[tuple[float, ...]]:
-        """Return value and tasks of each job."""
-        return [
-            (job.worth, sum(group.tasks for group in job.task_groups)) for job in formulation.instance.jobs
+        """Return value and tasks of each job; of several resources, what few servers hold comes first."""
+        jobs = formulation.instance.jobs
+        sizes: list[tuple[float, ...]] = [
+            (job.worth, sum(group.tasks for group in job.task_groups)) for job in jobs
         ]
+        if sum(share > 0 for share in asked_shares(formulation)) < 2:
+            return sizes
+        rarities = (_rarity(formulation, job) if job.must_place else 0.0 for job in jobs)
+        return [(rarity, *size) for rarity, size in zip(rarities, sizes, strict=True)]
+
+
+def asked_shares(formulation: ConsolidationFormulation) -> list[float]:
+    """Return for each resource what all jobs ask for as a share of what is free; 0 where nothing is."""
+    total = dict.fromkeys(formulation.instance.resource_names, 0.0)
+    for shares in shares_of_free(formulation):
+        for name, share in shares.items():
+            total[name] += share if math.isfinite(share) else 0.0
+    return [*total.values()]
+
+
+def _rarity(formulation: ConsolidationFormulation, job: PlacementJob) -> float:
+    """Return how few servers hold a task of any group, in powers of two; larger where they are fewer."""
+    shapes = formulation.shapes(job.gpu_model, free=True)
+    found = [int(np.dot(*shapes.hold(group.demand, 1))) for group in job.task_groups]
+    return -float(max(1, min(found)).bit_length())
 
 
 class ConsolidateOrWait(BestFit):

@@ -1,19 +1,18 @@
 """First fit decreasing for vector bin packing: the largest jobs first, each on the first servers that fit.
 
-How several resources make one size is a choice (Panigrahy et al. 2011): here it is the largest share of what
-is free of any resource.
+How several resources make one size is a choice (Panigrahy, Talwar, Uyeda and Wieder 2011, Heuristics for
+vector bin packing): the largest share of what is free of any resource, or the sum of these shares.
 """
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
 
 from ....formulations.common.clock import check_time
 from ....formulations.consolidation.formulation import ConsolidationFormulation
-from ....instances.consolidation.instance import PlacementJob, Server
-from .placer import Counts, FreeCapacity, ListHeuristic, Piece, Request
+from ....instances.consolidation.instance import allows
+from .placer import Counts, FreeCapacity, ListHeuristic, Piece, Request, shares_of_free
 
 
 class FirstFitCapacity(FreeCapacity):
@@ -22,8 +21,8 @@ class FirstFitCapacity(FreeCapacity):
     Free capacity only shrinks, so each search starts at the first server that was good enough the last time.
     """
 
-    def __init__(self, servers: Sequence[Server], resources: Sequence[str], models: bool) -> None:
-        super().__init__(servers, resources, models)
+    def __init__(self, formulation: ConsolidationFormulation) -> None:
+        super().__init__(formulation)
         self._first: dict[object, int] = defaultdict(int)
 
     def place(self, request: Request, most_servers: int | None) -> list[Piece] | None:
@@ -56,7 +55,7 @@ class FirstFitCapacity(FreeCapacity):
         key = request.demands, request.gpu_model, least, waiting if len(waiting) > 1 else None
         known = self._first[key]
         for server in range(max(start, known), len(self.free)):
-            if server not in taken and request.gpu_model in (None, self.models[server]):
+            if server not in taken and allows(request.gpu_model, self.models[server]):
                 counts = request.load(waiting, self.free[server])
                 if sum(counts) >= least:
                     return server, counts
@@ -70,17 +69,22 @@ class FirstFit(ListHeuristic):
 
     name = "first-fit-decreasing"
     what = "the largest jobs first, each on the first servers with room"
-    capacity = FirstFitCapacity
+
+    def capacity(self, formulation: ConsolidationFormulation) -> FirstFitCapacity:
+        """Return what is free."""
+        return FirstFitCapacity(formulation)
 
     def sizes(self, formulation: ConsolidationFormulation) -> list[tuple[float, ...]]:
         """Return the largest share of what is free of a resource, for each job."""
-        free = {
-            name: math.fsum(server.available.get(name, 0.0) for server in formulation.servers.values())
-            for name in formulation.instance.resource_names
-        }
+        return [(max(shares.values(), default=0.0),) for shares in shares_of_free(formulation)]
 
-        def share(job: PlacementJob) -> float:
-            asked = ((n, g.tasks * d) for g in job.task_groups for n, d in g.demand.items() if d)
-            return max((amount / free[n] if free[n] else math.inf for n, amount in asked), default=0.0)
 
-        return [(share(job),) for job in formulation.instance.jobs]
+class FirstFitBySum(FirstFit):
+    """Place jobs that must be placed first, then by the sum of the shares of what is free (FFDSum)."""
+
+    name = "ffd-sum"
+    what = "the jobs with the largest sum over resources first, each on the first servers with room"
+
+    def sizes(self, formulation: ConsolidationFormulation) -> list[tuple[float, ...]]:
+        """Return the sum of the shares of what is free of each resource, for each job."""
+        return [(math.fsum(shares.values()),) for shares in shares_of_free(formulation)]

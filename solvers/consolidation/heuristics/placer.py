@@ -6,6 +6,7 @@ is moved again, so residual capacities only shrink: where a job did not fit, an 
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from ....formulations.common.tolerance import TOLERANCE
 from ....formulations.consolidation.formulation import ConsolidationFormulation
 from ....formulations.consolidation.plan import JobPlacement, Placement, entry_of
 from ....instances.common.errors import OutOfTimeError
-from ....instances.consolidation.instance import PlacementJob, Server
+from ....instances.consolidation.instance import GpuModels, PlacementJob, Server
 from ...common.base import Clock, Outcome, Solver
 from ...common.options import SolveOptions
 from ...common.result import Limit
@@ -39,12 +40,12 @@ class Request:
     demands, tasks
         For each group.
     gpu_model
-        The only one that will do; None: any.
+        The ones that will do; None: any.
     """
 
     demands: tuple[Demand, ...]
     tasks: Counts
-    gpu_model: str | None
+    gpu_model: GpuModels
 
     def load(self, waiting: Counts, left: Sequence[float]) -> Counts:
         """Return how many waiting tasks go on a server with so much left, group after group."""
@@ -78,19 +79,17 @@ class FreeCapacity(ABC):
 
     Parameters
     ----------
-    servers
-        Every server, in the order of the instance.
-    resources
-        Names of all resources.
-    models
-        Whether any job asks for a GPU model.
+    formulation
+        Its servers, in the order of the instance, and what its jobs ask for.
     """
 
-    def __init__(self, servers: Sequence[Server], resources: Sequence[str], models: bool) -> None:
-        self.servers = servers
-        self.models = [server.gpu_model if models else None for server in servers]
-        self.capacity = [self._vector(server.capacity, resources) for server in servers]
-        self.free = [self._vector(server.available, resources) for server in servers]
+    def __init__(self, formulation: ConsolidationFormulation) -> None:
+        jobs, resources = formulation.instance.jobs, formulation.instance.resource_names
+        self.servers = list(formulation.servers.values())
+        models = any(job.gpu_model is not None for job in jobs)
+        self.models = [server.gpu_model if models else None for server in self.servers]
+        self.capacity = [self._vector(server.capacity, resources) for server in self.servers]
+        self.free = [self._vector(server.available, resources) for server in self.servers]
 
     @staticmethod
     def _vector(amounts: dict[str, float], resources: Sequence[str]) -> tuple[float, ...]:
@@ -101,11 +100,32 @@ class FreeCapacity(ABC):
         """Place all tasks on at most so many servers; None and nothing taken if there is none."""
 
 
+def shares_of_free(formulation: ConsolidationFormulation) -> list[dict[str, float]]:
+    """Return for each job what it asks for as a share of what all servers have free, by resource."""
+    free = {
+        name: math.fsum(server.available.get(name, 0.0) for server in formulation.servers.values())
+        for name in formulation.instance.resource_names
+    }
+    found = []
+    for job in formulation.instance.jobs:
+        asked: dict[str, float] = {}
+        for group in job.task_groups:
+            for name, amount in group.demand.items():
+                if amount:
+                    share = group.tasks * amount / free[name] if free[name] else math.inf
+                    asked[name] = asked.get(name, 0.0) + share
+        found.append(asked)
+    return found
+
+
 class ListHeuristic(Solver[ConsolidationFormulation]):
     """Place one job after the other, those that must be placed first; one that does not fit waits."""
 
     kinds = ("consolidation",)
-    capacity: type[FreeCapacity]
+
+    @abstractmethod
+    def capacity(self, formulation: ConsolidationFormulation) -> FreeCapacity:
+        """Return what is free, and how servers are chosen."""
 
     @abstractmethod
     def sizes(self, formulation: ConsolidationFormulation) -> list[tuple[float, ...]]:
@@ -120,16 +140,14 @@ class ListHeuristic(Solver[ConsolidationFormulation]):
         """Place one job after the other; nothing is moved again."""
         del options
         jobs = formulation.instance.jobs
-        resources = formulation.instance.resource_names
-        servers = list(formulation.servers.values())
-        capacity = self.capacity(servers, resources, any(job.gpu_model is not None for job in jobs))
-        columns = {name: index for index, name in enumerate(resources)}
+        capacity = self.capacity(formulation)
+        columns = {name: index for index, name in enumerate(formulation.instance.resource_names)}
         placed: dict[int, JobPlacement] = {}
         waiting: set[tuple[Request, int | None]] = set()
         limit: Limit = "none"
         for position in self._order(formulation):
             job = jobs[position]
-            request = _request(job, columns)
+            request = request_of(job, columns)
             try:
                 with clock.enforced():
                     check_time()
@@ -143,7 +161,7 @@ class ListHeuristic(Solver[ConsolidationFormulation]):
                 limit = "time"
                 break
             if pieces is not None:
-                placed[position] = entry_of(job, _tasks(job, servers, pieces))
+                placed[position] = entry_of(job, _tasks(job, capacity.servers, pieces))
             elif job.must_place:
                 return Outcome(message=self._no_room(job, most))
             else:
@@ -161,7 +179,8 @@ class ListHeuristic(Solver[ConsolidationFormulation]):
         return f"{self.name}: no room is left{where} for job {job.name!r}, which must be placed"
 
 
-def _request(job: PlacementJob, columns: dict[str, int]) -> Request:
+def request_of(job: PlacementJob, columns: dict[str, int]) -> Request:
+    """Return what a job asks for; `columns` numbers the resources."""
     groups = job.task_groups
     return Request(
         tuple(

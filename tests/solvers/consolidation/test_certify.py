@@ -11,7 +11,7 @@ from clusterplan.solvers.common.base import Clock, Outcome
 from clusterplan.solvers.common.options import SolveOptions
 from clusterplan.solvers.consolidation.certify import certified_goals, certify, infeasibility
 from clusterplan.solvers.consolidation.heuristics.best_fit import BestFit
-from clusterplan.solvers.consolidation.master import RestrictedMaster
+from clusterplan.solvers.consolidation.patterns.master import RestrictedMaster
 
 
 def test_a_plan_of_best_fit_gets_prices() -> None:

@@ -360,13 +360,13 @@ def test_no_time_is_said_so() -> None:
     assert verify(instance, result).ok
 
 
-def test_too_many_different_loads_are_said_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where classes do not help, small instances are solved with named servers all the same."""
+def test_without_a_table_of_loads_small_instances_are_proven(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What columns leave open, the model with named servers closes."""
     monkeypatch.setattr(consolidation_class_builder, "MOST_USAGES", 2)
     instance = fragmented(1, 6, 3, 1.0, ["value", "servers"])
     result = clusterplan.solve(instance, "exact")
     assert result.status == "optimal"
-    assert "without classes" in (result.message or "")
+    assert "model with named servers" in (result.message or "")
     other = clusterplan.solve(instance, "milp:highs")
     assert values(result) == values(other)
 

@@ -11,7 +11,7 @@ from clusterplan.solvers.registry import KINDS
 
 
 def test_its_methods() -> None:
-    """The exact one, five others, and a plan that moves nothing among the quick ones."""
+    """The exact one, ten others, and a plan that moves nothing among the quick ones."""
     assert KINDS["consolidation"] is CONSOLIDATION
     names = [CONSOLIDATION.exact.name, *(solver.name for solver in CONSOLIDATION.solvers)]
     assert names == [
@@ -20,6 +20,11 @@ def test_its_methods() -> None:
         "best-fit",
         "first-fit-decreasing",
         "consolidate-or-wait",
+        "ffd-sum",
+        "best-fit-l2",
+        "best-fit-dot",
+        "best-fit-cosine",
+        "bin-centric",
         "brute-force",
     ]
     formulation = ConsolidationFormulation(

@@ -12,7 +12,7 @@ from clusterplan.formulations.consolidation.formulation import ConsolidationForm
 from clusterplan.instances.consolidation.instance import ConsolidationInstance
 from clusterplan.solvers.common.base import Clock
 from clusterplan.solvers.common.options import SolveOptions
-from clusterplan.solvers.consolidation.master import RestrictedMaster
+from clusterplan.solvers.consolidation.patterns.master import RestrictedMaster
 from clusterplan.solvers.consolidation.waste_budget import WasteBudget, cover, reaches_all
 
 OPTIONS = SolveOptions(threads=1, seed=1)

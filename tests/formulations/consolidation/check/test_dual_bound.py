@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-import numpy as np
 import pytest
 from placements import job, placement, server
 
 from clusterplan.formulations.consolidation.check.classes import CheckedCluster
-from clusterplan.formulations.consolidation.check.dual_bound import PriceBound, closure
+from clusterplan.formulations.consolidation.check.dual_bound import PriceBound
 from clusterplan.instances.common.errors import TooLargeError
 
 PREFERRED = placement(
@@ -34,13 +33,6 @@ def test_servers_are_paid_for_the_best_pattern() -> None:
         bound = PriceBound(classes, [prices], {}, missing=False)
         assert {Fraction(worth, bound.scale) for worth in bound.paid()} == {Fraction(paid)}
         assert bound.value() == -2 * paid  # the job stays out
-
-
-def test_closure_splits_pieces() -> None:
-    """What a piece is paid is at least what its parts are."""
-    slots = np.array([[1], [2], [3]])
-    assert closure(slots, slots, np.array([2, 3, 4])).tolist() == [2, 4, 6]
-    assert closure(slots, slots, np.array([0, 3, 4])).tolist() == [0, 3, 4]
 
 
 def test_prices_that_cannot_be_added_up_are_refused() -> None:

@@ -9,9 +9,9 @@ from clusterplan.formulations.consolidation.formulation import ConsolidationForm
 from clusterplan.solvers.consolidation.heuristics.first_fit import FirstFit, FirstFitCapacity
 from clusterplan.solvers.consolidation.heuristics.placer import Request
 
-SERVERS = placement(
-    ["value"], [server("n", gpu=2), server("m", gpu=3), server("l", gpu=3)], [job("a")]
-).servers
+SERVERS = ConsolidationFormulation(
+    placement(["value"], [server("n", gpu=2), server("m", gpu=3), server("l", gpu=3)], [job("a")])
+)
 
 
 def asked(tasks: int, gpu_model: str | None = None) -> Request:
@@ -21,7 +21,7 @@ def asked(tasks: int, gpu_model: str | None = None) -> Request:
 
 def test_the_first_servers_are_filled() -> None:
     """In their order; what does not fit takes nothing."""
-    capacity = FirstFitCapacity(SERVERS, ("gpu",), models=False)
+    capacity = FirstFitCapacity(SERVERS)
     assert capacity.place(asked(4), None) == [(0, (2,)), (1, (2,))]
     assert capacity.place(asked(5), None) is None
     assert capacity.free == [(0.0,), (1.0,), (3.0,)]
@@ -30,7 +30,7 @@ def test_the_first_servers_are_filled() -> None:
 
 def test_few_servers_hold_an_even_share_each() -> None:
     """Of three tasks on one server, the first that holds all."""
-    capacity = FirstFitCapacity(SERVERS, ("gpu",), models=False)
+    capacity = FirstFitCapacity(SERVERS)
     assert capacity.place(asked(3), 1) == [(1, (3,))]
     assert capacity.place(asked(4), 1) is None
 

@@ -12,12 +12,12 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ...formulations.common.clock import check_time
-from ...formulations.consolidation.build_classes import radix
-from ...formulations.consolidation.classes import ClassTable
-from ...instances.common.arrays import Floats, Ints
-from ...instances.common.errors import TooLargeError
-from .settings import SETTINGS
+from ....formulations.common.clock import check_time
+from ....formulations.consolidation.build_classes import radix
+from ....formulations.consolidation.classes import ClassTable
+from ....instances.common.arrays import Floats, Ints
+from ....instances.common.errors import TooLargeError
+from ..settings import SETTINGS
 
 ServerPattern = tuple[tuple[int, int], ...]
 """For each shape on a server, the row of its tasks in the shape's slots; residents that stay come first."""
@@ -28,7 +28,10 @@ class ServerPricing:
 
     def __init__(self, classes: ClassTable, pool: str | None) -> None:
         self.classes = classes
-        self.usages = classes.usages[pool]
+        usages = classes.usages[pool]
+        if usages is None:
+            raise TooLargeError("there are too many different loads for exact classes")
+        self.usages = usages
         self.numbers = [n for n, server in enumerate(classes.servers) if server.pool == pool]
         self.task_shapes = [k for k in classes.shapes_of(pool) if len(classes.slots[k])]
         slots = sum(len(classes.slots[k]) for k in self.task_shapes)
@@ -55,7 +58,9 @@ class ServerPricing:
         found[~(enough & (self.keys[found] == wanted))] = -1
         return found.astype(np.int32)
 
-    def best(self, paid: Sequence[Floats], most: int = 1) -> list[tuple[int, float, ServerPattern]]:
+    def best(
+        self, paid: Sequence[Floats], most: int = 1, search: bool = True
+    ) -> list[tuple[int, float, ServerPattern]]:
         """Return the best patterns of each class of servers: number of the class, value, pattern.
 
         Parameters
@@ -64,14 +69,17 @@ class ServerPricing:
             For each shape of the instance what each of its slots is paid.
         most
             Patterns for each class; they differ in who stays.
+        search
+            Of no account, for the table leaves nothing to be searched.
         """
+        del search
         if not self.numbers:
             return []
         values, choices = self._values(paid)
         found = []
         for number, holds in zip(self.numbers, self.holds, strict=True):
             ends: list[tuple[float, ServerPattern, int]] = []
-            for free, (gain, stay) in self._stays(number, paid).items():
+            for free, (gain, stay) in stays_of(self.classes, number, paid).items():
                 fits = np.asarray((self.usages <= np.array(free)).all(axis=1)) if stay else holds
                 place = self._best_place(values[-1], fits)
                 ends.append((gain + float(values[-1][place]), stay, place))
@@ -81,31 +89,15 @@ class ServerPricing:
             ]
         return found
 
+    def alone(self, k: int) -> list[tuple[int, ServerPattern]]:
+        """Return for each class of servers as many tasks of one shape as it holds."""
+        paid = [np.zeros(len(slots)) for slots in self.classes.slots]
+        paid[k] = self.classes.slots[k].sum(axis=1).astype(float)
+        return [(number, pattern) for number, _, pattern in self.best(paid)]
+
     @staticmethod
     def _best_place(values: Floats, holds: NDArray[np.bool_]) -> int:
         return int(np.argmax(np.where(holds, values, -np.inf)))
-
-    def _stays(
-        self, number: int, paid: Sequence[Floats]
-    ) -> dict[tuple[int, ...], tuple[float, ServerPattern]]:
-        """Return, by residual capacity, the value and the pattern of resident tasks that stay."""
-        server = self.classes.servers[number]
-        found: dict[tuple[int, ...], tuple[float, ServerPattern]] = {server.free: (0.0, ())}
-        for k in server.residents:
-            check_time()
-            useful = np.flatnonzero(paid[k] > 0).tolist()
-            if not useful:
-                continue
-            weights = self.classes.weights(k, self.classes.slots[k]).tolist()
-            for free, (gain, pattern) in list(found.items()):
-                for slot in useful:
-                    rest = tuple(f - w for f, w in zip(free, weights[slot], strict=True))
-                    total = gain + float(paid[k][slot])
-                    if min(rest) >= 0 and total > found.get(rest, (-1.0, ()))[0]:
-                        found[rest] = total, (*pattern, (k, slot))
-            if len(found) > SETTINGS.most_stay_selections:
-                raise TooLargeError("a server has too many residents for exact classes")
-        return found
 
     def _values(
         self, paid: Sequence[Floats], useless: bool = False
@@ -196,3 +188,32 @@ class ServerPricing:
                 pattern.append((self.task_shapes[index], slot))
                 end = int(self.before[index][slot][end])
         return tuple(reversed(pattern))
+
+
+def stays_of(
+    classes: ClassTable, number: int, paid: Sequence[Floats]
+) -> dict[tuple[int, ...], tuple[float, ServerPattern]]:
+    """Return, by residual capacity, the value and the pattern of residents of a class that stay.
+
+    Raises
+    ------
+    TooLargeError
+        If there are too many ways to keep them.
+    """
+    server = classes.servers[number]
+    found: dict[tuple[int, ...], tuple[float, ServerPattern]] = {server.free: (0.0, ())}
+    for k in server.residents:
+        check_time()
+        useful = np.flatnonzero(paid[k] > 0).tolist()
+        if not useful:
+            continue
+        weights = classes.weights(k, classes.slots[k]).tolist()
+        for free, (gain, pattern) in list(found.items()):
+            for slot in useful:
+                rest = tuple(f - w for f, w in zip(free, weights[slot], strict=True))
+                total = gain + float(paid[k][slot])
+                if min(rest) >= 0 and total > found.get(rest, (-1.0, ()))[0]:
+                    found[rest] = total, (*pattern, (k, slot))
+        if len(found) > SETTINGS.most_stay_selections:
+            raise TooLargeError("a server has too many residents for exact classes")
+    return found

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
-from ...formulations.consolidation.classes import ClassTable, JobClass
-from ...formulations.consolidation.formulation import ConsolidationFormulation
-from ...formulations.consolidation.plan import JobPlacement
+from ....formulations.consolidation.classes import ClassTable, JobClass
+from ....formulations.consolidation.formulation import ConsolidationFormulation
+from ....formulations.consolidation.plan import JobPlacement
 from .master import RestrictedMaster
 from .price_jobs import JobPattern, Stay
 

@@ -13,9 +13,9 @@ from fractions import Fraction
 
 import numpy as np
 
-from ...formulations.consolidation.certificate import MUST_PLACE, CertifiedGoal
-from ...formulations.consolidation.classes import BY_SERVERS, ClassTable, JobClass
-from ...instances.common.arrays import Floats, Ints
+from ....formulations.consolidation.certificate import MUST_PLACE, CertifiedGoal
+from ....formulations.consolidation.classes import BY_SERVERS, ClassTable, JobClass
+from ....instances.common.arrays import Floats, Ints
 from .price_jobs import JobPricing
 from .price_servers import ServerPricing
 

@@ -6,8 +6,8 @@ from placements import job, placement, server
 
 from clusterplan.formulations.consolidation.formulation import ConsolidationFormulation
 from clusterplan.formulations.consolidation.plan import JobPlacement
-from clusterplan.solvers.consolidation.columns_of_plan import add_plan_columns
-from clusterplan.solvers.consolidation.master import RestrictedMaster
+from clusterplan.solvers.consolidation.patterns.columns_of_plan import add_plan_columns
+from clusterplan.solvers.consolidation.patterns.master import RestrictedMaster
 
 
 def test_what_a_plan_splits_becomes_a_pattern() -> None:

@@ -30,17 +30,20 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ...formulations.common.clock import check_time
-from ...formulations.consolidation.certificate import MUST_PLACE, PRICED
-from ...formulations.consolidation.classes import BY_SERVERS, ClassTable, JobClass
-from ...instances.common.arrays import Floats
-from ...instances.common.errors import TooLargeError
-from .objective_steps import figure_step, objective_step
+from ....formulations.common.clock import check_time
+from ....formulations.consolidation.certificate import MUST_PLACE, PRICED
+from ....formulations.consolidation.classes import BY_SERVERS, ClassTable, JobClass, TaskShape
+from ....instances.common.arrays import Floats
+from ....instances.common.errors import OutOfTimeError, TooLargeError
+from ....instances.consolidation.instance import allows, models_of
+from ..objective_steps import figure_step, objective_step
+from ..settings import SETTINGS
+from .price_by_search import SearchPricing
 from .price_jobs import JobPattern, JobPricing, Stay, initial_patterns
 from .price_servers import ServerPattern, ServerPricing
-from .settings import SETTINGS
 
 GOALS = (MUST_PLACE, *PRICED)
+Pricing = ServerPricing | SearchPricing
 ColumnType = Literal["server", "job", "missing", "split", "host", "apart", "ask"]
 
 
@@ -95,7 +98,8 @@ class RestrictedMaster:
         self.columns: list[Column] = []
         self.all_patterns = True
         self._known: set[tuple[Any, ...]] = set()
-        self.pricing = [ServerPricing(classes, pool) for pool in classes.usages]
+        self.pricing = [pricing_of(classes, pool) for pool in classes.usages]
+        self.searches = any(isinstance(pricing, SearchPricing) for pricing in self.pricing)
         self._exchanges()
         self._first_columns()
 
@@ -168,13 +172,7 @@ class RestrictedMaster:
     def _host(self, k: int, other: int) -> None:
         """Let supply of one shape serve another that asks no more of any resource."""
         check_time()
-        here, there = self.classes.task_shapes[k], self.classes.task_shapes[other]
-        if len(here.demands) != len(there.demands) or there.gpu_model not in (None, here.gpu_model):
-            return
-        if not (np.array(there.demands) <= np.array(here.demands)).all():
-            return
-        # Equal shapes would host each other in a circle.
-        if there.demands == here.demands and there.gpu_model == here.gpu_model:
+        if not hosts(self.classes.task_shapes[k], self.classes.task_shapes[other]):
             return
         places = {tuple(row): i for i, row in enumerate(self.classes.pieces[other].tolist())}
         for i, row in enumerate(self.classes.pieces[k].tolist()):
@@ -195,21 +193,17 @@ class RestrictedMaster:
         for pricing in self.pricing:
             for k in pricing.task_shapes:
                 check_time()
-                # As many tasks of one shape as a server holds: every shape has supply from the start.
-                alone = [np.zeros(len(slots)) for slots in self.classes.slots]
-                alone[k] = self.classes.slots[k].sum(axis=1).astype(float)
-                self._add_best(pricing, alone)
+                # Every shape has supply from the start.
+                for number, pattern in pricing.alone(k):
+                    self.add_server_pattern(number, pattern)
         if any(job.current for job in self.classes.jobs):
             stays = [np.zeros(len(slots)) for slots in self.classes.slots]
             for current in (current for job in self.classes.jobs for current in job.current):
                 rows = self.classes.slots[current.shape].tolist()
                 stays[current.shape] = np.array([float(current.stay(row)) for row in rows])
             for pricing in self.pricing:
-                self._add_best(pricing, stays)
-
-    def _add_best(self, pricing: ServerPricing, values: Sequence[Floats]) -> None:
-        for number, _, pattern in pricing.best(values):
-            self.add_server_pattern(number, pattern)
+                for number, _, pattern in pricing.best(stays):
+                    self.add_server_pattern(number, pattern)
 
     def add_server_pattern(self, number: int, pattern: ServerPattern) -> bool:
         """Add a pattern of a class of servers."""
@@ -279,8 +273,13 @@ class RestrictedMaster:
             return math.ceil(value - SETTINGS.relaxation_tolerance)
         return value - SETTINGS.relaxation_tolerance * max(1.0, abs(value)) * 1e-3
 
-    def generate_columns(self, goal: str, prices: DualPrices) -> tuple[int, float]:
+    def generate_columns(self, goal: str, prices: DualPrices, search: bool = True) -> tuple[int, float]:
         """Add patterns of servers and jobs of negative reduced cost.
+
+        Parameters
+        ----------
+        search
+            Whether pricing problems are searched to the end.
 
         Returns
         -------
@@ -291,11 +290,12 @@ class RestrictedMaster:
         added, beyond = 0, 0.0
         for pricing in self.pricing:
             more: dict[int, float] = {}
-            for number, most, pattern in pricing.best(paid, SETTINGS.columns_per_class_and_round):
-                gain = most - weight.get("servers", 0.0) - float(prices.servers[number])
+            for number, most, pattern in pricing.best(paid, SETTINGS.columns_per_class_and_round, search):
+                cost = weight.get("servers", 0.0) + float(prices.servers[number])
                 # The best column of a class could be taken by all of its members.
-                more[number] = max(more.get(number, 0.0), gain)
-                if gain > SETTINGS.reduced_cost_tolerance:
+                more[number] = max(more.get(number, 0.0), most - cost)
+                worth = sum(float(paid[k][slot]) for k, slot in pattern)
+                if worth - cost > SETTINGS.reduced_cost_tolerance:
                     added += self.add_server_pattern(number, pattern)
             beyond += sum(gain * len(self.classes.servers[n].members) for n, gain in more.items())
         patterns = JobPricing(self.classes, prices.pieces, weight.get("migrations", 0.0))
@@ -360,6 +360,26 @@ class RestrictedMaster:
             if p.cost < below - SETTINGS.reduced_cost_tolerance
         )
         return added, max((below - priced.cost for priced in found), default=0.0)
+
+
+def hosts(shape: TaskShape, other: TaskShape) -> bool:
+    """Return whether slots of one shape hold tasks of another, which asks no more of any resource."""
+    # Equal shapes would host each other in a circle.
+    if len(shape.demands) != len(other.demands) or shape == other:
+        return False
+    models = models_of(shape.gpu_model) or (None,)
+    amounts = zip(itertools.chain(*shape.demands), itertools.chain(*other.demands), strict=True)
+    return all(most >= need for most, need in amounts) and all(allows(other.gpu_model, m) for m in models)
+
+
+def pricing_of(classes: ClassTable, pool: str | None) -> Pricing:
+    """Return the pricing problem of a pool: by a table of all sums of demands, or by a search without one."""
+    try:
+        return ServerPricing(classes, pool)
+    except OutOfTimeError:
+        raise
+    except TooLargeError:
+        return SearchPricing(classes, pool)
 
 
 def _parted(place: dict[tuple[int, ...], int]) -> list[tuple[int, int, int]]:

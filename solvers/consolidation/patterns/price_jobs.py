@@ -14,11 +14,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ...formulations.common.clock import check_time
-from ...formulations.consolidation.classes import ClassTable, JobClass
-from ...instances.common.arrays import Floats, Ints
-from ...instances.common.errors import TooLargeError
-from .settings import SETTINGS
+from ....formulations.common.clock import check_time
+from ....formulations.consolidation.classes import ClassTable, JobClass
+from ....instances.common.arrays import Floats, Ints
+from ....instances.common.errors import TooLargeError
+from ..settings import SETTINGS
 
 JobPattern = tuple[int, ...]
 """Rows of a job's pieces in its shape's pieces, largest first; none for loose jobs."""

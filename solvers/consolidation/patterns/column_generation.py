@@ -17,17 +17,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...formulations.consolidation.certificate import LARGEST, MUST_PLACE, CertifiedGoal
-from ...instances.common.arrays import Floats
-from ...instances.common.errors import OutOfTimeError, TooLargeError
-from ..backends.base import BackendError
-from ..backends.highs_mip import branch_and_bound, linear_program, solver_with, threads_and_seed
-from ..common.base import Clock
-from ..common.options import SolveOptions
-from ..common.result import Limit
+from ....formulations.consolidation.certificate import LARGEST, MUST_PLACE, CertifiedGoal
+from ....instances.common.arrays import Floats
+from ....instances.common.errors import OutOfTimeError, TooLargeError
+from ...backends.base import BackendError
+from ...backends.highs_mip import branch_and_bound, linear_program, solver_with, threads_and_seed
+from ...common.base import Clock
+from ...common.options import SolveOptions
+from ...common.result import Limit
+from ..progress import CLOSE
+from ..settings import SETTINGS
 from .lagrangian_bound import lagrangian_bound
+from .lp_by_shape import LpByShape
 from .master import Column, DualPrices, RestrictedMaster
-from .settings import SETTINGS
+from .smoothing import Smoothing
 
 log = logging.getLogger("clusterplan")
 
@@ -78,6 +81,8 @@ class Program:
         master = self.master
         if relaxed.prices is None:
             return -math.inf
+        if master.searches:  # pricing bounds what it does not search to the end
+            return master.rounded(goal, relaxed.bound)
         priced = CertifiedGoal.model_validate(certified(master, goal, relaxed.prices))
         levels = {name: reached for name, reached in self.levels.items() if name != MUST_PLACE}
         try:
@@ -88,26 +93,29 @@ class Program:
             return master.rounded(goal, relaxed.bound)
         return math.ceil(least) if master.integral[goal] and math.isfinite(least) else least
 
-    def relax(self, goal: str) -> Relaxed:
-        """Solve the linear relaxation, adding the columns that its prices ask for."""
+    def relax(self, goal: str, known: Relaxed | None = None) -> Relaxed:
+        """Solve the linear relaxation, adding the columns that its prices ask for.
+
+        Parameters
+        ----------
+        known
+            A bound to begin with; where pools have no table of sums, that of the linear programme by shape.
+        """
         import highspy
 
-        settings = {"solver": "simplex", **threads_and_seed(self.options.threads, None)}
-        highs, master = solver_with(settings, BackendError), self.master
+        master = self.master
         # An empty linear program has no prices.
         if not master.columns:  # nothing fits anywhere, and nothing must
             return Relaxed(0.0, _no_prices(master))
         settled = list(self.levels)
-        low, high = master.limits([self.most(name, reached) for name, reached in self.levels.items()])
-        nothing = np.zeros(0, dtype=np.int32)
-        highs.addRows(len(low), low, high, 0, nothing, nothing, np.zeros(0))
-        given = 0
-        best = Relaxed(-math.inf, None)
+        highs = self._relaxation()
+        given, last = 0, math.inf
+        best = known or (self.by_shape(goal) if master.searches else Relaxed(-math.inf, None))
+        smoothing = None if best.prices is None or not master.searches else Smoothing(best.prices)
         for _ in range(SETTINGS.most_pricing_rounds):
             self._pass_columns(highs, master.columns[given:], goal, settled)
             given = len(master.columns)
-            if self.clock.remaining_s is not None:
-                highs.setOptionValue("time_limit", highs.getRunTime() + self.clock.remaining_s)
+            self._limit(highs)
             highs.run()
             status = highs.getModelStatus()
             if status != highspy.HighsModelStatus.kOptimal:
@@ -116,21 +124,58 @@ class Program:
                 return best
             prices = self._prices(highs, settled)
             value = highs.getInfo().objective_function_value
+            at, searched = prices, True
+            if smoothing is not None:
+                at, searched = smoothing.next(prices, value < last - CLOSE * max(1.0, abs(value)))
+            last = value
             try:
                 with self.clock.enforced():
-                    added, beyond = master.generate_columns(goal, prices)
+                    added, beyond = master.generate_columns(goal, at, searched)
             except OutOfTimeError:
                 return best
             values = np.array(highs.getSolution().col_value)
+            bound = (value if at is prices else self._dual_value(at)) - beyond
             # Lagrangian bounds go up and down from round to round; the best one counts.
-            if value - beyond > best.bound:
-                best = Relaxed(value - beyond, prices)
+            if bound > best.bound:
+                best = Relaxed(bound, at)
+                if smoothing is not None:
+                    smoothing.center = at
             best = replace(best, values=values)
+            log.debug("%s: relaxation %g, bound %g, %d new", goal, value, best.bound, added)
             # No better integer value is left between bound and relaxation.
             closed = master.rounded(goal, best.bound) >= master.rounded(goal, value)
-            if not added or closed or self.clock.expired:
+            ended = not added and searched and at is prices
+            if ended or closed or self.clock.expired:
                 return best
         return best
+
+    def _relaxation(self) -> Any:
+        """Return HiGHS with the rows of the relaxation, and no columns yet."""
+        settings = {"solver": "simplex", **threads_and_seed(self.options.threads, None)}
+        highs = solver_with(settings, BackendError)
+        low, high = self.master.limits([self.most(name, reached) for name, reached in self.levels.items()])
+        nothing = np.zeros(0, dtype=np.int32)
+        highs.addRows(len(low), low, high, 0, nothing, nothing, np.zeros(0))
+        return highs
+
+    def _limit(self, highs: Any) -> None:
+        """Let the next run of HiGHS end with the clock."""
+        if self.clock.remaining_s is not None:
+            highs.setOptionValue("time_limit", highs.getRunTime() + self.clock.remaining_s)
+
+    def by_shape(self, goal: str) -> Relaxed:
+        """Return the bound and the prices of the linear programme by shape."""
+        levels = {name: self.most(name, reached) for name, reached in self.levels.items()}
+        found = LpByShape(self.master, goal, levels).solve()
+        return Relaxed(-math.inf, None) if found is None else Relaxed(*found)
+
+    def _dual_value(self, prices: DualPrices) -> float:
+        """Return the value of the relaxation's dual, in steps of the goal."""
+        classes = self.master.classes
+        terms = [-float(p) * len(s.members) for p, s in zip(prices.servers, classes.servers, strict=True)]
+        terms += [float(p) * len(j.members) for p, j in zip(prices.jobs, classes.jobs, strict=True)]
+        terms += [-mu * self.most(name, self.levels[name]) for name, mu in prices.earlier.items()]
+        return math.fsum(terms)
 
     def _pass_columns(self, highs: Any, columns: list[Column], goal: str, settled: list[str]) -> None:
         count = len(columns)
@@ -172,6 +217,48 @@ class Program:
             duals[master.job_row : master.rows],
             {name: max(0.0, -float(duals[master.rows + i])) for i, name in enumerate(settled)},
         )
+
+    def dive(self, goal: str, relaxed: Relaxed) -> Integers:
+        """Return how many servers carry each pattern, rounding the relaxation until it is whole.
+
+        Patterns are fixed as often as the relaxation uses them, rounded down; then those closest to one more
+        are rounded up, and the relaxation of what is left is solved again.
+        """
+        import highspy
+
+        master, settled = self.master, list(self.levels)
+        numbers = np.array([c.what[0] if c.type == "server" else -1 for c in master.columns])
+        patterns = np.flatnonzero(numbers >= 0)
+        room = np.array([len(server.members) for server in master.classes.servers])
+        values = np.zeros(len(numbers))
+        if relaxed.values is not None:
+            values[: len(relaxed.values)] = relaxed.values
+        fixed = np.zeros(len(numbers))
+        highs = self._relaxation()
+        self._pass_columns(highs, master.columns, goal, settled)
+        while True:
+            fixed[patterns] = np.floor(values[patterns] + SETTINGS.integrality_tolerance)
+            rest = values - fixed
+            open_ = patterns[rest[patterns] > SETTINGS.integrality_tolerance]
+            if not len(open_) or self.clock.expired:
+                break
+            left = room - np.bincount(numbers[patterns], fixed[patterns], len(room)).astype(int)
+            raised = 0
+            for column in open_[np.argsort(-rest[open_], kind="stable")].tolist():
+                if left[numbers[column]] > 0 and raised <= SETTINGS.dive_share * len(open_):
+                    left[numbers[column]] -= 1
+                    fixed[column] += 1.0
+                    raised += 1
+            if not raised:
+                break
+            most = np.full(len(patterns), np.inf)
+            highs.changeColsBounds(len(patterns), patterns.astype(np.int32), fixed[patterns], most)
+            self._limit(highs)
+            highs.run()
+            if highs.getModelStatus() != highspy.HighsModelStatus.kOptimal:
+                break
+            values = np.array(highs.getSolution().col_value)
+        return fixed.astype(np.int64)
 
     def near_relaxation(
         self, goal: str, target: float, relaxed: Relaxed, start: Integers | None

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...formulations.consolidation.classes import ClassTable
-from ...formulations.consolidation.formulation import ConsolidationFormulation
-from ...formulations.consolidation.plan import JobPlacement, entry_of
+from ....formulations.consolidation.classes import ClassTable
+from ....formulations.consolidation.formulation import ConsolidationFormulation
+from ....formulations.consolidation.plan import JobPlacement, entry_of
 from .master import Column
 
 Integers = NDArray[np.int64]

@@ -12,8 +12,8 @@ from clusterplan.formulations.consolidation.certificate import MUST_PLACE, PRICE
 from clusterplan.formulations.consolidation.check.certificate import goal_bound, quantum
 from clusterplan.formulations.consolidation.check.classes import CheckedCluster
 from clusterplan.instances.consolidation.instance import ConsolidationInstance
-from clusterplan.solvers.consolidation.lagrangian_bound import lagrangian_bound
-from clusterplan.solvers.consolidation.price_servers import ServerPricing
+from clusterplan.solvers.consolidation.patterns.lagrangian_bound import lagrangian_bound
+from clusterplan.solvers.consolidation.patterns.price_servers import ServerPricing
 
 
 @pytest.mark.parametrize("block", range(5))

@@ -14,11 +14,11 @@ from clusterplan.instances.common.errors import TooLargeError
 from clusterplan.instances.consolidation.instance import ConsolidationInstance
 from clusterplan.solvers.common.base import Clock
 from clusterplan.solvers.common.options import SolveOptions
-from clusterplan.solvers.consolidation.column_generation import Program
-from clusterplan.solvers.consolidation.columns_of_plan import add_plan_columns
 from clusterplan.solvers.consolidation.heuristics.best_fit import BestFit
-from clusterplan.solvers.consolidation.master import RestrictedMaster
-from clusterplan.solvers.consolidation.plan_of_columns import (
+from clusterplan.solvers.consolidation.patterns.column_generation import Program
+from clusterplan.solvers.consolidation.patterns.columns_of_plan import add_plan_columns
+from clusterplan.solvers.consolidation.patterns.master import RestrictedMaster
+from clusterplan.solvers.consolidation.patterns.plan_of_columns import (
     Disaggregation,
     RackAwareAssignment,
     SlotAssignment,

@@ -1,0 +1,271 @@
+"""A bound on what tasks on a server are paid, where amounts are too unlike for a table of their sums.
+
+The knapsack has several resources, and groups of alternatives of which it takes one at most. One resource is
+counted in cells, and the others are relaxed with Lagrange multipliers λ ≥ 0 (Martello & Toth 1990): what is
+paid, less λ times what is taken, is maximised over cells by dynamic programming, group by group. The table
+completes every choice so far to a bound, and branch and bound always goes on from the largest one (A*, Hart,
+Nilsson & Raphael 1968). Floating point only proposes λ: any is valid, and sums are integers.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ....instances.common.arrays import Floats, Ints
+from ....instances.common.errors import TooLargeError
+from ...common.clock import time_is_up
+
+MOST_CELLS = 1_000
+"""Cells in which one resource is counted; larger amounts are rounded down to them."""
+SMALL = 0.02
+"""Share of the largest cost of a resource, below which it is tried whether another costs anything."""
+SUBGRADIENT_STEPS = 250
+SHRINK = 0.97
+"""Factor from one step of the subgradient method to the next."""
+FEW_NODES = 100
+"""Choices that are looked at with multipliers of another server, before a server gets its own."""
+KEPT = 8
+"""Relaxations that are kept for other servers."""
+LARGEST = 2**60
+"""Bounds that are larger are not searched, so that no sum leaves 64 bits."""
+
+
+class Knapsack:
+    """Alternatives of tasks for the servers of a pool.
+
+    Parameters
+    ----------
+    groups
+        For each group what its alternatives take, shape (A, R), and are paid, shape (A,).
+    limit
+        The most of each resource that is free on a server.
+
+    Raises
+    ------
+    TooLargeError
+        If what is paid leaves 64 bits when it is added up.
+    """
+
+    def __init__(self, groups: Sequence[tuple[Ints, Ints]], limit: Sequence[int]) -> None:
+        self.limit = limit
+        self.groups = _useful(groups, limit)
+        if sum(int(paid.max()) for _, paid in self.groups) > LARGEST // 8:
+            raise TooLargeError("prices are too large to be added up")
+        self._relaxations: deque[_Relaxation] = deque(maxlen=KEPT)
+
+    def most(self, free: Sequence[int], least: int, nodes: int) -> int:
+        """Return the most that is paid for what fits into free amounts, or a bound on it.
+
+        Parameters
+        ----------
+        least
+            No need to tell apart what is paid less.
+        nodes
+            Choices to look at; then, or when the time is up, the best bound is returned.
+        """
+        fitting = _useful(self.groups, free)
+        bounds = [sum(int(paid.max()) for _, paid in fitting)]
+        # Servers are much alike, so that mostly the multipliers of another one do.
+        nearest = min(self._relaxations, key=lambda relaxation: relaxation.root(free), default=None)
+        if nearest is not None and nearest.root(free) < LARGEST:
+            bound, exact = nearest.search(free, least, min(nodes, FEW_NODES))
+            if exact or time_is_up():
+                return bound
+            bounds.append(bound)
+        if fitting and len(free):
+            own = self._relaxation(fitting, free)
+            self._relaxations.append(own)
+            bounds.append(own.search(free, least, nodes)[0])
+        return min(bounds)
+
+    def _relaxation(self, fitting: Sequence[tuple[Ints, Ints]], free: Sequence[int]) -> _Relaxation:
+        """Return a relaxation that bounds a server well; the resource that costs most is counted in cells."""
+        multipliers = _multipliers(fitting, free)
+        cost = [each * amount for each, amount in zip(multipliers, free, strict=True)]
+        counted = cost.index(max(cost))
+        # A small multiplier is mostly what rounding left of 0.
+        without = [
+            each if part > SMALL * cost[counted] else 0.0
+            for each, part in zip(multipliers, cost, strict=True)
+        ]
+        proposed = [multipliers, without] if without != multipliers else [multipliers]
+        made = (_Relaxation(self.groups, self.limit, counted, each) for each in proposed)
+        return min(made, key=lambda relaxation: relaxation.root(free))
+
+
+def _useful(groups: Iterable[tuple[Ints, Ints]], free: Sequence[int]) -> list[tuple[Ints, Ints]]:
+    """Return the alternatives that are paid anything and fit into free amounts."""
+    found = []
+    for weights, paid in groups:
+        useful = (paid > 0) & (weights <= np.array(free)).all(axis=1)
+        if useful.any():
+            found.append((weights[useful], paid[useful]))
+    return found
+
+
+def _multipliers(groups: Sequence[tuple[Ints, Ints]], free: Sequence[int]) -> list[float]:
+    """Return multipliers of all resources that nearly minimise the Lagrangian bound (Held & Karp 1971)."""
+    size = np.maximum(np.array(free, dtype=float), 1.0)
+    taken = np.concatenate([weights for weights, _ in groups]) / size
+    paid = np.concatenate([paid for _, paid in groups]).astype(float)
+    first = np.cumsum([0, *(len(group) for _, group in groups[:-1])])
+    group = np.repeat(np.arange(len(groups)), [len(paid) for _, paid in groups])
+    unit = max(float(paid.max()), 1.0)
+    paid /= unit
+    # No more than all together are paid can be gained by any multiplier.
+    most = float(np.maximum.reduceat(paid, first).sum())
+    now: Floats = np.full(len(free), most / len(free) / 2)
+    best, bound, step = now, np.inf, most / 2
+    for _ in range(SUBGRADIENT_STEPS):
+        left = paid - taken @ now
+        top = np.maximum.reduceat(left, first)
+        value = float(now.sum() + np.maximum(top, 0.0).sum())
+        if value < bound:
+            best, bound = now, value
+        chosen = (left > 0) & (left == top[group])
+        slope = 1.0 - taken[chosen].sum(axis=0)
+        slope[(now <= 0) & (slope > 0)] = 0.0
+        length = float(np.sqrt(slope @ slope))
+        if length == 0:
+            break
+        now = np.clip(now - step / length * slope, 0.0, most)
+        step *= SHRINK
+    proposed: list[float] = (best * unit / size).tolist()
+    return proposed
+
+
+@dataclass(frozen=True)
+class _Choice:
+    """Alternatives of the groups before one.
+
+    Attributes
+    ----------
+    reduced
+        What they are paid, less what the relaxed resources that they take cost, plus what all of these cost.
+    rest, cells
+        What they leave of each resource, and of the one that is counted in cells.
+    """
+
+    group: int
+    reduced: int
+    paid: int
+    rest: Ints
+    cells: int
+
+
+@dataclass(frozen=True)
+class _Branch:
+    """What may be added to a choice, in falling order of its bounds."""
+
+    choice: _Choice
+    bounds: Ints
+    added: Ints
+
+    def key(self, number: int, place: int) -> tuple[int, int, int]:
+        """Return the place in the queue: the largest bound first, then the newest branch."""
+        return -int(self.bounds[place]), -number, place
+
+
+class _Relaxation:
+    """The Lagrangian relaxation of all resources but one."""
+
+    def __init__(
+        self,
+        groups: Sequence[tuple[Ints, Ints]],
+        limit: Sequence[int],
+        resource: int,
+        multipliers: Sequence[float],
+    ) -> None:
+        self.resource = resource
+        self.ratios = [m.as_integer_ratio() for m in multipliers]
+        self.ratios[resource] = (0, 1)
+        self.cell = max(1, -(-limit[resource] // MOST_CELLS))
+        reduced = [paid - self._cost(weights) for weights, paid in groups]
+        # Groups that gain most from a cell come first: what follows matters little then.
+        gain = [
+            float((less / np.maximum(weights[:, resource], 1)).max())
+            for less, (weights, _) in zip(reduced, groups, strict=True)
+        ]
+        order = sorted(range(len(groups)), key=lambda g: -gain[g])
+        sizes = [len(groups[g][1]) for g in order]
+        self.weights: Ints = np.concatenate([groups[g][0] for g in order])
+        self.paid: Ints = np.concatenate([groups[g][1] for g in order])
+        self.reduced: Ints = np.concatenate([reduced[g] for g in order])
+        self.cells: Ints = self.weights[:, resource] // self.cell
+        self.group = np.repeat(np.arange(len(order)), sizes)
+        self.first = np.cumsum([0, *sizes])
+        self.table = self._completions(limit[resource] // self.cell)
+
+    def _cost(self, weights: Ints) -> Ints:
+        """Return what each alternative takes of the relaxed resources, at the multipliers."""
+        # What costs more than any server holds may cost less: bounds stay bounds.
+        cost = [min(self._worth(row), LARGEST) for row in weights.tolist()]
+        return np.array(cost, dtype=np.int64)
+
+    def _worth(self, amounts: Sequence[int]) -> int:
+        """Return what amounts of the relaxed resources cost; sums cost no less than their parts."""
+        pairs = zip(amounts, self.ratios, strict=True)
+        return sum(numerator * amount // denominator for amount, (numerator, denominator) in pairs)
+
+    def _completions(self, cells: int) -> Ints:
+        """Return the most that groups g, g + 1, … gain in so many cells; shape (groups + 1, cells + 1)."""
+        groups = len(self.first) - 1
+        table = np.zeros((groups + 1, cells + 1), dtype=np.int64)
+        for g in range(groups - 1, -1, -1):
+            table[g] = table[g + 1]
+            for a in range(self.first[g], self.first[g + 1]):
+                if self.reduced[a] > 0:
+                    taken = int(self.cells[a])
+                    with_it = table[g + 1, : cells + 1 - taken] + self.reduced[a]
+                    np.maximum(table[g, taken:], with_it, out=table[g, taken:])
+        return table
+
+    def root(self, free: Sequence[int]) -> int:
+        """Return the bound before anything is chosen."""
+        return self._worth(free) + int(self.table[0, free[self.resource] // self.cell])
+
+    def search(self, free: Sequence[int], least: int, nodes: int) -> tuple[int, bool]:
+        """Return the bound after some branching, and whether it is the optimum, or no more than `least`."""
+        everything = _Choice(0, self._worth(free), 0, np.array(free), free[self.resource] // self.cell)
+        found, branch = self._branch(everything, max(0, least))
+        branches, open_ = [branch], [branch.key(0, 0)] if len(branch.bounds) else []
+        for _ in range(nodes):
+            if not open_ or -open_[0][0] <= found or time_is_up():
+                break
+            _, newest, place = heapq.heappop(open_)
+            branch = branches[-newest]
+            if place + 1 < len(branch.bounds):
+                heapq.heappush(open_, branch.key(-newest, place + 1))
+            found, branch = self._branch(self._extended(branch, place), found)
+            if len(branch.bounds):
+                heapq.heappush(open_, branch.key(len(branches), 0))
+                branches.append(branch)
+        bound = -open_[0][0] if open_ else found
+        return max(bound, found), bound <= found
+
+    def _branch(self, choice: _Choice, found: int) -> tuple[int, _Branch]:
+        """Return the most that was found, and what may be added to a choice to find more."""
+        begin = self.first[choice.group]
+        fits = np.flatnonzero((self.weights[begin:] <= choice.rest).all(axis=1)) + begin
+        found = max(found, choice.paid + int(self.paid[fits].max(initial=0)))
+        left = choice.cells - self.cells[fits]
+        bounds = choice.reduced + self.reduced[fits] + self.table[self.group[fits] + 1, left]
+        promising = np.flatnonzero(bounds > found)
+        order = promising[np.argsort(-bounds[promising], kind="stable")]
+        return found, _Branch(choice, bounds[order], fits[order])
+
+    def _extended(self, branch: _Branch, place: int) -> _Choice:
+        """Return a choice with one alternative more."""
+        added, choice = int(branch.added[place]), branch.choice
+        return _Choice(
+            int(self.group[added]) + 1,
+            choice.reduced + int(self.reduced[added]),
+            choice.paid + int(self.paid[added]),
+            choice.rest - self.weights[added],
+            choice.cells - int(self.cells[added]),
+        )

@@ -1,0 +1,176 @@
+"""A placement as arrays: what jobs ask for, what servers have, and the pieces of jobs on servers.
+
+A job with one group has as many units as tasks. A job with several groups is one unit, all of it on one
+server; where a plan has it on several servers it stays there, and is part of what is not free.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ....formulations.common.clock import check_time
+from ....formulations.consolidation.formulation import ConsolidationFormulation
+from ....formulations.consolidation.plan import JobPlacement, entry_of
+from ....instances.common.arrays import Flags, Floats, Ints
+from ....instances.consolidation.instance import PlacementJob
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """Units of jobs on servers, sorted by job; one entry for each job and server.
+
+    Attributes
+    ----------
+    job, server, units
+        Of each piece, shape (P,).
+    """
+
+    job: Ints
+    server: Ints
+    units: Ints
+
+    def where(self, kept: Flags) -> Pieces:
+        """Return some of the pieces."""
+        return Pieces(self.job[kept], self.server[kept], self.units[kept])
+
+    def and_more(self, more: Pieces) -> Pieces:
+        """Return these pieces and those of other jobs."""
+        job = np.concatenate([self.job, more.job])
+        order = np.argsort(job, kind="stable")
+        server, units = np.append(self.server, more.server), np.append(self.units, more.units)
+        return Pieces(job[order], server[order], units[order])
+
+
+class PlacementArrays:
+    """J jobs, N servers and R resources of an instance.
+
+    Attributes
+    ----------
+    free
+        What servers have for units of jobs, shape (N, R).
+    unit
+        What a unit of a job takes, shape (J, R).
+    units
+        Of each job, shape (J,).
+    most
+        On how many servers a job may be, shape (J,).
+    allowed, kind
+        Servers that are eligible, shape (K, N), and which row it is for each job, shape (J,).
+    worth, must
+        Value of each job, and whether it must be placed, shape (J,).
+    movable
+        Jobs that are not on several servers with several groups, shape (J,).
+    taken
+        Servers that hold a job that stays, shape (N,).
+    load, rate
+        Traffic that stays on each server, shape (N,), and that of a unit of each job, shape (J,) [Gbit/s].
+    start
+        The pieces of the plan that was given.
+    """
+
+    def __init__(self, formulation: ConsolidationFormulation, plan: Sequence[JobPlacement]) -> None:
+        self.formulation = formulation
+        jobs, servers = formulation.instance.jobs, list(formulation.servers.values())
+        names = formulation.instance.resource_names
+        columns = {name: r for r, name in enumerate(names)}
+        self.names = [server.name for server in servers]
+        self._index = {name: n for n, name in enumerate(self.names)}
+        self._entries = {entry.job: entry for entry in plan}
+        self.free = np.array([[server.available.get(name, 0.0) for name in names] for server in servers])
+        self.unit = np.zeros((len(jobs), len(names)))
+        self.units = np.array(
+            [1 if _is_one_unit(job) else job.task_groups[0].tasks for job in jobs], dtype=np.int64
+        )
+        self.worth = np.array([job.worth for job in jobs])
+        self.must = np.array([job.must_place for job in jobs])
+        self.load = np.array([server.traffic_gbit_per_s for server in servers])
+        self.rate = np.zeros(len(jobs))
+        self.most = self.units.copy()
+        for j, job in enumerate(jobs):
+            check_time()
+            for group in job.task_groups:
+                tasks = group.tasks if _is_one_unit(job) else 1
+                self.rate[j] += group.traffic_gbit_per_s * tasks
+                for name, amount in group.demand.items():
+                    self.unit[j, columns[name]] += amount * tasks
+            fewest = formulation.fewest(job)
+            if fewest is None or formulation.instance.spread_of(job) == "required":
+                self.most[j] = min(self.units[j], fewest or 0)
+        self._find_eligible()
+        self._find_pieces()
+
+    def _find_eligible(self) -> None:
+        """List each set of eligible servers once."""
+        kinds: dict[object, int] = {}
+        rows: list[Flags] = []
+        kind = []
+        for job in self.formulation.instance.jobs:
+            if job.gpu_model not in kinds:
+                check_time()
+                kinds[job.gpu_model] = len(rows)
+                rows.append(np.zeros(len(self.names), dtype=bool))
+                rows[-1][[self._index[server.name] for server in self.formulation.eligible(job)]] = True
+            kind.append(kinds[job.gpu_model])
+        self.allowed, self.kind = np.array(rows), np.array(kind, dtype=np.int64)
+
+    def _find_pieces(self) -> None:
+        """Read the pieces of the plan; jobs that stay where they are take what is free."""
+        self.movable = np.ones(len(self.units), dtype=bool)
+        self.taken = np.zeros(len(self.names), dtype=bool)
+        pieces: list[tuple[int, int, int]] = []
+        for j, job in enumerate(self.formulation.instance.jobs):
+            entry = self._entries[job.name]
+            if _is_one_unit(job) and len(entry.used_servers) > 1:
+                self.movable[j] = False
+                self._fix(job, entry)
+                continue
+            for name in sorted(entry.used_servers, key=self._index.__getitem__):
+                tasks = entry.tasks[job.task_groups[0].name].get(name, 0)
+                pieces.append((j, self._index[name], 1 if _is_one_unit(job) else tasks))
+        found = np.array(pieces, dtype=np.int64).reshape(-1, 3)
+        self.start = Pieces(found[:, 0], found[:, 1], found[:, 2])
+
+    def _fix(self, job: PlacementJob, entry: JobPlacement) -> None:
+        columns = {name: r for r, name in enumerate(self.formulation.instance.resource_names)}
+        for group in job.task_groups:
+            for server, count in entry.tasks.get(group.name, {}).items():
+                n = self._index[server]
+                self.taken[n] = True
+                self.load[n] += count * group.traffic_gbit_per_s
+                for name, amount in group.demand.items():
+                    self.free[n, columns[name]] -= count * amount
+
+    def left(self, pieces: Pieces) -> Floats:
+        """Return what the pieces leave free, shape (N, R)."""
+        left = self.free.copy()
+        for r in range(left.shape[1]):
+            amounts = self.unit[pieces.job, r] * pieces.units
+            left[:, r] -= np.bincount(pieces.server, amounts, minlength=len(left))
+        return left
+
+    def plan(self, pieces: Pieces) -> list[JobPlacement]:
+        """Return the plan of the pieces; jobs that stay are where they were."""
+        on: list[dict[str, int]] = [{} for _ in self.units]
+        for j, n, count in zip(
+            pieces.job.tolist(), pieces.server.tolist(), pieces.units.tolist(), strict=True
+        ):
+            on[j][self.names[n]] = count
+        found = []
+        for j, job in enumerate(self.formulation.instance.jobs):
+            entry = self._entries[job.name]
+            if self.movable[j]:
+                one = _is_one_unit(job)
+                groups = {
+                    g.name: {n: g.tasks if one else c for n, c in on[j].items()} for g in job.task_groups
+                }
+                # What has not moved stays the entry that it was.
+                entry = entry if entry.placed and entry.tasks == groups else entry_of(job, groups)
+            found.append(entry)
+        return found
+
+
+def _is_one_unit(job: PlacementJob) -> bool:
+    return len(job.task_groups) > 1

@@ -1,0 +1,278 @@
+"""Large-neighbourhood search: ruin and recreate (Schrimpf et al. 2000), on many sets of servers at once.
+
+In each sweep, servers are drawn and dealt into small sets. Jobs that are on servers of one set alone are
+taken off, some of them stay; jobs that wait are dealt to the sets. Each set is filled again greedily with
+random weights of the resources. As no two sets have a server in common, each keeps what is no worse.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ....formulations.common.clock import Clock, check_time
+from ....formulations.common.tolerance import TIE
+from ....formulations.consolidation.formulation import ConsolidationFormulation
+from ....formulations.consolidation.plan import JobPlacement
+from ....instances.common.arrays import Flags, Floats, Ints
+from ....instances.common.errors import OutOfTimeError
+from ...common.options import SolveOptions
+from .arrays import Pieces, PlacementArrays
+from .losses import Losses
+from .reinsertion import LAST, Insertion, Neighbourhood
+
+
+@dataclass(frozen=True)
+class SearchSettings:
+    """The tuning constants of the search.
+
+    Attributes
+    ----------
+    least_servers, most_servers
+        Of a set.
+    most_sets
+        That are filled in one sweep.
+    alike_share
+        Of sweeps whose sets have servers of one GPU model, as far as possible.
+    waste_share
+        Of sweeps that prefer servers with something left.
+    together_share
+        Of sweeps that put the servers of jobs with several into one set.
+    most_empty
+        Empty servers among those that are drawn, where servers are counted: one in so many.
+    steepness
+        Exponent of the random weights: the larger, the more one resource dominates.
+    noise
+        Standard deviation of the logarithm by which sizes of jobs are disturbed.
+    by_density
+        Share of the sets in which jobs with the highest value for their size come first.
+    most_idle
+        Sweeps without improvement after which the search ends.
+    """
+
+    least_servers: int = 3
+    most_servers: int = 12
+    most_sets: int = 128
+    alike_share: float = 0.3
+    waste_share: float = 0.5
+    together_share: float = 0.5
+    most_empty: int = 6
+    steepness: float = 1.5
+    noise: float = 0.5
+    by_density: float = 0.5
+    most_idle: int = 3000
+
+
+SETTINGS = SearchSettings()
+
+
+def improve(
+    formulation: ConsolidationFormulation,
+    plan: Sequence[JobPlacement],
+    options: SolveOptions,
+    clock: Clock,
+    stop: Callable[[tuple[float, ...]], bool],
+    settings: SearchSettings = SETTINGS,
+) -> list[JobPlacement]:
+    """Improve a feasible plan, lexicographically in the instance's objectives.
+
+    It ends when time is up, the plan is good enough, or nothing has improved for long.
+
+    Parameters
+    ----------
+    options
+        Its seed decides everything that is random.
+    stop
+        Returns whether a plan with these values is good enough.
+    """
+    try:
+        with clock.enforced():
+            search = _Search(PlacementArrays(formulation, plan), settings, options.seed or 0)
+    except OutOfTimeError:
+        return list(plan)
+    first, losses = formulation.evaluate(plan), search.total()
+    idle, values = 0, first
+    while idle < settings.most_idle and not stop(values):
+        try:
+            with clock.enforced():
+                check_time()
+                better = search.sweep()
+        except OutOfTimeError:
+            break
+        idle = 0 if better else idle + 1
+        if better:
+            # Where an objective is to be maximised, its loss is negative.
+            won = zip(formulation.objectives, first, losses - search.total(), strict=True)
+            values = tuple(float(v - less if o.sense == "min" else v + less) for o, v, less in won)
+    return search.plan()
+
+
+class _Search:
+    """The placement that is improved."""
+
+    def __init__(self, arrays: PlacementArrays, settings: SearchSettings, seed: int) -> None:
+        self.arrays, self.settings = arrays, settings
+        self.losses = Losses(arrays)
+        self.pieces = arrays.start
+        self._rng = np.random.default_rng(seed)
+        names = arrays.formulation.instance.objectives
+        self._scale = np.where(arrays.free.any(axis=0), np.abs(arrays.free).mean(axis=0), 1.0)
+        self._size = arrays.unit * arrays.units[:, None] / self._scale
+        self._counts_servers = "servers" in names
+        self._migrations = "migrations" in names
+        first = [name for name in names if name in ("value", "servers")]
+        # A job that adds nothing must not make a server used.
+        gains = (arrays.worth > 0) if first[:1] == ["value"] else np.zeros(len(arrays.worth), dtype=bool)
+        self._only_used = ~gains & ~arrays.must if self._counts_servers else np.zeros_like(arrays.must)
+        self._priority = np.where(arrays.must, 2, 1 * gains)
+        models = {model: k for k, model in enumerate(dict.fromkeys(s.gpu_model for s in _servers(arrays)))}
+        self._model = np.array([models[server.gpu_model] for server in _servers(arrays)])
+
+    def plan(self) -> list[JobPlacement]:
+        """Return the plan."""
+        return self.arrays.plan(self.pieces)
+
+    def total(self) -> Floats:
+        """Return the losses of the whole plan, up to a constant for each objective."""
+        jobs, servers = np.zeros(len(self.arrays.units), int), np.zeros(len(self.arrays.names), int)
+        return self.losses.of(self.pieces, jobs, servers, 1)[:, 0]
+
+    def sweep(self) -> bool:
+        """Ruin and recreate many disjoint sets of servers; return whether any of them improved."""
+        arrays, pieces = self.arrays, self.pieces
+        left = arrays.left(pieces)
+        servers = self._sets(left)
+        rows = len(servers)
+        row_of_server = np.full(len(arrays.names), rows)
+        row_of_server[servers] = np.arange(rows)[:, None]
+        row_of_job = self._taken_off(row_of_server, rows)
+        off = row_of_job[pieces.job] < rows
+        stays = pieces.where(~off)
+        near = self._neighbourhood(servers, row_of_job, stays)
+        found = Insertion(arrays, self._scale, near).run()
+        return self._accept(stays, pieces.where(off), found, row_of_job, row_of_server, rows)
+
+    def _sets(self, left: Floats) -> Ints:
+        """Deal servers into sets; return their indices, shape (G, H)."""
+        rng, settings, count = self._rng, self.settings, len(left)
+        key = rng.random(count)
+        used = self.arrays.taken.copy()
+        used[self.pieces.server] = True
+        if rng.random() < settings.waste_share:
+            key -= rng.random(count) * (used & (left > TIE * self._scale).any(axis=1))
+        if rng.random() < settings.together_share:
+            self._bring_together(key)
+        if self._counts_servers and not used.all():
+            # Of those that hold nothing a few will do.
+            few = (~used).sum() * rng.random(count) * settings.most_empty > used.sum()
+            key[~used & few] = np.inf
+        drawn = np.argsort(key)[: int((key < np.inf).sum())]
+        size = min(len(drawn), int(rng.integers(settings.least_servers, settings.most_servers + 1)))
+        sets = min(len(drawn) // size, settings.most_sets)
+        drawn = drawn[: sets * size]
+        if rng.random() < settings.alike_share:
+            drawn = drawn[np.argsort(self._model[drawn], kind="stable")]
+        return drawn.reshape(sets, size)
+
+    def _bring_together(self, key: Floats) -> None:
+        """Give the servers of some jobs with several the same key."""
+        job, server = self.pieces.job, self.pieces.server
+        several = np.flatnonzero(np.append(job[1:] == job[:-1], False))
+        for at in self._rng.permutation(several)[: len(key) // 4]:
+            key[server[at + 1]] = key[server[at]]
+
+    def _taken_off(self, row_of_server: Ints, rows: int) -> Ints:
+        """Return the set of each job that is inserted anew, shape (J,); `rows` for all others."""
+        rng, pieces, count = self._rng, self.pieces, len(self.arrays.units)
+        row_of_job = np.full(count, rows)
+        if len(pieces.job):
+            first = np.flatnonzero(np.append(True, pieces.job[1:] != pieces.job[:-1]))
+            row_of_piece = row_of_server[pieces.server]
+            lowest, highest = (f.reduceat(row_of_piece, first) for f in (np.minimum, np.maximum))
+            placed = pieces.job[first]
+            row_of_job[placed] = np.where(lowest == highest, lowest, rows)
+        kept = rng.random(rows + 1)
+        row_of_job[rng.random(count) < kept[row_of_job]] = rows
+        if self._counts_servers:
+            self._empty_one(row_of_server, row_of_job)
+        return self._with_waiting(row_of_job, rows)
+
+    def _empty_one(self, row_of_server: Ints, row_of_job: Ints) -> None:
+        pass
+
+    def _with_waiting(self, row_of_job: Ints, rows: int) -> Ints:
+        """Deal some of the jobs that wait to the sets."""
+        waits = self.arrays.movable & (self.arrays.most > 0)
+        waits[self.pieces.job] = False
+        waiting = self._rng.permutation(np.flatnonzero(waits))
+        waiting = waiting[: max(10 * rows, int((row_of_job < rows).sum()))]
+        row_of_job[waiting] = self._rng.integers(0, rows, len(waiting))
+        return row_of_job
+
+    def _neighbourhood(self, servers: Ints, row_of_job: Ints, stays: Pieces) -> Neighbourhood:
+        """Return the sets without what was taken off, and the queue of each."""
+        rng, settings, arrays, (rows, size) = self._rng, self.settings, self.arrays, servers.shape
+        job = np.flatnonzero(row_of_job < rows)
+        row = row_of_job[job]
+        weights = rng.exponential(size=(rows, len(self._scale))) ** settings.steepness
+        weights /= weights.sum(axis=1, keepdims=True)
+        sizes = (self._size[job] * weights[row]).sum(axis=1)
+        density = arrays.worth[job] / np.maximum(sizes, TIE)
+        by_density = rng.random(rows) < settings.by_density
+        keys = np.where(by_density[row], density, sizes) * np.exp(settings.noise * rng.normal(size=len(job)))
+        order = np.lexsort((-keys, -self._priority[job], row))
+        job, row = job[order], row[order]
+        left = arrays.left(stays)[servers].transpose(2, 0, 1)
+        column = np.full(len(arrays.names) + 1, -1)
+        column[servers] = np.arange(size)
+        home = np.full(len(job), -1)
+        if self._migrations:
+            row_of_server = np.full(len(arrays.names) + 1, -1)
+            row_of_server[servers] = np.arange(rows)[:, None]
+            at = self.losses.home[job]
+            home = np.where(row_of_server[at] == row, column[at], -1)
+        penalty = self._penalties(servers, left, weights, stays)
+        return Neighbourhood(servers, left, weights, penalty, job, row, home, self._only_used[job])
+
+    def _penalties(self, servers: Ints, left: Floats, weights: Floats, stays: Pieces) -> Floats:
+        """Return how late servers that hold nothing are used: the largest first, or the smallest."""
+        if not self._counts_servers:
+            return np.zeros(servers.shape)
+        used = self.arrays.taken.copy()
+        used[stays.server] = True
+        score = np.einsum("rgh,gr->gh", left / self._scale[:, None, None], weights)
+        largest_first = self._rng.random((len(servers), 1)) < 0.5
+        return np.where(used[servers], 0.0, LAST - 2 * score * largest_first)
+
+    def _accept(
+        self, stays: Pieces, old: Pieces, new: Pieces, row_of_job: Ints, row_of_server: Ints, rows: int
+    ) -> bool:
+        """Keep what was found where it is no worse; return whether anything is better."""
+        after = stays.and_more(new)
+        before_losses = self.losses.of(self.pieces, row_of_job, row_of_server, rows)
+        better, worse = compared(self.losses.of(after, row_of_job, row_of_server, rows), before_losses)
+        missing = np.ones(len(self.arrays.units), dtype=bool)
+        missing[after.job] = False
+        worse[row_of_job[missing & self.arrays.must & (row_of_job < rows)]] = True
+        takes = np.append(~worse, False)
+        kept = old.where(~takes[row_of_job[old.job]])
+        self.pieces = stays.and_more(kept).and_more(new.where(takes[row_of_job[new.job]]))
+        return bool((better & ~worse).any())
+
+
+def compared(new: Floats, old: Floats) -> tuple[Flags, Flags]:
+    """Return which columns of losses are lexicographically better than others, and which are worse."""
+    better = np.zeros(new.shape[1], dtype=bool)
+    worse = np.zeros(new.shape[1], dtype=bool)
+    for ours, theirs in zip(new, old, strict=True):
+        open_still = ~(better | worse)
+        slack = TIE * np.maximum(np.abs(theirs), TIE)
+        better |= open_still & (ours < theirs - slack)
+        worse |= open_still & (ours > theirs + slack)
+    return better, worse
+
+
+def _servers(arrays: PlacementArrays):
+    return arrays.formulation.servers.values()

@@ -1,0 +1,230 @@
+"""`exact` where sums of amounts hardly repeat: bounds by prices, plans from the relaxation, local search.
+
+The linear programme by shape bounds every objective within a second. Column generation improves the bound of
+the first objective that is open, and finds patterns; diving turns these into a plan, which local search
+improves until the time is over or the gap is closed. Prices of the best plan's levels are the certificate.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from fractions import Fraction
+
+from ...formulations.consolidation.certificate import MUST_PLACE, PRICED
+from ...formulations.consolidation.formulation import ConsolidationFormulation
+from ...instances.common.errors import OutOfTimeError
+from ..common.base import Clock
+from ..common.options import SolveOptions
+from .heuristics.local_search import improve
+from .keep_in_place import stay_put
+from .objective_steps import reached_level
+from .patterns.column_generation import Program, Relaxed, certified
+from .patterns.columns_of_plan import add_plan_columns
+from .patterns.master import RestrictedMaster
+from .patterns.plan_of_columns import Disaggregation
+from .patterns.plan_of_relaxation import plan_of_relaxation
+from .progress import Progress
+from .settings import SETTINGS
+from .waste_budget import cover, reaches_all
+
+log = logging.getLogger("clusterplan")
+
+
+class PatternSearch:
+    """Bounds, plans and prices of one solve; what is found is in the progress.
+
+    Parameters
+    ----------
+    clock
+        Ends a little before the solve does, so that the conclusion has time.
+    """
+
+    def __init__(
+        self,
+        formulation: ConsolidationFormulation,
+        master: RestrictedMaster,
+        options: SolveOptions,
+        clock: Clock,
+        progress: Progress,
+    ) -> None:
+        self.formulation, self.master, self.options = formulation, master, options
+        self.clock, self.progress = clock, progress
+        self.known: dict[str, tuple[dict[str, Fraction], Relaxed]] = {}
+
+    def run(self) -> None:
+        """Look for plans and bounds until the time is over or all gaps are closed."""
+        if any(job.current for job in self.master.classes.jobs):
+            plan = stay_put(self.formulation, self.clock.share(SETTINGS.share_of_time_left))
+            if plan is not None:
+                self.progress.offer(plan)
+        self._add_columns()
+        self._bound(relax=False)
+        while self._go_on() and self._cover():
+            self._bound(relax=False)
+        if not self._go_on():
+            return
+        for _ in range(SETTINGS.most_dives):
+            # Every round has more columns, and plans of its own.
+            self._dive(self._open_goal())
+            if not self._go_on():
+                return
+            self._improve()
+            self._add_columns()
+            if not self._go_on():
+                return
+        self._bound(relax=True)
+
+    def _go_on(self) -> bool:
+        """Return whether anything is open, and time is left for it."""
+        if self.clock.expired:
+            self.progress.limit = "time"
+        return not (self.progress.infeasible or self._settled() or self.clock.expired)
+
+    def _settled(self) -> bool:
+        """Return whether every objective is proven as far as the gap that was asked for."""
+        return len(self.progress.proven(self.options.gap)) == len(self.formulation.objectives)
+
+    def _priced(self) -> list[str]:
+        """Return the first objectives, as long as they have prices."""
+        names = list(self.formulation.instance.objectives)
+        count = next((i for i, name in enumerate(names) if name not in PRICED), len(names))
+        return names[:count]
+
+    def _open_goal(self) -> str | None:
+        """Return the first objective that is not proven; without a plan, that all have a place."""
+        if self.progress.plan is None:
+            return MUST_PLACE
+        proven = len(self.progress.proven(self.options.gap))
+        return next(iter(self._priced()[proven:]), None)
+
+    def _program(self, goal: str, clock: Clock) -> Program:
+        """Return the pattern formulation of a goal, with what the plan reaches in the earlier ones kept."""
+        program = Program(self.master, self.options, clock)
+        if goal != MUST_PLACE:
+            program.levels[MUST_PLACE] = Fraction(0)
+            for name, value in zip(self.formulation.instance.objectives, self.progress.values, strict=False):
+                if name == goal:
+                    break
+                program.levels[name] = reached_level(self.master.classes, name, value)
+        return program
+
+    def _bound(self, relax: bool) -> None:
+        """Bound every objective that has prices, given what the plan reaches in the earlier ones."""
+        progress = self.progress
+        if progress.plan is None and self._refuted(
+            self._program(MUST_PLACE, self.clock).by_shape(MUST_PLACE)
+        ):
+            return
+        goals, bounds = list[dict[str, object]](), list[float | None]()
+        for goal in self._priced()[: None if progress.plan is not None else 1]:
+            program = self._program(goal, self.clock.share(SETTINGS.share_of_time_left))
+            relaxed = self._relaxed(goal, program, relax)
+            if relaxed.prices is None:
+                break
+            goals.append(certified(self.master, goal, relaxed.prices))
+            bound = self.master.in_plan(goal, program.bound(goal, relaxed))
+            bounds.append(bound if math.isfinite(bound) else None)
+        progress.goals, progress.bounds = goals, bounds
+        if progress.plan is not None:
+            progress.forget_beyond(self.master.classes, {}, progress.values)
+
+    def _relaxed(self, goal: str, program: Program, relax: bool) -> Relaxed:
+        """Return the best bound of a goal that is known, after another attempt where there is time for it."""
+        levels, known = self.known.get(goal, ({}, Relaxed(-math.inf, None)))
+        if levels != program.levels:
+            found = program.by_shape(goal)
+            # Plans have become better in the earlier goals, so that older bounds still hold.
+            known = max(known, found, key=lambda relaxed: relaxed.bound)
+        if relax and not program.clock.expired and not self._closed(goal, program, known):
+            known = program.relax(goal, known)
+        self.known[goal] = dict(program.levels), known
+        return known
+
+    def _closed(self, goal: str, program: Program, relaxed: Relaxed) -> bool:
+        """Return whether the plan is within the gap of a bound."""
+        if self.progress.plan is None:
+            return False
+        place = self.formulation.instance.objectives.index(goal)
+        bound = self.master.in_plan(goal, program.bound(goal, relaxed))
+        gap = self.formulation.objectives[place].gap(self.progress.values[place], bound)
+        return gap is not None and gap <= self.options.gap
+
+    def _refuted(self, relaxed: Relaxed) -> bool:
+        """Return whether prices prove that a job that must be placed is missing in every plan."""
+        if relaxed.prices is None or self.master.rounded(MUST_PLACE, relaxed.bound) <= 0:
+            return False
+        self.progress.goals = [certified(self.master, MUST_PLACE, relaxed.prices)]
+        self.progress.infeasible = True
+        return True
+
+    def _dive(self, goal: str | None) -> None:
+        """Generate columns for a goal, and make a plan of the relaxation."""
+        if goal is None:
+            return
+        program = self._program(goal, self.clock.share(SETTINGS.share_for_columns))
+        relaxed = program.relax(goal, self.known.get(goal, ({}, None))[1])
+        if goal == MUST_PLACE and self._refuted(relaxed):
+            return
+        if relaxed.prices is not None and goal != MUST_PLACE:
+            self.known[goal] = dict(program.levels), relaxed
+            self._bound(relax=False)
+        program.clock = self.clock.share(SETTINGS.share_for_diving)
+        times = program.dive(goal, relaxed)
+        try:
+            with self.clock.enforced():
+                plan = plan_of_relaxation(
+                    self.formulation, self.master.classes, self.master.columns, times, self.clock
+                )
+        except OutOfTimeError:
+            return
+        if plan is not None:
+            values = self.progress.offer(plan)
+            log.info("%s: the plan of the relaxation has %s", goal, values)
+
+    def _cover(self) -> bool:
+        """Look for a plan as good as a bound that asks for every job; return whether one was found."""
+        goal = self._open_goal()
+        if goal is None or (goal != MUST_PLACE and goal not in self.known):
+            return False
+        program = self._program(goal, self.clock.share(SETTINGS.share_of_time_left))
+        bound = 0.0 if goal == MUST_PLACE else program.bound(goal, self.known[goal][1])
+        if not reaches_all(self.master, goal, bound, program.levels):
+            return False
+        try:
+            with program.clock.enforced():
+                solution = cover(
+                    self.master, round(bound) if goal == "servers" else None, self.options, program.clock
+                )
+        except OutOfTimeError:
+            return False
+        if solution is None:
+            return False
+        written = Disaggregation(self.formulation, self.master.classes, self.master.columns, solution)
+        values = self.progress.offer(written.plan())
+        log.info("%s: the exact cover has %s", goal, values)
+        return values is not None and self._open_goal() != goal
+
+    def _improve(self) -> None:
+        """Improve the plan by local search."""
+        progress = self.progress
+        if progress.plan is None:
+            return
+        clock = self.clock.share(SETTINGS.share_for_local_search).at_most(SETTINGS.local_search_patience_s)
+        plan = improve(self.formulation, progress.plan, self.options, clock, self._reached)
+        progress.offer(plan)
+        log.info("local search: %s", progress.values)
+
+    def _reached(self, values: tuple[float, ...]) -> bool:
+        """Return whether values are within the gap of the bounds that are known."""
+        objectives, bounds = self.formulation.objectives, self.progress.bounds
+        gaps = [o.gap(v, b) for o, v, b in zip(objectives, values, bounds, strict=False)]
+        return len(bounds) == len(objectives) and all(
+            gap is not None and gap <= self.options.gap for gap in gaps
+        )
+
+    def _add_columns(self) -> None:
+        """Add the patterns of the plan, with which the relaxation is feasible at its levels."""
+        if self.progress.plan is not None:
+            add_plan_columns(self.formulation, self.master, self.progress.plan)
+            self.progress.needs_columns = False

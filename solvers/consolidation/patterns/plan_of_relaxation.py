@@ -1,0 +1,146 @@
+"""A plan from the linear relaxation: dive, then assign, then fill.
+
+Diving fixes the patterns that the relaxation uses as often as whole numbers allow, then the one that is
+closest to one more, and solves what is left again (Wäscher & Gau 1996, residual heuristics of cutting stock).
+The tasks of jobs are assigned to the slots of these patterns. Best fit places the jobs that are left.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from ....formulations.common.clock import check_time
+from ....formulations.consolidation.classes import ClassTable, JobClass, Part
+from ....formulations.consolidation.formulation import ConsolidationFormulation
+from ....formulations.consolidation.plan import JobPlacement, Placement
+from ....instances.common.arrays import Ints
+from ....instances.consolidation.instance import PlacementJob
+from ...common.base import Clock
+from ..keep_in_place import completed
+from .column_generation import Integers
+from .master import Column, hosts
+
+
+def plan_of_relaxation(
+    formulation: ConsolidationFormulation,
+    classes: ClassTable,
+    columns: Sequence[Column],
+    times: Integers,
+    patience: Clock,
+) -> list[JobPlacement] | None:
+    """Return a plan with these server patterns; None if not all jobs that must be placed have a place.
+
+    Parameters
+    ----------
+    times
+        How many servers carry the pattern of each column; nothing is read of other columns.
+    """
+    slots = _Slots(classes)
+    following = [0] * len(classes.servers)
+    for column, count in zip(columns, times.tolist(), strict=False):
+        if column.type == "server" and count:
+            number, pattern = column.what
+            first = following[number]
+            following[number] += count
+            for server in classes.servers[number].members[first : first + count]:
+                slots.open(server, pattern)
+    names = list(formulation.servers)
+    kept: dict[str, Placement] = {}
+    # Whoever must be placed chooses first, then whoever is worth most for each task.
+    order = sorted(classes.jobs, key=lambda job: (not job.must_place, -job.value / _tasks(job)))
+    # First tasks take slots of their shape, then those that are left take slots of larger ones.
+    for hosted in (False, True):
+        for job in order:
+            for asked in [formulation.instance.jobs[member] for member in job.members]:
+                check_time()
+                taken = slots.take(job, hosted) if asked.name not in kept else ()
+                if taken is None:
+                    break
+                if taken:
+                    kept[asked.name] = _placement(asked, taken, names)
+    return completed(formulation, kept, patience)
+
+
+def _tasks(job: JobClass) -> int:
+    return sum(count for part in job.parts for count in part.tasks)
+
+
+def _placement(asked: PlacementJob, taken: Sequence[tuple[int, int, int]], names: Sequence[str]) -> Placement:
+    placement: Placement = defaultdict(dict)
+    for group, server, count in taken:
+        placed = placement[asked.task_groups[group].name]
+        placed[names[server]] = placed.get(names[server], 0) + count
+    return dict(placement)
+
+
+class _Slots:
+    """Slots of servers that no job has taken yet."""
+
+    def __init__(self, classes: ClassTable) -> None:
+        self.classes = classes
+        self.left: dict[int, list[tuple[int, Ints]]] = defaultdict(list)
+        self.hosts: dict[int, list[int]] = {}
+
+    def open(self, server: int, pattern: Sequence[tuple[int, int]]) -> None:
+        """Add the slots of a pattern on one server."""
+        for k, slot in pattern:
+            # A slot of a task that stays is open to whoever has it; best fit finds it.
+            if self.classes.task_shapes[k].current is None:
+                self.left[k].append((server, self.classes.slots[k][slot].copy()))
+
+    def take(self, job: JobClass, hosted: bool) -> list[tuple[int, int, int]] | None:
+        """Return group, server and count of a job's tasks; None, and nothing taken, if they do not fit.
+
+        Parameters
+        ----------
+        hosted
+            Whether tasks of loose jobs may take slots of larger shapes.
+        """
+        taken: list[tuple[int, int, int, Ints, Part]] = []
+        servers: set[int] = set()
+        for part in job.parts:
+            waiting = np.array(part.tasks)
+            for shape, place in self._order(part, waiting, job.loose, hosted):
+                server, counts = self.left[shape][place]
+                held = np.minimum(counts, waiting)
+                if held.any() and (server in servers or len(servers) < job.most):
+                    taken.append((shape, place, server, held, part))
+                    servers.add(server)
+                    waiting = waiting - held
+                if not waiting.any():
+                    break
+            if waiting.any():
+                return None
+        # From the end, so that what is used up can go.
+        for shape, place, server, held, _ in sorted(taken, key=lambda slot: -slot[1]):
+            self.left[shape][place] = server, self.left[shape][place][1] - held
+            if not self.left[shape][place][1].any():
+                del self.left[shape][place]
+        counts = ((part.groups, server, held.tolist()) for _, _, server, held, part in taken)
+        return [(g, n, c) for groups, n, held in counts for g, c in zip(groups, held, strict=True) if c]
+
+    def _order(self, part: Part, waiting: Ints, loose: bool, hosted: bool) -> Iterator[tuple[int, int]]:
+        """Yield shapes, and places of their slots, the best first."""
+        if loose:
+            for shape in (part.shape, *(self._hosts(part.shape) if hosted else ())):
+                yield from ((shape, place) for place in range(len(self.left[shape]) - 1, -1, -1))
+            return
+        # On few servers: slots that hold most of the job first, and of these the tightest.
+        left = self.left[part.shape]
+        size = [(-int(np.minimum(counts, waiting).sum()), int(counts.sum())) for _, counts in left]
+        yield from ((part.shape, place) for place in sorted(range(len(left)), key=size.__getitem__))
+
+    def _hosts(self, k: int) -> list[int]:
+        """Return the shapes of single tasks whose slots hold those of a shape, the smallest first."""
+        if k not in self.hosts:
+            shapes = self.classes.task_shapes
+            larger = [
+                other
+                for other, shape in enumerate(shapes)
+                if len(shape.demands) == 1 and shape.current is None and hosts(shape, shapes[k])
+            ]
+            self.hosts[k] = sorted(larger, key=lambda other: sum(shapes[other].demands[0]))
+        return self.hosts[k]

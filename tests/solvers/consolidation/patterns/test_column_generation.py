@@ -1,0 +1,106 @@
+"""The relaxation and its dive, with pricing by tables and by search."""
+
+from __future__ import annotations
+
+import dataclasses
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from random_instances import random_consolidation
+
+from clusterplan.formulations.consolidation.certificate import MUST_PLACE, PRICED
+from clusterplan.formulations.consolidation.classes import ClassTable
+from clusterplan.formulations.consolidation.formulation import ConsolidationFormulation
+from clusterplan.instances.consolidation.generate import generate_consolidation
+from clusterplan.instances.consolidation.instance import ConsolidationInstance
+from clusterplan.solvers.common.base import Clock
+from clusterplan.solvers.common.options import SolveOptions
+from clusterplan.solvers.consolidation.patterns.column_generation import Program, Relaxed
+from clusterplan.solvers.consolidation.patterns.master import RestrictedMaster
+
+
+def without_tables(classes: ClassTable) -> ClassTable:
+    """Return classes as if sums of amounts hardly repeated."""
+    return dataclasses.replace(classes, usages=dict.fromkeys(classes.usages))
+
+
+def generated(servers: int, jobs: int) -> ClassTable:
+    """Return the classes of a generated instance, more than which fits."""
+    return ConsolidationFormulation(generate_consolidation(servers, jobs, load=1.4, seed=3)).classes
+
+
+def program_of(classes: ClassTable) -> Program:
+    """Return the pattern formulation, without a time limit."""
+    return Program(RestrictedMaster(classes), SolveOptions(threads=1), Clock())
+
+
+@pytest.mark.parametrize("block", range(3))
+def test_search_and_table_have_the_same_relaxation(block: int) -> None:
+    """For every first objective, with groups, residents and pieces."""
+    looked = 0
+    for seed in range(15 * block, 15 * block + 15):
+        instance = random_consolidation(seed)
+        assert isinstance(instance, ConsolidationInstance)
+        goal = instance.objectives[0]
+        classes = ConsolidationFormulation(instance).classes
+        if goal not in PRICED:
+            continue
+        bounds = []
+        for table in (classes, without_tables(classes)):
+            program = program_of(table)
+            missing = program.relax(MUST_PLACE)
+            program.levels[MUST_PLACE] = Fraction(0)
+            relaxed = program.relax(goal)
+            bounds.append((program.bound(MUST_PLACE, missing), program.bound(goal, relaxed)))
+        if bounds[0][0] <= 0:
+            assert bounds[0] == pytest.approx(bounds[1], abs=1e-4), seed
+            looked += 1
+    assert looked > 3
+
+
+def test_the_first_bound_is_that_of_the_programme_by_shape() -> None:
+    """Even where there is no time for a single round."""
+    classes = without_tables(
+        ConsolidationFormulation(generate_consolidation(20, 60, load=1.4, seed=3)).classes
+    )
+    program = program_of(classes)
+    start = program.by_shape("value")
+    program.clock = Clock(0.0)
+    assert program.relax("value").bound >= start.bound
+    assert start.prices is not None
+
+
+def test_a_known_bound_is_kept() -> None:
+    """It is where the search goes on, and what is left of it without time."""
+    classes = without_tables(
+        ConsolidationFormulation(generate_consolidation(10, 30, load=1.4, seed=3)).classes
+    )
+    program = program_of(classes)
+    known = program.relax("value")
+    program.clock = Clock(0.0)
+    assert program.relax("value", known).bound == known.bound
+
+
+def test_a_dive_is_whole_and_within_the_classes() -> None:
+    """No class carries more patterns than it has servers, and the relaxation is rounded down at least."""
+    classes = without_tables(generated(30, 80))
+    program = program_of(classes)
+    relaxed = program.relax("value")
+    assert relaxed.values is not None
+    times = program.dive("value", relaxed)
+    columns = program.master.columns
+    for number, members in enumerate(classes.servers):
+        own = [t for c, t in zip(columns, times, strict=True) if c.type == "server" and c.what[0] == number]
+        assert sum(own) <= len(members.members)
+    for place, value in enumerate(relaxed.values):
+        if columns[place].type == "server":
+            assert times[place] >= np.floor(value)
+        else:
+            assert times[place] == 0
+
+
+def test_without_values_a_dive_opens_no_pattern() -> None:
+    """There was no time for the first relaxation."""
+    classes = without_tables(generated(3, 9))
+    assert program_of(classes).dive("value", Relaxed(-12.0, None)).sum() == 0

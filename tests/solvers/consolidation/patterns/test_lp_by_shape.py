@@ -1,0 +1,96 @@
+"""The linear programme by shape: its value, and what its prices prove."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+from placements import job, placement, server
+from random_instances import random_consolidation
+
+from clusterplan.formulations.consolidation.certificate import MUST_PLACE, PRICED, CertifiedGoal
+from clusterplan.formulations.consolidation.formulation import ConsolidationFormulation
+from clusterplan.instances.consolidation.instance import ConsolidationInstance
+from clusterplan.solvers.common.options import SolveOptions
+from clusterplan.solvers.consolidation.objective_steps import reached_level
+from clusterplan.solvers.consolidation.patterns.column_generation import certified
+from clusterplan.solvers.consolidation.patterns.lagrangian_bound import lagrangian_bound
+from clusterplan.solvers.consolidation.patterns.lp_by_shape import LpByShape
+from clusterplan.solvers.consolidation.patterns.master import RestrictedMaster
+from clusterplan.solvers.registry import find_solver
+from clusterplan.solvers.run import solve_with
+
+
+def solved(formulation: ConsolidationFormulation, goal: str, **levels: float) -> float:
+    """Return the value of the linear programme in the plan's terms."""
+    master = RestrictedMaster(formulation.classes)
+    found = LpByShape(master, goal, levels).solve()
+    assert found is not None
+    return master.in_plan(goal, found[0])
+
+
+def test_servers_by_volume() -> None:
+    """Seven GPUs on servers of four: one and three quarters."""
+    jobs = [job(f"j{i}", 1, must_place=True) for i in range(7)]
+    servers = [server(f"n{i}", gpu=4) for i in range(3)]
+    assert solved(ConsolidationFormulation(placement(["servers"], servers, jobs)), "servers") == 1.75
+
+
+def test_a_server_holds_whole_tasks() -> None:
+    """Two GPUs of three are all that a task of two can use: three such tasks take three servers."""
+    jobs = [job(f"j{i}", 1, {"gpu": 2}, must_place=True) for i in range(3)]
+    servers = [server(f"n{i}", gpu=3) for i in range(4)]
+    assert solved(ConsolidationFormulation(placement(["servers"], servers, jobs)), "servers") == 3
+
+
+def test_value_by_the_binding_resource() -> None:
+    """Ten units of memory are enough for two and a half of the jobs."""
+    jobs = [job(f"j{i}", 1, {"gpu": 1, "memory": 4}, value=2) for i in range(4)]
+    formulation = ConsolidationFormulation(placement(["value"], [server(gpu=8, memory=10)], jobs))
+    # A server holds two of them.
+    assert solved(formulation, "value") == pytest.approx(4)
+
+
+def test_jobs_that_cannot_all_be_placed() -> None:
+    """Three GPUs hold one and a half of two jobs that must be placed, were they divisible."""
+    jobs = [job(f"j{i}", 2, must_place=True) for i in range(2)]
+    formulation = ConsolidationFormulation(placement(["servers"], [server(gpu=3)], jobs))
+    assert solved(formulation, MUST_PLACE) == pytest.approx(0.5)
+    assert LpByShape(RestrictedMaster(formulation.classes), "servers", {}).solve() is None
+
+
+def test_staying_saves_moves() -> None:
+    """One of two running tasks stays where it is, for the server has room for one."""
+    jobs = [job("a", 2, current={"n": 2}, must_place=True)]
+    servers = [{**server("n", gpu=2), "free": {"gpu": 1}}, server("m", gpu=2)]
+    formulation = ConsolidationFormulation(placement(["migrations"], servers, jobs))
+    assert solved(formulation, "migrations") == 1
+
+
+@pytest.mark.parametrize("block", range(4))
+def test_prices_prove_the_value_and_no_more(block: int) -> None:
+    """The Lagrangian bound at the prices is no worse than the value, which no plan beats."""
+    looked = 0
+    for seed in range(20 * block, 20 * block + 20):
+        instance = random_consolidation(seed)
+        assert isinstance(instance, ConsolidationInstance)
+        best = solve_with(instance, find_solver("brute-force", "consolidation"), SolveOptions())
+        if best.plan is None:
+            continue
+        formulation = ConsolidationFormulation(instance)
+        master, values = RestrictedMaster(formulation.classes), formulation.evaluate(best.plan)  # type: ignore[arg-type]
+        levels: dict[str, Fraction] = {}
+        for objective, value in zip(formulation.objectives, values, strict=True):
+            if objective.name not in PRICED:
+                continue
+            steps = {name: float(level / master.steps[name]) for name, level in levels.items()}
+            found = LpByShape(master, objective.name, steps).solve()
+            assert found is not None, seed
+            assert not objective.better(value, master.in_plan(objective.name, found[0])), (seed, objective)
+            goal = CertifiedGoal.model_validate(certified(master, objective.name, found[1]))
+            bound = lagrangian_bound(master.classes, master.pricing, goal, levels)
+            least = found[0] * float(master.steps[objective.name])
+            assert bound >= least - 1e-6 * max(1.0, abs(least)), (seed, objective.name)
+            levels[objective.name] = reached_level(master.classes, objective.name, value)
+            looked += 1
+    assert looked > 10
