@@ -61,8 +61,8 @@ class ExactSettings:
         Of all time, where pools have no table of sums; what is left is for the certificate.
     share_for_columns, share_for_diving, share_for_local_search
         Of the time left, where pools have no table of sums.
-    local_search_patience_s
-        Seconds of local search without a time limit.
+    idle_sweeps
+        Sweeps without improvement after which local search ends where named servers can go on.
     most_named_cells
         Groups of tasks times servers of the compact model.
     """
@@ -85,18 +85,18 @@ class ExactSettings:
     most_listing_steps: int = 50_000
     most_stay_selections: int = 5_000
     most_table_cells: int = 150_000_000
-    most_coarse_cells: int = 200_000
+    most_coarse_cells: int = 100_000
     most_coarse_steps: int = 900
     most_pricing_nodes: int = 5_000
     pricing_patience_s: float = 2.0
     most_linked_rows: int = 30_000
     dive_share: float = 0.05
     most_dives: int = 3
-    share_of_search: float = 0.9
-    share_for_columns: float = 0.3
+    share_of_search: float = 0.8
+    share_for_columns: float = 0.5
     share_for_diving: float = 0.3
-    share_for_local_search: float = 0.4
-    local_search_patience_s: float = 60.0
+    share_for_local_search: float = 0.3
+    idle_sweeps: int = 100
     most_named_cells: int = 300_000
 
 
