@@ -16,7 +16,8 @@ from ...formulations.consolidation.formulation import ConsolidationFormulation
 from ...instances.common.errors import OutOfTimeError
 from ..common.base import Clock
 from ..common.options import SolveOptions
-from .heuristics.local_search import improve
+from . import named_servers
+from .heuristics.local_search import SearchSettings, improve
 from .keep_in_place import stay_put
 from .objective_steps import reached_level
 from .patterns.column_generation import Program, Relaxed, certified
@@ -210,8 +211,10 @@ class PatternSearch:
         progress = self.progress
         if progress.plan is None:
             return
-        clock = self.clock.share(SETTINGS.share_for_local_search).at_most(SETTINGS.local_search_patience_s)
-        plan = improve(self.formulation, progress.plan, self.options, clock, self._reached)
+        clock, settings = self.clock.share(SETTINGS.share_for_local_search), SearchSettings()
+        if not named_servers.too_many(self.formulation):
+            settings = SearchSettings(most_idle=SETTINGS.idle_sweeps)
+        plan = improve(self.formulation, progress.plan, self.options, clock, self._reached, settings)
         progress.offer(plan)
         log.info("local search: %s", progress.values)
 

@@ -61,8 +61,8 @@ class ExactSettings:
         Of all time, where pools have no table of sums; what is left is for the certificate.
     share_for_columns, share_for_diving, share_for_local_search
         Of the time left, where pools have no table of sums.
-    local_search_patience_s
-        Seconds of local search without a time limit.
+    idle_sweeps
+        Sweeps without improvement after which local search ends where named servers can go on.
     most_halves, most_matches, most_covering_patterns
         Sets of up to three tasks, pairs of these that are compared, and patterns within the waste budget.
     most_named_cells
@@ -87,18 +87,18 @@ class ExactSettings:
     most_listing_steps: int = 50_000
     most_stay_selections: int = 5_000
     most_table_cells: int = 150_000_000
-    most_coarse_cells: int = 200_000
+    most_coarse_cells: int = 100_000
     most_coarse_steps: int = 900
     most_pricing_nodes: int = 5_000
     pricing_patience_s: float = 2.0
     most_linked_rows: int = 30_000
     dive_share: float = 0.05
     most_dives: int = 3
-    share_of_search: float = 0.9
-    share_for_columns: float = 0.3
+    share_of_search: float = 0.8
+    share_for_columns: float = 0.5
     share_for_diving: float = 0.3
-    share_for_local_search: float = 0.4
-    local_search_patience_s: float = 60.0
+    share_for_local_search: float = 0.3
+    idle_sweeps: int = 100
     most_halves: int = 4_000_000
     most_matches: int = 20_000_000
     most_covering_patterns: int = 200_000

@@ -14,12 +14,13 @@ import numpy as np
 from ....instances.common.errors import TooLargeError
 from ...common.clock import check_time
 from ..classes import BY_SERVERS, Classes, JobClass
+from .knapsack import Effort
 from .server_prices import ServerPrices
 
 MOST_SELECTIONS = 5_000
 """Ways to keep parts of a job in place that are looked at."""
-MOST_NODES, FEWEST_NODES = 60_000, 300
-"""Choices that the searches of all servers look at together, and each at least."""
+MOST_NODES = 30_000
+"""Choices that the searches of all servers look at together, which takes some seconds."""
 UNREACHABLE = np.iinfo(np.int64).max // 4
 
 
@@ -175,10 +176,10 @@ class PriceBound:
         """
         servers = self.classes.servers
         least = math.floor(self.weights.get("servers", Fraction(0)) * self.scale)
-        nodes = max(FEWEST_NODES, MOST_NODES // max(1, len(servers)))
-        pricing = {pool: self.pricing(pool, nodes) for pool in self.classes.pools}
+        effort = Effort(MOST_NODES)
+        pricing = {pool: self.pricing(pool, effort) for pool in self.classes.pools}
         return [pricing[server.pool].most(server.free, server.residents, least) for server in servers]
 
-    def pricing(self, pool: str | None, nodes: int) -> ServerPrices:
+    def pricing(self, pool: str | None, effort: Effort) -> ServerPrices:
         """Return the pricing problem of the servers of a pool."""
-        return ServerPrices(self.classes, pool, self.prices, nodes)
+        return ServerPrices(self.classes, pool, self.prices, effort)

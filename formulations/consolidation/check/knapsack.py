@@ -11,28 +11,43 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.optimize import linprog
+from scipy.sparse import csr_array, vstack
 
-from ....instances.common.arrays import Floats, Ints
+from ....instances.common.arrays import Ints
 from ....instances.common.errors import TooLargeError
 from ...common.clock import time_is_up
 
 MOST_CELLS = 1_000
 """Cells in which one resource is counted; larger amounts are rounded down to them."""
-SMALL = 0.02
-"""Share of the largest cost of a resource, below which it is tried whether another costs anything."""
-SUBGRADIENT_STEPS = 250
-SHRINK = 0.97
-"""Factor from one step of the subgradient method to the next."""
+COUNTED = 3
+"""Resources that are tried as the one that is counted in cells."""
+TUNING = (0.08, 0.04, 0.02)
+"""Shares by which multipliers are changed where a server is hard."""
 FEW_NODES = 100
-"""Choices that are looked at with multipliers of another server, before a server gets its own."""
+"""Choices that are looked at with multipliers of another server, and with dual prices, before these."""
+FEWEST_NODES = 300
+"""Choices that are looked at for a server, however many others there are."""
 KEPT = 8
 """Relaxations that are kept for other servers."""
 LARGEST = 2**60
 """Bounds that are larger are not searched, so that no sum leaves 64 bits."""
+
+
+@dataclass
+class Effort:
+    """Choices that the searches of several servers may look at; each gets a share of what is left."""
+
+    left: int
+
+    @property
+    def share(self) -> int:
+        """Choices for the next server."""
+        return max(FEWEST_NODES, self.left // 4) if self.left > 0 else 0
 
 
 class Knapsack:
@@ -56,45 +71,51 @@ class Knapsack:
         self.groups = _useful(groups, limit)
         if sum(int(paid.max()) for _, paid in self.groups) > LARGEST // 8:
             raise TooLargeError("prices are too large to be added up")
-        self._relaxations: deque[_Relaxation] = deque(maxlen=KEPT)
+        self._known: deque[_Relaxation] = deque(maxlen=KEPT)
 
-    def most(self, free: Sequence[int], least: int, nodes: int) -> int:
+    def most(self, free: Sequence[int], least: int, effort: Effort) -> int:
         """Return the most that is paid for what fits into free amounts, or a bound on it.
 
         Parameters
         ----------
         least
             No need to tell apart what is paid less.
-        nodes
+        effort
             Choices to look at; then, or when the time is up, the best bound is returned.
         """
         fitting = _useful(self.groups, free)
-        bounds = [sum(int(paid.max()) for _, paid in fitting)]
-        # Servers are much alike, so that mostly the multipliers of another one do.
-        nearest = min(self._relaxations, key=lambda relaxation: relaxation.root(free), default=None)
-        if nearest is not None and nearest.root(free) < LARGEST:
-            bound, exact = nearest.search(free, least, min(nodes, FEW_NODES))
+        bound = sum(int(paid.max()) for _, paid in fitting)
+        if not fitting or not len(free):
+            return bound
+        for relaxation, nodes in self._relaxations_for(fitting, free, effort.share):
+            reached, exact, looked = relaxation.search(free, least, nodes)
+            bound = min(bound, reached)
+            effort.left -= looked
             if exact or time_is_up():
-                return bound
-            bounds.append(bound)
-        if fitting and len(free):
-            own = self._relaxation(fitting, free)
-            self._relaxations.append(own)
-            bounds.append(own.search(free, least, nodes)[0])
-        return min(bounds)
+                break
+        return bound
+
+    def _relaxations_for(
+        self, fitting: Sequence[tuple[Ints, Ints]], free: Sequence[int], nodes: int
+    ) -> Iterator[tuple[_Relaxation, int]]:
+        """Yield relaxations, each of which takes more work than the one before, and choices to look at."""
+        few = min(nodes, FEW_NODES)
+        # Servers are much alike, so that mostly the multipliers of another one do.
+        nearest = min(self._known, key=lambda relaxation: relaxation.root(free), default=None)
+        if nearest is not None and nearest.root(free) < LARGEST:
+            yield nearest, few
+        own = self._relaxation(fitting, free)
+        self._known.append(own)
+        yield own, few
+        self._known[-1] = tuned = own.tuned(free)
+        yield tuned, nodes
 
     def _relaxation(self, fitting: Sequence[tuple[Ints, Ints]], free: Sequence[int]) -> _Relaxation:
-        """Return a relaxation that bounds a server well; the resource that costs most is counted in cells."""
+        """Return a relaxation that bounds a server well; a resource that costs much is counted in cells."""
         multipliers = _multipliers(fitting, free)
         cost = [each * amount for each, amount in zip(multipliers, free, strict=True)]
-        counted = cost.index(max(cost))
-        # A small multiplier is mostly what rounding left of 0.
-        without = [
-            each if part > SMALL * cost[counted] else 0.0
-            for each, part in zip(multipliers, cost, strict=True)
-        ]
-        proposed = [multipliers, without] if without != multipliers else [multipliers]
-        made = (_Relaxation(self.groups, self.limit, counted, each) for each in proposed)
+        costly = sorted(range(len(free)), key=lambda r: -cost[r])[:COUNTED]
+        made = (_Relaxation(self.groups, self.limit, r, multipliers) for r in costly)
         return min(made, key=lambda relaxation: relaxation.root(free))
 
 
@@ -109,34 +130,19 @@ def _useful(groups: Iterable[tuple[Ints, Ints]], free: Sequence[int]) -> list[tu
 
 
 def _multipliers(groups: Sequence[tuple[Ints, Ints]], free: Sequence[int]) -> list[float]:
-    """Return multipliers of all resources that nearly minimise the Lagrangian bound (Held & Karp 1971)."""
+    """Return the dual prices of all resources in the linear relaxation of the knapsack."""
     size = np.maximum(np.array(free, dtype=float), 1.0)
     taken = np.concatenate([weights for weights, _ in groups]) / size
     paid = np.concatenate([paid for _, paid in groups]).astype(float)
-    first = np.cumsum([0, *(len(group) for _, group in groups[:-1])])
+    unit = float(paid.max())
     group = np.repeat(np.arange(len(groups)), [len(paid) for _, paid in groups])
-    unit = max(float(paid.max()), 1.0)
-    paid /= unit
-    # No more than all together are paid can be gained by any multiplier.
-    most = float(np.maximum.reduceat(paid, first).sum())
-    now: Floats = np.full(len(free), most / len(free) / 2)
-    best, bound, step = now, np.inf, most / 2
-    for _ in range(SUBGRADIENT_STEPS):
-        left = paid - taken @ now
-        top = np.maximum.reduceat(left, first)
-        value = float(now.sum() + np.maximum(top, 0.0).sum())
-        if value < bound:
-            best, bound = now, value
-        chosen = (left > 0) & (left == top[group])
-        slope = 1.0 - taken[chosen].sum(axis=0)
-        slope[(now <= 0) & (slope > 0)] = 0.0
-        length = float(np.sqrt(slope @ slope))
-        if length == 0:
-            break
-        now = np.clip(now - step / length * slope, 0.0, most)
-        step *= SHRINK
-    proposed: list[float] = (best * unit / size).tolist()
-    return proposed
+    one = csr_array((np.ones(len(group)), (group, np.arange(len(group)))))
+    rows = vstack([csr_array(taken.T), one])
+    solved = linprog(-paid / unit, A_ub=rows, b_ub=np.ones(len(free) + len(groups)), method="highs")
+    if not solved.success:
+        return [0.0] * len(free)
+    prices: list[float] = (np.maximum(-solved.ineqlin.marginals[: len(free)], 0.0) * unit / size).tolist()
+    return prices
 
 
 @dataclass(frozen=True)
@@ -181,10 +187,12 @@ class _Relaxation:
         resource: int,
         multipliers: Sequence[float],
     ) -> None:
-        self.resource = resource
+        self.groups, self.limit, self.resource, self.multipliers = groups, limit, resource, list(multipliers)
         self.ratios = [m.as_integer_ratio() for m in multipliers]
-        self.ratios[resource] = (0, 1)
         self.cell = max(1, -(-limit[resource] // MOST_CELLS))
+        if self.cell == 1:
+            # What is counted exactly needs no multiplier; coarse cells alone would lose what is rounded.
+            self.ratios[resource] = (0, 1)
         reduced = [paid - self._cost(weights) for weights, paid in groups]
         # Groups that gain most from a cell come first: what follows matters little then.
         gain = [
@@ -229,14 +237,28 @@ class _Relaxation:
         """Return the bound before anything is chosen."""
         return self._worth(free) + int(self.table[0, free[self.resource] // self.cell])
 
-    def search(self, free: Sequence[int], least: int, nodes: int) -> tuple[int, bool]:
-        """Return the bound after some branching, and whether it is the optimum, or no more than `least`."""
+    def tuned(self, free: Sequence[int]) -> _Relaxation:
+        """Return the relaxation at multipliers nearby that bound a server better, if there are any."""
+        best = self
+        for step in TUNING:
+            for r, (numerator, _) in enumerate(self.ratios):
+                for factor in (1 - step, 1 + step) if numerator else ():
+                    multipliers = list(best.multipliers)
+                    multipliers[r] *= factor
+                    other = _Relaxation(self.groups, self.limit, self.resource, multipliers)
+                    if other.root(free) < best.root(free):
+                        best = other
+                        break
+        return best
+
+    def search(self, free: Sequence[int], least: int, nodes: int) -> tuple[int, bool, int]:
+        """Return a bound, whether it is the optimum or no more than `least`, and how many choices it took."""
         everything = _Choice(0, self._worth(free), 0, np.array(free), free[self.resource] // self.cell)
         found, branch = self._branch(everything, max(0, least))
         branches, open_ = [branch], [branch.key(0, 0)] if len(branch.bounds) else []
-        for _ in range(nodes):
-            if not open_ or -open_[0][0] <= found or time_is_up():
-                break
+        looked = 0
+        while open_ and -open_[0][0] > found and looked < nodes and not time_is_up():
+            looked += 1
             _, newest, place = heapq.heappop(open_)
             branch = branches[-newest]
             if place + 1 < len(branch.bounds):
@@ -246,7 +268,7 @@ class _Relaxation:
                 heapq.heappush(open_, branch.key(len(branches), 0))
                 branches.append(branch)
         bound = -open_[0][0] if open_ else found
-        return max(bound, found), bound <= found
+        return max(bound, found), bound <= found, looked
 
     def _branch(self, choice: _Choice, found: int) -> tuple[int, _Branch]:
         """Return the most that was found, and what may be added to a choice to find more."""

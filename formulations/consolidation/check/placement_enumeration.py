@@ -16,13 +16,14 @@ from fractions import Fraction
 from ....instances.consolidation.instance import allows
 from ..classes import Classes, JobClass
 from .dual_bound import PriceBound
+from .knapsack import Effort
 
 MOST_STEPS = 25_000
 """Placements of a job that are tried, which takes half a second."""
 MOST_JOBS = 40
 MOST_SERVERS = 200
-MOST_NODES = 300
-"""Choices that are looked at to bound what one server is paid, where there is no table."""
+MOST_NODES = 20_000
+"""Choices that are looked at to bound what servers are paid, where there is no table."""
 FINE = 2**60
 """Weighted sums are counted in so many parts of a unit."""
 
@@ -93,7 +94,8 @@ class _Search:
         )
         self.steps = 0
         self.seen: set[object] = set()
-        self.pricing = {pool: bound.pricing(pool, MOST_NODES) for pool in classes.pools}
+        effort = Effort(MOST_NODES)
+        self.pricing = {pool: bound.pricing(pool, effort) for pool in classes.pools}
         self._worth: dict[State, int] = {}
         self.hopeless = False
         # What the jobs from each place on add at least, so that the bound of a branch is one sum.

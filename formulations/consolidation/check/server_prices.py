@@ -17,10 +17,10 @@ from ....instances.common.arrays import Ints
 from ....instances.common.errors import TooLargeError
 from ...common.clock import check_time
 from ..classes import Classes
-from .knapsack import Knapsack
+from .knapsack import Effort, Knapsack
 
-MOST_MERGED = 3_000_000
-"""Sums of demands looked at for the table of one pool, which takes a second."""
+MOST_MERGED = 1_000_000
+"""Sums of demands looked at for the table of one pool, which takes a fraction of a second."""
 MOST_SELECTIONS = 5_000
 """Ways to keep residents of a server that are looked at."""
 LARGEST_KEY = 2**62
@@ -34,12 +34,12 @@ class ServerPrices:
     ----------
     prices
         For each shape of each of its pieces.
-    nodes
-        Choices that the search of one server looks at; beyond, it bounds what the server is paid.
+    effort
+        Choices that searches may look at; beyond, they bound what a server is paid.
     """
 
-    def __init__(self, classes: Classes, pool: str | None, prices: Sequence[Ints], nodes: int) -> None:
-        self.classes, self.prices, self.nodes = classes, prices, nodes
+    def __init__(self, classes: Classes, pool: str | None, prices: Sequence[Ints], effort: Effort) -> None:
+        self.classes, self.prices, self.effort = classes, prices, effort
         free = [server.free for server in classes.servers if server.pool == pool]
         self.limit = [max(amounts) for amounts in zip(*free, strict=True)]
         # Tasks of several jobs of one shape may meet: any split into pieces may be what is paid most.
@@ -71,7 +71,7 @@ class ServerPrices:
         if residents not in self.searches:
             there = [(self.classes.weights(k, self.classes.pieces[k]), self.prices[k]) for k in residents]
             self.searches[residents] = Knapsack([*there, *self.groups], self.limit)
-        return self.searches[residents].most(free, least, self.nodes)
+        return self.searches[residents].most(free, least, self.effort)
 
     def _from_table(self, table: tuple[Ints, Ints], free: tuple[int, ...], residents: tuple[int, ...]) -> int:
         """Return the pricing value of a server: of residents that stay, and of others beside them."""

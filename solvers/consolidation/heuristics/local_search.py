@@ -164,7 +164,7 @@ class _Search:
             key -= rng.random(count) * (used & (left > TIE * self._scale).any(axis=1))
         if rng.random() < settings.together_share:
             self._bring_together(key)
-        if self._counts_servers and not used.all():
+        if self._counts_servers and used.any() and not used.all():
             # Of those that hold nothing a few will do.
             few = (~used).sum() * rng.random(count) * settings.most_empty > used.sum()
             key[~used & few] = np.inf

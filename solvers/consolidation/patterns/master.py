@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Literal
@@ -157,8 +157,7 @@ class RestrictedMaster:
                 for i in place.values():
                     entries = [(int(self.supply[k]) + i, -1.0), (self.asked[k] + i, 1.0)]
                     self.add("ask", (k, i), entries, {})
-        shared = [k for k, shape in enumerate(self.classes.task_shapes) if shape.current is None]
-        for k, other in itertools.permutations(shared, 2):
+        for k, other in _hosting(self.classes.task_shapes):
             self._host(k, other)
 
     def _exchange(
@@ -172,8 +171,6 @@ class RestrictedMaster:
     def _host(self, k: int, other: int) -> None:
         """Let supply of one shape serve another that asks no more of any resource."""
         check_time()
-        if not hosts(self.classes.task_shapes[k], self.classes.task_shapes[other]):
-            return
         places = {tuple(row): i for i, row in enumerate(self.classes.pieces[other].tolist())}
         for i, row in enumerate(self.classes.pieces[k].tolist()):
             j = places.get(tuple(row))
@@ -370,6 +367,19 @@ def hosts(shape: TaskShape, other: TaskShape) -> bool:
     models = models_of(shape.gpu_model) or (None,)
     amounts = zip(itertools.chain(*shape.demands), itertools.chain(*other.demands), strict=True)
     return all(most >= need for most, need in amounts) and all(allows(other.gpu_model, m) for m in models)
+
+
+def _hosting(shapes: Sequence[TaskShape]) -> Iterator[tuple[int, int]]:
+    """Yield all pairs of shapes of which the first holds tasks of the second."""
+    shared = np.array([k for k, shape in enumerate(shapes) if shape.current is None], dtype=np.int64)
+    groups = np.array([len(shapes[k].demands) for k in shared.tolist()])
+    alike = {g: shared[groups == g] for g in set(groups.tolist())}
+    demands = {g: np.array([np.ravel(shapes[k].demands) for k in ks.tolist()]) for g, ks in alike.items()}
+    for k in shared.tolist():
+        g = len(shapes[k].demands)
+        # Most pairs are told apart by amounts, all at once.
+        smaller = (demands[g] <= np.ravel(shapes[k].demands)).all(axis=1)
+        yield from ((k, other) for other in alike[g][smaller].tolist() if hosts(shapes[k], shapes[other]))
 
 
 def pricing_of(classes: ClassTable, pool: str | None) -> Pricing:

@@ -6,7 +6,7 @@ from placements import job, placement, server
 
 from clusterplan.formulations.consolidation.formulation import ConsolidationFormulation
 from clusterplan.solvers.common.base import Clock
-from clusterplan.solvers.consolidation.keep_in_place import stay_put
+from clusterplan.solvers.consolidation.keep_in_place import completed, stay_put
 
 
 def test_running_jobs_stay_and_others_fill_what_they_leave() -> None:
@@ -28,3 +28,21 @@ def test_a_job_on_more_servers_than_it_may_use_is_placed_anew() -> None:
     plan = stay_put(formulation, Clock())
     assert plan is not None
     assert len(plan[0].servers) == 1
+
+
+def test_others_are_placed_around_those_that_have_a_place() -> None:
+    """Job a is where nobody would put it, b fits beside it, and c nowhere."""
+    jobs = [job("a", 1), job("b", 2), job("c", 4)]
+    formulation = ConsolidationFormulation(
+        placement(["value"], [server("n", gpu=3), server("m", gpu=1)], jobs)
+    )
+    plan = completed(formulation, {"a": {"tasks": {"n": 1}}}, Clock())
+    assert plan is not None
+    assert [entry.servers for entry in plan] == [{"n": 1}, {"n": 2}, {}]
+
+
+def test_there_is_no_plan_around_them_if_others_must_be_placed_and_do_not_fit() -> None:
+    """Job a takes the only server."""
+    jobs = [job("a", 1), job("b", 3, must_place=True)]
+    formulation = ConsolidationFormulation(placement(["value"], [server("n", gpu=3)], jobs))
+    assert completed(formulation, {"a": {"tasks": {"n": 1}}}, Clock()) is None

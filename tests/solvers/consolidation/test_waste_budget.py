@@ -1,4 +1,4 @@
-"""The waste budget lists the patterns that a plan with every job may use, and planted packings are covered."""
+"""The waste budget lists the patterns that a plan with every job may use, and covers planted packings."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from clusterplan.formulations.common.clock import Clock
-from clusterplan.formulations.consolidation.check.knapsack import Knapsack, _Relaxation
+from clusterplan.formulations.consolidation.check.knapsack import Effort, Knapsack, _Relaxation
 from clusterplan.instances.common.arrays import Ints
 from clusterplan.instances.common.errors import TooLargeError
 
@@ -49,9 +49,9 @@ def test_a_search_finds_the_optimum(largest: int) -> None:
     for seed in range(30):
         groups, free = drawn(seed, largest)
         knapsack = Knapsack(groups, free)
-        assert knapsack.most(free, 0, 10_000) == enumerated(groups, free), seed
+        assert knapsack.most(free, 0, Effort(10_000)) == enumerated(groups, free), seed
         less = tuple(amount // 2 for amount in free)
-        assert knapsack.most(less, 0, 10_000) == enumerated(groups, less), seed
+        assert knapsack.most(less, 0, Effort(10_000)) == enumerated(groups, less), seed
 
 
 def test_without_a_search_it_is_a_bound() -> None:
@@ -59,12 +59,12 @@ def test_without_a_search_it_is_a_bound() -> None:
     for seed in range(30):
         groups, free = drawn(seed, 50)
         most = enumerated(groups, free)
-        bound = Knapsack(groups, free).most(free, 0, 0)
+        bound = Knapsack(groups, free).most(free, 0, Effort(0))
         assert most <= bound <= sum(max(0, int(paid.max())) for _, paid in groups)
         with Clock(0.0).enforced():
-            assert Knapsack(groups, free).most(free, 0, 10_000) == bound
-        assert Knapsack(groups, free).most(free, most, 10_000) == most
-        assert Knapsack(groups, free).most(free, bound + 1, 0) <= bound + 1
+            assert Knapsack(groups, free).most(free, 0, Effort(10_000)) == bound
+        assert Knapsack(groups, free).most(free, most, Effort(10_000)) == most
+        assert Knapsack(groups, free).most(free, bound + 1, Effort(0)) <= bound + 1
 
 
 def test_any_multipliers_give_bounds() -> None:
@@ -81,7 +81,8 @@ def test_any_multipliers_give_bounds() -> None:
             relaxation = _Relaxation(known, limit, draw.randrange(len(free)), multipliers)
             most = enumerated(groups, free)
             assert relaxation.root(free) >= most
-            bound, exact = relaxation.search(free, 0, 5)
+            bound, exact, looked = relaxation.search(free, 0, 5)
+            assert looked <= 5
             assert most <= bound <= relaxation.root(free)
             assert not exact or bound == most
 

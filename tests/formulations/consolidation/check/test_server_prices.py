@@ -10,6 +10,7 @@ from random_instances import random_consolidation
 
 from clusterplan.formulations.consolidation.check import server_prices
 from clusterplan.formulations.consolidation.check.classes import CheckedCluster
+from clusterplan.formulations.consolidation.check.knapsack import Effort
 from clusterplan.formulations.consolidation.check.server_prices import ServerPrices, closure
 from clusterplan.instances.consolidation.instance import ConsolidationInstance
 
@@ -30,10 +31,10 @@ def test_the_table_and_the_search_agree(block: int, monkeypatch: pytest.MonkeyPa
         classes, draw = CheckedCluster.of(instance).classes, random.Random(seed)
         prices = [np.array([draw.randint(0, 10**6) for _ in pieces]) for pieces in classes.pieces]
         for pool in classes.pools:
-            listed = ServerPrices(classes, pool, prices, nodes=10_000)
+            listed = ServerPrices(classes, pool, prices, effort=Effort(10_000))
             with monkeypatch.context() as patch:
                 patch.setattr(server_prices, "MOST_MERGED", -1)
-                searched = ServerPrices(classes, pool, prices, nodes=10_000)
+                searched = ServerPrices(classes, pool, prices, effort=Effort(10_000))
             assert listed.table is not None
             assert searched.table is None or not any((gain > 0).any() for _, gain in searched.groups)
             for server in classes.servers:
