@@ -252,7 +252,8 @@ class _Run:
             covering = cover(
                 program.master, round(bound) if goal == "servers" else None, self.options, program.clock
             )
-            start = start if covering is None else covering
+            if covering is not None:
+                return covering, "none"
         program.clock = self._share()
         return program.solve_integers(goal, bound, start)
 

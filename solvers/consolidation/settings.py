@@ -45,8 +45,8 @@ class ExactSettings:
         Steps of the search for the first patterns of one job class.
     most_stay_selections
         Ways to keep residents of a server, or a job in place, that are looked at.
-    most_table_cells
-        Cells of the tables of one server pricing problem.
+    most_table_cells, most_priced_cells
+        Cells of the tables of one server pricing problem, and those that are filled for each prices.
     most_coarse_cells, most_coarse_steps
         Cells of the coarse table of one pool, and along its first axis.
     most_pricing_nodes, pricing_patience_s
@@ -87,6 +87,7 @@ class ExactSettings:
     most_listing_steps: int = 50_000
     most_stay_selections: int = 5_000
     most_table_cells: int = 150_000_000
+    most_priced_cells: int = 2_500_000
     most_coarse_cells: int = 100_000
     most_coarse_steps: int = 900
     most_pricing_nodes: int = 5_000

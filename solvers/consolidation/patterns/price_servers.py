@@ -35,7 +35,12 @@ class ServerPricing:
         self.numbers = [n for n, server in enumerate(classes.servers) if server.pool == pool]
         self.task_shapes = [k for k in classes.shapes_of(pool) if len(classes.slots[k])]
         slots = sum(len(classes.slots[k]) for k in self.task_shapes)
-        if len(self.usages) * (slots + len(self.numbers)) > SETTINGS.most_table_cells:
+        cells = len(self.usages) * slots
+        # A search has long found the best pattern before so large a table is filled.
+        if (
+            cells > SETTINGS.most_priced_cells
+            or cells + len(self.usages) * len(self.numbers) > SETTINGS.most_table_cells
+        ):
             raise TooLargeError("there are too many different loads for exact classes")
         self.radix = radix(self.usages.max(axis=0))
         self.keys = self.usages @ self.radix
