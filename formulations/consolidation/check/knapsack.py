@@ -15,8 +15,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import linprog
-from scipy.sparse import csr_array, vstack
 
 from ....instances.common.arrays import Ints
 from ....instances.common.errors import TooLargeError
@@ -131,6 +129,9 @@ def _useful(groups: Iterable[tuple[Ints, Ints]], free: Sequence[int]) -> list[tu
 
 def _multipliers(groups: Sequence[tuple[Ints, Ints]], free: Sequence[int]) -> list[float]:
     """Return the dual prices of all resources in the linear relaxation of the knapsack."""
+    from scipy.optimize import linprog
+    from scipy.sparse import csr_array, vstack
+
     size = np.maximum(np.array(free, dtype=float), 1.0)
     taken = np.concatenate([weights for weights, _ in groups]) / size
     paid = np.concatenate([paid for _, paid in groups]).astype(float)
