@@ -153,7 +153,7 @@ class ConsolidationFormulation(ClassifiedCluster, Formulation[ConsolidationInsta
         self, certificate: Any, values: Sequence[float] | None = None
     ) -> tuple[float | None, ...]:
         """Return the bounds that the certificate's prices prove, or the elementary ones."""
-        elementary = self.elementary_bounds()
+        elementary = elementary_bounds(self._checked, values)
         if certificate is None:
             return elementary
         proven = price_bounds(self._checked, certificate, values, elementary)

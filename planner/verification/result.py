@@ -172,12 +172,17 @@ def _check_records(
 def _as_far_as_stored(
     formulation: Formulation[Any, Any], derived: Sequence[float | None], result: Result
 ) -> tuple[float | None, ...]:
-    """Return the certified bounds; those that counting gives where the solve had no time to check more."""
+    """Return the certified bounds; those that counting gives where the solve had no time to check more.
+
+    An older version knew no better than 0 where counting gives more by now.
+    """
     found = list(derived)
     elementary = formulation.elementary_bounds()
     for index, (record, least) in enumerate(zip(result.objectives, elementary, strict=False)):
         if record.certified_bound is not None and not _differs(record.certified_bound, least):
             found[index] = least
+        elif record.certified_bound == 0 and record.sense == "min" and (least or 0.0) >= 0:
+            found[index] = 0.0
     return tuple(found)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from ....instances.consolidation.instance import PlacementJob
 from ...common.objective import Diagnosis
@@ -10,14 +11,25 @@ from ...common.tolerance import within
 from ..cluster_data import ClusterData
 from ..explain import tasks_held, why_never
 from .classes import CheckedCluster
+from .volume import fewest_by_volume
 
 
-def elementary_bounds(checked: CheckedCluster) -> tuple[float | None, ...]:
-    """Bound the first objective by counting; later ones depend on it, and only have what always holds."""
+def elementary_bounds(
+    checked: CheckedCluster, values: Sequence[float] | None = None
+) -> tuple[float | None, ...]:
+    """Bound the objectives by counting: by what always holds, and by the first one's value.
+
+    Parameters
+    ----------
+    values
+        Of a plan: the best plan is worth no less.
+    """
     data = checked.cluster
+    valued = values is not None and data.objectives[0].name == "value"
+    fewest = fewest_by_volume(data, _runnable(checked), values[0] if values and valued else None)
     always: dict[str, float | None] = {
         "spread": 0.0,
-        "servers": 0.0,
+        "servers": float(fewest),
         "racks": 0.0,
         "migrations": 0.0,
         "slowdown": _least_slowdown(data),
@@ -38,7 +50,7 @@ def _least_slowdown(data: ClusterData) -> float:
 def _most_value(checked: CheckedCluster) -> float:
     """Return the least over resources of the fractional knapsack of all jobs that can run now."""
     data = checked.cluster
-    alike = [(job, len(members)) for job, members in checked.jobs if _may_run(data, job)]
+    alike = _runnable(checked)
     best = math.fsum(job.worth * count for job, count in alike)
     for resource in data.instance.resource_names:
         free = math.fsum(s.available.get(resource, 0.0) for s in data.servers.values())
@@ -58,10 +70,14 @@ def _most_value(checked: CheckedCluster) -> float:
     return best
 
 
-def _may_run(data: ClusterData, job: PlacementJob) -> bool:
-    """Return whether what is free now holds each group of a job's tasks, were it alone."""
-    shapes = data.shapes(job.gpu_model, free=True)
-    return all(tasks_held(shapes, group) >= group.tasks for group in job.task_groups)
+def _runnable(checked: CheckedCluster) -> list[tuple[PlacementJob, int]]:
+    """Return the jobs of which what is free now holds each group, were they alone, and how many are alike."""
+    found = []
+    for job, members in checked.jobs:
+        shapes = checked.cluster.shapes(job.gpu_model, free=True)
+        if all(tasks_held(shapes, group) >= group.tasks for group in job.task_groups):
+            found.append((job, len(members)))
+    return found
 
 
 def elementary_infeasibility(data: ClusterData) -> Diagnosis | None:

@@ -146,8 +146,11 @@ def test_an_unproven_plan_may_not_be_called_optimal() -> None:
             "kind": "consolidation",
             "name": "x",
             "objectives": ["servers"],
-            "servers": [{"name": "n", "capacity": {"gpu": 2}}],
-            "jobs": [{"name": "j", "tasks": 1, "task_demand": {"gpu": 1}, "must_place": True}],
+            # Two servers have as many GPUs as are asked for, and each holds but one job.
+            "servers": [{"name": "n", "capacity": {"gpu": 3}, "count": 3}],
+            "jobs": [
+                {"name": name, "tasks": 1, "task_demand": {"gpu": 2}, "must_place": True} for name in "abc"
+            ],
         }
     )
     result = clusterplan.solve(instance, "best-fit")

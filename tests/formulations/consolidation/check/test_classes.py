@@ -91,7 +91,7 @@ def test_a_wrong_class_is_found(what: str, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(classified_cluster, "classes_of", wrong)
     formulation = ConsolidationFormulation(INSTANCE)
     bounds = formulation.certified_bounds(result.certificate, known)
-    assert bounds == formulation.elementary_bounds()
+    assert bounds == formulation.certified_bounds(None, known)
     assert "prices prove nothing" in (formulation.shared_tables() or "")
     assert formulation.certificate_fault(result.certificate) is not None
 
