@@ -88,7 +88,7 @@ class PatternSearch:
 
     def _priced(self) -> list[str]:
         """Return the first objectives, as long as they have prices."""
-        names = list(self.formulation.instance.objectives)
+        names: list[str] = list(self.formulation.instance.objectives)
         count = next((i for i, name in enumerate(names) if name not in PRICED), len(names))
         return names[:count]
 
@@ -170,6 +170,8 @@ class PatternSearch:
         if relaxed.prices is not None and goal != MUST_PLACE:
             self.known[goal] = dict(program.levels), relaxed
             self._bound(relax=False)
+        if relaxed.values is None:
+            return
         program.clock = self.clock.share(SETTINGS.share_for_diving)
         times = program.dive(goal, relaxed)
         try:

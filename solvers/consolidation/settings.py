@@ -47,6 +47,8 @@ class ExactSettings:
         Ways to keep residents of a server, or a job in place, that are looked at.
     most_table_cells, most_priced_cells
         Cells of the tables of one server pricing problem, and those that are filled for each prices.
+    most_first_patterns
+        Classes of a pool times shapes up to which each class has a pattern of each shape from the start.
     most_coarse_cells, most_coarse_steps
         Cells of the coarse table of one pool, and along its first axis.
     most_pricing_nodes, pricing_patience_s
@@ -88,6 +90,7 @@ class ExactSettings:
     most_stay_selections: int = 5_000
     most_table_cells: int = 150_000_000
     most_priced_cells: int = 2_500_000
+    most_first_patterns: int = 20_000
     most_coarse_cells: int = 100_000
     most_coarse_steps: int = 900
     most_pricing_nodes: int = 5_000
@@ -96,7 +99,7 @@ class ExactSettings:
     dive_share: float = 0.05
     most_dives: int = 3
     share_of_search: float = 0.8
-    share_for_columns: float = 0.5
+    share_for_columns: float = 0.4
     share_for_diving: float = 0.3
     share_for_local_search: float = 0.3
     idle_sweeps: int = 100

@@ -20,7 +20,7 @@ from ....instances.common.arrays import Flags, Floats, Ints
 from ....instances.common.errors import OutOfTimeError
 from ...common.options import SolveOptions
 from .arrays import Pieces, PlacementArrays
-from .losses import Losses
+from .losses import Losses, sums
 from .reinsertion import LAST, Insertion, Neighbourhood
 
 
@@ -60,9 +60,9 @@ class SearchSettings:
     together_share: float = 0.5
     most_empty: int = 6
     steepness: float = 1.5
-    noise: float = 0.5
+    noise: float = 0.3
     by_density: float = 0.5
-    most_idle: int = 3000
+    most_idle: int = 1000
 
 
 SETTINGS = SearchSettings()
@@ -119,6 +119,8 @@ class _Search:
         self._rng = np.random.default_rng(seed)
         names = arrays.formulation.instance.objectives
         self._scale = np.where(arrays.free.any(axis=0), np.abs(arrays.free).mean(axis=0), 1.0)
+        asked = (arrays.unit * arrays.units[:, None]).sum(axis=0) / np.maximum(self._scale, TIE)
+        self._asked = asked / max(asked.sum(), TIE)
         self._size = arrays.unit * arrays.units[:, None] / self._scale
         self._counts_servers = "servers" in names
         self._migrations = "migrations" in names
@@ -127,8 +129,9 @@ class _Search:
         gains = (arrays.worth > 0) if first[:1] == ["value"] else np.zeros(len(arrays.worth), dtype=bool)
         self._only_used = ~gains & ~arrays.must if self._counts_servers else np.zeros_like(arrays.must)
         self._priority = np.where(arrays.must, 2, 1 * gains)
-        models = {model: k for k, model in enumerate(dict.fromkeys(s.gpu_model for s in _servers(arrays)))}
-        self._model = np.array([models[server.gpu_model] for server in _servers(arrays)])
+        models: dict[str | None, int] = {}
+        servers = arrays.formulation.servers.values()
+        self._model = np.array([models.setdefault(s.gpu_model, len(models)) for s in servers])
 
     def plan(self) -> list[JobPlacement]:
         """Return the plan."""
@@ -147,10 +150,11 @@ class _Search:
         rows = len(servers)
         row_of_server = np.full(len(arrays.names), rows)
         row_of_server[servers] = np.arange(rows)[:, None]
-        row_of_job = self._taken_off(row_of_server, rows)
+        emptied = self._emptied(servers, left)
+        row_of_job = self._taken_off(row_of_server, rows, emptied)
         off = row_of_job[pieces.job] < rows
         stays = pieces.where(~off)
-        near = self._neighbourhood(servers, row_of_job, stays)
+        near = self._neighbourhood(servers, row_of_job, stays, emptied)
         found = Insertion(arrays, self._scale, near).run()
         return self._accept(stays, pieces.where(off), found, row_of_job, row_of_server, rows)
 
@@ -164,10 +168,10 @@ class _Search:
             key -= rng.random(count) * (used & (left > TIE * self._scale).any(axis=1))
         if rng.random() < settings.together_share:
             self._bring_together(key)
-        if self._counts_servers and used.any() and not used.all():
+        if self._counts_servers and used.any() and not self._gains_wait:
             # Of those that hold nothing a few will do.
-            few = (~used).sum() * rng.random(count) * settings.most_empty > used.sum()
-            key[~used & few] = np.inf
+            too_many = (~used).sum() * rng.random(count) * settings.most_empty > used.sum()
+            key[~used & too_many] = np.inf
         drawn = np.argsort(key)[: int((key < np.inf).sum())]
         size = min(len(drawn), int(rng.integers(settings.least_servers, settings.most_servers + 1)))
         sets = min(len(drawn) // size, settings.most_sets)
@@ -183,7 +187,7 @@ class _Search:
         for at in self._rng.permutation(several)[: len(key) // 4]:
             key[server[at + 1]] = key[server[at]]
 
-    def _taken_off(self, row_of_server: Ints, rows: int) -> Ints:
+    def _taken_off(self, row_of_server: Ints, rows: int, emptied: Ints) -> Ints:
         """Return the set of each job that is inserted anew, shape (J,); `rows` for all others."""
         rng, pieces, count = self._rng, self.pieces, len(self.arrays.units)
         row_of_job = np.full(count, rows)
@@ -194,49 +198,76 @@ class _Search:
             placed = pieces.job[first]
             row_of_job[placed] = np.where(lowest == highest, lowest, rows)
         kept = rng.random(rows + 1)
-        row_of_job[rng.random(count) < kept[row_of_job]] = rows
-        if self._counts_servers:
-            self._empty_one(row_of_server, row_of_job)
+        stays = rng.random(count) < kept[row_of_job]
+        stays[pieces.job[np.isin(pieces.server, emptied)]] = False
+        row_of_job[stays] = rows
         return self._with_waiting(row_of_job, rows)
 
-    def _empty_one(self, row_of_server: Ints, row_of_job: Ints) -> None:
-        pass
+    def _emptied(self, servers: Ints, left: Floats) -> Ints:
+        """Return a server of each set that had better be empty; one with little load, shape (G, 1)."""
+        if not self._counts_servers:
+            return np.full((len(servers), 1), -1)
+        load = self._load(left)[servers]
+        load[(load == 0) | self.arrays.taken[servers]] = np.inf
+        column = (load * self._rng.random(servers.shape)).argmin(axis=1)
+        return np.take_along_axis(servers, column[:, None], axis=1)
+
+    def _load(self, left: Floats) -> Floats:
+        """Return the mean share in use, of what servers have on average, shape (N,)."""
+        return np.asarray(((self.arrays.free - left) / self._scale) @ self._asked)
+
+    @property
+    def _waiting(self) -> Flags:
+        """Jobs that are not placed and might be, shape (J,)."""
+        waits = self.arrays.movable & (self.arrays.most > 0)
+        waits[self.pieces.job] = False
+        return waits
+
+    @property
+    def _gains_wait(self) -> bool:
+        """Whether a job waits that would add something."""
+        return bool((self._priority[self._waiting] > 0).any())
 
     def _with_waiting(self, row_of_job: Ints, rows: int) -> Ints:
         """Deal some of the jobs that wait to the sets."""
-        waits = self.arrays.movable & (self.arrays.most > 0)
-        waits[self.pieces.job] = False
-        waiting = self._rng.permutation(np.flatnonzero(waits))
+        waiting = self._rng.permutation(np.flatnonzero(self._waiting))
         waiting = waiting[: max(10 * rows, int((row_of_job < rows).sum()))]
         row_of_job[waiting] = self._rng.integers(0, rows, len(waiting))
         return row_of_job
 
-    def _neighbourhood(self, servers: Ints, row_of_job: Ints, stays: Pieces) -> Neighbourhood:
+    def _neighbourhood(self, servers: Ints, row_of_job: Ints, stays: Pieces, emptied: Ints) -> Neighbourhood:
         """Return the sets without what was taken off, and the queue of each."""
-        rng, settings, arrays, (rows, size) = self._rng, self.settings, self.arrays, servers.shape
-        job = np.flatnonzero(row_of_job < rows)
-        row = row_of_job[job]
-        weights = rng.exponential(size=(rows, len(self._scale))) ** settings.steepness
+        arrays, (rows, size) = self.arrays, servers.shape
+        weights = self._rng.exponential(size=(rows, len(self._scale))) ** self.settings.steepness
         weights /= weights.sum(axis=1, keepdims=True)
-        sizes = (self._size[job] * weights[row]).sum(axis=1)
-        density = arrays.worth[job] / np.maximum(sizes, TIE)
-        by_density = rng.random(rows) < settings.by_density
-        keys = np.where(by_density[row], density, sizes) * np.exp(settings.noise * rng.normal(size=len(job)))
-        order = np.lexsort((-keys, -self._priority[job], row))
-        job, row = job[order], row[order]
+        job, row = self._queue(row_of_job, weights)
         left = arrays.left(stays)[servers].transpose(2, 0, 1)
-        column = np.full(len(arrays.names) + 1, -1)
-        column[servers] = np.arange(size)
         home = np.full(len(job), -1)
         if self._migrations:
-            row_of_server = np.full(len(arrays.names) + 1, -1)
-            row_of_server[servers] = np.arange(rows)[:, None]
+            # A last entry for jobs that are nowhere now, whose home is -1.
+            column, row_of_server = (np.full(len(arrays.names) + 1, -1) for _ in range(2))
+            column[servers], row_of_server[servers] = np.arange(size), np.arange(rows)[:, None]
             at = self.losses.home[job]
             home = np.where(row_of_server[at] == row, column[at], -1)
-        penalty = self._penalties(servers, left, weights, stays)
+        penalty = self._penalties(servers, left, weights, stays, emptied)
         return Neighbourhood(servers, left, weights, penalty, job, row, home, self._only_used[job])
 
-    def _penalties(self, servers: Ints, left: Floats, weights: Floats, stays: Pieces) -> Floats:
+    def _queue(self, row_of_job: Ints, weights: Floats) -> tuple[Ints, Ints]:
+        """Return the jobs to insert and their sets: by size or by value for size, disturbed."""
+        rng, settings, rows = self._rng, self.settings, len(weights)
+        job: Ints = np.flatnonzero(row_of_job < rows)
+        row = row_of_job[job]
+        keys: Floats = (self._size[job] * weights[row]).sum(axis=1)
+        by_density: Flags = rng.random(size=(rows,)) < settings.by_density
+        density = self.arrays.worth[job] / np.maximum(keys, TIE)
+        keys = np.where(by_density[row], density, keys)
+        keys = keys * np.exp(settings.noise * rng.normal(size=(len(job),)))
+        order = np.lexsort((np.negative(keys), np.negative(self._priority[job]), row))
+        return job[order], row[order]
+
+    def _penalties(
+        self, servers: Ints, left: Floats, weights: Floats, stays: Pieces, emptied: Ints
+    ) -> Floats:
         """Return how late servers that hold nothing are used: the largest first, or the smallest."""
         if not self._counts_servers:
             return np.zeros(servers.shape)
@@ -244,17 +275,23 @@ class _Search:
         used[stays.server] = True
         score = np.einsum("rgh,gr->gh", left / self._scale[:, None, None], weights)
         largest_first = self._rng.random((len(servers), 1)) < 0.5
-        return np.where(used[servers], 0.0, LAST - 2 * score * largest_first)
+        opening = np.where(used[servers], 0.0, LAST - 2 * score * largest_first)
+        return np.where(servers == emptied, 2 * LAST, opening)
 
     def _accept(
         self, stays: Pieces, old: Pieces, new: Pieces, row_of_job: Ints, row_of_server: Ints, rows: int
     ) -> bool:
         """Keep what was found where it is no worse; return whether anything is better."""
-        after = stays.and_more(new)
+        arrays, after = self.arrays, stays.and_more(new)
         before_losses = self.losses.of(self.pieces, row_of_job, row_of_server, rows)
         better, worse = compared(self.losses.of(after, row_of_job, row_of_server, rows), before_losses)
         missing = np.ones(len(self.arrays.units), dtype=bool)
         missing[after.job] = False
+        if self._counts_servers and not self._gains_wait:
+            # What changes nothing else should bring loads together, so that a server gets empty at last.
+            loads = [self._load(arrays.left(pieces)) ** 2 for pieces in (self.pieces, after)]
+            before, now = (sums(row_of_server, of, rows + 1)[:rows] for of in loads)
+            worse |= ~better & (now < before)
         worse[row_of_job[missing & self.arrays.must & (row_of_job < rows)]] = True
         takes = np.append(~worse, False)
         kept = old.where(~takes[row_of_job[old.job]])
@@ -272,7 +309,3 @@ def compared(new: Floats, old: Floats) -> tuple[Flags, Flags]:
         better |= open_still & (ours < theirs - slack)
         worse |= open_still & (ours > theirs + slack)
     return better, worse
-
-
-def _servers(arrays: PlacementArrays):
-    return arrays.formulation.servers.values()

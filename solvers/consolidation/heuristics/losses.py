@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ....instances.common.arrays import Floats, Ints
+from ....instances.common.arrays import Flags, Floats, Ints
 from .arrays import Pieces, PlacementArrays
 
 
@@ -61,31 +61,31 @@ class Losses:
         return np.array(found)[:, :rows]
 
     def _servers_of_jobs(self, pieces: Pieces) -> Ints:
-        return np.bincount(pieces.job, minlength=len(self.arrays.units))
+        return np.asarray(np.bincount(pieces.job, minlength=len(self.arrays.units)), dtype=np.int64)
 
     def _value(self, pieces: Pieces, row_of_job: Ints, row_of_server: Ints, count: int) -> Floats:
         del row_of_server
         gained = np.where(self._servers_of_jobs(pieces) > 0, self.arrays.worth, 0.0)
-        return -np.bincount(row_of_job, gained, minlength=count)
+        return -sums(row_of_job, gained, count)
 
     def _spread(self, pieces: Pieces, row_of_job: Ints, row_of_server: Ints, count: int) -> Floats:
         del row_of_server
         used = self._servers_of_jobs(pieces)
         extra = np.where(self._preferred & (used > 0), used - self._fewest, 0)
-        return np.bincount(row_of_job, extra, minlength=count)
+        return sums(row_of_job, extra, count)
 
     def _servers(self, pieces: Pieces, row_of_job: Ints, row_of_server: Ints, count: int) -> Floats:
         del row_of_job
         used = self.arrays.taken.copy()
         used[pieces.server] = True
-        return np.bincount(row_of_server, used.astype(float), minlength=count)
+        return sums(row_of_server, used, count)
 
     def _racks(self, pieces: Pieces, row_of_job: Ints, row_of_server: Ints, count: int) -> Floats:
         del row_of_server
         most = len(self._rack) + 1
         both = np.unique(pieces.job * most + self._rack[pieces.server]) // most
         extra = np.maximum(np.bincount(both, minlength=len(row_of_job)) - 1, 0)
-        return np.bincount(row_of_job, extra, minlength=count)
+        return sums(row_of_job, extra, count)
 
     def _read_current(self) -> None:
         """List the tasks of each job that are on a server now, with a key for job and server."""
@@ -113,14 +113,14 @@ class Losses:
         at = np.minimum(np.searchsorted(self._now_key, key), len(self._now_key) - 1)
         there = np.where(self._now_key[at] == key, self._now_tasks[at], 0)
         kept = np.minimum(pieces.units * self._tasks_per_unit[pieces.job], there)
-        return -np.bincount(row_of_job[pieces.job], kept, minlength=count)
+        return -sums(row_of_job[pieces.job], kept, count)
 
     def _read_speeds(self) -> None:
         """Tabulate the relative speed by number of servers; jobs with the same speeds share a row."""
         jobs = self.arrays.formulation.instance.jobs
         most = int(self.arrays.units.max(initial=0))
         rows: dict[object, int] = {}
-        table = []
+        table: list[list[float]] = []
         self._speed_row = np.zeros(len(jobs), dtype=np.int64)
         for j, job in enumerate(jobs):
             key = tuple(sorted(job.speed_by_servers.items()))
@@ -134,7 +134,7 @@ class Losses:
     def _slowdown(self, pieces: Pieces, row_of_job: Ints, row_of_server: Ints, count: int) -> Floats:
         del row_of_server
         lost = self.arrays.worth * self._slower[self._speed_row, self._servers_of_jobs(pieces)]
-        return np.bincount(row_of_job, lost, minlength=count)
+        return sums(row_of_job, lost, count)
 
     def _loads(self, pieces: Pieces) -> Floats:
         amounts = self.arrays.rate[pieces.job] * pieces.units
@@ -145,3 +145,8 @@ class Losses:
         excess = np.zeros(count)
         np.maximum.at(excess, row_of_server, self._loads(pieces) - self._most_traffic)
         return excess
+
+
+def sums(rows: Ints, figures: Floats | Ints | Flags, count: int) -> Floats:
+    """Return the sum of the figures of each row."""
+    return np.asarray(np.bincount(rows, figures, minlength=count), dtype=np.float64)

@@ -7,15 +7,17 @@ server whose weighted residual capacity is least. Step k inserts the k-th job of
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ....formulations.common.clock import check_time
-from ....formulations.common.tolerance import TOLERANCE
 from ....instances.common.arrays import Flags, Floats, Ints
 from .arrays import Pieces, PlacementArrays
+from .placer import LOOSE
 
-LOOSE = 1 + TOLERANCE / 2
+Scalar = TypeVar("Scalar", bound=np.generic)
 LAST = 1e6
 """A penalty that is larger than any weighted residual capacity."""
 
@@ -68,7 +70,7 @@ class Insertion:
         place = np.arange(count) - np.searchsorted(near.row, self._rows)[near.row]
         steps = int(place.max(initial=-1)) + 1
 
-        def queue(figures: Floats | Ints, rest: float) -> Floats:
+        def queue(figures: NDArray[Scalar], rest: float) -> NDArray[Scalar]:
             """Return figures of the jobs by step and set."""
             filled = np.full((steps, rows, *figures.shape[1:]), rest, dtype=figures.dtype)
             filled[place, near.row] = figures
@@ -82,14 +84,14 @@ class Insertion:
         self._weight = queue((unit / scale * near.weights[near.row]).sum(axis=1), 0.0)
         self._home = queue(near.home, -1)
         self._only_used = queue(near.only_used, False)
-        self._some_home = (self._home >= 0).any(axis=1).tolist()
-        self._some_only_used = self._only_used.any(axis=1).tolist()
+        self._some_home: Flags = np.asarray((self._home >= 0).any(axis=1))
+        self._some_only_used: Flags = np.asarray(self._only_used.any(axis=1))
         self._units = queue(arrays.units[near.job], 1)
-        self._single = (self._units == 1).all(axis=1).tolist()
+        self._single: Flags = np.asarray((self._units == 1).all(axis=1))
         self._left = near.left.copy()
         self._score = np.einsum("rgh,gr->gh", near.left / scale[:, None, None], near.weights)
         self._penalty = near.penalty.copy()
-        self._allowed = None if arrays.allowed.all() else arrays.allowed[:, near.servers]
+        self._allowed: Flags | None = None if arrays.allowed.all() else arrays.allowed[:, near.servers]
         self._found: list[tuple[Ints, Ints, Ints]] = []
 
     def run(self) -> Pieces:

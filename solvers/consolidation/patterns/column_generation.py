@@ -164,9 +164,10 @@ class Program:
             highs.setOptionValue("time_limit", highs.getRunTime() + self.clock.remaining_s)
 
     def by_shape(self, goal: str) -> Relaxed:
-        """Return the bound and the prices of the linear programme by shape."""
+        """Return the bound and the prices of the linear programme by shape, with a second at least for it."""
         levels = {name: self.most(name, reached) for name, reached in self.levels.items()}
-        found = LpByShape(self.master, goal, levels).solve()
+        left = self.clock.remaining_s
+        found = LpByShape(self.master, goal, levels).solve(None if left is None else max(1.0, left))
         return Relaxed(-math.inf, None) if found is None else Relaxed(*found)
 
     def _dual_value(self, prices: DualPrices) -> float:

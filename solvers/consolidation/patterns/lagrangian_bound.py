@@ -16,6 +16,7 @@ import numpy as np
 from ....formulations.consolidation.certificate import MUST_PLACE, CertifiedGoal
 from ....formulations.consolidation.classes import BY_SERVERS, ClassTable, JobClass
 from ....instances.common.arrays import Floats, Ints
+from .price_by_search import SearchPricing
 from .price_jobs import JobPricing
 from .price_servers import ServerPricing
 
@@ -25,7 +26,7 @@ MARGIN = 1e-12
 
 def lagrangian_bound(
     classes: ClassTable,
-    pricing: Sequence[ServerPricing],
+    pricing: Sequence[ServerPricing | SearchPricing],
     goal: CertifiedGoal,
     levels: Mapping[str, Fraction],
 ) -> float:

@@ -75,15 +75,15 @@ class LpByShape:
         self._jobs()
         self._servers()
 
-    def solve(self) -> tuple[float, DualPrices] | None:
-        """Return the value, in steps of the goal, and dual prices of pieces; None if there is no solution."""
+    def solve(self, time_limit_s: float | None = None) -> tuple[float, DualPrices] | None:
+        """Return the value, in steps of the goal, and dual prices; None if no solution is found."""
         import highspy
 
         columns, classes = self.columns, self.classes
         # HiGHS has no prices for a model without columns.
         if not columns.costs:
-            must = any(job.must_place for job in classes.jobs)
-            return None if must else (0.0, self._prices(np.zeros(self.rows)))
+            needed = any(job.must_place for job in classes.jobs)
+            return None if needed else (0.0, self._prices(np.zeros(self.rows)))
         low, high = np.full(self.rows, -np.inf), np.full(self.rows, np.inf)
         low[: self.capacity] = 0.0
         high[self.capacity : self.server_row] = 0.0
@@ -100,7 +100,8 @@ class LpByShape:
             np.array(columns.values),
         )
         model = linear_program(np.array(columns.costs), (np.zeros(len(most)), most), (low, high), matrix)
-        highs = solver_with({}, BackendError)
+        settings = {} if time_limit_s is None else {"time_limit": time_limit_s}
+        highs = solver_with(settings, BackendError)
         highs.passModel(model)
         highs.run()
         if highs.getModelStatus() != highspy.HighsModelStatus.kOptimal:
@@ -115,7 +116,7 @@ class LpByShape:
         single = [
             np.maximum(duals[self.supply[k] : self.supply[k + 1]], 0.0) for k in range(len(classes.pieces))
         ]
-        pieces = [counts @ price for counts, price in zip(classes.pieces, single, strict=True)]
+        pieces: list[Floats] = [counts @ price for counts, price in zip(classes.pieces, single, strict=True)]
         # A piece that stays is worth the same tasks anywhere, and the moves that it saves.
         saved = {"migrations": 1.0} if self.goal == "migrations" else earlier
         for job in classes.jobs:

@@ -191,16 +191,16 @@ class RestrictedMaster:
             for k in pricing.task_shapes:
                 check_time()
                 # Every shape has supply from the start.
-                for number, pattern in pricing.alone(k):
-                    self.add_server_pattern(number, pattern)
+                for number, held in pricing.alone(k):
+                    self.add_server_pattern(number, held)
         if any(job.current for job in self.classes.jobs):
             stays = [np.zeros(len(slots)) for slots in self.classes.slots]
             for current in (current for job in self.classes.jobs for current in job.current):
                 rows = self.classes.slots[current.shape].tolist()
                 stays[current.shape] = np.array([float(current.stay(row)) for row in rows])
             for pricing in self.pricing:
-                for number, _, pattern in pricing.best(stays):
-                    self.add_server_pattern(number, pattern)
+                for number, _, held in pricing.best(stays):
+                    self.add_server_pattern(number, held)
 
     def add_server_pattern(self, number: int, pattern: ServerPattern) -> bool:
         """Add a pattern of a class of servers."""

@@ -119,8 +119,8 @@ class _Slots:
             self.left[shape][place] = server, self.left[shape][place][1] - held
             if not self.left[shape][place][1].any():
                 del self.left[shape][place]
-        counts = ((part.groups, server, held.tolist()) for _, _, server, held, part in taken)
-        return [(g, n, c) for groups, n, held in counts for g, c in zip(groups, held, strict=True) if c]
+        pieces = ((part.groups, server, held.tolist()) for _, _, server, held, part in taken)
+        return [(g, n, c) for groups, n, held in pieces for g, c in zip(groups, held, strict=True) if c]
 
     def _order(self, part: Part, waiting: Ints, loose: bool, hosted: bool) -> Iterator[tuple[int, int]]:
         """Yield shapes, and places of their slots, the best first."""

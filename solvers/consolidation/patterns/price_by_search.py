@@ -16,6 +16,7 @@ import numpy as np
 from ....formulations.common.clock import check_time, time_is_up
 from ....formulations.consolidation.classes import ClassTable
 from ....instances.common.arrays import Floats, Ints
+from ..settings import SETTINGS
 from .coarse_table import CoarseTable
 from .knapsack import Item, relaxed_knapsack, solved_knapsack
 from .pattern_repair import PatternRepair, Slots
@@ -53,12 +54,14 @@ class SearchPricing:
         self.weights = {k: classes.weights(k, classes.slots[k]) for k in self.task_shapes}
 
     def alone(self, k: int) -> list[tuple[int, ServerPattern]]:
-        """Return for each class of servers as many tasks of one shape as it holds."""
-        sizes, found = self.classes.slots[k].sum(axis=1), []
+        """Return as many tasks of a shape as servers hold: of each class, or of one where they are many."""
+        sizes, found = self.classes.slots[k].sum(axis=1), list[tuple[int, ServerPattern]]()
         for number, free in zip(self.numbers, self.free, strict=True):
             fits = (self.weights[k] <= free).all(axis=1)
             if fits.any():
                 found.append((number, ((k, int(np.argmax(np.where(fits, sizes, -1)))),)))
+                if len(self.numbers) * len(self.task_shapes) > SETTINGS.most_first_patterns:
+                    break
         return found
 
     def best(
@@ -101,6 +104,7 @@ class SearchPricing:
     ) -> list[tuple[int, ServerPattern]] | None:
         """Return None: where sums of demands hardly repeat, patterns are too many to be listed."""
         del paid, least, most
+        return None
 
     def _item(self, k: int, gains: Floats) -> Item:
         """Return the slots of a shape that are paid anything."""
