@@ -19,7 +19,7 @@ from ...common.base import Clock, Outcome, Solver
 from ...common.options import SolveOptions
 from .board import Board
 from .cluster import Cluster
-from .improve import Placing, ruin_and_recreate
+from .improve import Placing, Ruin
 from .repair import repaired, stripped
 from .shape_prices import Relaxed, ShapeProgram
 
@@ -30,6 +30,8 @@ MOST_POOLED = 100_000
 POOLED_SHARE = 0.4
 LEFT_FOR_PROOF = 0.15
 """Of the time that is left, for prices of later objectives and their check."""
+ROUNDS_AT_ONCE = 200
+"""After so many rounds the plan is compared with the bound."""
 MOST_ROUNDS = 4_000
 """Of ruin and recreate without a time limit."""
 
@@ -115,29 +117,21 @@ class Search:
         else:
             placing.load(self.plan)
         bounds = formulation.certified_bounds(self.certificate, self.values or None)
-        done = [False]
+        ruin = Ruin(placing)
 
-        def stop() -> bool:
-            return done[0]
-
-        def reached(values: Sequence[float]) -> bool:
-            pairs = zip(formulation.objectives, values, bounds, strict=True)
+        def reached() -> bool:
+            values = [sum(placing.jobs[p].worth for p in placing.board.jobs), *self.values[1:]]
+            if self.plan is None or formulation.objectives[0].name != "value":
+                values = list(self.values)
+            pairs = zip(formulation.objectives, values, bounds, strict=False)
             gaps = [objective.gap(value, bound) for objective, value, bound in pairs]
-            return all(gap is not None and gap <= self.options.gap for gap in gaps)
+            return bool(gaps) and all(gap is not None and gap <= self.options.gap for gap in gaps)
 
-        if self.plan is not None:
-            done[0] = reached(self.values)
-        rounds = 0
-        while not stop() and not patience.expired and (left is not None or rounds < MOST_ROUNDS):
-            some = Clock(1.0) if left is not None else Clock()
-            most = None if left is not None else MOST_ROUNDS // 8
-            rounds += ruin_and_recreate(placing, some, lambda: patience.expired, most)
-            if "value" in formulation.instance.objectives[:1] and self.plan is not None:
-                value = sum(formulation.instance.jobs[p].worth for p in placing.board.jobs)
-                done[0] = reached((value, *self.values[1:]))
+        while not reached() and not patience.expired and (left is not None or ruin.rounds < MOST_ROUNDS):
+            ruin.run(patience, lambda: False, ROUNDS_AT_ONCE)
         placing.finish(self.clock)
         self.offer(placing.board.plan())
-        log.info("%d rounds of ruin and recreate", rounds)
+        log.info("%d rounds of ruin and recreate", ruin.rounds)
 
 
 def priced(

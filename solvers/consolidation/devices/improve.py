@@ -7,6 +7,7 @@ devices, are taken away and placed again one after the other in a random order; 
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
 from collections import defaultdict
@@ -31,6 +32,10 @@ MOST_WAITING = 6
 """Waiting jobs of one kind that are tried at a time."""
 SOME = 40
 """Servers among which the greedy method looks for the best."""
+SAME_WEIGHTS = 50
+"""Rounds after which servers with unused devices are counted again."""
+WORTHLESS = 3
+"""Rank of jobs that are placed where nothing else can be."""
 SURE = 1e-6
 
 
@@ -102,7 +107,7 @@ class Placing:
         if alike.job.must_place:
             return 0, 0.0
         if relaxed is None or not alike.job.worth:
-            return 1 if alike.job.worth else 3, 0.0
+            return 1 if alike.job.worth else WORTHLESS, 0.0
         cost = sum(count * float(relaxed.worth[k].min()) for k, count in alike.groups)
         part = cost / alike.job.worth if math.isfinite(cost) else math.inf
         return (1, 0.0) if part < 1 - SURE else (2, part)
@@ -210,63 +215,86 @@ class Local:
         )
 
 
-def ruin_and_recreate(
-    placing: Placing, clock: Clock, stop: Callable[[], bool], most: int | None = None
-) -> int:
-    """Improve what stands on the board until the time is up, or it is good enough; return the rounds."""
-    board, local, rounds = placing.board, Local(placing), 0
-    while not clock.expired and not stop() and (most is None or rounds < most):
-        rounds += 1
-        servers = _chosen(placing)
+class Ruin:
+    """Takes the jobs of a few servers away, most of them with unused devices, and places them again.
+
+    Attributes
+    ----------
+    waiting
+        For each class the jobs that wait, in a dictionary for its order.
+    """
+
+    def __init__(self, placing: Placing) -> None:
+        self.placing, self.board, self.local = placing, placing.board, Local(placing)
+        self.waiting: list[dict[int, None]] = [
+            {p: None for p in alike.members if p not in self.board.jobs} for alike in placing.cluster.classes
+        ]
+        self.weights: list[float] = []
+        self.rounds = 0
+
+    def run(self, clock: Clock, stop: Callable[[], bool], most: int | None = None) -> None:
+        """Improve what stands on the board until the time is up, or it is good enough."""
+        first = self.rounds
+        while not clock.expired and not stop() and (most is None or self.rounds - first < most):
+            self.once()
+            self.rounds += 1
+
+    def once(self) -> None:
+        """Place the jobs of some servers again; what gets worse is undone."""
+        placing, board = self.placing, self.board
+        servers = self._chosen()
         there = set(servers)
         freed = {
             position
-            for n in there
+            for n in servers
             for position in board.on[n]
             if all(task.server in there for task in board.jobs[position])
         }
-        waiting = _waiting(placing, servers)
-        touched = freed | set(waiting)
-        before = local.values(touched, servers)
+        waiting = self._waiting(servers)
+        touched = [*sorted(freed), *waiting]
+        before = self.local.values(touched, servers)
         taken = {position: board.remove(position) for position in sorted(freed)}
-        order = _order(placing, [*taken, *waiting])
-        placing.fill(servers, order, _taste(placing.random), Clock())
+        placing.fill(servers, _order(placing, touched), _taste(placing.random), Clock())
         placed_must = all(p in board.jobs for p in freed if placing.jobs[p].must_place)
-        if placed_must and local.values(touched, servers) <= before:
-            continue
+        if not placed_must or self.local.values(touched, servers) > before:
+            for position in touched:
+                if position in board.jobs:
+                    board.remove(position)
+            for position, tasks in taken.items():
+                board.restore(position, tasks)
+            return
         for position in touched:
+            listed = self.waiting[placing.number[position]]
             if position in board.jobs:
-                board.remove(position)
-        for position, tasks in taken.items():
-            board.restore(position, tasks)
-    return rounds
+                listed.pop(position, None)
+            else:
+                listed[position] = None
 
+    def _chosen(self) -> list[int]:
+        """Return a few servers, most with unused devices; where servers count, some with few tasks."""
+        board, choose = self.board, self.placing.random
+        if self.rounds % SAME_WEIGHTS == 0:
+            fewer = "servers" in self.placing.formulation.instance.objectives
+            spare = (
+                0.02 + sum(min(1.0, bank.spare / WHOLE) for bank in banks.values()) for banks in board.banks
+            )
+            self.weights = [
+                weight + (1.0 / held if fewer and held else 0.0)
+                for weight, held in zip(spare, board.holds, strict=True)
+            ]
+            self.weights = list(itertools.accumulate(self.weights))
+        count = min(len(self.weights), choose.randint(FEWEST_FREED, MOST_FREED))
+        return sorted(set(choose.choices(self.placing.everywhere, cum_weights=self.weights, k=count)))
 
-def _chosen(placing: Placing) -> list[int]:
-    """Return a few servers, most of them with unused devices; where servers count, some with few tasks."""
-    board, choose = placing.board, placing.random
-    count = min(len(placing.everywhere), choose.randint(FEWEST_FREED, MOST_FREED))
-    fewer = "servers" in placing.formulation.instance.objectives
-    weights = [
-        0.02
-        + sum(min(1.0, bank.spare / WHOLE) for bank in banks.values())
-        + (1.0 / held if fewer and held else 0.0)
-        for banks, held in zip(board.banks, board.holds, strict=True)
-    ]
-    return sorted(set(choose.choices(placing.everywhere, weights, k=count)))
-
-
-def _waiting(placing: Placing, servers: Sequence[int]) -> list[int]:
-    """Return some of the jobs of each class that wait and that one of the servers may hold."""
-    shapes = {placing.board.shape_of[n] for n in servers}
-    found: list[int] = []
-    for c, alike in enumerate(placing.cluster.classes):
-        if placing.rank[c][0] < 3 and all(
-            any(placing.board.hosts[k][s] for s in shapes) for k, _ in alike.groups
-        ):
-            listed = (p for p in alike.members if p not in placing.board.jobs)
-            found += [p for _, p in zip(range(MOST_WAITING), listed, strict=False)]
-    return found
+    def _waiting(self, servers: Sequence[int]) -> list[int]:
+        """Return some of the jobs of each class that wait and that one of the servers may hold."""
+        hosts, shapes = self.board.hosts, {self.board.shape_of[n] for n in servers}
+        found: list[int] = []
+        for c, alike in enumerate(self.placing.cluster.classes):
+            if self.waiting[c] and self.placing.rank[c][0] < WORTHLESS:
+                if all(any(hosts[k][s] for s in shapes) for k, _ in alike.groups):
+                    found += itertools.islice(self.waiting[c], MOST_WAITING)
+        return found
 
 
 def _order(placing: Placing, positions: Sequence[int]) -> list[int]:
