@@ -2,9 +2,9 @@
 
 Two kinds of prices bound an objective. `pooled` is a certificate of the pooled relaxation. `devices` holds
 for each shape of server prices of what tasks take: of each resource, of a whole device, of each share and
-each profile. Whatever the prices (Lagrangian relaxation of the linear programme by shape with patterns of devices,
-Gilmore & Gomory 1961), for an objective f to be minimised, with multipliers μ ≥ 0 for the earlier ones and
-the plan's own values F of these,
+each profile. Whatever the prices (Lagrangian relaxation of the linear programme by shape with patterns of
+devices, Gilmore & Gomory 1961), for an objective f to be minimised, with multipliers μ ≥ 0 for the earlier
+ones and the plan's own values F of these,
 
     f ≥ Σ_j min(0, e_j + Σ_tasks min over shapes of the price of a task)
       + Σ_n min(0, e_n − Σ_r λ_r·free_r − Σ_devices max over contents of their prices) − μ·F

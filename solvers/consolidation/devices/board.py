@@ -76,7 +76,7 @@ class Bank:
         self.most = max(1, self.spare)
 
     def gap(self, ask: Ask) -> float | None:
-        """Return how much is left beside what is asked, about 1 for a free device; None if it does not fit."""
+        """Return how much is left beside what is asked, 1 for a free device; None if it does not fit."""
         if ask.whole:
             return (self.free - ask.whole) / 8 if ask.whole <= self.free else None
         place = self._shared(ask.share) if ask.share else self._slot(ask.profile)

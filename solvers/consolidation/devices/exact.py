@@ -32,6 +32,8 @@ LEFT_FOR_PROOF = 0.15
 """Of the time that is left, for prices of later objectives and their check."""
 ROUNDS_AT_ONCE = 200
 """After so many rounds the plan is compared with the bound."""
+FEW_SECONDS = 1.0
+"""For a plan where the time is up already."""
 MOST_ROUNDS = 4_000
 """Of ruin and recreate without a time limit."""
 
@@ -62,8 +64,13 @@ class Search:
         clock, formulation = self.clock, self.formulation
         cluster = Cluster(formulation)
         first = Placing(Board(cluster), None, self.options.seed)
-        first.greedy(clock)
+        left = clock.remaining_s
+        first.greedy(Clock(None if left is None else max(FEW_SECONDS, 0.5 * left)))
         self.offer(first.board.plan())
+        if clock.expired:
+            return Outcome(
+                self.plan, limit="time", message="the plan of best-fit; there was no time for more"
+            )
         infeasible = False
         if len(cluster.servers) * len(cluster.groups_of) <= MOST_POOLED:
             infeasible = self._pooled(pooled)
@@ -129,8 +136,11 @@ class Search:
 
         while not reached() and not patience.expired and (left is not None or ruin.rounds < MOST_ROUNDS):
             ruin.run(patience, lambda: False, ROUNDS_AT_ONCE)
+        without = placing.board.plan() if len(formulation.objectives) > 1 else None
         placing.finish(self.clock)
         self.offer(placing.board.plan())
+        # Jobs that are worth nothing may cost something in later objectives.
+        self.offer(without)
         log.info("%d rounds of ruin and recreate", ruin.rounds)
 
 

@@ -291,9 +291,10 @@ class Ruin:
         hosts, shapes = self.board.hosts, {self.board.shape_of[n] for n in servers}
         found: list[int] = []
         for c, alike in enumerate(self.placing.cluster.classes):
-            if self.waiting[c] and self.placing.rank[c][0] < WORTHLESS:
-                if all(any(hosts[k][s] for s in shapes) for k, _ in alike.groups):
-                    found += itertools.islice(self.waiting[c], MOST_WAITING)
+            if not self.waiting[c] or self.placing.rank[c][0] == WORTHLESS:
+                continue
+            if all(any(hosts[k][s] for s in shapes) for k, _ in alike.groups):
+                found += itertools.islice(self.waiting[c], MOST_WAITING)
         return found
 
 

@@ -78,6 +78,74 @@ class _Rows:
         return csr_array((self.values, (self.rows, self.columns)), shape=(rows, columns))
 
 
+class _Layout:
+    """Rows and columns of the linear programme: z, x, n, then y.
+
+    Attributes
+    ----------
+    equal, below
+        Entries of the equations and of the inequalities.
+    x_of
+        Columns of the tasks of each kind on each shape.
+    """
+
+    def __init__(self, program: ShapeProgram) -> None:
+        self.program, self.cluster = program, program.cluster
+        self.equal, self.below, self.groups = _Rows(), _Rows(), 0
+        self.x_of: dict[tuple[int, int], list[int]] = defaultdict(list)
+        self.first_ask = len(self.cluster.resources) * len(self.cluster.shapes)
+        self.first_device = self.first_ask + len(program.asks)
+        self.first_level = self.first_device + len(program.states)
+
+    def tasks(self) -> int:
+        """Write down where tasks go and what they take; return the next free column."""
+        column = len(self.cluster.classes)
+        for c, alike in enumerate(self.cluster.classes):
+            for k, tasks in alike.groups:
+                self.equal.add(self.groups, c, -float(tasks))
+                for s in np.flatnonzero(self.cluster.hosts[k]).tolist():
+                    self.equal.add(self.groups, column, 1.0)
+                    self.x_of[k, s].append(column)
+                    self._one(k, s, column)
+                    column += 1
+                self.groups += 1
+        return column
+
+    def _one(self, k: int, s: int, column: int) -> None:
+        """Write down what a task of a kind takes of a shape."""
+        kind = self.cluster.kinds[k]
+        for r, need in enumerate(kind.need):
+            if need:
+                self.below.add(s * len(kind.need) + r, column, need / self.program.scale[r])
+        for d, ask in kind.asks:
+            row = self.first_ask + self.program.asks[s, d, sort_of(ask)]
+            self.below.add(row, column, float(ask.whole or 1))
+
+    def servers(self, column: int) -> int:
+        """Write down what the resources of servers hold; return the next free column."""
+        for s, shape in enumerate(self.cluster.shapes):
+            for r, free in enumerate(shape.free):
+                self.below.add(s * len(shape.free) + r, column + s, -free / self.program.scale[r])
+        return column + len(self.cluster.shapes)
+
+    def devices(self, first_n: int, column: int) -> int:
+        """Write down the patterns of devices; return the number of columns."""
+        pairs = zip(self.program.states, self.program.patterns, strict=True)
+        for row, ((s, d, _, count), patterns) in enumerate(pairs, start=self.first_device):
+            self.below.add(row, first_n + s, -float(count))
+            for pattern in sorted(patterns):
+                self.below.add(row, column, 1.0)
+                for ask, times in pattern:
+                    self.below.add(self.first_ask + self.program.asks[s, d, ask], column, -float(times))
+                column += 1
+        return column
+
+
+def sort_of(ask: Ask) -> Ask:
+    """Return what one device is worth for: whole devices are asked for by the device."""
+    return Ask(whole=1) if ask.whole else ask
+
+
 class ShapeProgram:
     """The linear programme by shape, for one goal after the other.
 
@@ -100,8 +168,7 @@ class ShapeProgram:
         for k, kind in enumerate(cluster.kinds):
             for d, ask in kind.asks:
                 for s in np.flatnonzero(cluster.hosts[k]).tolist():
-                    sort = Ask(whole=1) if ask.whole else ask
-                    self.asks.setdefault((s, d, sort), len(self.asks))
+                    self.asks.setdefault((s, d, sort_of(ask)), len(self.asks))
         self.patterns: list[set[Pattern]] = [self._first(*state) for state in self.states]
 
     def geometry(self, s: int, d: int) -> Geometry | None:
@@ -152,76 +219,40 @@ class ShapeProgram:
         self, goal: str, levels: Mapping[str, float], clock: Clock
     ) -> tuple[Relaxed, list[tuple[float, dict[Ask, float]]]] | None:
         """Solve the programme over the patterns there are; return what devices and contents are worth."""
-        cluster, counts = self.cluster, {"value": self._values(), "servers": 0.0}
-        first_x = len(cluster.classes)
-        places: list[tuple[int, int, int]] = []  # class, group, shape
-        equal, below = _Rows(), _Rows()
-        resources, shapes = len(cluster.resources), len(cluster.shapes)
-        first_ask = resources * shapes
-        first_device = first_ask + len(self.asks)
-        rows = first_device + len(self.states)
-        group_row = 0
-        x_of: dict[tuple[int, int], list[int]] = defaultdict(list)
-        for c, alike in enumerate(cluster.classes):
-            for g, (k, tasks) in enumerate(alike.groups):
-                equal.add(group_row, c, -float(tasks))
-                for s in np.flatnonzero(cluster.hosts[k]).tolist():
-                    column = first_x + len(places)
-                    places.append((c, g, s))
-                    x_of[k, s].append(column)
-                    equal.add(group_row, column, 1.0)
-                    for r, need in enumerate(cluster.kinds[k].need):
-                        if need:
-                            below.add(s * resources + r, column, need / self.scale[r])
-                    for d, ask in cluster.kinds[k].asks:
-                        sort = Ask(whole=1) if ask.whole else ask
-                        below.add(first_ask + self.asks[s, d, sort], column, float(ask.whole or 1))
-                group_row += 1
-        first_n = first_x + len(places)
-        for s, shape in enumerate(cluster.shapes):
-            for r, free in enumerate(shape.free):
-                below.add(s * resources + r, first_n + s, -free / self.scale[r])
-        column = first_n + shapes
-        for row, ((s, d, _, count), patterns) in enumerate(zip(self.states, self.patterns, strict=True)):
-            below.add(first_device + row, first_n + s, -float(count))
-            for pattern in sorted(patterns):
-                below.add(first_device + row, column, 1.0)
-                for ask, times in pattern:
-                    below.add(first_ask + self.asks[s, d, ask], column, -float(times))
-                column += 1
-        if column > MOST_COLUMNS:
+        rows = _Layout(self)
+        first_n = rows.tasks()
+        first_y = rows.servers(first_n)
+        columns = rows.devices(first_n, first_y)
+        if columns > MOST_COLUMNS:
             return None
-        cost = np.zeros(column)
-        limits = np.zeros(rows)
+        cluster, values, limits = self.cluster, self._values(), np.zeros(rows.first_level + len(levels))
+        classes, shapes = len(cluster.classes), len(cluster.shapes)
+        cost, lower, upper = np.zeros(columns), np.zeros(columns), np.full(columns, np.inf)
         if goal == "value":
-            cost[:first_x] = counts["value"]
+            cost[:classes] = values
         else:
-            cost[first_n : first_n + shapes] = 1.0
-        for level in levels.values():  # only `value` can come first and have prices
-            for c, worth in enumerate(self._values().tolist()):
-                below.add(rows, c, worth)
-            limits = np.append(limits, level)
-            rows += 1
-        lower, upper = np.zeros(column), np.full(column, np.inf)
-        for c, alike in enumerate(cluster.classes):
-            upper[c] = len(alike.members)
-            lower[c] = upper[c] if alike.job.must_place else 0.0
+            cost[first_n:first_y] = 1.0
+        for row, level in enumerate(levels.values(), start=rows.first_level):
+            for c, worth in enumerate(values.tolist()):
+                rows.below.add(row, c, worth)
+            limits[row] = level
+        upper[:classes] = [len(alike.members) for alike in cluster.classes]
+        lower[:classes] = [len(alike.members) * alike.job.must_place for alike in cluster.classes]
         upper[first_n : first_n + shapes] = [len(shape.members) for shape in cluster.shapes]
-        options = {} if clock.remaining_s is None else {"time_limit": max(0.01, clock.remaining_s)}
         found = linprog(
             cost,
-            A_ub=below.matrix(rows, column),
+            A_ub=rows.below.matrix(len(limits), columns),
             b_ub=limits,
-            A_eq=equal.matrix(group_row, column),
-            b_eq=np.zeros(group_row),
+            A_eq=rows.equal.matrix(rows.groups, columns),
+            b_eq=np.zeros(rows.groups),
             bounds=np.stack([lower, upper], axis=1),
             method="highs",
-            options=options,
+            options={} if clock.remaining_s is None else {"time_limit": max(0.01, clock.remaining_s)},
         )
         if found.status != 0:
             return None
         duals = np.minimum(LARGEST, np.maximum(0.0, -found.ineqlin.marginals))
-        return self._read(goal, levels, found.fun, found.x, duals, x_of)
+        return self._read(goal, levels, found.fun, found.x, duals, rows.x_of)
 
     def _values(self) -> Floats:
         return np.array([-alike.job.worth for alike in self.cluster.classes])
@@ -250,8 +281,7 @@ class ShapeProgram:
             kind = cluster.kinds[k]
             paid = float(unit[s] @ np.array(kind.need))
             for d, ask in kind.asks:
-                sort = Ask(whole=1) if ask.whole else ask
-                paid += (ask.whole or 1) * of_ask[s, d][sort]
+                paid += (ask.whole or 1) * of_ask[s, d][sort_of(ask)]
             worth[k, s] = paid
         prices = [
             {
