@@ -99,7 +99,9 @@ class _ShapeBound:
 
     def of_server(self) -> Fraction:
         """Return the most that tasks can pay to one server of this shape."""
-        paid = sum((p * self.free.get(name, 0) for name, p in self.resources.items()), Fraction(0))
+        paid = Fraction(0)
+        for name, each in self.resources.items():
+            paid += each * self.free.get(name, 0)
         for name, states in self.shape.first.device_states.items():
             prices = self.devices.get(name)
             if prices is not None:
