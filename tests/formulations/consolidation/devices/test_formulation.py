@@ -74,7 +74,7 @@ def test_reasons_speak_of_single_devices() -> None:
     assert [entry.model_dump()["reason"] for entry in result.plan] == [None] * 4 + [APART]
     never = clusterplan.solve(_instance([{"name": "x", "devices": {"gpu": 3}}]), solver="best-fit").plan
     assert never is not None
-    words = "never fits: a task of 'tasks' needs 3 gpu; the largest server has 2 gpu (8 cpu, 2 gpu)"
+    words = "never fits: a task of 'tasks' needs 3 gpu; the largest server has 2 (8 cpu, 2 gpu)"
     assert never[0].model_dump()["reason"] == words
 
 
