@@ -24,7 +24,7 @@ from ....instances.consolidation.instance import (
 from ...common.clock import check_time
 from ...common.tolerance import loosened
 from ..classes import common_step, exact, worth_of
-from ..devices.certificate import DevicePrices, PricedGoal, ShapePrices
+from ..devices.device_prices import DevicePrices, PricedGoal, ShapePrices
 
 FINE = 2**50
 """Integer prices are so many parts of one."""

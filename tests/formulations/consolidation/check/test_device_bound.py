@@ -21,7 +21,7 @@ from clusterplan.formulations.consolidation.check.device_bound import (
     shapes_of,
 )
 from clusterplan.formulations.consolidation.check.device_certificate import shape_bounds
-from clusterplan.formulations.consolidation.devices.certificate import DevicePrices, PricedGoal
+from clusterplan.formulations.consolidation.devices.device_prices import DevicePrices, PricedGoal
 from clusterplan.formulations.consolidation.devices.formulation import DeviceFormulation
 from clusterplan.instances.common.geometries import GEOMETRIES
 from clusterplan.instances.consolidation.devices import Device

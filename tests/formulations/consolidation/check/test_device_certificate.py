@@ -9,7 +9,7 @@ from clusterplan.formulations.consolidation.check.device_certificate import (
     read_device_certificate,
     shape_bounds,
 )
-from clusterplan.formulations.consolidation.devices.certificate import DeviceCertificate
+from clusterplan.formulations.consolidation.devices.device_prices import DeviceCertificate
 from clusterplan.formulations.consolidation.devices.formulation import DeviceFormulation
 from clusterplan.instances.consolidation.instance import ConsolidationInstance
 

@@ -9,7 +9,7 @@ from device_instances import device_instance
 from placements import job, placement, server
 
 import clusterplan
-from clusterplan.formulations.consolidation.devices.certificate import DeviceCertificate
+from clusterplan.formulations.consolidation.devices.device_prices import DeviceCertificate
 from clusterplan.formulations.consolidation.devices.explain import APART
 from clusterplan.formulations.consolidation.devices.formulation import DeviceFormulation, formulation_of
 from clusterplan.formulations.consolidation.formulation import ConsolidationFormulation
