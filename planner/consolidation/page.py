@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, cast
 
+from ...formulations.consolidation.devices.pooled import pooled
 from ...formulations.consolidation.plan import JobPlacement
 from ...instances.consolidation.instance import ConsolidationInstance
 from ...solvers.common.result import Result
@@ -41,6 +42,9 @@ def consolidation_parts(instance: ConsolidationInstance, result: Result) -> dict
     if result.plan is None:
         return empty
     plan = cast("tuple[JobPlacement, ...]", result.plan)
+    if instance.has_devices:
+        # Bars show devices as amounts; the table of jobs says which ones.
+        instance = pooled(instance)
     servers = Servers(instance, plan)
     racks = servers.racks()
     detailed = {row.server.name for rows in racks.values() for row in rows}
