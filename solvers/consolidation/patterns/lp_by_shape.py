@@ -113,7 +113,7 @@ class LpByShape:
     def _prices(self, duals: Floats) -> DualPrices:
         classes = self.classes
         earlier = {name: max(0.0, -float(duals[self.level_row + i])) for i, name in enumerate(self.levels)}
-        single = [
+        single: list[Floats] = [
             np.maximum(duals[self.supply[k] : self.supply[k + 1]], 0.0) for k in range(len(classes.pieces))
         ]
         pieces: list[Floats] = [counts @ price for counts, price in zip(classes.pieces, single, strict=True)]
