@@ -199,4 +199,48 @@ def random_consolidation(seed: int) -> Instance:
     )
 
 
+def unlike_consolidation(seed: int) -> Instance:
+    """Return jobs and servers whose amounts and values have many digits: hardly any sums are equal."""
+    rng = random.Random(seed)
+    resources = ["gpu", "cpu", "memory"][: rng.randint(2, 3)]
+    requests = [{r: rng.randint(1, 99_999) / 1000 for r in resources} for _ in range(rng.randint(2, 4))]
+    jobs = []
+    for index in range(rng.randint(3, 5)):
+        job: dict[str, Any] = {
+            "name": f"job-{index}",
+            "tasks": rng.choice([1, 1, 1, 2]),
+            "task_demand": rng.choice(requests),
+            "value": rng.choice([0, rng.randint(1, 10**6) / 1000, rng.uniform(0.1, 9)]),
+            "spread": rng.choice(["free", "free", "preferred", "required"]),
+        }
+        if rng.random() < 0.2:
+            job["must_place"] = True
+        if rng.random() < 0.2:
+            job["gpu_model"] = rng.choice(["p100", "v100"])
+        jobs.append(job)
+    servers = []
+    for index in range(rng.randint(2, 3)):
+        # Some hold just what some of the jobs ask for together.
+        some = rng.sample(jobs, rng.randint(1, 3))
+        room = {r: sum(job["tasks"] * job["task_demand"][r] for job in some) for r in resources}
+        wider = rng.choice([1, 1, rng.uniform(0.8, 1.5)])
+        servers.append(
+            {
+                "name": f"n{index}",
+                "capacity": {r: round(wider * amount, 3) for r, amount in room.items()},
+                "gpu_model": rng.choice(["p100", "v100"]),
+            }
+        )
+    return parse_instance(
+        {
+            "schema_version": 1,
+            "kind": "consolidation",
+            "name": f"unlike-{seed}",
+            "objectives": rng.sample(["value", "servers", "spread"], rng.randint(1, 3)),
+            "servers": servers,
+            "jobs": jobs,
+        }
+    )
+
+
 RANDOM = {"allocation": random_allocation, "staging": random_staging, "consolidation": random_consolidation}

@@ -19,8 +19,8 @@ from .server_prices import ServerPrices
 
 MOST_SELECTIONS = 5_000
 """Ways to keep parts of a job in place that are looked at."""
-MOST_NODES = 30_000
-"""Choices that the searches of all servers look at together, which takes some seconds."""
+MOST_NODES, NODES_EACH = 30_000, 30
+"""Choices that the searches of all servers look at together, which takes some seconds, and more for each."""
 UNREACHABLE = np.iinfo(np.int64).max // 4
 
 
@@ -176,7 +176,7 @@ class PriceBound:
         """
         servers = self.classes.servers
         least = math.floor(self.weights.get("servers", Fraction(0)) * self.scale)
-        effort = Effort(MOST_NODES)
+        effort = Effort(MOST_NODES + NODES_EACH * len(servers))
         pricing = {pool: self.pricing(pool, effort) for pool in self.classes.pools}
         return [pricing[server.pool].most(server.free, server.residents, least) for server in servers]
 

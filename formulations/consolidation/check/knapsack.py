@@ -15,8 +15,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import linprog
-from scipy.sparse import csr_array, vstack
 
 from ....instances.common.arrays import Ints
 from ....instances.common.errors import TooLargeError
@@ -102,11 +100,15 @@ class Knapsack:
         few = min(nodes, FEW_NODES)
         # Servers are much alike, so that mostly the multipliers of another one do.
         nearest = min(self._known, key=lambda relaxation: relaxation.root(free), default=None)
-        if nearest is not None and nearest.root(free) < LARGEST:
+        if nearest is not None:
             yield nearest, few
+        if nearest is not None and not nodes:
+            return
         own = self._relaxation(fitting, free)
         self._known.append(own)
         yield own, few
+        if not nodes:
+            return
         self._known[-1] = tuned = own.tuned(free)
         yield tuned, nodes
 
@@ -131,6 +133,9 @@ def _useful(groups: Iterable[tuple[Ints, Ints]], free: Sequence[int]) -> list[tu
 
 def _multipliers(groups: Sequence[tuple[Ints, Ints]], free: Sequence[int]) -> list[float]:
     """Return the dual prices of all resources in the linear relaxation of the knapsack."""
+    from scipy.optimize import linprog
+    from scipy.sparse import csr_array, vstack
+
     size = np.maximum(np.array(free, dtype=float), 1.0)
     taken = np.concatenate([weights for weights, _ in groups]) / size
     paid = np.concatenate([paid for _, paid in groups]).astype(float)
@@ -141,8 +146,9 @@ def _multipliers(groups: Sequence[tuple[Ints, Ints]], free: Sequence[int]) -> li
     solved = linprog(-paid / unit, A_ub=rows, b_ub=np.ones(len(free) + len(groups)), method="highs")
     if not solved.success:
         return [0.0] * len(free)
-    prices: list[float] = (np.maximum(-solved.ineqlin.marginals[: len(free)], 0.0) * unit / size).tolist()
-    return prices
+    prices = np.nan_to_num(np.maximum(-solved.ineqlin.marginals[: len(free)], 0.0)) * unit / size
+    multipliers: list[float] = prices.tolist()
+    return multipliers
 
 
 @dataclass(frozen=True)
@@ -253,6 +259,8 @@ class _Relaxation:
 
     def search(self, free: Sequence[int], least: int, nodes: int) -> tuple[int, bool, int]:
         """Return a bound, whether it is the optimum or no more than `least`, and how many choices it took."""
+        if self.root(free) > LARGEST:
+            return self.root(free), False, 0
         everything = _Choice(0, self._worth(free), 0, np.array(free), free[self.resource] // self.cell)
         found, branch = self._branch(everything, max(0, least))
         branches, open_ = [branch], [branch.key(0, 0)] if len(branch.bounds) else []

@@ -225,7 +225,7 @@ def test_huge_prices_do_not_hide_a_better_plan() -> None:
     for _ in range(60):
         prices = [[rng.uniform(1e11, 1e12) for _ in pieces] for pieces in formulation.classes.pieces]
         bounds = formulation.certified_bounds({"goals": [{"objective": "must_place", "prices": prices}]})
-        assert bounds[0] == 0
+        assert bounds[0] == 1  # by volume; no price proves that there is no plan
     jobs = [
         job("a", 2, value=0.7, spread="preferred"),
         job("b", 1, value=0.1, spread="preferred"),

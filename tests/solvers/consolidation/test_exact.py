@@ -228,7 +228,7 @@ def test_no_prices_prove_too_much() -> None:
 
 def test_altered_certificates_are_refused() -> None:
     """Another number of prices, a negative one, an unknown objective or text is a fault."""
-    instance = generate_consolidation(20, 30, load=1.2, seed=1)
+    instance = generate_consolidation(20, 30, load=1.2, resources=3, seed=1)
     result = proven(instance)
     assert result.certificate is not None
     goals = result.certificate["goals"]
