@@ -18,6 +18,9 @@ from ....instances.common.arrays import Flags, Floats
 from .placer import LOOSE, Piece, Request, request_of
 from .scored_fit import BestFitDotProduct, LargestDotProduct
 
+_Asked = tuple[Request, int | None]
+"""What a job asks for, and on how many servers it may be."""
+
 
 class BinCentricCapacity(LargestDotProduct):
     """Servers that were filled before any job asks; equal requests are interchangeable."""
@@ -25,36 +28,48 @@ class BinCentricCapacity(LargestDotProduct):
     def __init__(self, formulation: ConsolidationFormulation) -> None:
         super().__init__(formulation)
         columns = {name: r for r, name in enumerate(formulation.instance.resource_names)}
-        self._kept: dict[Request, list[list[Piece]]] = defaultdict(list)
-        whole: tuple[Counter[Request], Counter[Request]] = Counter(), Counter()
-        for job in sorted(formulation.instance.jobs, key=lambda job: not job.must_place):
-            request, fewest = request_of(job, columns), formulation.fewest(job)
+        self._kept: dict[_Asked, list[list[Piece]]] = defaultdict(list)
+        whole: dict[bool, Counter[_Asked]] = {True: Counter(), False: Counter()}
+        several: dict[bool, list[_Asked]] = {True: [], False: []}
+        for job in formulation.instance.jobs:
+            fewest = formulation.fewest(job)
+            required = formulation.instance.spread_of(job) == "required"
+            asked = request_of(job, columns), fewest if required else None
             if fewest == 1:
-                whole[not job.must_place][request] += 1
-            elif fewest is not None and not time_is_up():
-                required = formulation.instance.spread_of(job) == "required"
-                pieces = super().place(request, fewest if required else None)
+                whole[job.must_place][asked] += 1
+            elif fewest is not None:
+                several[job.must_place].append(asked)
+        demand = sum(
+            (
+                _total(request, len(columns)) * n
+                for kind in whole.values()
+                for (request, _), n in kind.items()
+            ),
+            start=np.zeros(len(columns)),
+        )
+        room = self.left.sum(axis=0)
+        self._weights: Floats = np.divide(demand, room, out=np.zeros_like(room), where=room > 0)
+        order = np.argsort(-(self.left @ self._weights), kind="stable").tolist()
+        for must in (True, False):
+            for asked in several[must]:
+                pieces = None if time_is_up() else super().place(*asked)
                 if pieces is not None:
-                    self._kept[request].append(pieces)
-        demand = sum(_total(request, len(columns)) * n for waiting in whole for request, n in waiting.items())
-        self._weights = demand / np.maximum(self.left.sum(axis=0), np.finfo(float).tiny)
-        order = np.argsort(-((self.left * self.per_unit.max(axis=0)) @ self._weights), kind="stable")
-        for waiting in whole:
-            self._fill(waiting, order.tolist())
+                    self._kept[asked].append(pieces)
+            self._fill(whole[must], order)
 
     def place(self, request: Request, most_servers: int | None) -> list[Piece] | None:
         """Take what was kept for the request; else the servers that hold most."""
-        kept = self._kept[request]
+        kept = self._kept[request, most_servers]
         return kept.pop(0) if kept else super().place(request, most_servers)
 
-    def _fill(self, waiting: Counter[Request], order: list[int]) -> None:
+    def _fill(self, waiting: Counter[_Asked], order: list[int]) -> None:
         """Fill servers with whole jobs, as long as any fits."""
-        requests = list(waiting)
-        if not requests:
+        kinds = list(waiting)
+        if not kinds:
             return
-        count = np.array([waiting[request] for request in requests])
-        demand = np.array([_total(request, self.left.shape[1]) for request in requests])
-        eligible: Flags = np.array([self.eligible(request.gpu_model) for request in requests])
+        count = np.array([waiting[kind] for kind in kinds])
+        demand = np.array([_total(request, self.left.shape[1]) for request, _ in kinds])
+        eligible: Flags = np.array([self.eligible(request.gpu_model) for request, _ in kinds])
         for server in order:
             while not time_is_up():
                 fits = eligible[:, server] & (count > 0)
@@ -64,11 +79,10 @@ class BinCentricCapacity(LargestDotProduct):
                 per_unit = self.per_unit[server]
                 aligned = demand * per_unit @ (self._weights * self.left[server] * per_unit)
                 best = int(np.where(fits, aligned, -np.inf).argmax())
-                request = requests[best]
                 count[best] -= 1
                 self.left[server] -= demand[best]
                 self.used[server] = True
-                self._kept[request].append([(server, request.tasks)])
+                self._kept[kinds[best]].append([(server, kinds[best][0].tasks)])
 
 
 class BinCentric(BestFitDotProduct):

@@ -1,4 +1,4 @@
-"""Best fit, first fit decreasing and consolidate-or-wait: what tells them apart, and that they keep rules."""
+"""List heuristics: what tells the first three apart, and that all keep the rules."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from clusterplan.solvers.consolidation.heuristics import best_fit
 from clusterplan.solvers.registry import find_solver
 
 NAMES = ("best-fit", "first-fit-decreasing", "consolidate-or-wait")
+PUBLISHED = ("ffd-sum", "best-fit-l2", "best-fit-dot", "best-fit-cosine", "bin-centric")
 
 
 def made(free: list[Any], jobs: list[dict[str, Any]], **server: Any) -> ConsolidationInstance:
@@ -124,7 +125,7 @@ def test_first_fit_and_best_fit_spread_what_must_be_placed() -> None:
         assert answer(tight, name)[1].message == says.replace("consolidate-or-wait", name)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", NAMES + PUBLISHED)
 def test_gpu_models_and_groups_are_kept(name: str) -> None:
     """A job goes on servers of its GPU model alone, all groups of it or none."""
     both = {"cpu": 4, "gpu": 2}
@@ -135,7 +136,7 @@ def test_gpu_models_and_groups_are_kept(name: str) -> None:
     assert placed(made(servers, jobs), name) == [{"ps": {"n1": 1}, "w": {"n1": 2}}, {}, {}]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", NAMES + PUBLISHED)
 def test_floats_fill_a_server(name: str) -> None:
     """Ten tenths fit into one, and three tenths into 0.3, whatever floating point makes of their sums."""
     tenth = {"tasks": 1, "task_demand": {"gpu": 0.1}, "value": 1}
@@ -167,7 +168,7 @@ def random_floats(rng: random.Random) -> ConsolidationInstance:
     return made(servers, jobs)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", NAMES + PUBLISHED)
 def test_no_constraint_is_ever_broken(name: str) -> None:
     """Plans of random instances with decimals, groups and GPU models pass the check; some jobs are placed."""
     rng, total = random.Random(1), 0
@@ -176,7 +177,7 @@ def test_no_constraint_is_ever_broken(name: str) -> None:
     assert total > 250
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", NAMES + PUBLISHED)
 def test_never_better_than_brute_force(name: str) -> None:
     """Objective after objective, no plan precedes the best one; where there is no plan, none is returned."""
     none = 0
@@ -276,7 +277,7 @@ def test_large_clusters_are_quick(name: str, servers: int, jobs: int, resources:
     assert list(answer(instance, name)[1].plan or ()) == list(outcome.plan)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", NAMES + PUBLISHED)
 def test_no_time_leaves_jobs_waiting(name: str) -> None:
     """A plan that time cut short is still one, unless a job must be placed."""
     solver = find_solver(name, "consolidation")
