@@ -59,12 +59,13 @@ class PatternSearch:
             plan = stay_put(self.formulation, self.clock.share(SETTINGS.share_of_time_left))
             if plan is not None:
                 self.progress.offer(plan)
-        self._add_columns()
+        # The first bounds take no columns, so they come first.
         self._bound(relax=False)
         while self._go_on() and self._cover():
             self._bound(relax=False)
         if not self._go_on():
             return
+        self._add_columns()
         for _ in range(SETTINGS.most_dives):
             # Every round has more columns, and plans of its own.
             self._dive(self._open_goal())
@@ -113,9 +114,8 @@ class PatternSearch:
     def _bound(self, relax: bool) -> None:
         """Bound every objective that has prices, given what the plan reaches in the earlier ones."""
         progress = self.progress
-        if progress.plan is None and self._refuted(
-            self._program(MUST_PLACE, self.clock).by_shape(MUST_PLACE)
-        ):
+        first = self._program(MUST_PLACE, self.clock)
+        if progress.plan is None and self._refuted(first.by_shape(MUST_PLACE)):
             return
         goals, bounds = list[dict[str, object]](), list[float | None]()
         for goal in self._priced()[: None if progress.plan is not None else 1]:

@@ -45,8 +45,12 @@ class ExactSettings:
         Steps of the search for the first patterns of one job class.
     most_stay_selections
         Ways to keep residents of a server, or a job in place, that are looked at.
-    most_table_cells, most_priced_cells
-        Cells of the tables of one server pricing problem, and those that are filled for each prices.
+    most_table_cells
+        Cells of the tables of one server pricing problem.
+    most_priced_cells
+        Cells of these tables that are filled again for each prices.
+    patterns_per_search
+        Patterns of one class that are made for the same prices where there is no table.
     most_first_patterns
         Classes of a pool times shapes up to which each class has a pattern of each shape from the start.
     most_coarse_cells, most_coarse_steps
@@ -65,8 +69,12 @@ class ExactSettings:
         Of the time left, where pools have no table of sums.
     idle_sweeps
         Sweeps without improvement after which local search ends where named servers can go on.
-    most_halves, most_matches, most_covering_patterns
-        Sets of up to three tasks, pairs of these that are compared, and patterns within the waste budget.
+    most_halves
+        Sets of up to three tasks that are listed for the waste budget.
+    most_matches
+        Pairs of these sets that are compared for one class of servers.
+    most_covering_patterns
+        Patterns within the waste budget.
     most_named_cells
         Groups of tasks times servers of the compact model.
     """
@@ -90,6 +98,7 @@ class ExactSettings:
     most_stay_selections: int = 5_000
     most_table_cells: int = 150_000_000
     most_priced_cells: int = 2_500_000
+    patterns_per_search: int = 12
     most_first_patterns: int = 20_000
     most_coarse_cells: int = 100_000
     most_coarse_steps: int = 900

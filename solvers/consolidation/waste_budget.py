@@ -13,6 +13,7 @@ import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from ortools.sat.python import cp_model
@@ -271,7 +272,7 @@ def _solution(master: RestrictedMaster, chosen: list[tuple[Pattern, int]]) -> In
     for number, pattern in servers:
         master.add_server_pattern(number, pattern)
     jobs = {(c, (), ()): len(job.members) for c, job in enumerate(master.classes.jobs)}
-    uses = {"server": servers, "job": jobs}
+    uses: dict[str, dict[Any, int]] = {"server": servers, "job": jobs}
     values = [uses.get(column.type, {}).get(column.what, 0) for column in master.columns]
     return np.array(values, dtype=np.int64)
 

@@ -36,9 +36,10 @@ def fewest_by_volume(data: ClusterData, jobs: Jobs, value: float | None) -> int:
         # Values are sums of floats: what rounding may have cost may stay out as well.
         spare = max(Fraction(0), worth - exact(value)) + worth * exact(TIE)
     fewest = 0
-    models = {job.gpu_model for job, _ in jobs}
+    # Jobs that accept several models share servers with those that accept one of these.
+    models = {job.gpu_model for job, _ in jobs if isinstance(job.gpu_model, str)}
     for resource in data.instance.resource_names:
-        free = {model: _free(data, model, resource) for model in {None, *models}}
+        free = {model: _free(data, model, resource) for model in (None, *sorted(models))}
         # Servers of several models are disjoint; what else is asked for may be on any.
         needed = Counter[Fraction]()
         for model in free.keys() - {None}:

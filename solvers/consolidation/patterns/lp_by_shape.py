@@ -113,10 +113,10 @@ class LpByShape:
     def _prices(self, duals: Floats) -> DualPrices:
         classes = self.classes
         earlier = {name: max(0.0, -float(duals[self.level_row + i])) for i, name in enumerate(self.levels)}
-        single = [
+        single: list[Floats] = [
             np.maximum(duals[self.supply[k] : self.supply[k + 1]], 0.0) for k in range(len(classes.pieces))
         ]
-        pieces: list[Floats] = [counts @ price for counts, price in zip(classes.pieces, single, strict=True)]
+        pieces: list[Floats] = [np.asarray(counts @ price, dtype=float) for counts, price in zip(classes.pieces, single, strict=True)]
         # A piece that stays is worth the same tasks anywhere, and the moves that it saves.
         saved = {"migrations": 1.0} if self.goal == "migrations" else earlier
         for job in classes.jobs:

@@ -49,8 +49,12 @@ def plan_of_relaxation(
                 slots.open(server, pattern)
     names = list(formulation.servers)
     kept: dict[str, Placement] = {}
-    # Whoever must be placed chooses first, then whoever is worth most for each task.
-    order = sorted(classes.jobs, key=lambda job: (not job.must_place, -job.value / _tasks(job)))
+    # Whoever must be placed chooses first, then whoever is worth most for each task; of these the largest.
+    ranks = [
+        (not job.must_place, 0 if job.must_place else -job.value / _tasks(job), -slots.size(job))
+        for job in classes.jobs
+    ]
+    order = [classes.jobs[c] for c in sorted(range(len(ranks)), key=ranks.__getitem__)]
     # First tasks take slots of their shape, then those that are left take slots of larger ones.
     for hosted in (False, True):
         for job in order:
@@ -83,6 +87,13 @@ class _Slots:
         self.classes = classes
         self.left: dict[int, list[tuple[int, Ints]]] = defaultdict(list)
         self.hosts: dict[int, list[int]] = {}
+        most = np.array([server.free for server in classes.servers]).max(axis=0, initial=1)
+        # Amounts of all resources as shares of the largest server.
+        self.sizes = [float((np.array(shape.demands) / most).sum()) for shape in classes.task_shapes]
+
+    def size(self, job: JobClass) -> float:
+        """Return what the shapes of a job take, as a share of the largest server."""
+        return sum(self.sizes[part.shape] for part in job.parts)
 
     def open(self, server: int, pattern: Sequence[tuple[int, int]]) -> None:
         """Add the slots of a pattern on one server."""
@@ -142,5 +153,5 @@ class _Slots:
                 for other, shape in enumerate(shapes)
                 if len(shape.demands) == 1 and shape.current is None and hosts(shape, shapes[k])
             ]
-            self.hosts[k] = sorted(larger, key=lambda other: sum(shapes[other].demands[0]))
+            self.hosts[k] = sorted(larger, key=self.sizes.__getitem__)
         return self.hosts[k]

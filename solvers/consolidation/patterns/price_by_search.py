@@ -126,7 +126,7 @@ class SearchPricing:
             slots = repair.repaired(table.slots(free[index]), free[index])
             patterns.append(self._priced(table, bound, gain, stay, slots))
         # Many patterns are paid about the same; where they differ, the relaxation needs fewer rounds.
-        while 0 < len(patterns) < most:
+        while most > 1 and len(patterns) < SETTINGS.patterns_per_search:
             fewer = {i: slot for i, slot in slots.items() if self.random.random() < 0.5}
             again = repair.repaired(fewer, free[index], self.random)
             patterns.append(self._priced(table, bound, gain, stay, again))
