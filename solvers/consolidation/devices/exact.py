@@ -80,7 +80,8 @@ class Search:
             self._improve(cluster, relaxed)
             for index in range(1, len(formulation.objectives)):
                 self._price(program, index, clock)
-        if self.certificate:
+        # The bound on the first objective does not depend on the plan.
+        if self.certificate and (infeasible or len(formulation.objectives) > 1):
             self.bounds = formulation.certified_bounds(self.certificate, self.values or None)
         proven = self.plan is not None and all(
             value == bound for value, bound in zip(self.values, self.bounds, strict=True)
@@ -123,7 +124,7 @@ class Search:
             placing.greedy(patience)
         else:
             placing.load(self.plan)
-        bounds = formulation.certified_bounds(self.certificate, self.values or None)
+        bounds = self.bounds = formulation.certified_bounds(self.certificate, self.values or None)
         ruin = Ruin(placing)
 
         def reached() -> bool:
