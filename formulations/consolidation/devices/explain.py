@@ -6,13 +6,14 @@ from collections import defaultdict
 from collections.abc import Sequence
 from functools import cached_property
 
-from ....instances.consolidation.devices import Device, DeviceSlot
+from ....instances.consolidation.devices import Device
 from ....instances.consolidation.instance import Group, PlacementJob
 from ..cluster_data import ClusterData
 from ..explain import Reasons
 from ..fewest_servers import tasks_that_fit
 from ..plan import JobPlacement
 from .fewest import instances_of
+from .packing import occupied
 
 ROOM = "left out although there is room"
 """How a reason begins where the sum of the devices leaves room."""
@@ -67,16 +68,8 @@ class DeviceReasons(Reasons):
                         found[server][0][resource] -= count * amount
                 for server, tasks in (entry.devices or {}).get(group.name, {}).items():
                     had = self.on_devices.servers[server].devices or {}
-                    for held in tasks:
-                        for name, places in held.items():
-                            states, ask = found[server][1][name], group.asks[name]
-                            if isinstance(places, DeviceSlot):
-                                geometry = had[name].partitions
-                                mask = geometry.profiles[ask.profile].mask(places.slot) if geometry else 0
-                                used = states[places.device].used | mask
-                                states[places.device] = Device("parted", used)
-                                continue
-                            for index in places:
-                                used = states[index].used + ask.share
-                                states[index] = Device("shared", used) if ask.share else Device("whole")
+                    for name, places in (pair for held in tasks for pair in held.items()):
+                        states, geometry = found[server][1][name], had[name].partitions
+                        after = occupied(states, geometry, group.asks[name], places)
+                        found[server][1][name] = states if after is None else after
         return {name: (dict(amounts), states) for name, (amounts, states) in found.items()}

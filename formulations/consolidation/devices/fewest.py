@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from ....instances.common.errors import TooLargeError
 from ....instances.consolidation.devices import WHOLE, Ask, Device, Devices
@@ -53,15 +53,9 @@ def instances_of(ask: Ask, devices: Devices, states: Sequence[Device]) -> int:
     return most + sum(devices.partitions.most(ask.profile, mask) for mask in masks)
 
 
-def fewest_on_devices(groups: Sequence[Group], servers: Sequence[Server]) -> int | None:
-    """Return how many of the servers hold all tasks at least, None if all together do not.
-
-    Raises
-    ------
-    TooLargeError
-        If a job with several groups has too many ways to be placed.
-    """
-    alike: Counter[tuple[object, ...]] = Counter()
+def alike(servers: Iterable[Server]) -> list[tuple[Server, int]]:
+    """Return one of the servers that have the same, and how many they are."""
+    found: Counter[tuple[object, ...]] = Counter()
     first: dict[tuple[object, ...], Server] = {}
     for server in servers:
         devices = tuple(
@@ -69,20 +63,34 @@ def fewest_on_devices(groups: Sequence[Group], servers: Sequence[Server]) -> int
             for name, had in sorted((server.devices or {}).items())
         )
         key = (tuple(sorted(server.capacity.items())), devices)
-        alike[key] += 1
+        found[key] += 1
         first.setdefault(key, server)
+    return [(first[key], count) for key, count in found.items()]
+
+
+def fewest_on_devices(groups: Sequence[Group], servers: Sequence[tuple[Server, int]]) -> int | None:
+    """Return how many of the servers hold all tasks at least, None if all together do not.
+
+    Parameters
+    ----------
+    servers
+        One of those that have the same, and how many they are.
+
+    Raises
+    ------
+    TooLargeError
+        If a job with several groups has too many ways to be placed.
+    """
     if len(groups) == 1:
-        holds = sorted(
-            ((tasks_on(first[key], groups[0]), count) for key, count in alike.items()), reverse=True
-        )
+        holds = [(tasks_on(server, groups[0]), count) for server, count in servers]
         left, used = groups[0].tasks, 0
-        for each, count in holds:
+        for each, count in sorted(holds, reverse=True):
             if not each or left <= 0:
                 break
             taken = min(count, math.ceil(left / each))
             left, used = left - taken * each, used + taken
         return used if left <= 0 else None
-    return _for_groups(groups, [(first[key], count) for key, count in alike.items()])
+    return _for_groups(groups, servers)
 
 
 def _for_groups(groups: Sequence[Group], servers: Sequence[tuple[Server, int]]) -> int | None:

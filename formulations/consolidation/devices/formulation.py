@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Any
 
 from ....instances.common.errors import OptionError
-from ....instances.consolidation.instance import ConsolidationInstance, PlacementJob
+from ....instances.consolidation.instance import ConsolidationInstance, GpuModels, PlacementJob, Server
 from ...common.objective import Diagnosis, Violation
 from ..check.device_certificate import read_device_certificate, shape_bounds
 from ..classes import ClassTable
@@ -22,7 +22,7 @@ from ..explain import Reasons
 from ..formulation import ConsolidationFormulation
 from ..plan import JobPlacement
 from .explain import DeviceReasons
-from .fewest import fewest_on_devices
+from .fewest import alike, fewest_on_devices
 from .pooled import pooled
 from .violations import device_violations
 
@@ -63,8 +63,14 @@ class DeviceFormulation(ConsolidationFormulation):
         )
         key = "devices", job.gpu_model, tuple(asked)
         if key not in self._fewest:
-            self._fewest[key] = fewest_on_devices(job.task_groups, self.eligible(job))
+            if job.gpu_model not in self._alike:
+                self._alike[job.gpu_model] = alike(self.eligible(job))
+            self._fewest[key] = fewest_on_devices(job.task_groups, self._alike[job.gpu_model])
         return self._fewest[key]
+
+    @cached_property
+    def _alike(self) -> dict[GpuModels, list[tuple[Server, int]]]:
+        return {}
 
     def violations(self, plan: Sequence[JobPlacement]) -> list[Violation]:
         """Return every constraint that the plan breaks; devices are looked at where all else is right."""

@@ -73,6 +73,28 @@ def pack(devices: Sequence[Device], geometry: Geometry | None, asks: Sequence[As
     ]
 
 
+def occupied(
+    devices: Sequence[Device], geometry: Geometry | None, ask: Ask, held: Held
+) -> list[Device] | None:
+    """Return the states of the devices once a task holds some of them; None if they are not free for it."""
+    states = list(devices)
+    for index in [held.device] if isinstance(held, DeviceSlot) else held:
+        if index >= len(states):
+            return None
+        mode, used = states[index]
+        after = Device("whole") if ask.whole else Device("shared", used + ask.share)
+        fits = mode == "free" or (mode == "shared" and bool(ask.share))
+        if isinstance(held, DeviceSlot):
+            if geometry is None or ask.profile not in geometry.profiles:
+                return None
+            mask = geometry.profiles[ask.profile].mask(held.slot)
+            fits, after = mode in ("free", "parted") and not used & mask, Device("parted", used | mask)
+        if not fits or (after.mode == "shared" and after.used > WHOLE):
+            return None
+        states[index] = after
+    return states
+
+
 def pack_shares(lefts: Sequence[int], free: int, shares: Sequence[int]) -> list[int] | None:
     """Return the bin of each share such that as few free devices as possible are used.
 

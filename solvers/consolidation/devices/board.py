@@ -5,6 +5,7 @@ Plain lists: mostly a few servers are looked at, for which arrays would be slowe
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -59,11 +60,11 @@ class Bank:
         Of each device: how it is held; thousandths of a shared one, slots of a partitioned one as bits.
     fixed
         Whether others hold a part of the device, so that it is never free.
-    free, spare
-        Free devices, and thousandths left on these and on shared ones.
+    free, spare, room
+        Free devices, thousandths left on these and on shared ones, and the most that is left on a shared one.
     """
 
-    __slots__ = ("fixed", "free", "geometry", "mode", "most", "spare", "used")
+    __slots__ = ("fixed", "free", "geometry", "mode", "most", "room", "spare", "used")
 
     def __init__(self, states: Sequence[Device], geometry: Geometry | None) -> None:
         self.mode = [MODES[state.mode] for state in states]
@@ -74,29 +75,34 @@ class Bank:
         shared = (WHOLE - state.used for state in states if state.mode == "shared")
         self.spare = WHOLE * self.free + sum(shared)
         self.most = max(1, self.spare)
+        self._measure()
+
+    def _measure(self) -> None:
+        """Find the most that is left on a shared device."""
+        pairs = zip(self.mode, self.used, strict=True)
+        self.room = max((WHOLE - used for mode, used in pairs if mode == SHARED), default=0)
 
     def gap(self, ask: Ask) -> float | None:
         """Return how much is left beside what is asked, 1 for a free device; None if it does not fit."""
         if ask.whole:
             return (self.free - ask.whole) / 8 if ask.whole <= self.free else None
-        place = self._shared(ask.share) if ask.share else self._slot(ask.profile)
-        if place is not None:
-            return (WHOLE - self.used[place[0]] - ask.share) / WHOLE if ask.share else 0.0
-        if not self.free or (ask.profile and not self._has(ask.profile)):
-            return None
-        return 1.0 - ask.share / (2 * WHOLE)
+        if ask.share:
+            if ask.share <= self.room:
+                place = self._shared(ask.share)
+                return (WHOLE - self.used[place] - ask.share) / WHOLE
+            return 1.0 - ask.share / (2 * WHOLE) if self.free else None
+        if self._slot(ask.profile) is not None:
+            return 0.0
+        known = self.geometry is not None and ask.profile in self.geometry.profiles
+        return 1.0 if self.free and known else None
 
-    def _has(self, profile: str) -> bool:
-        return self.geometry is not None and profile in self.geometry.profiles
-
-    def _shared(self, share: int) -> tuple[int, int] | None:
-        """Return the fullest shared device that holds a share."""
-        best, most = -1, -1
-        for place, mode in enumerate(self.mode):
-            used = self.used[place]
-            if mode == SHARED and most < used <= WHOLE - share:
+    def _shared(self, share: int) -> int:
+        """Return the fullest shared device that holds a share; there has to be one."""
+        best, most, limit = -1, -1, WHOLE - share
+        for place, used in enumerate(self.used):
+            if most < used <= limit and self.mode[place] == SHARED:
                 best, most = place, used
-        return (best, 0) if best >= 0 else None
+        return best
 
     def _slot(self, wanted: str) -> tuple[int, int] | None:
         """Return where on a partitioned device a partition fits, the fullest device first."""
@@ -116,9 +122,9 @@ class Bank:
         if ask.whole:
             free = (place for place, mode in enumerate(self.mode) if mode == FREE)
             return tuple(place for _, place in zip(range(ask.whole), free, strict=False))
-        found = self._shared(ask.share) if ask.share else self._slot(ask.profile)
         if ask.share:
-            return (found[0] if found else self.mode.index(FREE),)
+            return (self._shared(ask.share) if ask.share <= self.room else self.mode.index(FREE),)
+        found = self._slot(ask.profile)
         if found is not None:
             return DeviceSlot(device=found[0], slot=found[1])
         assert self.geometry is not None
@@ -134,6 +140,8 @@ class Bank:
             self.mode[place] = TAKEN if ask.whole else SHARED if ask.share else PARTED
             self.used[place] += self._size(ask, held)
         self.spare -= ask.share
+        if ask.share:
+            self._measure()
 
     def give(self, ask: Ask, held: Held) -> None:
         """Give back what a task held."""
@@ -144,6 +152,8 @@ class Bank:
                 self.mode[place] = FREE
                 self.free += 1
                 self.spare += 0 if ask.share else WHOLE
+        if ask.share:
+            self._measure()
 
     def _size(self, ask: Ask, held: Held) -> int:
         """Return what a task adds to the figure of its device; slots do not overlap, so that bits add up."""
@@ -221,8 +231,9 @@ class Board:
         prices
             What a task of each kind costs on each shape, of the size of gaps; shape (K, S).
         """
-        kind, found, least = self.cluster.kinds[k], None, float("inf")
+        kind, found, least = self.cluster.kinds[k], None, math.inf
         taken = {d: ask.thousandths for d, ask in kind.asks}
+        part = taste.uneven / max(1, len(kind.need))
         for server in servers:
             gap = self.gap(k, server)
             if gap is None:
@@ -234,9 +245,9 @@ class Board:
                 spare = (bank.spare - taken.get(d, 0)) / bank.most
                 score += taste.room * spare
                 uneven = 0.0
-                for r, need in enumerate(kind.need):
-                    uneven += abs((left[r] - need) / capacity[r] - spare)
-                score += taste.uneven * uneven / max(1, len(left))
+                for amount, need, most in zip(left, kind.need, capacity, strict=True):
+                    uneven += abs((amount - need) / most - spare)
+                score += part * uneven
             if prices is not None:
                 score += taste.price * prices[k][shape]
             if score < least:

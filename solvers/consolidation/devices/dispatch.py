@@ -7,7 +7,7 @@ from typing import Any
 
 from ....formulations.common.objective import Diagnosis
 from ....formulations.consolidation.devices.formulation import DeviceFormulation
-from ....formulations.consolidation.devices.naming import with_devices
+from ....formulations.consolidation.devices.naming import kept_in_place, with_devices
 from ....formulations.consolidation.formulation import ConsolidationFormulation
 from ....formulations.consolidation.plan import JobPlacement
 from ...common.base import Clock, Outcome, Solver
@@ -49,7 +49,10 @@ class OnDevices(Solver[ConsolidationFormulation]):
     def solve(self, formulation: ConsolidationFormulation, options: SolveOptions, clock: Clock) -> Outcome:
         """Solve with or without single devices."""
         if isinstance(formulation, DeviceFormulation):
-            return self.on_devices(formulation, options, clock)
+            outcome = self.on_devices(formulation, options, clock)
+            if outcome.plan is not None:
+                outcome.plan = kept_in_place(formulation.jobs, formulation.servers, outcome.plan)
+            return outcome
         return self.method.solve(formulation, options, clock)
 
     def on_devices(self, formulation: DeviceFormulation, options: SolveOptions, clock: Clock) -> Outcome:

@@ -28,8 +28,8 @@ log = logging.getLogger("clusterplan")
 MOST_POOLED = 100_000
 """Jobs times servers up to which the pooled relaxation is solved as well."""
 POOLED_SHARE = 0.4
-LEFT_FOR_PROOF = 0.15
-"""Of the time that is left, for prices of later objectives and their check."""
+LEFT_FOR_PROOF, CHECKS = 0.05, 3
+"""Of the time that is left, and how often what the first check took: for later prices, and the result."""
 ROUNDS_AT_ONCE = 200
 """After so many rounds the plan is compared with the bound."""
 FEW_SECONDS = 1.0
@@ -48,6 +48,7 @@ class Search:
         self.bounds: tuple[float | None, ...] = formulation.elementary_bounds()
         self.certificate: dict[str, Any] = {}
         self.notes: list[str] = []
+        self.check_s = 0.0
         if options.warm_start is not None:
             self.offer(formulation.parse_plan(options.warm_start))
 
@@ -66,7 +67,9 @@ class Search:
         first = Placing(Board(cluster), None, self.options.seed)
         left = clock.remaining_s
         first.greedy(Clock(None if left is None else max(FEW_SECONDS, 0.5 * left)))
+        began_s = clock.elapsed_s
         self.offer(first.board.plan())
+        self.check_s = clock.elapsed_s - began_s
         if clock.expired:
             return Outcome(
                 self.plan, limit="time", message="the plan of best-fit; there was no time for more"
@@ -80,15 +83,16 @@ class Search:
             self._improve(cluster, relaxed)
             for index in range(1, len(formulation.objectives)):
                 self._price(program, index, clock)
-        if self.certificate:
+        # The bound on the first objective does not depend on the plan.
+        if self.certificate and (infeasible or len(formulation.objectives) > 1):
             self.bounds = formulation.certified_bounds(self.certificate, self.values or None)
-        proven = self.plan is not None and all(
-            value == bound for value, bound in zip(self.values, self.bounds, strict=True)
-        )
+        pairs = zip(formulation.objectives, self.values, self.bounds, strict=False)
+        gaps = [objective.gap(value, bound) for objective, value, bound in pairs]
+        proven = bool(gaps) and all(gap is not None and gap <= self.options.gap for gap in gaps)
         return Outcome(
             None if infeasible else self.plan,
             self.bounds,
-            limit="time" if clock.expired and not proven else "none",
+            limit="none" if proven or infeasible or clock.limit_s is None else "time",
             infeasible=infeasible,
             message="; ".join(self.notes) or None,
             certificate=self.certificate or None,
@@ -117,13 +121,16 @@ class Search:
     def _improve(self, cluster: Cluster, relaxed: Relaxed | None) -> None:
         """Improve the incumbent until the time is nearly up, or the first objective meets its bound."""
         formulation, left = self.formulation, self.clock.remaining_s
-        patience = Clock(None if left is None else (1 - LEFT_FOR_PROOF) * left)
+        began_s = self.clock.elapsed_s
+        bounds = self.bounds = formulation.certified_bounds(self.certificate, self.values or None)
+        self.check_s += self.clock.elapsed_s - began_s
+        # What is to come takes as long again: prices of later objectives, and the check of the result.
+        patience = Clock(None if left is None else left - max(LEFT_FOR_PROOF * left, CHECKS * self.check_s))
         placing = Placing(Board(cluster), relaxed, self.options.seed)
         if self.plan is None:
             placing.greedy(patience)
         else:
             placing.load(self.plan)
-        bounds = formulation.certified_bounds(self.certificate, self.values or None)
         ruin = Ruin(placing)
 
         def reached() -> bool:

@@ -26,9 +26,9 @@ from .board import Board, Task, Taste
 from .cluster import Cluster, JobsAlike
 from .shape_prices import Relaxed
 
-FEWEST_FREED, MOST_FREED = 3, 14
-"""Servers whose jobs are taken away at a time."""
-MOST_WAITING = 6
+FEWEST_FREED, MORE_FREED, MOST_FREED = 2, 1.0, 14
+"""Servers whose jobs are taken away at a time: so many, more on average, and at most."""
+MOST_WAITING = 3
 """Waiting jobs of one kind that are tried at a time."""
 SOME = 40
 """Servers among which the greedy method looks for the best."""
@@ -284,7 +284,8 @@ class Ruin:
                 for weight, held in zip(spare, board.holds, strict=True)
             ]
             self.weights = list(itertools.accumulate(self.weights))
-        count = min(len(self.weights), choose.randint(FEWEST_FREED, MOST_FREED))
+        more = int(choose.expovariate(1 / MORE_FREED))
+        count = min(len(self.weights), FEWEST_FREED + more, MOST_FREED)
         return sorted(set(choose.choices(self.placing.everywhere, cum_weights=self.weights, k=count)))
 
     def _waiting(self, servers: Sequence[int]) -> list[int]:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from clusterplan.formulations.consolidation.devices import fewest
-from clusterplan.formulations.consolidation.devices.fewest import fewest_on_devices, tasks_on
+from clusterplan.formulations.consolidation.devices.fewest import alike, fewest_on_devices, tasks_on
 from clusterplan.instances.common.errors import TooLargeError
 from clusterplan.instances.consolidation.instance import Group, Server
 
@@ -51,23 +51,23 @@ def test_what_is_free_holds_less() -> None:
 def test_the_largest_servers_come_first() -> None:
     """Five whole devices on servers of four, two and one."""
     servers = _servers(1, 2, 4)
-    assert fewest_on_devices([_group(5, devices={"gpu": 1})], servers) == 2
-    assert fewest_on_devices([_group(7, devices={"gpu": 1})], servers) == 3
-    assert fewest_on_devices([_group(8, devices={"gpu": 1})], servers) is None
+    assert fewest_on_devices([_group(5, devices={"gpu": 1})], alike(servers)) == 2
+    assert fewest_on_devices([_group(7, devices={"gpu": 1})], alike(servers)) == 3
+    assert fewest_on_devices([_group(8, devices={"gpu": 1})], alike(servers)) is None
 
 
 def test_groups_share_the_devices_of_a_server() -> None:
     """A whole device and two shares of 600 need three devices, one more than a server has."""
     groups = [_group(1, devices={"gpu": 1}), _group(2, share={"gpu": 600})]
-    assert fewest_on_devices(groups, _servers(2, 2)) == 2
-    assert fewest_on_devices(groups, _servers(3, 2)) == 1
-    assert fewest_on_devices(groups, _servers(2)) is None
+    assert fewest_on_devices(groups, alike(_servers(2, 2))) == 2
+    assert fewest_on_devices(groups, alike(_servers(3, 2))) == 1
+    assert fewest_on_devices(groups, alike(_servers(2))) is None
     halves = [_group(1, devices={"gpu": 1}), _group(2, share={"gpu": 500})]
-    assert fewest_on_devices(halves, _servers(2, 2)) == 1
+    assert fewest_on_devices(halves, alike(_servers(2, 2))) == 1
 
 
 def test_too_many_ways_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rather than searched for hours."""
     monkeypatch.setattr(fewest, "MOST_PATTERNS", 5)
     with pytest.raises(TooLargeError):
-        fewest_on_devices([_group(3, share={"gpu": 500}), _group(3)], _servers(2))
+        fewest_on_devices([_group(3, share={"gpu": 500}), _group(3)], alike(_servers(2)))

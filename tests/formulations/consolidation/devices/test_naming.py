@@ -7,7 +7,11 @@ from device_instances import device_instance
 
 import clusterplan
 from clusterplan.formulations.consolidation.devices.formulation import DeviceFormulation
-from clusterplan.formulations.consolidation.devices.naming import with_devices, without_devices
+from clusterplan.formulations.consolidation.devices.naming import (
+    kept_in_place,
+    with_devices,
+    without_devices,
+)
 
 
 @pytest.mark.parametrize("seed", range(0, 60, 3))
@@ -44,3 +48,48 @@ def test_too_much_for_the_devices_has_no_names() -> None:
     for servers in ({"n": 2}, {"n": 1, "m": 1}):
         plan = formulation.parse_plan([{"job": "j", "servers": servers}])
         assert with_devices(formulation.jobs, formulation.servers, plan) is None
+
+
+def test_tasks_that_stay_keep_their_devices() -> None:
+    """Where the others still fit; else all are packed anew."""
+    jobs = [
+        {"name": "stays", "tasks": 1, "task_demand": {}, "share": {"gpu": 400}, "current": {"n": 1}},
+        {"name": "new", "tasks": 1, "task_demand": {}, "share": {"gpu": 600}},
+        {"name": "whole", "tasks": 1, "task_demand": {}, "devices": {"gpu": 1}},
+    ]
+    jobs[0]["current_devices"] = {"n": [{"gpu": [1]}]}
+    server = {"name": "n", "capacity": {"cpu": 8}, "devices": {"gpu": {"count": 2}}}
+    document = {
+        "schema_version": 1,
+        "kind": "consolidation",
+        "name": "now",
+        "servers": [server],
+        "jobs": jobs,
+    }
+    for current, expected in ((1, [(1,), (1,), (0,)]), (0, [(0,), (0,), (1,)])):
+        jobs[0]["current_devices"] = {"n": [{"gpu": [current]}]}
+        instance = clusterplan.parse_instance(document)
+        for solver in ("exact", "best-fit", "brute-force", "milp:highs"):
+            plan = clusterplan.solve(instance, solver=solver).plan
+            assert plan is not None
+            held = [entry.model_dump()["devices"]["tasks"]["n"][0]["gpu"] for entry in plan]
+            assert held == expected, solver
+
+
+def test_devices_that_others_took_are_not_kept() -> None:
+    """What a task is said to hold now is taken: the plan gives it another device."""
+    devices = {"gpu": {"count": 2, "taken": [{"device": 1}]}}
+    job = {"name": "j", "tasks": 1, "task_demand": {}, "share": {"gpu": 400}, "current": {"n": 1}}
+    instance = clusterplan.parse_instance(
+        {
+            "schema_version": 1,
+            "kind": "consolidation",
+            "name": "taken",
+            "servers": [{"name": "n", "capacity": {"cpu": 8}, "devices": devices}],
+            "jobs": [{**job, "current_devices": {"n": [{"gpu": [1]}]}}],
+        }
+    )
+    formulation = DeviceFormulation(instance)  # type: ignore[arg-type]
+    plan = formulation.parse_plan([{"job": "j", "servers": {"n": 1}}])
+    (named,) = kept_in_place(formulation.jobs, formulation.servers, plan)
+    assert named.devices == {"tasks": {"n": ({"gpu": (0,)},)}}
