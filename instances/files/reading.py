@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import yaml
 
 from ..common.errors import Fault, InstanceError
 from .json_reading import TooMuchError, parse_json
-from .limits import MOST_BYTES, MOST_YAML_BYTES, MOST_YAML_BYTES_SLOW
+from .limits import MOST_BYTES, MOST_UNPACKED_BYTES, MOST_YAML_BYTES, MOST_YAML_BYTES_SLOW
 from .yaml_reading import HAS_C, parse_yaml
 
 MOST_YAML = MOST_YAML_BYTES if HAS_C else MOST_YAML_BYTES_SLOW
@@ -79,15 +80,36 @@ def text_of(raw: bytes, source: str) -> str:
 
 
 def read_text(path: Path, source: str | None = None) -> str:
-    """Return the text of a file.
+    """Return the text of a file; one that ends in ``.gz`` is unpacked.
 
     Raises
     ------
     InstanceError
-        If the file is missing, unreadable, empty, larger than 1 GiB or not UTF-8 text.
+        If the file is missing, unreadable, empty, too large or not UTF-8 text.
     """
     source = source or str(path)
-    return text_of(read_bytes(path, source), source)
+    raw = read_bytes(path, source)
+    return text_of(unpacked(raw, source) if path.suffix == ".gz" else raw, source)
+
+
+def unpacked(raw: bytes, source: str) -> bytes:
+    """Return what bytes in gzip's format hold.
+
+    Raises
+    ------
+    InstanceError
+        If they are damaged, or hold more than 64 MiB.
+    """
+    reader = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
+    try:
+        text = reader.decompress(raw, MOST_UNPACKED_BYTES)
+    except zlib.error:
+        raise fail(source, "is not in gzip's format, or damaged") from None
+    if reader.unconsumed_tail:
+        raise fail(source, f"holds more than {MOST_UNPACKED_BYTES:,} bytes; unpack it")
+    if not reader.eof or reader.unused_data:
+        raise fail(source, "is cut short, or holds more than one file; unpack it")
+    return text
 
 
 def parse_document(

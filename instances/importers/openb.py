@@ -1,0 +1,207 @@
+"""openb: a production cluster of Alibaba, its servers and one of its lists of pods (cluster-trace-gpu-v2023).
+
+Both files are CSV, plain or packed by gzip. Servers have the columns sn, cpu_milli, memory_mib, gpu and
+model; pods name, cpu_milli, memory_mib, num_gpu, gpu_milli and, in some lists, gpu_spec: the models that a
+pod may use, separated by ``|``. Other columns are not used.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Annotated, TypeVar
+
+from pydantic import BeforeValidator, Field
+
+from ..common.errors import Fault, InstanceError
+from ..common.faults import validated
+from ..common.fields import Count, Flag, Model, Name, NonNegative
+from ..consolidation.instance import ConsolidationInstance
+from ..files.csv_tables import model_rows
+from ..files.reading import fail
+from .importer import Importer, ImportOptions, Option
+from .left_out import LeftOut, valid_entries
+from .node_restrictions import Choice, Restrictions, counted, numbered
+
+SOURCE = "hkust-adsl/kubernetes-scheduler-simulator (commit 8f3d641, Apache-2.0)"
+MILLI = 1000
+MOST_AGAIN = 30_000
+"""So many pods may come a second time."""
+
+RowT = TypeVar("RowT", bound=Model)
+_Gpus = Annotated[Count, Field(le=1000)]
+_Models = Annotated[
+    tuple[Name, ...], BeforeValidator(lambda text: tuple(dict.fromkeys(str(text).split("|"))))
+]
+
+
+class OpenbOptions(ImportOptions):
+    """Servers and pods of Alibaba's trace openb (2023): a consolidation instance, GPUs in thousandths."""
+
+    nodes: Annotated[Path, Option("Servers of the trace, CSV or CSV.gz.", argument="nodes")]
+    pods: Annotated[Path, Option("One of its lists of pods, CSV or CSV.gz.", argument="pods")]
+    load: Annotated[
+        Annotated[float, Field(gt=0, le=10)] | None,
+        Option("Shuffled pods until they ask for so many times all GPUs, such as 1.3. [default: all pods]"),
+    ] = None
+    seed: Annotated[Count, Option("Of the shuffle.")] = 0
+    must_place: Annotated[
+        Flag, Option("Every pod must be placed, on the fewest servers.", option="--must-place")
+    ] = False
+
+
+class _Node(Model):
+    sn: Name
+    cpu_milli: NonNegative
+    memory_mib: NonNegative
+    gpu: _Gpus
+    model: Name | None = None
+
+
+class _Pod(Model):
+    name: Annotated[Name, Field(max_length=190)]  # a number may follow
+    cpu_milli: NonNegative
+    memory_mib: NonNegative
+    num_gpu: _Gpus
+    gpu_milli: Annotated[Count, Field(le=MILLI)]
+    gpu_spec: _Models = ()
+
+    @property
+    def gpu(self) -> int:
+        """What it asks for in thousandths of a GPU."""
+        return self.num_gpu * self.gpu_milli
+
+
+@Importer
+def import_openb(options: OpenbOptions) -> ConsolidationInstance:
+    """Return the consolidation instance of servers and pods of the openb trace."""
+    without_nodes, without_pods = LeftOut("server"), LeftOut("pod")
+    nodes = _rows(options.nodes, _Node, without_nodes)
+    listed = _rows(options.pods, _Pod, without_pods)
+    gpus = MILLI * sum(node.gpu for node in nodes)
+    pods = listed if options.load is None else _arrived(listed, gpus, options)
+    names = list(numbered((pod.name for pod in pods), "{} ({})"))
+    choices = _choices(names, pods, nodes)
+    restrictions = Restrictions(frozenset(node.sn for node in nodes), choices.values())
+    document = {
+        "name": f"openb-{options.pods.name.split('.')[0]}",
+        "source": f"{options.nodes.name} and {options.pods.name}, in the layout of {SOURCE}",
+        "assumptions": [
+            *_assumptions(pods, listed, gpus, options),
+            *restrictions.sentences("gpu_spec", "pod", "server"),
+            *without_nodes.sentences(),
+            *without_pods.sentences(),
+        ],
+        "objectives": ["servers"] if options.must_place else ["value", "servers"],
+        "servers": [
+            {
+                "name": node.sn,
+                "capacity": _amounts(MILLI * node.gpu, node) | restrictions.permits(node.sn),
+                "gpu_model": node.model,
+            }
+            for node in nodes
+        ],
+        "jobs": [
+            {
+                "name": name,
+                "tasks": 1,
+                "task_demand": _amounts(pod.gpu, pod)
+                | (restrictions.demand(choices[name]) if name in choices else {}),
+                "must_place": options.must_place,
+                "gpu_model": pod.gpu_spec[0] if len(pod.gpu_spec) == 1 else None,
+            }
+            for name, pod in zip(names, pods, strict=True)
+        ],
+    }
+    return validated(ConsolidationInstance, document, str(options.pods))
+
+
+def _amounts(gpu: int, row: _Node | _Pod) -> dict[str, float]:
+    return {"gpu": gpu, "cpu": row.cpu_milli, "memory_mib": row.memory_mib}
+
+
+def _rows(path: Path, model: type[RowT], left_out: LeftOut) -> list[RowT]:
+    """Return the valid rows of a CSV file, each name once; the name is the first field.
+
+    Raises
+    ------
+    InstanceError
+        If the file is no such table, or has no valid row.
+    """
+    misfits: list[Fault] = []
+    fields = model.model_fields
+    name = next(iter(fields))
+    entries = (
+        (f"line {line}", cells.get(name, f"line {line}"), {key: cells[key] for key in fields if key in cells})
+        for line, cells in model_rows(path, model, misfits)
+    )
+    rows = list(valid_entries(model, entries, str(path), left_out, lambda row: getattr(row, name)))
+    for fault in misfits:
+        left_out.add(fault.path, Fault(fault.source, "", fault.what))
+    if not rows:
+        raise InstanceError(misfits)
+    return rows
+
+
+def _arrived(listed: Sequence[_Pod], gpus: int, options: OpenbOptions) -> list[_Pod]:
+    """Return pods in random order, before the first with which they would ask for more than the load.
+
+    Where all together ask for less, random ones come again, as in the simulator that the trace comes with.
+    """
+    assert options.load is not None
+    if not any(pod.gpu for pod in listed):
+        raise fail("options", "no pod asks for a GPU; import all pods", "load")
+    generator = random.Random(options.seed)
+    shuffled = generator.sample(listed, len(listed))
+    again = (generator.choice(listed) for _ in itertools.repeat(None))
+    arrived: list[_Pod] = []
+    asked = 0
+    for pod in itertools.chain(shuffled, again):
+        asked += pod.gpu
+        if asked > options.load * gpus:
+            return arrived
+        if len(arrived) == len(listed) + MOST_AGAIN:
+            raise fail("options", f"takes more than {MOST_AGAIN:,} pods a second time; lower it", "load")
+        arrived.append(pod)
+    raise AssertionError("random pods end")
+
+
+def _choices(names: Sequence[str], pods: Sequence[_Pod], nodes: Sequence[_Node]) -> Mapping[str, Choice]:
+    """Return the servers that a pod may use, by its name, where its choice is among several GPU models."""
+    servers: dict[tuple[str, ...], frozenset[str]] = {}
+    found = {}
+    for name, pod in zip(names, pods, strict=True):
+        models = pod.gpu_spec
+        if len(models) > 1:
+            if models not in servers:
+                servers[models] = frozenset(node.sn for node in nodes if node.model in models)
+            found[name] = Choice(name, servers[models], {None: 1}, partial(" or ".join, models))
+    return found
+
+
+def _assumptions(
+    pods: Sequence[_Pod], listed: Sequence[_Pod], gpus: int, options: OpenbOptions
+) -> Iterator[str]:
+    asked = sum(pod.gpu for pod in pods)
+    share = f" ({asked / gpus:.2%})" if gpus else ""
+    which = f"{min(len(pods), len(listed))} of the {len(listed)} pods of the list"
+    shuffled = "" if options.load is None else f", shuffled by seed {options.seed},"
+    yield (
+        f"{which}{shuffled} are present at once; they ask for {asked / MILLI:,.2f} of "
+        f"{gpus / MILLI:,.0f} GPUs{share}. Times are not used."
+    )
+    if len(pods) > len(listed):
+        again = counted(len(pods) - len(listed), "pod comes", "pods come")
+        yield f"As the list asks for less, {again} a second time, drawn at random, and count too."
+    yield "GPUs and CPUs are in thousandths, memory in MiB. All servers are empty."
+    yield (
+        "GPUs are pooled: what a pod asks for may be parts of several GPUs of one server, so that a plan may "
+        "give a pod with a share of one GPU a share that is scattered over several."
+    )
+    if options.must_place:
+        yield "Every pod must be placed, on the fewest servers."
+    else:
+        yield "A pod is worth the GPUs that it asks for, one that asks for none nothing, and may be left out."
