@@ -32,31 +32,31 @@ class LeftOut:
     ----------
     entry
         What an entry is called, such as pod.
+    data
+        What is left out.
     reasons
         The first few by name, each with what is wrong with it.
-    count
-        How many there are.
     """
 
     entry: str
+    data: list[Any] = field(default_factory=list)
     reasons: list[str] = field(default_factory=list)
-    count: int = 0
 
-    def add(self, name: str, fault: Fault) -> None:
-        """Leave an entry out."""
-        self.count += 1
-        if not self.is_full:
+    def add(self, data: Any, name: str, fault: Fault) -> None:
+        """Leave an entry out, and name it if it is one of the first."""
+        self.data.append(data)
+        if not self.names_enough:
             self.reasons.append(shortened(f"{name} ({f'{fault.path} {fault.what}'.strip()})", 200))
 
     @property
-    def is_full(self) -> bool:
-        """Whether no more are named."""
+    def names_enough(self) -> bool:
+        """Whether the first few are named."""
         return len(self.reasons) > NAMED
 
     def sentences(self) -> Iterator[str]:
         """Say how many are left out, why, and which come first."""
-        if self.count:
-            are = counted(self.count, f"{self.entry} is", f"{self.entry}s are")
+        if self.data:
+            are = counted(len(self.data), f"{self.entry} is", f"{self.entry}s are")
             yield f"{are} invalid and left out: {some(self.reasons, NAMED)}."
 
 
@@ -81,17 +81,17 @@ def valid_entries(
             valid = model.model_validate(data)
         except ValidationError as error:
             # To say what is wrong takes longer than to find it; of a million only the first are named.
-            if taken and left_out.is_full:
-                left_out.count += 1
+            if taken and left_out.names_enough:
+                left_out.data.append(data)
                 continue
             wrong = faults_of(error, model, source)
-            left_out.add(name, wrong.faults[0])
+            left_out.add(data, name, wrong.faults[0])
             faults.add_all(wrong, path)
-            if not taken and left_out.count >= MOST_WRONG:
+            if not taken and len(left_out.data) >= MOST_WRONG:
                 break
         else:
             if key(valid) in taken:
-                left_out.add(name, Fault(source, "", "is listed twice"))
+                left_out.add(data, name, Fault(source, "", "is listed twice"))
                 continue
             taken.add(key(valid))
             yield valid

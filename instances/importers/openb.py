@@ -140,7 +140,7 @@ def _rows(path: Path, model: type[RowT], left_out: LeftOut) -> list[RowT]:
     )
     rows = list(valid_entries(model, entries, str(path), left_out, lambda row: getattr(row, name)))
     for fault in misfits:
-        left_out.add(fault.path, Fault(fault.source, "", fault.what))
+        left_out.add(None, fault.path, Fault(fault.source, "", fault.what))
     if not rows:
         raise InstanceError(misfits)
     return rows

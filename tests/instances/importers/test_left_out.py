@@ -24,7 +24,7 @@ def test_valid_entries_go_on_and_the_others_are_counted() -> None:
     left_out = LeftOut("pod")
     wrong = [{"name": f"w{number}", "size": -number} for number in range(1, 6)]
     assert read([{"name": "a", "size": 1}, *wrong, {"name": "b", "size": 2}], left_out) == ["a", "b"]
-    assert left_out.count == 5
+    assert left_out.data == wrong
     assert list(left_out.sentences()) == [
         "5 pods are invalid and left out: w1 (size is -1, but must be at least 0), "
         "w2 (size is -2, but must be at least 0), w3 (size is -3, but must be at least 0), …."
