@@ -12,7 +12,7 @@ import numpy as np
 
 from ...instances.common.arrays import Ints
 from ...instances.common.errors import TooLargeError
-from ...instances.consolidation.instance import PlacementJob
+from ...instances.consolidation.instance import GpuModels, PlacementJob, allows, models_of
 from ..common.clock import check_time
 from ..common.tolerance import loosened
 from .classes import (
@@ -86,7 +86,7 @@ class _Builder:
             for name, unit in zip(self.resources, self.units, strict=True)
         )
 
-    def _task_shape(self, demands: Sequence[tuple[int, ...]], gpu_model: str | None) -> int:
+    def _task_shape(self, demands: Sequence[tuple[int, ...]], gpu_model: GpuModels) -> int:
         return self.task_shapes.setdefault(TaskShape(tuple(demands), gpu_model), len(self.task_shapes))
 
     def _job_class(self, job: PlacementJob, members: Sequence[int]) -> JobClass | None:
@@ -156,7 +156,7 @@ class _Builder:
         What is free beyond what all tasks together take does not count.
         """
         totals = [sum(demand[r] * n for demand, n in tasks.items()) for r in range(len(self.resources))]
-        asked = {shape.gpu_model for shape in self.task_shapes}
+        asked = {model for shape in self.task_shapes for model in models_of(shape.gpu_model)}
         known: dict[tuple[float, ...], tuple[int, ...]] = {}
         found: dict[str | None, dict[Alike, list[int]]] = defaultdict(lambda: defaultdict(list))
         names = self.resources
@@ -296,7 +296,7 @@ def _classes(data: ClusterData, parts: int | None) -> ClassTable:
     raw = builder.raw_servers(by_demand)
     slots = _slots(task_shapes, tasks, raw, len(builder.resources))
     for pool, by_free in sorted(raw.items(), key=lambda item: item[0] or ""):
-        here = [shape for shape in task_shapes if shape.gpu_model is None or shape.gpu_model == pool]
+        here = [shape for shape in task_shapes if allows(shape.gpu_model, pool)]
         demands = dict.fromkeys(demand for shape in here for demand in shape.demands)
         free = np.array([units for units, _ in by_free], dtype=np.int64).reshape(len(by_free), -1)
         usages[pool] = _usages(demands, by_demand, free)
@@ -343,10 +343,10 @@ def _slots(
 ) -> tuple[Ints, ...]:
     """Return for each shape the tasks that a server may hold."""
     slots = []
-    largest: dict[str | None, Ints] = {}
+    largest: dict[GpuModels, Ints] = {}
     for shape, counts in zip(task_shapes, tasks, strict=True):
         if shape.gpu_model not in largest:
-            able = {free for pool in raw if shape.gpu_model in (None, pool) for free, _ in raw[pool]}
+            able = {free for pool in raw if allows(shape.gpu_model, pool) for free, _ in raw[pool]}
             free = np.array(sorted(able) or [(0,) * resources], dtype=np.int64)
             largest[shape.gpu_model] = _maximal(free, len(free))
         slots.append(_holdable(shape, counts, largest[shape.gpu_model]))

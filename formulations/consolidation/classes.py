@@ -23,7 +23,7 @@ from fractions import Fraction
 import numpy as np
 
 from ...instances.common.arrays import Ints
-from ...instances.consolidation.instance import PlacementJob
+from ...instances.consolidation.instance import GpuModels, PlacementJob, allows
 
 BY_SERVERS = ("spread", "slowdown")
 """Objectives that depend on how many servers a job uses."""
@@ -38,13 +38,13 @@ class TaskShape:
     demands
         Units of each resource that a task takes, for each group.
     gpu_model
-        Model that a server must have; any if None.
+        Model that a server must have, or models of which it must have one; any if None.
     current
         Number of a current placement: only servers with such residents hold pieces. None for all others.
     """
 
     demands: tuple[tuple[int, ...], ...]
-    gpu_model: str | None
+    gpu_model: GpuModels
     current: int | None = None
 
 
@@ -172,7 +172,7 @@ class Classes:
         return [
             k
             for k, shape in enumerate(self.task_shapes)
-            if shape.current is None and shape.gpu_model in (None, pool)
+            if shape.current is None and allows(shape.gpu_model, pool)
         ]
 
     def offset(self, objective: str) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from ...instances.consolidation.instance import ConsolidationInstance, PlacementJob, Server
+from ...instances.consolidation.instance import ConsolidationInstance, GpuModels, PlacementJob, Server, allows
 from ..common.objective import Objective, Sense
 from .fewest_servers import Shapes, fewest_servers, shape_of
 
@@ -33,8 +33,8 @@ class ClusterData:
         self.servers = {server.name: server for server in instance.expanded_servers}
         self.jobs = {job.name: job for job in instance.jobs}
         self._fewest: dict[object, int | None] = {}
-        self._eligible: dict[str | None, list[Server]] = {}
-        self._shapes: dict[tuple[str | None, bool], Shapes] = {}
+        self._eligible: dict[GpuModels, list[Server]] = {}
+        self._shapes: dict[tuple[GpuModels, bool], Shapes] = {}
 
     @cached_property
     def objectives(self) -> tuple[Objective, ...]:
@@ -45,7 +45,7 @@ class ClusterData:
         """Return the servers whose GPU model the job accepts."""
         if job.gpu_model not in self._eligible:
             self._eligible[job.gpu_model] = [
-                s for s in self.servers.values() if job.gpu_model is None or s.gpu_model == job.gpu_model
+                s for s in self.servers.values() if allows(job.gpu_model, s.gpu_model)
             ]
         return self._eligible[job.gpu_model]
 
@@ -56,14 +56,14 @@ class ClusterData:
             self._fewest[key] = fewest_servers(job.task_groups, self.shapes(job.gpu_model))
         return self._fewest[key]
 
-    def shapes(self, gpu_model: str | None, free: bool = False) -> Shapes:
+    def shapes(self, gpu_model: GpuModels, free: bool = False) -> Shapes:
         """Return how many servers that a GPU model allows have which capacity, or are free of what."""
         key = gpu_model, free
         if key not in self._shapes:
             self._shapes[key] = Shapes(
                 shape_of(server.available if free else server.capacity)
                 for server in self.servers.values()
-                if gpu_model is None or server.gpu_model == gpu_model
+                if allows(gpu_model, server.gpu_model)
             )
         return self._shapes[key]
 
@@ -94,7 +94,7 @@ class ClusterData:
         found: dict[str, list[int]] = {}
         for g, group in enumerate(job.task_groups):
             for server, count in group.current.items():
-                if job.gpu_model in (None, self.servers[server].gpu_model):
+                if allows(job.gpu_model, self.servers[server].gpu_model):
                     found.setdefault(server, [0] * len(job.task_groups))[g] = count
         return found
 

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from functools import cached_property
 
-from ...instances.consolidation.instance import Group, PlacementJob
+from ...instances.consolidation.instance import GpuModels, Group, PlacementJob, allows, models_of
 from .cluster_data import ClusterData
 from .fewest_servers import Shapes, fewest_servers, shape_of, work_of
 from .plan import Action, JobPlacement
@@ -28,8 +28,8 @@ def why_never(data: ClusterData, job: PlacementJob) -> str | None:
     if not capacity:
         models = sorted({s.gpu_model for s in data.servers.values() if s.gpu_model is not None})
         there = f"there are: {', '.join(map(repr, models))}" if models else "no server says its model"
-        return f"never fits: no server has the GPU model {job.gpu_model!r}; {there}"
-    of_model = "" if job.gpu_model is None else f" with GPU model {job.gpu_model!r}"
+        return f"never fits: no server has the GPU model {_named(job.gpu_model)}; {there}"
+    of_model = "" if job.gpu_model is None else f" with GPU model {_named(job.gpu_model)}"
     for group in job.task_groups:
         if not tasks_held(capacity, group):
             return f"never fits: {_short(group, capacity, of_model)}"
@@ -60,6 +60,10 @@ def why_never(data: ClusterData, job: PlacementJob) -> str | None:
 
 def _servers(count: int) -> str:
     return "a single server" if count == 1 else f"at most {count} servers"
+
+
+def _named(models: GpuModels) -> str:
+    return " or ".join(map(repr, models_of(models)))
 
 
 def tasks_held(shapes: Shapes, group: Group) -> int:
@@ -100,6 +104,7 @@ class Reasons:
     def __init__(self, data: ClusterData, plan: Sequence[JobPlacement]) -> None:
         self.data, self.plan = data, plan
         self._known: dict[int, str] = {}
+        self._left_by_model: dict[GpuModels, Shapes] = {}
         self._work = 0
         self._alike = {p: number for number, (_, ps) in enumerate(data.distinct_jobs) for p in ps}
 
@@ -144,9 +149,14 @@ class Reasons:
         first = self.data.objectives[0].name
         return f"left out although there is room: {first} comes first, or the method did not get to it"
 
-    def left(self, gpu_model: str | None) -> Shapes:
+    def left(self, gpu_model: GpuModels) -> Shapes:
         """Return what the plan leaves free on the servers that a GPU model allows."""
-        return self._left.get(gpu_model, Shapes())
+        if gpu_model not in self._left_by_model:
+            found = self._left_by_model[gpu_model] = Shapes()
+            for model, shapes in self._left.items():
+                if allows(gpu_model, model):
+                    found.update(shapes)
+        return self._left_by_model[gpu_model]
 
     @cached_property
     def _left(self) -> dict[str | None, Shapes]:
@@ -166,9 +176,7 @@ class Reasons:
                 slack = {r: 1e-9 * amount for r, amount in amounts.items()}
                 amounts = {r: max(0.0, a - less.get(r, 0.0) + slack[r]) for r, a in amounts.items()}
             shape = shape_of(amounts)
-            found[None][shape] += 1
-            if there.gpu_model is not None:
-                found[there.gpu_model][shape] += 1
+            found[there.gpu_model][shape] += 1
         return dict(found)
 
 

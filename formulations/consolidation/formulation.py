@@ -31,7 +31,7 @@ from typing import Any, ClassVar
 
 from ...instances.common.base import ProblemKind
 from ...instances.common.errors import TooLargeError
-from ...instances.consolidation.instance import ConsolidationInstance, PlacementJob
+from ...instances.consolidation.instance import ConsolidationInstance, PlacementJob, allows, models_of
 from ..common.formulation import Formulation
 from ..common.objective import Diagnosis, Violation
 from ..common.tolerance import within
@@ -85,8 +85,9 @@ class ConsolidationFormulation(ClassifiedCluster, Formulation[ConsolidationInsta
         for server in sorted(entry.used_servers):
             if server not in self.servers:
                 yield Violation("server", f"job {job.name!r}: there is no server {server!r}")
-            elif job.gpu_model is not None and self.servers[server].gpu_model != job.gpu_model:
-                what = f"job {job.name!r} needs {job.gpu_model}; {server!r} has another model"
+            elif not allows(job.gpu_model, self.servers[server].gpu_model):
+                wanted = " or ".join(models_of(job.gpu_model))
+                what = f"job {job.name!r} needs {wanted}; {server!r} has another model"
                 yield Violation("gpu_model", what)
 
     def _required_spread(self, job: PlacementJob, entry: JobPlacement) -> Iterator[Violation]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import AfterValidator, ConfigDict, Discriminator, Field, Tag, model_validator
 
 from ..common.base import Instance
 from ..common.fields import (
@@ -36,11 +36,39 @@ if TYPE_CHECKING:
 
 ObjectiveName = Literal["value", "spread", "servers", "racks", "migrations", "slowdown", "traffic"]
 Spread = Literal["required", "preferred", "free", "from_skew"]
+GpuModels = str | tuple[str, ...] | None
+"""The GPU models that will do: one, several, or any."""
+_SeveralNames = Annotated[tuple[Name, ...], Field(min_length=1, max_length=100), Tag("(several)")]
 Placed = Annotated[dict[Name, PositiveCount], in_slices(100_000)]
 """Server name → number of tasks."""
 
 ONLY_GROUP = "tasks"
 """Name of the single group of a job that gives `tasks` and `task_demand` instead of `groups`."""
+
+
+def _in_one_way(models: GpuModels) -> GpuModels:
+    """Return GPU models so that what means the same is equal."""
+    if not isinstance(models, tuple):
+        return models
+    listed = tuple(sorted(set(models)))
+    return listed if len(listed) > 1 else listed[0]
+
+
+_OneOrSeveral = Annotated[
+    Annotated[Name, Tag("(one)")] | _SeveralNames,
+    Discriminator(lambda value: "(several)" if isinstance(value, list | tuple) else "(one)"),
+    AfterValidator(_in_one_way),
+]
+
+
+def allows(models: GpuModels, model: str | None) -> bool:
+    """Return whether a server of this GPU model will do."""
+    return models is None or model == models or (model is not None and model in models_of(models))
+
+
+def models_of(models: GpuModels) -> tuple[str, ...]:
+    """Return the GPU models that are named."""
+    return (models,) if isinstance(models, str) else models or ()
 
 
 class Server(Model):
@@ -110,7 +138,7 @@ class PlacementJob(Model):
     skew
         Largest tensor of the model over the sum of all.
     gpu_model
-        Only servers with this GPU model are eligible.
+        Only servers with this GPU model, or with one of these, are eligible.
     speed_by_servers
         Speed relative to the consolidated job, by number of servers used; a number between two listed
         ones has the speed of the lower, one below the first has the speed of the first.
@@ -126,7 +154,7 @@ class PlacementJob(Model):
     must_place: Flag = False
     spread: Spread = "free"
     skew: Share | None = None
-    gpu_model: Name | None = None
+    gpu_model: _OneOrSeveral | None = None
     speed_by_servers: ByCount = {}
 
     @model_validator(mode="after")

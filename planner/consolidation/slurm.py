@@ -94,7 +94,8 @@ def _the_same(gpus: Mapping[str, float]) -> int | None:
 
 def _type(job: PlacementJob | None) -> str:
     model = job.gpu_model if job else None
-    return f"{model}:" if model and _GPU_TYPE.fullmatch(model) else ""
+    # Slurm takes one type; of several, the nodes that are named have one.
+    return f"{model}:" if isinstance(model, str) and _GPU_TYPE.fullmatch(model) else ""
 
 
 def _nodes(servers: Mapping[str, int]) -> list[str]:

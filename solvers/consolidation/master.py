@@ -35,6 +35,7 @@ from ...formulations.consolidation.certificate import MUST_PLACE, PRICED
 from ...formulations.consolidation.classes import BY_SERVERS, ClassTable, JobClass
 from ...instances.common.arrays import Floats
 from ...instances.common.errors import TooLargeError
+from ...instances.consolidation.instance import allows, models_of
 from .objective_steps import figure_step, objective_step
 from .price_jobs import JobPattern, JobPricing, Stay, initial_patterns
 from .price_servers import ServerPattern, ServerPricing
@@ -169,7 +170,9 @@ class RestrictedMaster:
         """Let supply of one shape serve another that asks no more of any resource."""
         check_time()
         here, there = self.classes.task_shapes[k], self.classes.task_shapes[other]
-        if len(here.demands) != len(there.demands) or there.gpu_model not in (None, here.gpu_model):
+        if len(here.demands) != len(there.demands) or not all(
+            allows(there.gpu_model, model) for model in models_of(here.gpu_model) or (None,)
+        ):
             return
         if not (np.array(there.demands) <= np.array(here.demands)).all():
             return

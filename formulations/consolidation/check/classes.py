@@ -20,7 +20,13 @@ import numpy as np
 
 from ....instances.common.arrays import Ints
 from ....instances.common.errors import TooLargeError
-from ....instances.consolidation.instance import ConsolidationInstance, PlacementJob
+from ....instances.consolidation.instance import (
+    ConsolidationInstance,
+    GpuModels,
+    PlacementJob,
+    allows,
+    models_of,
+)
 from ...common.clock import check_time
 from ...common.tolerance import loosened
 from ..classes import Classes, CurrentPlacement, JobClass, Part, ServerClass, TaskShape, exact, worth_of
@@ -114,18 +120,18 @@ class CheckedCluster:
             self.fault = f"the fewest servers of job {job.name!r} are {derived}, not {used}"
         return derived
 
-    def capacities(self, gpu_model: str | None) -> Counter[Capacity]:
+    def capacities(self, gpu_model: GpuModels) -> Counter[Capacity]:
         """Return how many servers that a GPU model allows have which capacity."""
         if gpu_model not in self._by_model:
             self._by_model[gpu_model] = Counter(
                 tuple(sorted(server.capacity.items()))
                 for server in self.cluster.servers.values()
-                if gpu_model in (None, server.gpu_model)
+                if allows(gpu_model, server.gpu_model)
             )
         return self._by_model[gpu_model]
 
     @cached_property
-    def _by_model(self) -> dict[str | None, Counter[Capacity]]:
+    def _by_model(self) -> dict[GpuModels, Counter[Capacity]]:
         return {}
 
 
@@ -155,7 +161,7 @@ def _where(job: PlacementJob, model_of: dict[str, str | None]) -> dict[str, list
     found: dict[str, list[int]] = {}
     for g, group in enumerate(job.task_groups):
         for server, count in group.current.items():
-            if job.gpu_model in (None, model_of[server]):
+            if allows(job.gpu_model, model_of[server]):
                 found.setdefault(server, [0] * len(job.task_groups))[g] = count
     return found
 
@@ -279,7 +285,7 @@ class _Derivation:
             for part in job.parts:
                 for demand, count in zip(shapes[part.shape].demands, part.tasks, strict=True):
                     total += np.array(demand, dtype=object) * count * len(job.members)
-        asked = {shape.gpu_model for shape in shapes}
+        asked = {model for shape in shapes for model in models_of(shape.gpu_model)}
         known: dict[tuple[float, ...], Vector] = {}
         found: dict[tuple[str | None, Vector, Vector], list[int]] = defaultdict(list)
         for n, (name, server) in enumerate(self.checked.cluster.servers.items()):
@@ -298,7 +304,7 @@ class _Derivation:
         self, shape: TaskShape, tasks: Vector, free: Iterable[tuple[str | None, Vector, Vector]]
     ) -> Ints:
         """Return the tasks of each group that some server can hold beside each other; shape (S, G)."""
-        able = {amounts for pool, amounts, _ in free if shape.gpu_model in (None, pool)}
+        able = {amounts for pool, amounts, _ in free if allows(shape.gpu_model, pool)}
         rows = np.array(sorted(able), dtype=np.int64).reshape(len(able), len(self.names))
         demands = np.array(shape.demands, dtype=np.int64).reshape(len(tasks), len(self.names))
         ranges = []
@@ -323,7 +329,7 @@ class _Derivation:
         few = sum(map(len, free.values())) <= FEW_SERVERS
         merged: dict[tuple[str | None, Vector, Vector], list[int]] = defaultdict(list)
         for pool in dict.fromkeys(pool for pool, _, _ in free):
-            here = [s for s in self.shapes if s.current is None and s.gpu_model in (None, pool)]
+            here = [s for s in self.shapes if s.current is None and allows(s.gpu_model, pool)]
             demands = list(dict.fromkeys(demand for shape in here for demand in shape.demands))
             sums = self._sums(demands, [key[1] for key in free if key[0] == pool]) if few else None
             nothing = not all(map(any, demands))

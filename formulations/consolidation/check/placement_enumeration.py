@@ -16,6 +16,7 @@ from fractions import Fraction
 import numpy as np
 
 from ....instances.common.arrays import Ints
+from ....instances.consolidation.instance import allows
 from ..classes import Classes, JobClass
 from .dual_bound import PriceBound
 
@@ -184,7 +185,7 @@ class _Search:
         """Yield the ways to place a job that differ, the servers of each in the order of their states."""
         model = self.classes.task_shapes[job.parts[0].shape].gpu_model
         listed = sorted(
-            (state for state in states if model in (None, state[0])),
+            (state for state in states if allows(model, state[0])),
             key=lambda state: (state[0] or "", state[1], state[2]),
         )
         tasks = tuple(count for part in job.parts for count in part.tasks)

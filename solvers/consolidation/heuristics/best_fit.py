@@ -12,7 +12,7 @@ from heapq import heappop, heappush
 
 from ....formulations.common.clock import check_time
 from ....formulations.consolidation.formulation import ConsolidationFormulation
-from ....instances.consolidation.instance import PlacementJob, Server
+from ....instances.consolidation.instance import PlacementJob, Server, allows
 from .placer import Counts, Demand, FreeCapacity, ListHeuristic, Piece, Request
 
 Vector = tuple[float, ...]
@@ -94,7 +94,7 @@ class Buckets(FreeCapacity):
         ranking = self._rankings.setdefault((request, waiting), _Ranking())
         for bucket in self._filled[ranking.seen :]:
             left, capacity, model = self._keys[bucket]
-            if self._members[bucket] and request.gpu_model in (None, model):
+            if self._members[bucket] and allows(request.gpu_model, model):
                 counts = request.load(waiting, left)
                 if any(counts):
                     after = request.after(counts, left)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from ....formulations.common.clock import check_time
 from ....formulations.consolidation.formulation import ConsolidationFormulation
-from ....instances.consolidation.instance import PlacementJob, Server
+from ....instances.consolidation.instance import PlacementJob, Server, allows
 from .placer import Counts, FreeCapacity, ListHeuristic, Piece, Request
 
 
@@ -56,7 +56,7 @@ class FirstFitCapacity(FreeCapacity):
         key = request.demands, request.gpu_model, least, waiting if len(waiting) > 1 else None
         known = self._first[key]
         for server in range(max(start, known), len(self.free)):
-            if server not in taken and request.gpu_model in (None, self.models[server]):
+            if server not in taken and allows(request.gpu_model, self.models[server]):
                 counts = request.load(waiting, self.free[server])
                 if sum(counts) >= least:
                     return server, counts

@@ -15,7 +15,7 @@ from ....formulations.common.tolerance import TOLERANCE
 from ....formulations.consolidation.formulation import ConsolidationFormulation
 from ....formulations.consolidation.plan import JobPlacement, Placement, entry_of
 from ....instances.common.errors import OutOfTimeError
-from ....instances.consolidation.instance import PlacementJob, Server
+from ....instances.consolidation.instance import GpuModels, PlacementJob, Server
 from ...common.base import Clock, Outcome, Solver
 from ...common.options import SolveOptions
 from ...common.result import Limit
@@ -39,12 +39,12 @@ class Request:
     demands, tasks
         For each group.
     gpu_model
-        The only one that will do; None: any.
+        The ones that will do; None: any.
     """
 
     demands: tuple[Demand, ...]
     tasks: Counts
-    gpu_model: str | None
+    gpu_model: GpuModels
 
     def load(self, waiting: Counts, left: Sequence[float]) -> Counts:
         """Return how many waiting tasks go on a server with so much left, group after group."""
