@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, TypeVar
 
@@ -24,7 +23,7 @@ from ..files.csv_tables import model_rows
 from ..files.reading import fail
 from .importer import Importer, ImportOptions, Option
 from .left_out import LeftOut, valid_entries
-from .node_restrictions import Choice, Restrictions, counted, numbered
+from .node_restrictions import counted, numbered
 
 SOURCE = "hkust-adsl/kubernetes-scheduler-simulator (commit 8f3d641, Apache-2.0)"
 MILLI = 1000
@@ -84,14 +83,11 @@ def import_openb(options: OpenbOptions) -> ConsolidationInstance:
     gpus = MILLI * sum(node.gpu for node in nodes)
     pods = listed if options.load is None else _arrived(listed, gpus, options)
     names = list(numbered((pod.name for pod in pods), "{} ({})"))
-    choices = _choices(names, pods, nodes)
-    restrictions = Restrictions(frozenset(node.sn for node in nodes), choices.values())
     document = {
         "name": f"openb-{options.pods.name.split('.')[0]}",
         "source": f"{options.nodes.name} and {options.pods.name}, in the layout of {SOURCE}",
         "assumptions": [
             *_assumptions(pods, listed, gpus, options),
-            *restrictions.sentences("gpu_spec", "pod", "server"),
             *without_nodes.sentences(),
             *without_pods.sentences(),
         ],
@@ -99,7 +95,7 @@ def import_openb(options: OpenbOptions) -> ConsolidationInstance:
         "servers": [
             {
                 "name": node.sn,
-                "capacity": _amounts(MILLI * node.gpu, node) | restrictions.permits(node.sn),
+                "capacity": _amounts(MILLI * node.gpu, node),
                 "gpu_model": node.model,
             }
             for node in nodes
@@ -108,10 +104,9 @@ def import_openb(options: OpenbOptions) -> ConsolidationInstance:
             {
                 "name": name,
                 "tasks": 1,
-                "task_demand": _amounts(pod.gpu, pod)
-                | (restrictions.demand(choices[name]) if name in choices else {}),
+                "task_demand": _amounts(pod.gpu, pod),
                 "must_place": options.must_place,
-                "gpu_model": pod.gpu_spec[0] if len(pod.gpu_spec) == 1 else None,
+                "gpu_model": list(pod.gpu_spec) or None,
             }
             for name, pod in zip(names, pods, strict=True)
         ],
@@ -167,19 +162,6 @@ def _arrived(listed: Sequence[_Pod], gpus: int, options: OpenbOptions) -> list[_
             raise fail("options", f"takes more than {MOST_AGAIN:,} pods a second time; lower it", "load")
         arrived.append(pod)
     raise AssertionError("random pods end")
-
-
-def _choices(names: Sequence[str], pods: Sequence[_Pod], nodes: Sequence[_Node]) -> Mapping[str, Choice]:
-    """Return the servers that a pod may use, by its name, where its choice is among several GPU models."""
-    servers: dict[tuple[str, ...], frozenset[str]] = {}
-    found = {}
-    for name, pod in zip(names, pods, strict=True):
-        models = pod.gpu_spec
-        if len(models) > 1:
-            if models not in servers:
-                servers[models] = frozenset(node.sn for node in nodes if node.model in models)
-            found[name] = Choice(name, servers[models], {None: 1}, partial(" or ".join, models))
-    return found
 
 
 def _assumptions(

@@ -58,17 +58,10 @@ def test_servers_and_pods_keep_their_names_and_amounts(tmp_path: Path) -> None:
     assert "5 of the 5 pods of the list are present at once; they ask for 11.46 of 12 GPUs" in said(instance)
 
 
-def test_one_model_is_the_jobs_and_several_are_a_choice_of_servers(tmp_path: Path) -> None:
-    """A pod may use each of the models that it lists, and no other."""
-    instance = small(tmp_path)
-    jobs = {job.name: job for job in instance.jobs}
-    assert jobs["c"].gpu_model == "G2"
-    assert jobs["d"].gpu_model is None
-    assert jobs["d"].task_demand["P100 or T4"] == 1
-    assert [server.capacity["P100 or T4"] for server in instance.servers] == [1, 0, 1]
-    assert "'P100 or T4' stands for a choice of servers (gpu_spec): 1 pod needs it, of d, and 2 of 3" in said(
-        instance
-    )
+def test_a_pod_may_use_the_models_that_it_lists(tmp_path: Path) -> None:
+    """One, several, or any; what is listed twice counts once."""
+    jobs = {job.name: job.gpu_model for job in small(tmp_path).jobs}
+    assert jobs == {"a": None, "b": None, "c": "G2", "d": ("P100", "T4"), "e": None}
 
 
 def test_every_pod_placed_on_the_fewest_servers(tmp_path: Path) -> None:
@@ -156,7 +149,11 @@ def test_packed_files_are_read(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("pods", "jobs", "asked"),
-    [("cpu050", 7439, 6_086_800), ("gpuspec10", 8152, 6_086_800), ("multigpu50", 9061, 11_358_800)],
+    [
+        ("gpuspec10", 8152, 6_086_800),
+        pytest.param("cpu050", 7439, 6_086_800, marks=pytest.mark.slow),
+        pytest.param("multigpu50", 9061, 11_358_800, marks=pytest.mark.slow),
+    ],
 )
 def test_the_published_lists(shared_data: Path, tmp_path: Path, pods: str, jobs: int, asked: int) -> None:
     """All rows are valid: 1,213 servers with 6,212 GPUs, and as many pods as the file has lines."""
