@@ -172,11 +172,16 @@ def _check_records(
 def _as_far_as_stored(
     formulation: Formulation[Any, Any], derived: Sequence[float | None], result: Result
 ) -> tuple[float | None, ...]:
-    """Return the certified bounds; those that counting gives where the solve had no time to check more."""
+    """Return the certified bounds; those that counting gives where the solve had no time to check more.
+
+    A solve without a plan may not even have had the time to count.
+    """
     found = list(derived)
     elementary = formulation.elementary_bounds()
     for index, (record, least) in enumerate(zip(result.objectives, elementary, strict=False)):
-        if record.certified_bound is not None and not _differs(record.certified_bound, least):
+        if record.certified_bound is None and result.plan is None:
+            found[index] = None
+        elif record.certified_bound is not None and not _differs(record.certified_bound, least):
             found[index] = least
     return tuple(found)
 
