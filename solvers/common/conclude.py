@@ -22,7 +22,7 @@ log = logging.getLogger("clusterplan")
 
 SNAP = 1e-9
 """A bound this close to the value, relatively, equals the value: solvers add floats in another order."""
-GRACE, GRACE_S = 0.1, 0.6
+GRACE, GRACE_S = 0.1, 0.4
 """A solve ends, with its checks, this share of the time limit and so many seconds after it at the latest."""
 SEARCH = 0.5
 """The search has to end within this share of the grace period; the check of the certificate has the rest."""
