@@ -21,7 +21,8 @@ KINDS: dict[str, FormulationKind] = {
 
 def formulate(instance: Instance) -> Formulation[Any, Any]:
     """Return the formulation (objectives, constraints, checks) of an instance."""
-    return KINDS[instance.kind].formulation(instance)
+    kind = KINDS[instance.kind]
+    return (kind.formulate or kind.formulation)(instance)
 
 
 def milp_model(formulation: Formulation[Any, Any]) -> MilpModel[Any]:

@@ -20,7 +20,10 @@ class FormulationKind:
         Its objectives, constraints and bounds.
     milp_model
         Returns its textbook model; None where it has none.
+    formulate
+        Returns the formulation of an instance where some need one of their own; by default the class does.
     """
 
     formulation: type[Formulation[Any, Any]]
     milp_model: Callable[[Any], MilpModel[Any]] | None = None
+    formulate: Callable[[Any], Formulation[Any, Any]] | None = None

@@ -23,6 +23,7 @@ from fractions import Fraction
 import numpy as np
 
 from ...instances.common.arrays import Ints
+from ...instances.consolidation.devices import WHOLE
 from ...instances.consolidation.instance import GpuModels, PlacementJob, allows
 
 BY_SERVERS = ("spread", "slowdown")
@@ -222,4 +223,8 @@ def worth_of(job: PlacementJob) -> Fraction:
     """Return a job's value; that of its GPUs without the rounding of floating-point products."""
     if job.value is not None:
         return exact(job.value)
-    return sum((group.tasks * exact(group.demand.get("gpu", 0.0)) for group in job.task_groups), Fraction(0))
+    gpus = (
+        (g.tasks, exact(g.demand.get("gpu", 0.0)) + Fraction(g.gpu_thousandths, WHOLE))
+        for g in job.task_groups
+    )
+    return sum((tasks * each for tasks, each in gpus), Fraction(0))

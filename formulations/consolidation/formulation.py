@@ -118,7 +118,7 @@ class ConsolidationFormulation(ClassifiedCluster, Formulation[ConsolidationInsta
     def finish(self, plan: Sequence[JobPlacement]) -> tuple[JobPlacement, ...]:
         """Return the plan in the order of the jobs, with a reason for each job that is left out."""
         entries = {entry.job: entry for entry in plan}
-        reasons = Reasons(self, plan)
+        reasons = self._reasons(plan)
         running = any(group.current for job in self.instance.jobs for group in job.task_groups)
         finished = []
         for position, job in enumerate(self.instance.jobs):
@@ -130,6 +130,10 @@ class ConsolidationFormulation(ClassifiedCluster, Formulation[ConsolidationInsta
                 entry = entry.model_copy(update={"action": action, "reason": None})
             finished.append(entry)
         return tuple(finished)
+
+    def _reasons(self, plan: Sequence[JobPlacement]) -> Reasons:
+        """Return what says of each job that the plan leaves out why."""
+        return Reasons(self, plan)
 
     @cached_property
     def _checked(self) -> CheckedCluster:

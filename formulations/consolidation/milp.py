@@ -15,6 +15,8 @@ from ..common.clock import check_time, refuse_beyond
 from ..common.milp_model import MilpModel, ModelObjective, at_most, new_problem
 from ..common.tolerance import TOLERANCE
 from .cluster_data import ClusterData
+from .devices.milp import DeviceRows
+from .devices.naming import with_devices
 from .fewest_servers import tasks_that_fit
 from .plan import JobPlacement, entry_of
 
@@ -91,6 +93,17 @@ class _Builder:
         for (server_name, resource), terms in load.items():
             free = self.data.servers[server_name].available.get(resource, 0.0)
             self.add(at_most([x for x, _ in terms], [a for _, a in terms], free))
+
+    def devices(self) -> DeviceRows:
+        """Write down which contents the devices of each server have."""
+        names = itertools.count()
+
+        def variable(letter: str, low: int, high: int) -> Any:
+            return self.problem.add_variable(f"{letter}_{next(names)}", low, high, self.pulp.LpInteger)
+
+        rows = DeviceRows(variable, self.add, self.total)
+        rows.write(self.data.jobs, self.data.servers, self.x)
+        return rows
 
     def used(self, job: PlacementJob) -> pulp.LpAffineExpression:
         """Return Σ_n y_jn, the servers that the job uses."""
@@ -206,6 +219,7 @@ def milp_model(data: ClusterData) -> MilpModel[JobPlacement]:
     builder = _Builder(data)
     builder.variables()
     builder.constraints()
+    rows = builder.devices() if data.instance.has_devices else None
     objectives = []
     for objective in data.objectives:
         expression, whole = getattr(builder, objective.name)()
@@ -215,7 +229,9 @@ def milp_model(data: ClusterData) -> MilpModel[JobPlacement]:
         tasks: dict[str, dict[str, dict[str, int]]] = defaultdict(lambda: defaultdict(dict))
         for (job, group, server), x in builder.x.items():
             tasks[job][group][server] = round(value(x))
-        return tuple(entry_of(job, tasks[job.name]) for job in data.instance.jobs)
+        plan = tuple(entry_of(job, tasks[job.name]) for job in data.instance.jobs)
+        named = None if rows is None else with_devices(data.jobs, data.servers, plan)
+        return plan if named is None else tuple(named)
 
     def encode(plan: Sequence[JobPlacement]) -> Mapping[Any, float]:
         entries = {entry.job: entry for entry in plan}
@@ -224,6 +240,6 @@ def milp_model(data: ClusterData) -> MilpModel[JobPlacement]:
             start[x] = float(entries[job].tasks.get(group, {}).get(server, 0))
         for (job, server), y in builder.y.items():
             start[y] = float(server in entries[job].used_servers)
-        return start
+        return start if rows is None else start | rows.encode(data.jobs, plan)
 
     return MilpModel(builder.problem, tuple(objectives), decode, encode)

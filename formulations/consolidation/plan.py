@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from ...instances.common.fields import Flag, Model, Name, PositiveCount, Text
+from ...instances.consolidation.devices import OnServers
 from ...instances.consolidation.instance import ONLY_GROUP, PlacementJob
 
 Placed = dict[Name, PositiveCount]
@@ -27,6 +28,9 @@ class JobPlacement(Model):
     action
         What the plan means for the job, where any job says where it runs now: `start` and `wait` for those
         that do not run, `keep`, `move` and `stop` for those that do.
+    devices
+        Group → server → what each task there holds of single devices; None where no task asks for any. The
+        group of a job that has only one is called `tasks`.
     """
 
     job: Name
@@ -35,6 +39,15 @@ class JobPlacement(Model):
     groups: dict[Name, Placed] | None = None
     reason: Text | None = None
     action: Action | None = None
+    devices: dict[Name, OnServers] | None = None
+
+    @model_serializer(mode="wrap")
+    def _as_before(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out devices where there are none, so that plans without them keep their form and hash."""
+        data: dict[str, Any] = handler(self)
+        if self.devices is None:
+            data.pop("devices", None)
+        return data
 
     @property
     def tasks(self) -> Placement:

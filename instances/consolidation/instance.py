@@ -30,6 +30,19 @@ from ..common.fields import (
     unknown_names,
 )
 from ..common.hardware import HardwareCatalogue, fill_from_catalogue
+from .devices import (
+    WHOLE,
+    Ask,
+    Device,
+    Devices,
+    OnServers,
+    Profiles,
+    Shares,
+    WholeDevices,
+    asked_twice,
+    asks_of,
+    current_faults,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -82,6 +95,9 @@ class Server(Model):
         What is left for the listed jobs, what they hold now included; all of it if not given.
     traffic_gbit_per_s
         Network load that is there already.
+    devices
+        Single devices, which tasks hold whole, in shares or in partitions; none is a resource as well. Where
+        `free` is given and nothing is said to be taken, so many of the first devices are free.
     """
 
     model_config = ConfigDict(json_schema_extra=require(or_field=("capacity", "hardware")))
@@ -94,12 +110,15 @@ class Server(Model):
     rack: Name | None = None
     gpu_model: Name | None = None
     traffic_gbit_per_s: NonNegative = 0.0
+    devices: Annotated[dict[Name, Devices], Field(max_length=100)] | None = None
 
     @model_validator(mode="after")
     def _check(self) -> Server:
         complaints: list[Complaint] = []
         for name, amount in (self.free or {}).items():
-            if amount > self.capacity.get(name, 0.0):
+            if self.devices is not None and name in self.devices:
+                complaints += _free_devices_faults(name, amount, self.devices[name])
+            elif amount > self.capacity.get(name, 0.0):
                 what = f"is {amount:g}, more than the capacity {self.capacity.get(name, 0.0):g}"
                 complaints.append((f"free.{name}", what))
         refuse(complaints)
@@ -108,7 +127,30 @@ class Server(Model):
     @property
     def available(self) -> dict[str, float]:
         """What a plan may use of each resource."""
-        return self.capacity if self.free is None else self.free
+        if self.free is None:
+            return self.capacity
+        if self.devices is None:
+            return self.free
+        return {name: amount for name, amount in self.free.items() if name not in self.devices}
+
+    @cached_property
+    def device_states(self) -> dict[str, tuple[Device, ...]]:
+        """The state of each device beside what others hold."""
+        found = {}
+        for name, devices in (self.devices or {}).items():
+            states = devices.states
+            if self.free is not None and devices.taken is None:
+                free = int(self.free.get(name, 0.0))
+                states = states[:free] + (Device("whole"),) * (devices.count - free)
+            found[name] = states
+        return found
+
+
+def _free_devices_faults(name: str, amount: float, devices: Devices) -> Iterator[Complaint]:
+    if devices.taken is not None:
+        yield f"free.{name}", "is set beside what is taken of these devices; give one of both"
+    elif amount != int(amount) or amount > devices.count:
+        yield f"free.{name}", f"is {amount:g}; of {devices.count} devices a whole number is free"
 
 
 class Group(Model):
@@ -119,6 +161,27 @@ class Group(Model):
     demand: Amounts
     traffic_gbit_per_s: NonNegative = 0.0
     current: Placed = {}
+    devices: WholeDevices | None = None
+    share: Shares | None = None
+    profile: Profiles | None = None
+    current_devices: OnServers | None = None
+
+    @model_validator(mode="after")
+    def _check(self) -> Group:
+        if self.devices or self.share or self.profile or self.current_devices:
+            refuse(asked_twice(self.devices, self.share, self.profile))
+            refuse(current_faults(self.asks, self.current, self.current_devices))
+        return self
+
+    @cached_property
+    def asks(self) -> dict[str, Ask]:
+        """What one task asks of single devices, by name of the devices."""
+        return asks_of(self.devices, self.share, self.profile)
+
+    @property
+    def gpu_thousandths(self) -> int:
+        """Thousandths of GPUs that one task holds as devices or shares; partitions are of no known size."""
+        return self.asks.get("gpu", Ask()).thousandths
 
 
 class PlacementJob(Model):
@@ -128,8 +191,13 @@ class PlacementJob(Model):
     ----------
     tasks, task_demand, traffic_gbit_per_s, current
         The job's only group of tasks; `groups` says the same for a job that has several.
+    devices, share, profile
+        What each task asks of single devices: name of devices → how many whole ones, thousandths of one, or
+        a partition of one.
+    current_devices
+        Which devices each task holds now, in the form of plans; goes with `current`.
     value
-        Worth of placing the job; by default the GPUs that it asks for.
+        Worth of placing the job; by default the GPUs that it asks for, as amounts, devices and shares.
     must_place
         A plan that leaves the job out is not allowed.
     spread
@@ -149,6 +217,10 @@ class PlacementJob(Model):
     task_demand: Amounts | None = None
     traffic_gbit_per_s: NonNegative | None = None
     current: Placed | None = None
+    devices: WholeDevices | None = None
+    share: Shares | None = None
+    profile: Profiles | None = None
+    current_devices: OnServers | None = None
     groups: Annotated[tuple[Group, ...], Field(max_length=1000), in_slices(1000)] | None = None
     value: NonNegative | None = None
     must_place: Flag = False
@@ -160,12 +232,12 @@ class PlacementJob(Model):
     @model_validator(mode="after")
     def _check(self) -> PlacementJob:
         plain = self.groups is None and self.tasks is not None and self.task_demand is not None
-        if not plain or self.spread == "from_skew":
+        if not plain or self.spread == "from_skew" or any(getattr(self, key) for key in _OF_DEVICES):
             refuse(self._complaints())
         return self
 
     def _complaints(self) -> Iterator[Complaint]:
-        single = ("tasks", "task_demand", "traffic_gbit_per_s", "current")
+        single = ("tasks", "task_demand", "traffic_gbit_per_s", "current", *_OF_DEVICES)
         if self.groups is not None:
             for key in single:
                 if getattr(self, key) is not None:
@@ -177,6 +249,12 @@ class PlacementJob(Model):
             for key in single[:2]:
                 if getattr(self, key) is None:
                     yield key, "is missing; give tasks and task_demand, or groups"
+            yield from asked_twice(self.devices, self.share, self.profile)
+            asks = asks_of(self.devices, self.share, self.profile)
+            yield from current_faults(asks, self.current or {}, self.current_devices)
+        profiles = [self.profile, *(group.profile for group in self.groups or ())]
+        if self.value is None and any("gpu" in (wanted or {}) for wanted in profiles):
+            yield "value", "is missing; what a partition is worth does not follow from the GPUs of the job"
         if self.spread == "from_skew" and self.skew is None:
             yield "skew", "is missing; spread: from_skew needs the share of the largest tensor"
 
@@ -188,14 +266,22 @@ class PlacementJob(Model):
         assert self.tasks is not None
         demand, current = self.task_demand or {}, self.current or {}
         traffic = self.traffic_gbit_per_s or 0.0
-        return _only_group(self.tasks, tuple(demand.items()), traffic, tuple(current.items()))
+        if self.current_devices:
+            # Nobody else holds these devices, so no other job shares the group.
+            asked = {key: getattr(self, key) for key in _OF_DEVICES}
+            plain = {"demand": demand, "traffic_gbit_per_s": traffic, "current": current}
+            return (Group(tasks=self.tasks, **plain, **asked),)
+        asks = tuple((key, tuple(getattr(self, key).items())) for key in _OF_DEVICES if getattr(self, key))
+        return _only_group(self.tasks, tuple(demand.items()), traffic, tuple(current.items()), asks)
 
     @property
     def worth(self) -> float:
         """The job's value: as given, else the GPUs that it asks for."""
         if self.value is not None:
             return self.value
-        return sum(group.tasks * group.demand.get("gpu", 0.0) for group in self.task_groups)
+        groups = self.task_groups
+        devices = sum(group.tasks * group.gpu_thousandths for group in groups) / WHOLE
+        return sum(group.tasks * group.demand.get("gpu", 0.0) for group in groups) + devices
 
     def relative_speed(self, servers: int) -> float:
         """Return the measured relative speed on this many servers; 1 where nothing was measured."""
@@ -206,13 +292,37 @@ class PlacementJob(Model):
         return self.speed_by_servers[below[-1] if below else listed[0]]
 
 
+_OF_DEVICES = ("devices", "share", "profile", "current_devices")
+"""Fields of a group that say what its tasks ask of single devices."""
+
+
 @lru_cache(maxsize=10_000)
 def _only_group(
-    tasks: int, demand: tuple[tuple[str, float], ...], traffic: float, current: tuple[tuple[str, int], ...]
+    tasks: int,
+    demand: tuple[tuple[str, float], ...],
+    traffic: float,
+    current: tuple[tuple[str, int], ...],
+    asks: tuple[tuple[str, tuple[tuple[str, Any], ...]], ...],
 ) -> tuple[Group]:
     """Return the groups of a job that has only one; jobs that ask for the same share it."""
-    made = Group(tasks=tasks, demand=dict(demand), traffic_gbit_per_s=traffic, current=dict(current))
+    asked: dict[str, Any] = {key: dict(amounts) for key, amounts in asks}
+    made = Group(tasks=tasks, demand=dict(demand), traffic_gbit_per_s=traffic, current=dict(current), **asked)
     return (made,)
+
+
+def _without_devices(given: Any, filled: Any) -> Any:
+    """Return a document in which capacities from the catalogue leave out what a server has as devices."""
+    if filled is given:
+        return filled
+    rows = []
+    for before, row in zip(given["servers"], filled["servers"], strict=True):
+        devices = row.get("devices") if isinstance(row, Mapping) and "capacity" not in before else None
+        if isinstance(devices, Mapping):
+            kept = {name: amount for name, amount in row["capacity"].items() if name not in devices}
+            rows.append({**row, "capacity": kept})
+        else:
+            rows.append(row)
+    return {**filled, "servers": rows}
 
 
 class ConsolidationInstance(Instance):
@@ -240,7 +350,8 @@ class ConsolidationInstance(Instance):
     @model_validator(mode="before")
     @classmethod
     def _resolve(cls, data: Any) -> Any:
-        return fill_from_catalogue(data, "servers", {"capacity": "capacity", "gpu_model": "gpu_model"})
+        filled = fill_from_catalogue(data, "servers", {"capacity": "capacity", "gpu_model": "gpu_model"})
+        return _without_devices(data, filled)
 
     @model_validator(mode="after")
     def _check(self) -> ConsolidationInstance:
@@ -262,6 +373,33 @@ class ConsolidationInstance(Instance):
             if len({server.name for server in self.servers}) == len(self.servers):
                 yield "servers", f"a count gives the name {twice!r}, which another server has; rename one"
         yield from self._job_complaints(servers)
+        yield from self._device_complaints()
+
+    def _device_complaints(self) -> Iterator[Complaint]:
+        """Yield a complaint for each device that is a resource too, or that no server has."""
+        profiles: dict[str, set[str]] = {}
+        for index, server in enumerate(self.servers):
+            for name, devices in (server.devices or {}).items():
+                known = profiles.setdefault(name, set())
+                known.update(devices.partitions.profiles if devices.partitions else ())
+                if name in self.resource_names:
+                    what = "is a resource in the capacity of a server too; say it in one way for all servers"
+                    yield f"servers[{index}].devices.{name}", what
+        asked: dict[tuple[tuple[str, Ask], ...], None] = {}
+        for index, job in enumerate(self.jobs):
+            for g, group in enumerate(job.task_groups):
+                if not group.asks or (key := tuple(group.asks.items())) in asked:
+                    continue
+                asked[key] = None
+                path = f"jobs[{index}]" if job.groups is None else f"jobs[{index}].groups[{g}]"
+                for name, ask in group.asks.items():
+                    field = "profile" if ask.profile else "share" if ask.share else "devices"
+                    where = f"{path}.{field}"
+                    yield from unknown_names([name], profiles, where, "device", "devices of the servers")
+                    if ask.profile and ask.profile not in profiles.get(name, {ask.profile}):
+                        there = ", ".join(sorted(profiles[name])) or "none"
+                        what = f"no server has the profile {ask.profile!r}; there are: {there}"
+                        yield f"{where}.{name}", what
 
     def _job_complaints(self, servers: Mapping[str, int]) -> Iterator[Complaint]:
         names = dict.fromkeys(self.resource_names)
@@ -298,6 +436,11 @@ class ConsolidationInstance(Instance):
             server if server.count is None else server.model_copy(update={"name": name, "count": None})
             for server, name in zip(listed, self._every_name(), strict=True)
         )
+
+    @cached_property
+    def has_devices(self) -> bool:
+        """Whether any server has single devices."""
+        return any(server.devices for server in self.servers)
 
     @cached_property
     def resource_names(self) -> tuple[str, ...]:

@@ -4,6 +4,15 @@ from ..common.kind import SolverKind
 from .brute_force import ConsolidationBruteForce
 from .certify import certify
 from .cp_sat import ConsolidationCpSat
+from .devices.dispatch import (
+    BestFitOnDevices,
+    BruteForceOnDevices,
+    ExactOnDevices,
+    OnDevices,
+    certify_with,
+    diagnose_with,
+    search_with,
+)
 from .diagnose import diagnose
 from .exact import ConsolidationExact
 from .heuristics.best_fit import BestFit, ConsolidateOrWait
@@ -11,10 +20,16 @@ from .heuristics.first_fit import FirstFit
 from .keep_in_place import stay_put
 
 CONSOLIDATION = SolverKind(
-    exact=ConsolidationExact(),
-    solvers=(ConsolidationCpSat(), BestFit(), FirstFit(), ConsolidateOrWait(), ConsolidationBruteForce()),
-    certify=certify,
-    diagnose=diagnose,
+    exact=ExactOnDevices(ConsolidationExact()),
+    solvers=(
+        OnDevices(ConsolidationCpSat()),
+        BestFitOnDevices(BestFit()),
+        OnDevices(FirstFit()),
+        OnDevices(ConsolidateOrWait()),
+        BruteForceOnDevices(ConsolidationBruteForce()),
+    ),
+    certify=certify_with(certify),
+    diagnose=diagnose_with(diagnose),
     quick=(("first-fit-decreasing", {}), ("best-fit", {})),
-    more_quick={"leaving jobs where they run": stay_put},
+    more_quick={"leaving jobs where they run": search_with(stay_put)},
 )

@@ -1,0 +1,250 @@
+"""Bounds from prices by shape of server, without trust in any solver: integers, and plain loops.
+
+Prices are rounded to integers of a fine unit first; any prices prove a bound, so that nothing is lost but a
+little of its tightness.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from ....instances.common.geometries import Geometry
+from ....instances.consolidation.devices import WHOLE, Ask, Device
+from ....instances.consolidation.instance import (
+    ConsolidationInstance,
+    Group,
+    PlacementJob,
+    Server,
+    allows,
+)
+from ...common.clock import check_time
+from ...common.tolerance import loosened
+from ..classes import common_step, exact, worth_of
+from ..devices.certificate import DevicePrices, PricedGoal, ShapePrices
+
+FINE = 2**50
+"""Integer prices are so many parts of one."""
+
+
+def price(value: float) -> int:
+    """Return a price in its integer unit."""
+    return round(Fraction(value) * FINE)
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Servers that differ in nothing that prices see.
+
+    Attributes
+    ----------
+    free
+        What a plan may use of each resource, rounding included.
+    """
+
+    first: Server
+    count: int
+    free: tuple[tuple[str, Fraction], ...]
+
+
+def shapes_of(instance: ConsolidationInstance) -> list[Shape]:
+    """Return the shapes of servers in the order in which the instance has them."""
+    found: Counter[object] = Counter()
+    first: dict[object, Server] = {}
+    for server in instance.servers:
+        devices = tuple(
+            (name, states, repr((server.devices or {})[name].partitions))
+            for name, states in sorted(server.device_states.items())
+        )
+        key = server.gpu_model, tuple(sorted(server.available.items())), devices
+        found[key] += server.count or 1
+        first.setdefault(key, server)
+    return [
+        Shape(
+            first[key],
+            count,
+            tuple((name, exact(loosened(amount))) for name, amount in first[key].available.items()),
+        )
+        for key, count in found.items()
+    ]
+
+
+class _ShapeBound:
+    """One shape with integer prices."""
+
+    def __init__(self, shape: Shape, prices: ShapePrices) -> None:
+        self.shape = shape
+        self.free = dict(shape.free)
+        self.resources = {name: price(p) for name, p in prices.resources.items()}
+        self.devices = prices.devices
+
+    def of_task(self, group: Group) -> Fraction | None:
+        """Return what a task pays here; None if a server of this shape never holds it."""
+        paid = Fraction(0)
+        for name, amount in group.demand.items():
+            need = exact(amount)
+            if need > self.free.get(name, 0):
+                return None
+            paid += self.resources.get(name, 0) * need
+        for name, ask in group.asks.items():
+            states = self.shape.first.device_states.get(name)
+            geometry = (self.shape.first.devices or {})[name].partitions if states else None
+            if states is None or not _held(ask, states, geometry):
+                return None
+            paid += _of_ask(ask, self.devices.get(name, DevicePrices()))
+        return paid
+
+    def of_server(self) -> Fraction:
+        """Return the most that tasks can pay to one server of this shape."""
+        paid = sum((p * self.free.get(name, 0) for name, p in self.resources.items()), Fraction(0))
+        for name, states in self.shape.first.device_states.items():
+            prices = self.devices.get(name)
+            if prices is not None:
+                geometry = (self.shape.first.devices or {})[name].partitions
+                alike = Counter(states)
+                paid += sum(count * most_paid(state, prices, geometry) for state, count in alike.items())
+        return paid
+
+
+def _held(ask: Ask, states: Sequence[Device], geometry: Geometry | None) -> bool:
+    """Return whether devices in these states hold what one task asks for."""
+    free = sum(state.mode == "free" for state in states)
+    if ask.whole:
+        return ask.whole <= free
+    if ask.share:
+        return free > 0 or any(s.mode == "shared" and s.used + ask.share <= WHOLE for s in states)
+    if geometry is None or ask.profile not in geometry.profiles:
+        return False
+    profile = geometry.profiles[ask.profile]
+    masks = {0} if free else {state.used for state in states if state.mode == "parted"}
+    return any(not mask & profile.mask(start) for mask in masks for start in profile.starts)
+
+
+def _of_ask(ask: Ask, prices: DevicePrices) -> int:
+    if ask.whole:
+        return ask.whole * price(prices.whole)
+    if ask.share:
+        return price(prices.shares.get(ask.share, 0.0))
+    return price(prices.profiles.get(ask.profile, 0.0))
+
+
+def most_paid(state: Device, prices: DevicePrices, geometry: Geometry | None) -> int:
+    """Return the most that the tasks on one device can pay: whole, in shares, or in partitions."""
+    if state.mode == "whole":
+        return 0
+    best = 0
+    if state.mode == "free":
+        best = price(prices.whole)
+    if state.mode in ("free", "shared"):
+        best = max(best, _shares(WHOLE - state.used, prices.shares))
+    if state.mode in ("free", "parted") and geometry is not None:
+        best = max(best, _slots(state.used, prices.profiles, geometry))
+    return best
+
+
+def _shares(room: int, prices: Mapping[int, float]) -> int:
+    """Return the value of the unbounded knapsack of shares at their prices."""
+    unit = math.gcd(*(share for share, p in prices.items() if p > 0)) or WHOLE
+    paid = [(share // unit, price(p)) for share, p in prices.items() if p > 0]
+    best = [0] * (room // unit + 1)
+    for cell in range(1, len(best)):
+        best[cell] = max([best[cell - 1], *(best[cell - share] + p for share, p in paid if share <= cell)])
+    return best[-1]
+
+
+def _slots(taken: int, prices: Mapping[str, float], geometry: Geometry) -> int:
+    """Return the value of the best partitions of one device, slot after slot."""
+    paid = [(geometry.profiles[name], price(p)) for name, p in prices.items() if name in geometry.profiles]
+    best = [0] * (geometry.slots + 1)
+    for slot in range(geometry.slots - 1, -1, -1):
+        here = [
+            p + best[slot + profile.size]
+            for profile, p in paid
+            if slot in profile.starts and not taken & profile.mask(slot)
+        ]
+        best[slot] = max([best[slot + 1], *here])
+    return best[0]
+
+
+class ShapeBound:
+    """The bound that prices by shape prove for one objective.
+
+    Parameters
+    ----------
+    jobs
+        One of the jobs that are alike, and how many they are.
+    """
+
+    def __init__(
+        self, shapes: Sequence[Shape], jobs: Sequence[tuple[PlacementJob, int]], goal: PricedGoal
+    ) -> None:
+        self.jobs, self.goal = jobs, goal
+        self.shapes = [_ShapeBound(*pair) for pair in zip(shapes, goal.shapes, strict=True)]
+
+    def value(self, levels: Mapping[str, Fraction]) -> Fraction | None:
+        """Return what the objective, to be minimised, is at least; None if there is no plan.
+
+        Parameters
+        ----------
+        levels
+            Of the earlier objectives, to be minimised, which every plan that counts keeps.
+        """
+        weights = {name: Fraction(m) for name, m in self.goal.multipliers.items() if name in levels}
+        weights[self.goal.objective] = Fraction(1)
+        total = Fraction(0)
+        for job, count in self.jobs:
+            check_time()
+            paid = self._of_job(job)
+            if paid is None:
+                if job.must_place:
+                    return None
+                continue
+            cost = paid - weights.get("value", 0) * worth_of(job)
+            total += count * (cost if job.must_place else min(Fraction(0), cost))
+        used = weights.get("servers", 0)
+        for bound in self.shapes:
+            received = Fraction(bound.of_server(), FINE)
+            total += bound.shape.count * min(Fraction(0), used - received)
+        earlier = sum(
+            (weights[name] * level for name, level in levels.items() if name in weights), Fraction(0)
+        )
+        return total - earlier
+
+    def _of_job(self, job: PlacementJob) -> Fraction | None:
+        """Return the least that the tasks of a job pay; None if some go nowhere."""
+        paid = Fraction(0)
+        for group in job.task_groups:
+            here = [
+                of_task
+                for bound in self.shapes
+                if allows(job.gpu_model, bound.shape.first.gpu_model)
+                and (of_task := bound.of_task(group)) is not None
+            ]
+            if not here:
+                return None
+            paid += group.tasks * min(here)
+        return paid / FINE
+
+
+def jobs_alike(instance: ConsolidationInstance) -> list[tuple[PlacementJob, int]]:
+    """Return one of the jobs that prices cannot tell apart, and how many they are."""
+    found: Counter[object] = Counter()
+    first: dict[object, PlacementJob] = {}
+    for job in instance.jobs:
+        asked = tuple(
+            (group.tasks, tuple(sorted(group.demand.items())), tuple(sorted(group.asks.items())))
+            for group in job.task_groups
+        )
+        key = asked, job.worth, job.must_place, job.gpu_model
+        found[key] += 1
+        first.setdefault(key, job)
+    return [(first[key], count) for key, count in found.items()]
+
+
+def rounded(instance: ConsolidationInstance, objective: str, least: Fraction) -> Fraction:
+    """Return the next value, to be minimised, that the objective can have."""
+    step = common_step({worth_of(job) for job in instance.jobs}) if objective == "value" else Fraction(1)
+    return least if step is None else math.ceil(least / step) * step

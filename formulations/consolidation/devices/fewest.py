@@ -1,0 +1,138 @@
+"""m_j of a job whose tasks ask for single devices: the fewest servers that it could ever use."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import Counter
+from collections.abc import Sequence
+
+from ....instances.common.errors import TooLargeError
+from ....instances.consolidation.devices import WHOLE, Ask, Device, Devices
+from ....instances.consolidation.instance import Group, Server
+from ...common.clock import check_time
+from ...common.tolerance import within
+from ..fewest_servers import tasks_that_fit
+from .packing import pack
+
+MOST_PATTERNS = 20_000
+"""Ways to load one server, and tasks of each group that are left, that are looked at."""
+
+
+def tasks_on(server: Server, group: Group, free: bool = False) -> int:
+    """Return how many tasks of one group an otherwise empty server holds.
+
+    Parameters
+    ----------
+    free
+        Count only what is free now, not all that the server has.
+    """
+    amounts = server.available if free else server.capacity
+    fit = tasks_that_fit(amounts, group.demand, group.tasks)
+    for name, ask in group.asks.items():
+        devices = (server.devices or {}).get(name)
+        if devices is None:
+            return 0
+        states = server.device_states[name] if free else (Device(),) * devices.count
+        fit = min(fit, instances_of(ask, devices, states))
+    return fit
+
+
+def instances_of(ask: Ask, devices: Devices, states: Sequence[Device]) -> int:
+    """Return how many tasks that ask for this hold devices in these states."""
+    unused = sum(state.mode == "free" for state in states)
+    if ask.whole:
+        return unused // ask.whole
+    if ask.share:
+        lefts = (WHOLE - state.used for state in states if state.mode == "shared")
+        return unused * (WHOLE // ask.share) + sum(left // ask.share for left in lefts)
+    if devices.partitions is None:
+        return 0
+    most = unused * devices.partitions.most(ask.profile)
+    masks = (state.used for state in states if state.mode == "parted")
+    return most + sum(devices.partitions.most(ask.profile, mask) for mask in masks)
+
+
+def fewest_on_devices(groups: Sequence[Group], servers: Sequence[Server]) -> int | None:
+    """Return how many of the servers hold all tasks at least, None if all together do not.
+
+    Raises
+    ------
+    TooLargeError
+        If a job with several groups has too many ways to be placed.
+    """
+    alike: Counter[tuple[object, ...]] = Counter()
+    first: dict[tuple[object, ...], Server] = {}
+    for server in servers:
+        devices = tuple(
+            (name, had.count, had.partitions.model_dump_json() if had.partitions else None)
+            for name, had in sorted((server.devices or {}).items())
+        )
+        key = (tuple(sorted(server.capacity.items())), devices)
+        alike[key] += 1
+        first.setdefault(key, server)
+    if len(groups) == 1:
+        holds = sorted(
+            ((tasks_on(first[key], groups[0]), count) for key, count in alike.items()), reverse=True
+        )
+        left, used = groups[0].tasks, 0
+        for each, count in holds:
+            if not each or left <= 0:
+                break
+            taken = min(count, math.ceil(left / each))
+            left, used = left - taken * each, used + taken
+        return used if left <= 0 else None
+    return _for_groups(groups, [(first[key], count) for key, count in alike.items()])
+
+
+def _for_groups(groups: Sequence[Group], servers: Sequence[tuple[Server, int]]) -> int | None:
+    """Return the fewest servers by dynamic programming over the tasks of each group that are left."""
+    all_tasks = tuple(group.tasks for group in groups)
+    if math.prod(count + 1 for count in all_tasks) > MOST_PATTERNS:
+        raise TooLargeError("a job with so many tasks in groups that hold devices is too large")
+    need = {all_tasks: 0}
+    for server, count in servers:
+        patterns = _patterns(server, groups)
+        for _ in range(min(count, sum(all_tasks)) if patterns else 0):
+            better = dict(need)
+            for left, used in need.items():
+                for pattern in patterns:
+                    check_time()
+                    after = tuple(max(0, a - b) for a, b in zip(left, pattern, strict=True))
+                    if used + 1 < better.get(after, math.inf):
+                        better[after] = used + 1
+            if better == need:
+                break
+            need = better
+    return need.get((0,) * len(groups))
+
+
+def _patterns(server: Server, groups: Sequence[Group]) -> list[tuple[int, ...]]:
+    """Return the sets of tasks that the server holds and to which no task can be added."""
+    ranges = [range(tasks_on(server, group) + 1) for group in groups]
+    if math.prod(map(len, ranges)) > MOST_PATTERNS:
+        raise TooLargeError("a job with so many tasks in groups that hold devices is too large")
+    held = {counts for counts in itertools.product(*ranges) if any(counts) and _holds(server, groups, counts)}
+    return [
+        counts
+        for counts in held
+        if not any((*counts[:g], counts[g] + 1, *counts[g + 1 :]) in held for g in range(len(counts)))
+    ]
+
+
+def _holds(server: Server, groups: Sequence[Group], counts: Sequence[int]) -> bool:
+    check_time()
+    for name in {name for group in groups for name in group.demand}:
+        amounts = (count * g.demand.get(name, 0.0) for g, count in zip(groups, counts, strict=True))
+        if not within(math.fsum(amounts), server.capacity.get(name, 0.0)):
+            return False
+    for name, devices in (server.devices or {}).items():
+        asks = [
+            g.asks[name]
+            for g, count in zip(groups, counts, strict=True)
+            if name in g.asks
+            for _ in range(count)
+        ]
+        if pack((Device(),) * devices.count, devices.partitions, asks) is None:
+            return False
+    return True

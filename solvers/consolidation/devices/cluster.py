@@ -1,0 +1,155 @@
+"""An instance with single devices in integers: kinds of tasks, shapes of servers, classes of jobs."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from ....formulations.common.clock import check_time
+from ....formulations.common.tolerance import loosened
+from ....formulations.consolidation.classes import common_step, exact
+from ....formulations.consolidation.devices.fewest import instances_of
+from ....formulations.consolidation.devices.formulation import DeviceFormulation
+from ....instances.common.arrays import Ints
+from ....instances.consolidation.devices import Ask
+from ....instances.consolidation.instance import GpuModels, PlacementJob, Server, allows
+
+LARGEST = 2**40
+"""Units of a resource on a server at most; finer amounts are rounded, demands up and what is free down."""
+
+
+@dataclass(frozen=True)
+class TaskKind:
+    """Tasks that ask for the same.
+
+    Attributes
+    ----------
+    need
+        Units of each resource.
+    asks
+        What it asks of devices, by index of their name.
+    """
+
+    need: tuple[int, ...]
+    asks: tuple[tuple[int, Ask], ...]
+    gpu_model: GpuModels
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Servers that differ in nothing but name and rack, and what is free on each in units."""
+
+    server: Server
+    members: tuple[int, ...]
+    free: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class JobsAlike:
+    """Jobs that ask for the same and are worth the same: kind and number of the tasks of each group."""
+
+    job: PlacementJob
+    members: tuple[int, ...]
+    groups: tuple[tuple[int, int], ...]
+
+
+class Cluster:
+    """What methods look up.
+
+    Attributes
+    ----------
+    units
+        Of each resource.
+    hosts
+        For each kind of task whether a server of a shape ever holds one; shape (K, S).
+    groups_of
+        For each job kind and number of the tasks of each group.
+    """
+
+    def __init__(self, formulation: DeviceFormulation) -> None:
+        self.formulation, instance = formulation, formulation.instance
+        self.servers = list(formulation.servers.values())
+        self.resources = instance.resource_names
+        self.names = list(dict.fromkeys(name for server in instance.servers for name in server.devices or {}))
+        self.units = [self._unit(name) for name in self.resources]
+        self.shapes = self._shapes()
+        self.kinds: list[TaskKind] = []
+        self.groups_of: list[tuple[tuple[int, int], ...]] = []
+        self._tasks()
+        self.classes = self._classes()
+        self.hosts = np.array(
+            [[self._hosts(kind, shape) for shape in self.shapes] for kind in self.kinds], dtype=bool
+        ).reshape(len(self.kinds), len(self.shapes))
+
+    def _unit(self, resource: str) -> Fraction:
+        groups = {id(j.task_groups): j.task_groups for j in self.formulation.instance.jobs}.values()
+        asked = {group.demand.get(resource, 0.0) for listed in groups for group in listed}
+        largest = max(
+            exact(server.capacity.get(resource, 0.0)) for server in self.formulation.instance.servers
+        )
+        return max(common_step(map(exact, asked)) or Fraction(1), largest / LARGEST)
+
+    def _shapes(self) -> list[Shape]:
+        members: dict[object, list[int]] = defaultdict(list)
+        for n, server in enumerate(self.servers):
+            devices = tuple(
+                (name, states, repr((server.devices or {})[name].partitions))
+                for name, states in sorted(server.device_states.items())
+            )
+            members[server.gpu_model, tuple(sorted(server.available.items())), devices].append(n)
+        return [
+            Shape(server, tuple(listed), self._free(server))
+            for listed in members.values()
+            for server in [self.servers[listed[0]]]
+        ]
+
+    def _free(self, server: Server) -> tuple[int, ...]:
+        amounts = (loosened(server.available.get(name, 0.0)) for name in self.resources)
+        return tuple(math.floor(exact(a) / unit) for a, unit in zip(amounts, self.units, strict=True))
+
+    def _tasks(self) -> None:
+        known: dict[TaskKind, int] = {}
+        by_groups: dict[object, tuple[tuple[int, int], ...]] = {}
+        for job in self.formulation.instance.jobs:
+            key = id(job.task_groups), job.gpu_model
+            if key not in by_groups:
+                check_time()
+                made = []
+                for group in job.task_groups:
+                    pairs = zip(self.resources, self.units, strict=True)
+                    need = tuple(math.ceil(exact(group.demand.get(name, 0.0)) / u) for name, u in pairs)
+                    asks = tuple(sorted((self.names.index(name), ask) for name, ask in group.asks.items()))
+                    kind = TaskKind(need, asks, job.gpu_model)
+                    made.append((known.setdefault(kind, len(known)), group.tasks))
+                by_groups[key] = tuple(made)
+            self.groups_of.append(by_groups[key])
+        self.kinds = list(known)
+
+    def _classes(self) -> list[JobsAlike]:
+        found: dict[object, tuple[PlacementJob, list[int]]] = {}
+        for position, job in enumerate(self.formulation.instance.jobs):
+            key = self.groups_of[position], job.worth, job.must_place
+            found.setdefault(key, (job, []))[1].append(position)
+        return [JobsAlike(job, tuple(ps), self.groups_of[ps[0]]) for job, ps in found.values()]
+
+    def _hosts(self, kind: TaskKind, shape: Shape) -> bool:
+        if not allows(kind.gpu_model, shape.server.gpu_model):
+            return False
+        if any(need > free for need, free in zip(kind.need, shape.free, strict=True)):
+            return False
+        for d, ask in kind.asks:
+            devices = (shape.server.devices or {}).get(self.names[d])
+            if devices is None:
+                return False
+            if not instances_of(ask, devices, shape.server.device_states[self.names[d]]):
+                return False
+        return True
+
+    def matrix(self, rows: Sequence[tuple[int, ...]]) -> Ints:
+        """Return units of resources as an array; shape (N, R)."""
+        return np.array(rows, dtype=np.int64).reshape(len(rows), len(self.resources))

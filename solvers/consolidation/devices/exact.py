@@ -1,0 +1,188 @@
+"""`exact` and `best-fit` on single devices, and what makes certificates of plans that name devices.
+
+The bound is that of the linear programme by shape, and of the pooled relaxation where this is small enough to
+be solved; the plan comes from a greedy method that follows the prices, and from ruin and recreate.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+from ....formulations.consolidation.devices.certificate import PRICED_BY_SHAPE
+from ....formulations.consolidation.devices.formulation import DeviceFormulation
+from ....formulations.consolidation.plan import JobPlacement
+from ....instances.common.errors import OutOfTimeError, TooLargeError
+from ...common.base import Clock, Outcome, Solver
+from ...common.options import SolveOptions
+from .board import Board
+from .cluster import Cluster
+from .improve import Placing, Ruin
+from .repair import repaired, stripped
+from .shape_prices import Relaxed, ShapeProgram
+
+log = logging.getLogger("clusterplan")
+
+MOST_POOLED = 100_000
+"""Jobs times servers up to which the pooled relaxation is solved as well."""
+POOLED_SHARE = 0.4
+LEFT_FOR_PROOF = 0.15
+"""Of the time that is left, for prices of later objectives and their check."""
+ROUNDS_AT_ONCE = 200
+"""After so many rounds the plan is compared with the bound."""
+FEW_SECONDS = 1.0
+"""For a plan where the time is up already."""
+MOST_ROUNDS = 4_000
+"""Of ruin and recreate without a time limit."""
+
+
+class Search:
+    """One solve: the incumbent, and prices that bound it."""
+
+    def __init__(self, formulation: DeviceFormulation, options: SolveOptions, clock: Clock) -> None:
+        self.formulation, self.options, self.clock = formulation, options, clock
+        self.plan: Sequence[JobPlacement] | None = None
+        self.values: tuple[float, ...] = ()
+        self.bounds: tuple[float | None, ...] = formulation.elementary_bounds()
+        self.certificate: dict[str, Any] = {}
+        self.notes: list[str] = []
+        if options.warm_start is not None:
+            self.offer(formulation.parse_plan(options.warm_start))
+
+    def offer(self, plan: Sequence[JobPlacement] | None) -> None:
+        """Update the incumbent if a feasible plan improves it."""
+        if plan is None or self.formulation.violations(plan):
+            return
+        values = self.formulation.evaluate(plan)
+        if self.plan is None or self.formulation.precedes(values, self.values):
+            self.plan, self.values = plan, values
+
+    def run(self, pooled: Solver[Any]) -> Outcome:
+        """Return the best plan and what is proven about it."""
+        clock, formulation = self.clock, self.formulation
+        cluster = Cluster(formulation)
+        first = Placing(Board(cluster), None, self.options.seed)
+        left = clock.remaining_s
+        first.greedy(Clock(None if left is None else max(FEW_SECONDS, 0.5 * left)))
+        self.offer(first.board.plan())
+        if clock.expired:
+            return Outcome(
+                self.plan, limit="time", message="the plan of best-fit; there was no time for more"
+            )
+        infeasible = False
+        if len(cluster.servers) * len(cluster.groups_of) <= MOST_POOLED:
+            infeasible = self._pooled(pooled)
+        if not infeasible:
+            program = ShapeProgram(cluster)
+            relaxed = self._price(program, 0, clock.share(0.5))
+            self._improve(cluster, relaxed)
+            for index in range(1, len(formulation.objectives)):
+                self._price(program, index, clock)
+        if self.certificate:
+            self.bounds = formulation.certified_bounds(self.certificate, self.values or None)
+        proven = self.plan is not None and all(
+            value == bound for value, bound in zip(self.values, self.bounds, strict=True)
+        )
+        return Outcome(
+            None if infeasible else self.plan,
+            self.bounds,
+            limit="time" if clock.expired and not proven else "none",
+            infeasible=infeasible,
+            message="; ".join(self.notes) or None,
+            certificate=self.certificate or None,
+        )
+
+    def _pooled(self, solver: Solver[Any]) -> bool:
+        """Solve the pooled relaxation; return whether even it has no plan."""
+        options = self.options
+        if self.plan is not None:
+            start = tuple(entry.model_dump() for entry in stripped(self.plan))
+            options = options.model_copy(update={"warm_start": start})
+        outcome = solver.solve(self.formulation.pooled, options, self.clock.share(POOLED_SHARE))
+        if outcome.certificate is not None:
+            self.certificate["pooled"] = outcome.certificate
+        if outcome.plan is not None:
+            self.offer(repaired(self.formulation, outcome.plan))
+        return outcome.infeasible
+
+    def _price(self, program: ShapeProgram, index: int, clock: Clock) -> Relaxed | None:
+        """Add prices for one objective, with what the plan reaches in earlier ones kept."""
+        relaxed, self.certificate = priced(
+            self.formulation, program, index, self.values if self.plan else None, self.certificate, clock
+        )
+        return relaxed
+
+    def _improve(self, cluster: Cluster, relaxed: Relaxed | None) -> None:
+        """Improve the incumbent until the time is nearly up, or the first objective meets its bound."""
+        formulation, left = self.formulation, self.clock.remaining_s
+        patience = Clock(None if left is None else (1 - LEFT_FOR_PROOF) * left)
+        placing = Placing(Board(cluster), relaxed, self.options.seed)
+        if self.plan is None:
+            placing.greedy(patience)
+        else:
+            placing.load(self.plan)
+        bounds = formulation.certified_bounds(self.certificate, self.values or None)
+        ruin = Ruin(placing)
+
+        def reached() -> bool:
+            values = [sum(placing.jobs[p].worth for p in placing.board.jobs), *self.values[1:]]
+            if self.plan is None or formulation.objectives[0].name != "value":
+                values = list(self.values)
+            pairs = zip(formulation.objectives, values, bounds, strict=False)
+            gaps = [objective.gap(value, bound) for objective, value, bound in pairs]
+            return bool(gaps) and all(gap is not None and gap <= self.options.gap for gap in gaps)
+
+        while not reached() and not patience.expired and (left is not None or ruin.rounds < MOST_ROUNDS):
+            ruin.run(patience, lambda: False, ROUNDS_AT_ONCE)
+        without = placing.board.plan() if len(formulation.objectives) > 1 else None
+        placing.finish(self.clock)
+        self.offer(placing.board.plan())
+        # Jobs that are worth nothing may cost something in later objectives.
+        self.offer(without)
+        log.info("%d rounds of ruin and recreate", ruin.rounds)
+
+
+def priced(
+    formulation: DeviceFormulation,
+    program: ShapeProgram,
+    index: int,
+    values: Sequence[float] | None,
+    certificate: dict[str, Any],
+    clock: Clock,
+) -> tuple[Relaxed | None, dict[str, Any]]:
+    """Return the relaxation of one objective, if it has one, and the certificate with its prices."""
+    names = [objective.name for objective in formulation.objectives]
+    if names[index] not in PRICED_BY_SHAPE or clock.expired:
+        return None, certificate
+    levels = {}
+    if "value" in names[:index]:
+        if values is None:
+            return None, certificate
+        levels["value"] = -values[names.index("value")] * (1 - 1e-12)
+    relaxed = program.solve(names[index], levels, clock)
+    if relaxed is None:
+        return None, certificate
+    goals = [goal for goal in certificate.get("devices", ()) if goal["objective"] != names[index]]
+    return relaxed, certificate | {"devices": [*goals, relaxed.goal]}
+
+
+def certify_on_devices(
+    formulation: DeviceFormulation, outcome: Outcome, clock: Clock, infeasibility: dict[str, Any] | None
+) -> None:
+    """Add prices to the outcome of a method that has none.
+
+    Parameters
+    ----------
+    infeasibility
+        A certificate of the pooled relaxation, if it was proven to have no plan.
+    """
+    certificate: dict[str, Any] = {} if infeasibility is None else {"pooled": infeasibility}
+    if outcome.plan is not None and not formulation.violations(outcome.plan):
+        values = formulation.evaluate(outcome.plan)
+        with suppress(TooLargeError, OutOfTimeError), clock.enforced():
+            program = ShapeProgram(Cluster(formulation))
+            for index in range(len(formulation.objectives)):
+                _, certificate = priced(formulation, program, index, values, certificate, clock)
+    outcome.certificate = certificate or None

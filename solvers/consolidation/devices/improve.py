@@ -1,0 +1,324 @@
+"""Plans on devices: a greedy one that follows the relaxation, and ruin and recreate.
+
+Ruin and recreate (Schrimpf et al., *Record breaking optimization results using the ruin and recreate
+principle*, Journal of Computational Physics 159, 2000): the jobs of a few servers, most of them with unused
+devices, are taken away and placed again one after the other in a random order; what is no worse is kept.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ....formulations.consolidation.devices.packing import Held
+from ....formulations.consolidation.plan import JobPlacement
+from ....instances.common.arrays import Floats
+from ....instances.consolidation.devices import WHOLE
+from ....instances.consolidation.instance import PlacementJob
+from ...common.base import Clock
+from .board import Board, Task, Taste
+from .cluster import Cluster, JobsAlike
+from .shape_prices import Relaxed
+
+FEWEST_FREED, MOST_FREED = 3, 14
+"""Servers whose jobs are taken away at a time."""
+MOST_WAITING = 6
+"""Waiting jobs of one kind that are tried at a time."""
+SOME = 40
+"""Servers among which the greedy method looks for the best."""
+SAME_WEIGHTS = 50
+"""Rounds after which servers with unused devices are counted again."""
+WORTHLESS = 3
+"""Rank of jobs that are placed where nothing else can be."""
+SURE = 1e-6
+
+
+def sizes(cluster: Cluster) -> Floats:
+    """Return the size of a task of each kind: its part of all devices, and of all of each resource, added."""
+    total = np.array(
+        [max(1, sum(s.free[r] * len(s.members) for s in cluster.shapes)) for r in range(_r(cluster))]
+    )
+    devices = sum(len(states) for server in cluster.servers for states in server.device_states.values())
+    return np.array(
+        [
+            sum(max(1, ask.thousandths) for _, ask in kind.asks) / (1000 * max(1, devices))
+            + 0.1 * float((np.array(kind.need) / total).sum())
+            for kind in cluster.kinds
+        ]
+    )
+
+
+def _r(cluster: Cluster) -> int:
+    return len(cluster.resources)
+
+
+def relative_prices(relaxed: Relaxed | None) -> Floats | None:
+    """Return how much more a task costs on each shape than on the cheapest, about 1 for a whole device."""
+    if relaxed is None:
+        return None
+    finite = np.where(np.isfinite(relaxed.worth), relaxed.worth, np.nan)
+    if np.isnan(finite).all():
+        return None
+    least = np.where(
+        np.isfinite(relaxed.worth).any(axis=1), np.nan_to_num(finite, nan=np.inf).min(axis=1), 0.0
+    )
+    scale = max(float(np.nanmedian(finite)), 1e-12)
+    return np.nan_to_num((finite - least[:, None]) / scale, nan=0.0)
+
+
+class Placing:
+    """Jobs on a board, and those that wait.
+
+    Parameters
+    ----------
+    relaxed
+        The linear programme by shape, whose prices guide what is placed where; None without any.
+    """
+
+    def __init__(self, board: Board, relaxed: Relaxed | None, seed: int | None) -> None:
+        self.board, self.cluster = board, board.cluster
+        self.formulation = board.cluster.formulation
+        self.jobs = self.formulation.instance.jobs
+        self.random = random.Random(0 if seed is None else seed)
+        relative = relative_prices(relaxed)
+        self.prices = None if relative is None else relative.tolist()
+        size = sizes(self.cluster)
+        self.size = [float(sum(size[k] * count for k, count in groups)) for groups in self.cluster.groups_of]
+        self.number = {p: c for c, alike in enumerate(self.cluster.classes) for p in alike.members}
+        self.most = [self._most(job) for job in self.jobs]
+        self.rank = [self._rank(alike, relaxed) for alike in self.cluster.classes]
+        self.everywhere = range(len(self.cluster.servers))
+
+    def _most(self, job: PlacementJob) -> int | None:
+        """Return on how many servers a job may run; 0 if it never fits."""
+        fewest = self.formulation.fewest(job)
+        if fewest is None:
+            return 0
+        return fewest if self.formulation.instance.spread_of(job) == "required" else None
+
+    def _rank(self, alike: JobsAlike, relaxed: Relaxed | None) -> tuple[int, float]:
+        """Return what comes first: jobs that must be placed, those worth more than they cost, others."""
+        if alike.job.must_place:
+            return 0, 0.0
+        if relaxed is None or not alike.job.worth:
+            return 1 if alike.job.worth else WORTHLESS, 0.0
+        cost = sum(count * float(relaxed.worth[k].min()) for k, count in alike.groups)
+        part = cost / alike.job.worth if math.isfinite(cost) else math.inf
+        return (1, 0.0) if part < 1 - SURE else (2, part)
+
+    def try_place(self, position: int, servers: Sequence[int], taste: Taste) -> bool:
+        """Place a job on some of the servers; return whether it was possible."""
+        most = self.most[position]
+        return most != 0 and self.board.place(position, servers, taste, self.prices, most)
+
+    def fill(self, servers: Sequence[int], order: Iterable[int], taste: Taste, clock: Clock) -> None:
+        """Place waiting jobs one after the other; of a class of which one did not fit no other is tried."""
+        failed: set[int] = set()
+        for position in order:
+            kind = self.number[position]
+            if position in self.board.jobs or kind in failed:
+                continue
+            if clock.expired:
+                return
+            if not self.try_place(position, servers, taste):
+                failed.add(kind)
+
+    def greedy(self, clock: Clock) -> None:
+        """Place all jobs that wait by rank and value, each where it fits best among some servers."""
+        order = sorted(range(len(self.jobs)), key=self._first)
+        failed: set[int] = set()
+        for position in order:
+            kind = self.number[position]
+            if position in self.board.jobs or kind in failed:
+                continue
+            if clock.expired:
+                return
+            # The best of all is no better on the whole than the best of some, and takes longer.
+            some = self.random.sample(self.everywhere, min(SOME, len(self.everywhere)))
+            if not self.try_place(position, some, Taste()) and (
+                len(some) == len(self.everywhere) or not self.try_place(position, self.everywhere, Taste())
+            ):
+                failed.add(kind)
+
+    def _first(self, position: int) -> tuple[bool, float, float]:
+        job = self.jobs[position]
+        return not job.must_place, -job.worth, -self.size[position]
+
+    def finish(self, clock: Clock) -> None:
+        """Place what still fits, such as jobs that are worth nothing."""
+        self.fill(self.everywhere, sorted(range(len(self.jobs)), key=self._first), Taste(), clock)
+
+    def load(self, plan: Sequence[JobPlacement]) -> None:
+        """Place the jobs of a plan where it has them, as far as devices hold them; large tasks come first."""
+        positions = {job.name: p for p, job in enumerate(self.jobs)}
+        number = {server.name: n for n, server in enumerate(self.cluster.servers)}
+        listed = [(positions[entry.job], entry) for entry in plan if entry.placed]
+        for position, entry in sorted(
+            listed, key=lambda pair: (not self.jobs[pair[0]].must_place, -self.size[pair[0]])
+        ):
+            wanted: list[tuple[int, int, tuple[Held, ...] | None]] = []
+            for g, group in enumerate(self.jobs[position].task_groups):
+                kind = self.cluster.kinds[self.cluster.groups_of[position][g][0]]
+                for server, count in entry.tasks.get(group.name, {}).items():
+                    named = (entry.devices or {}).get(group.name, {}).get(server)
+                    for task in range(count):
+                        held = named and tuple(named[task][self.cluster.names[d]] for d, _ in kind.asks)
+                        wanted.append((g, number[server], held))
+            self.board.stand(position, wanted)
+
+
+@dataclass
+class Local:
+    """What objectives count of a few jobs and servers; those that cannot change are left out."""
+
+    placing: Placing
+
+    def values(self, jobs: Iterable[int], servers: Iterable[int]) -> tuple[float, ...]:
+        """Return what the objectives count, each to be minimised; traffic is not looked at."""
+        formulation, board = self.placing.formulation, self.placing.board
+        names = formulation.instance.objectives
+        total = dict.fromkeys(names, 0.0)
+        for position in jobs:
+            tasks, job = board.jobs.get(position), self.placing.jobs[position]
+            if "migrations" in total:
+                total["migrations"] -= self._stay(job, tasks or [])
+            if tasks is None:
+                continue
+            used = {task.server for task in tasks}
+            total["value"] = total.get("value", 0.0) - job.worth
+            if "spread" in total and formulation.instance.spread_of(job) == "preferred":
+                total["spread"] += len(used) - (formulation.fewest(job) or 0)
+            if "racks" in total:
+                racks = {formulation.rack_of(self.placing.cluster.servers[n].name) for n in used}
+                total["racks"] += len(racks) - 1
+            if "slowdown" in total:
+                total["slowdown"] += job.worth * (1 - job.relative_speed(len(used)))
+        if "servers" in total:
+            total["servers"] = float(sum(board.holds[n] > 0 for n in servers))
+        return tuple(round(total[name], 9) for name in names)
+
+    def _stay(self, job: PlacementJob, tasks: Sequence[Task]) -> int:
+        """Return how many tasks are where they are now."""
+        there: dict[tuple[int, str], int] = defaultdict(int)
+        for task in tasks:
+            there[task.group, self.placing.cluster.servers[task.server].name] += 1
+        return sum(
+            min(count, there[g, server])
+            for g, group in enumerate(job.task_groups)
+            for server, count in group.current.items()
+        )
+
+
+class Ruin:
+    """Takes the jobs of a few servers away, most of them with unused devices, and places them again.
+
+    Attributes
+    ----------
+    waiting
+        For each class the jobs that wait, in a dictionary for its order.
+    """
+
+    def __init__(self, placing: Placing) -> None:
+        self.placing, self.board, self.local = placing, placing.board, Local(placing)
+        self.waiting: list[dict[int, None]] = [
+            {p: None for p in alike.members if p not in self.board.jobs} for alike in placing.cluster.classes
+        ]
+        self.weights: list[float] = []
+        self.rounds = 0
+
+    def run(self, clock: Clock, stop: Callable[[], bool], most: int | None = None) -> None:
+        """Improve what stands on the board until the time is up, or it is good enough."""
+        first = self.rounds
+        while not clock.expired and not stop() and (most is None or self.rounds - first < most):
+            self.once()
+            self.rounds += 1
+
+    def once(self) -> None:
+        """Place the jobs of some servers again; what gets worse is undone."""
+        placing, board = self.placing, self.board
+        servers = self._chosen()
+        there = set(servers)
+        freed = {
+            position
+            for n in servers
+            for position in board.on[n]
+            if all(task.server in there for task in board.jobs[position])
+        }
+        waiting = self._waiting(servers)
+        touched = [*sorted(freed), *waiting]
+        before = self.local.values(touched, servers)
+        taken = {position: board.remove(position) for position in sorted(freed)}
+        placing.fill(servers, _order(placing, touched), _taste(placing.random), Clock())
+        placed_must = all(p in board.jobs for p in freed if placing.jobs[p].must_place)
+        if not placed_must or self.local.values(touched, servers) > before:
+            for position in touched:
+                if position in board.jobs:
+                    board.remove(position)
+            for position, tasks in taken.items():
+                board.restore(position, tasks)
+            return
+        for position in touched:
+            listed = self.waiting[placing.number[position]]
+            if position in board.jobs:
+                listed.pop(position, None)
+            else:
+                listed[position] = None
+
+    def _chosen(self) -> list[int]:
+        """Return a few servers, most with unused devices; where servers count, some with few tasks."""
+        board, choose = self.board, self.placing.random
+        if self.rounds % SAME_WEIGHTS == 0:
+            fewer = "servers" in self.placing.formulation.instance.objectives
+            spare = (
+                0.02 + sum(min(1.0, bank.spare / WHOLE) for bank in banks.values()) for banks in board.banks
+            )
+            self.weights = [
+                weight + (1.0 / held if fewer and held else 0.0)
+                for weight, held in zip(spare, board.holds, strict=True)
+            ]
+            self.weights = list(itertools.accumulate(self.weights))
+        count = min(len(self.weights), choose.randint(FEWEST_FREED, MOST_FREED))
+        return sorted(set(choose.choices(self.placing.everywhere, cum_weights=self.weights, k=count)))
+
+    def _waiting(self, servers: Sequence[int]) -> list[int]:
+        """Return some of the jobs of each class that wait and that one of the servers may hold."""
+        hosts, shapes = self.board.hosts, {self.board.shape_of[n] for n in servers}
+        found: list[int] = []
+        for c, alike in enumerate(self.placing.cluster.classes):
+            if not self.waiting[c] or self.placing.rank[c][0] == WORTHLESS:
+                continue
+            if all(any(hosts[k][s] for s in shapes) for k, _ in alike.groups):
+                found += itertools.islice(self.waiting[c], MOST_WAITING)
+        return found
+
+
+def _order(placing: Placing, positions: Sequence[int]) -> list[int]:
+    """Return jobs in a random order, on the whole the large ones first."""
+    choose, noise = placing.random, placing.random.choice((0.05, 0.2, 0.5))
+    factor: dict[int, float] = {}
+
+    by_price = choose.random() < 0.5
+
+    def rank(position: int) -> tuple[int, float]:
+        kind = placing.number[position]
+        if kind not in factor:
+            factor[kind] = choose.lognormvariate(0.0, noise)
+        first = placing.rank[kind][0]
+        return first if by_price else min(first, 1), -placing.size[position] * factor[kind]
+
+    return sorted(positions, key=rank)
+
+
+def _taste(choose: random.Random) -> Taste:
+    return Taste(
+        gap=choose.choice((0.5, 1.0, 2.0)),
+        uneven=choose.choice((0.0, 0.1, 0.3, 1.0)),
+        room=choose.choice((-0.05, 0.05, 0.3)),
+        price=choose.choice((0.0, 0.5, 1.0)),
+    )

@@ -1,0 +1,383 @@
+"""Prices by shape of server: the linear programme in which only what servers of a shape hold together counts.
+
+Variables
+    z_j    jobs of a class that are placed;  x_gs tasks of a group on servers of a shape;
+    n_s    servers of a shape that are used;  y_sdp devices in one state on them with one pattern of contents
+Rows
+    all tasks of a placed job are somewhere;  resources of each shape;  shares of each size, partitions of
+    each profile, and whole devices are covered by patterns;  each device has one pattern at most
+
+Patterns of one device are found by column generation (Gilmore & Gomory 1961), shares by a knapsack of 1000
+thousandths over their common divisor. The dual prices are what the certificate holds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from scipy.optimize import linprog
+from scipy.sparse import csr_array
+
+from ....formulations.consolidation.certificate import LARGEST
+from ....instances.common.arrays import Floats
+from ....instances.common.geometries import Geometry
+from ....instances.consolidation.devices import WHOLE, Ask, Device
+from ...common.base import Clock
+from .cluster import Cluster
+
+MOST_ROUNDS = 60
+MOST_COLUMNS = 400_000
+IMPROVES = 1e-7
+"""A pattern must be worth more than its device by so much, relatively."""
+
+Pattern = tuple[tuple[Ask, int], ...]
+"""Contents of one device: what tasks ask for, and how many of these."""
+
+
+@dataclass
+class Relaxed:
+    """The linear programme of one goal, solved.
+
+    Attributes
+    ----------
+    value
+        Of the goal, to be minimised.
+    tasks
+        Tasks of each kind on each shape; shape (K, S).
+    worth
+        Prices of each kind on each shape; shape (K, S), infinite where there is no place.
+    goal
+        The prices as the certificate has them.
+    """
+
+    value: float
+    tasks: Floats
+    worth: Floats
+    goal: dict[str, Any]
+
+
+@dataclass
+class _Rows:
+    """A sparse matrix that grows by entries."""
+
+    rows: list[int] = field(default_factory=list)
+    columns: list[int] = field(default_factory=list)
+    values: list[float] = field(default_factory=list)
+
+    def add(self, row: int, column: int, value: float) -> None:
+        self.rows.append(row)
+        self.columns.append(column)
+        self.values.append(value)
+
+    def matrix(self, rows: int, columns: int) -> csr_array:
+        return csr_array((self.values, (self.rows, self.columns)), shape=(rows, columns))
+
+
+class _Layout:
+    """Rows and columns of the linear programme: z, x, n, then y.
+
+    Attributes
+    ----------
+    equal, below
+        Entries of the equations and of the inequalities.
+    x_of
+        Columns of the tasks of each kind on each shape.
+    """
+
+    def __init__(self, program: ShapeProgram) -> None:
+        self.program, self.cluster = program, program.cluster
+        self.equal, self.below, self.groups = _Rows(), _Rows(), 0
+        self.x_of: dict[tuple[int, int], list[int]] = defaultdict(list)
+        self.first_ask = len(self.cluster.resources) * len(self.cluster.shapes)
+        self.first_device = self.first_ask + len(program.asks)
+        self.first_level = self.first_device + len(program.states)
+
+    def tasks(self) -> int:
+        """Write down where tasks go and what they take; return the next free column."""
+        column = len(self.cluster.classes)
+        for c, alike in enumerate(self.cluster.classes):
+            for k, tasks in alike.groups:
+                self.equal.add(self.groups, c, -float(tasks))
+                for s in np.flatnonzero(self.cluster.hosts[k]).tolist():
+                    self.equal.add(self.groups, column, 1.0)
+                    self.x_of[k, s].append(column)
+                    self._one(k, s, column)
+                    column += 1
+                self.groups += 1
+        return column
+
+    def _one(self, k: int, s: int, column: int) -> None:
+        """Write down what a task of a kind takes of a shape."""
+        kind = self.cluster.kinds[k]
+        for r, need in enumerate(kind.need):
+            if need:
+                self.below.add(s * len(kind.need) + r, column, need / self.program.scale[r])
+        for d, ask in kind.asks:
+            row = self.first_ask + self.program.asks[s, d, sort_of(ask)]
+            self.below.add(row, column, float(ask.whole or 1))
+
+    def servers(self, column: int) -> int:
+        """Write down what the resources of servers hold; return the next free column."""
+        for s, shape in enumerate(self.cluster.shapes):
+            for r, free in enumerate(shape.free):
+                self.below.add(s * len(shape.free) + r, column + s, -free / self.program.scale[r])
+        return column + len(self.cluster.shapes)
+
+    def devices(self, first_n: int, column: int) -> int:
+        """Write down the patterns of devices; return the number of columns."""
+        pairs = zip(self.program.states, self.program.patterns, strict=True)
+        for row, ((s, d, _, count), patterns) in enumerate(pairs, start=self.first_device):
+            self.below.add(row, first_n + s, -float(count))
+            for pattern in sorted(patterns):
+                self.below.add(row, column, 1.0)
+                for ask, times in pattern:
+                    self.below.add(self.first_ask + self.program.asks[s, d, ask], column, -float(times))
+                column += 1
+        return column
+
+
+def sort_of(ask: Ask) -> Ask:
+    """Return what one device is worth for: whole devices are asked for by the device."""
+    return Ask(whole=1) if ask.whole else ask
+
+
+class ShapeProgram:
+    """The linear programme by shape, for one goal after the other.
+
+    Attributes
+    ----------
+    patterns
+        For each shape, name of devices and state of a device the patterns that it may have.
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.scale = [max(1, *(s.free[r] for s in cluster.shapes)) for r in range(len(cluster.resources))]
+        self.states: list[tuple[int, int, Device, int]] = []
+        for s, shape in enumerate(cluster.shapes):
+            for d, name in enumerate(cluster.names):
+                for state, count in Counter(shape.server.device_states.get(name, ())).items():
+                    if state.mode != "whole":
+                        self.states.append((s, d, state, count))
+        self.asks: dict[tuple[int, int, Ask], int] = {}
+        for k, kind in enumerate(cluster.kinds):
+            for d, ask in kind.asks:
+                for s in np.flatnonzero(cluster.hosts[k]).tolist():
+                    self.asks.setdefault((s, d, sort_of(ask)), len(self.asks))
+        self.patterns: list[set[Pattern]] = [self._first(*state) for state in self.states]
+
+    def geometry(self, s: int, d: int) -> Geometry | None:
+        """Return how the devices of one name on a shape are partitioned."""
+        devices = (self.cluster.shapes[s].server.devices or {}).get(self.cluster.names[d])
+        return devices.partitions if devices is not None else None
+
+    def _first(self, s: int, d: int, state: Device, count: int) -> set[Pattern]:
+        """Return as many of one sort as a device holds, for each sort."""
+        del count
+        found: set[Pattern] = set()
+        for shape, name, ask in self.asks:
+            if (shape, name) != (s, d):
+                continue
+            most = 0
+            if ask.whole and state.mode == "free":
+                most = 1
+            elif ask.share and state.mode in ("free", "shared"):
+                most = (WHOLE - state.used) // ask.share
+            elif ask.profile and state.mode in ("free", "parted"):
+                geometry = self.geometry(s, d)
+                most = geometry.most(ask.profile, state.used) if geometry else 0
+            if most:
+                found.add(((ask, most),))
+        return found
+
+    def solve(self, goal: str, levels: Mapping[str, float], clock: Clock) -> Relaxed | None:
+        """Return the relaxation of a goal with earlier ones at their levels; None if there was no time.
+
+        Parameters
+        ----------
+        levels
+            Values of earlier goals, to be minimised, that are kept.
+        """
+        best: Relaxed | None = None
+        for _ in range(MOST_ROUNDS):
+            if clock.expired:
+                break
+            solved = self._relax(goal, levels, clock)
+            if solved is None:
+                break
+            best, paid = solved
+            if not self._price(paid):
+                break
+        return best
+
+    def _relax(
+        self, goal: str, levels: Mapping[str, float], clock: Clock
+    ) -> tuple[Relaxed, list[tuple[float, dict[Ask, float]]]] | None:
+        """Solve the programme over the patterns there are; return what devices and contents are worth."""
+        rows = _Layout(self)
+        first_n = rows.tasks()
+        first_y = rows.servers(first_n)
+        columns = rows.devices(first_n, first_y)
+        if columns > MOST_COLUMNS:
+            return None
+        cluster, values, limits = self.cluster, self._values(), np.zeros(rows.first_level + len(levels))
+        classes, shapes = len(cluster.classes), len(cluster.shapes)
+        cost, lower, upper = np.zeros(columns), np.zeros(columns), np.full(columns, np.inf)
+        if goal == "value":
+            cost[:classes] = values
+        else:
+            cost[first_n:first_y] = 1.0
+        for row, level in enumerate(levels.values(), start=rows.first_level):
+            for c, worth in enumerate(values.tolist()):
+                rows.below.add(row, c, worth)
+            limits[row] = level
+        upper[:classes] = [len(alike.members) for alike in cluster.classes]
+        lower[:classes] = [len(alike.members) * alike.job.must_place for alike in cluster.classes]
+        upper[first_n : first_n + shapes] = [len(shape.members) for shape in cluster.shapes]
+        found = linprog(
+            cost,
+            A_ub=rows.below.matrix(len(limits), columns),
+            b_ub=limits,
+            A_eq=rows.equal.matrix(rows.groups, columns),
+            b_eq=np.zeros(rows.groups),
+            bounds=np.stack([lower, upper], axis=1),
+            method="highs",
+            options={} if clock.remaining_s is None else {"time_limit": max(0.01, clock.remaining_s)},
+        )
+        if found.status != 0:
+            return None
+        duals = np.minimum(LARGEST, np.maximum(0.0, -found.ineqlin.marginals))
+        return self._read(goal, levels, found.fun, found.x, duals, rows.x_of)
+
+    def _values(self) -> Floats:
+        return np.array([-alike.job.worth for alike in self.cluster.classes])
+
+    def _read(
+        self,
+        goal: str,
+        levels: Mapping[str, float],
+        value: float,
+        columns: Floats,
+        duals: Floats,
+        x_of: Mapping[tuple[int, int], Sequence[int]],
+    ) -> tuple[Relaxed, list[tuple[float, dict[Ask, float]]]]:
+        cluster = self.cluster
+        resources, shapes = len(cluster.resources), len(cluster.shapes)
+        first_ask = resources * shapes
+        first_device = first_ask + len(self.asks)
+        of_ask: dict[tuple[int, int], dict[Ask, float]] = defaultdict(dict)
+        for (s, d, ask), row in self.asks.items():
+            of_ask[s, d][ask] = float(duals[first_ask + row])
+        unit = duals[:first_ask].reshape(shapes, resources) / np.array(self.scale)
+        tasks = np.zeros((len(cluster.kinds), shapes))
+        worth = np.full((len(cluster.kinds), shapes), np.inf)
+        for (k, s), listed in x_of.items():
+            tasks[k, s] = columns[listed].sum()
+            kind = cluster.kinds[k]
+            paid = float(unit[s] @ np.array(kind.need))
+            for d, ask in kind.asks:
+                paid += (ask.whole or 1) * of_ask[s, d][sort_of(ask)]
+            worth[k, s] = paid
+        prices = [
+            {
+                "resources": {
+                    name: min(LARGEST, float(unit[s, r] / cluster.units[r]))
+                    for r, name in enumerate(cluster.resources)
+                    if unit[s, r] > 0
+                },
+                "devices": {
+                    cluster.names[d]: _device_prices(of_ask[s, d]) for d in range(len(cluster.names))
+                },
+            }
+            for s in range(shapes)
+        ]
+        multipliers = {name: float(duals[len(duals) - len(levels) + i]) for i, name in enumerate(levels)}
+        made = {"objective": goal, "shapes": prices, "multipliers": multipliers}
+        paid_for = [
+            (float(duals[first_device + row]), of_ask[s, d]) for row, (s, d, _, _) in enumerate(self.states)
+        ]
+        return Relaxed(value, tasks, worth, made), paid_for
+
+    def _price(self, paid: Sequence[tuple[float, dict[Ask, float]]]) -> int:
+        """Add the best pattern of each device that is worth more than the device; return how many."""
+        added = 0
+        known: dict[object, Pattern] = {}
+        for (s, d, state, _), (price, prices), patterns in zip(self.states, paid, self.patterns, strict=True):
+            key = (state, tuple(sorted(prices.items())), id(self.geometry(s, d)))
+            if key not in known:
+                known[key] = best_pattern(state, prices, self.geometry(s, d))
+            pattern = known[key]
+            worth = math.fsum(prices[ask] * times for ask, times in pattern)
+            if worth > price + IMPROVES * max(1e-3, price) and pattern not in patterns:
+                patterns.add(pattern)
+                added += 1
+        return added
+
+
+def _device_prices(prices: Mapping[Ask, float]) -> dict[str, Any]:
+    return {
+        "whole": prices.get(Ask(whole=1), 0.0),
+        "shares": {ask.share: p for ask, p in prices.items() if ask.share and p > 0},
+        "profiles": {ask.profile: p for ask, p in prices.items() if ask.profile and p > 0},
+    }
+
+
+def best_pattern(state: Device, prices: Mapping[Ask, float], geometry: Geometry | None) -> Pattern:
+    """Return the contents of a device that are worth most at these prices, but for a whole one."""
+    best: Pattern = ()
+    if state.mode in ("free", "shared"):
+        best = _best_shares(WHOLE - state.used, {a: p for a, p in prices.items() if a.share and p > 0})
+    if state.mode in ("free", "parted") and geometry is not None:
+        parts = {ask: p for ask, p in prices.items() if ask.profile and p > 0}
+        best = max(
+            best, _best_slots(state.used, parts, geometry), key=lambda p: sum(prices[a] * n for a, n in p)
+        )
+    return best
+
+
+def _best_shares(room: int, prices: Mapping[Ask, float]) -> Pattern:
+    """Solve the unbounded knapsack of shares."""
+    if not prices:
+        return ()
+    unit = math.gcd(*(ask.share for ask in prices))
+    asks = sorted(prices, key=lambda ask: ask.share)
+    sizes, worth = np.array([ask.share // unit for ask in asks]), np.array([prices[ask] for ask in asks])
+    best = np.zeros(room // unit + 1)
+    last = np.full(len(best), -1)
+    for cell in range(1, len(best)):
+        fit = int(np.searchsorted(sizes, cell, side="right"))
+        best[cell], last[cell] = best[cell - 1], -2
+        if fit:
+            here = best[cell - sizes[:fit]] + worth[:fit]
+            which = int(here.argmax())
+            if here[which] > best[cell]:
+                best[cell], last[cell] = here[which], which
+    counts: Counter[Ask] = Counter()
+    cell = len(best) - 1
+    while cell > 0:
+        if last[cell] == -2:
+            cell -= 1
+        else:
+            counts[asks[last[cell]]] += 1
+            cell -= int(sizes[last[cell]])
+    return tuple(sorted(counts.items()))
+
+
+def _best_slots(taken: int, prices: Mapping[Ask, float], geometry: Geometry) -> Pattern:
+    """Return the partitions that are worth most, slot after slot from behind."""
+    best: list[tuple[float, tuple[Ask, ...]]] = [(0.0, ())] * (geometry.slots + 1)
+    for slot in range(geometry.slots - 1, -1, -1):
+        best[slot] = best[slot + 1]
+        for ask, price in prices.items():
+            profile = geometry.profiles.get(ask.profile)
+            if profile is None or slot not in profile.starts or taken & profile.mask(slot):
+                continue
+            worth, after = best[slot + profile.size]
+            if worth + price > best[slot][0]:
+                best[slot] = worth + price, (*after, ask)
+    return tuple(sorted(Counter(best[0][1]).items()))

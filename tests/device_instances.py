@@ -1,0 +1,89 @@
+"""Random tiny instances with single devices."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import clusterplan
+from clusterplan.instances.consolidation.instance import ConsolidationInstance
+
+SHARES = (100, 250, 300, 334, 400, 460, 500, 510, 600, 700, 999)
+PROFILES = {
+    "a30-24": ("1g.6gb", "2g.12gb", "4g.24gb"),
+    "a100-40": ("1g.5gb", "1g.10gb", "2g.10gb", "3g.20gb", "4g.20gb", "7g.40gb"),
+}
+
+
+def device_instance(seed: int, jobs: int = 4) -> ConsolidationInstance:
+    """Return an instance of two or three servers, some of whose devices others hold."""
+    choose = random.Random(seed)
+    geometry = choose.choice([None, *PROFILES])
+    servers = []
+    for n in range(choose.randint(1, 3)):
+        devices: dict[str, Any] = {"count": choose.randint(1, 3)}
+        if geometry is not None:
+            devices["geometry"] = geometry
+        server: dict[str, Any] = {
+            "name": f"n{n}",
+            "capacity": {"cpu": choose.choice((4, 8.5, 16))},
+            "gpu_model": choose.choice(("A", "B")),
+            "devices": {"gpu": devices},
+        }
+        if choose.random() < 0.3:
+            devices["taken"] = [_taken(choose, geometry)]
+        elif choose.random() < 0.2:
+            server["free"] = {**server["capacity"], "gpu": devices["count"] - 1}
+        servers.append(server)
+    document = {
+        "schema_version": 1,
+        "kind": "consolidation",
+        "name": f"devices {seed}",
+        "objectives": choose.choice(
+            (["value"], ["value", "servers"], ["value", "spread", "servers"], ["value", "migrations"])
+        ),
+        "servers": servers,
+        "jobs": [_job(choose, j, geometry, len(servers)) for j in range(choose.randint(1, jobs))],
+    }
+    found = clusterplan.parse_instance(document)
+    assert isinstance(found, ConsolidationInstance)
+    return found
+
+
+def _taken(choose: random.Random, geometry: str | None) -> dict[str, Any]:
+    if geometry is not None and choose.random() < 0.4:
+        return {"device": 0, "profile": PROFILES[geometry][0], "slot": choose.randint(0, 2)}
+    return {"device": 0, "share": choose.choice((300, 540, 1000))} if choose.random() < 0.7 else {"device": 0}
+
+
+def _job(choose: random.Random, number: int, geometry: str | None, servers: int) -> dict[str, Any]:
+    job: dict[str, Any] = {
+        "name": f"j{number}",
+        "value": choose.choice((1, 2, 2.5, 4)),
+        "spread": choose.choice(("free", "required", "preferred")),
+        "must_place": choose.random() < 0.1,
+    }
+    if choose.random() < 0.2:
+        job["gpu_model"] = choose.choice((["A"], ["A", "B"], "B"))
+    if choose.random() < 0.15:
+        groups = [{"name": name, **_group(choose, geometry, "demand")} for name in ("a", "b")]
+        return job | {"groups": groups}
+    job |= _group(choose, geometry, "task_demand")
+    if choose.random() < 0.3:
+        job["current"] = {f"n{choose.randrange(servers)}": 1}
+    return job
+
+
+def _group(choose: random.Random, geometry: str | None, demand: str) -> dict[str, Any]:
+    group: dict[str, Any] = {
+        "tasks": choose.choice((1, 1, 1, 2, 2, 3)),
+        demand: {"cpu": choose.choice((0, 0.5, 1, 3))},
+    }
+    sort = choose.random()
+    if sort < 0.3:
+        group["devices"] = {"gpu": choose.randint(1, 2)}
+    elif sort < 0.7 or geometry is None:
+        group["share"] = {"gpu": choose.choice(SHARES)}
+    elif sort < 0.95:
+        group["profile"] = {"gpu": choose.choice(PROFILES[geometry])}
+    return group
