@@ -18,6 +18,7 @@ import itertools
 import json
 import math
 import os
+import resource
 import subprocess
 import sys
 import tempfile
@@ -36,7 +37,18 @@ PATIENCE, PATIENCE_S = 3.0, 60.0
 """A process is killed after so many times its limit and so many seconds."""
 OPENB_LOAD = 1.3
 COLUMNS = (
-    *("instance", "kind", "method", "limit_s", "process_s", "read_s", "over_s", "within", *FIGURES),
+    *(
+        "instance",
+        "kind",
+        "method",
+        "limit_s",
+        "process_s",
+        "processor_s",
+        "read_s",
+        "over_s",
+        "within",
+        *FIGURES,
+    ),
     *("runtime_s", "behind_heuristics", "machine_load", "message"),
 )
 
@@ -79,9 +91,9 @@ INSTANCES: dict[str, Callable[[], Any]] = {
 }
 
 
-def command(words: list[str], limit_s: float) -> tuple[float, dict[str, Any]]:
-    """Run a command; return its seconds, and the result that it printed or how it ended without one."""
-    start = time.perf_counter()
+def command(words: list[str], limit_s: float) -> tuple[float, float, dict[str, Any]]:
+    """Run a command; return its seconds, those of processors, and the result that it printed or its end."""
+    start, used = time.perf_counter(), processor_s()
     try:
         run = subprocess.run(  # noqa: S603 - this package
             [sys.executable, "-m", "clusterplan", *words],
@@ -91,12 +103,18 @@ def command(words: list[str], limit_s: float) -> tuple[float, dict[str, Any]]:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return time.perf_counter() - start, {"status": "killed"}
-    seconds = time.perf_counter() - start
+        return time.perf_counter() - start, processor_s() - used, {"status": "killed"}
+    seconds = time.perf_counter() - start, processor_s() - used
     if run.stdout.startswith("{"):
-        return seconds, json.loads(run.stdout)
+        return *seconds, json.loads(run.stdout)
     said = (run.stderr or run.stdout).strip().splitlines()[-1:]
-    return seconds, {"status": "refused", "message": "".join(said)[:200]}
+    return *seconds, {"status": "refused", "message": "".join(said)[:200]}
+
+
+def processor_s() -> float:
+    """Return the seconds that processors spent on the processes started here."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def rows(name: str, limits_s: list[float], methods: list[str] | None) -> Iterator[dict[str, Any]]:
@@ -132,7 +150,7 @@ def row_of(file: str, method: str, limit_s: float) -> tuple[dict[str, Any], list
     """Return the row of one process, and the sense and value of each objective."""
     machine_load = os.getloadavg()[0]
     words = ["solve", file, "--solver", method, "--time-limit", f"{limit_s:g}", "--format", "json", "--quiet"]
-    seconds, result = command(words, limit_s)
+    seconds, used_s, result = command(words, limit_s)
     values = [(record["sense"], record["value"]) for record in result.get("objectives", ())]
     over_s = seconds - limit_s
     row = {key: result.get(key) for key in (*FIGURES, "runtime_s", "message")}
@@ -140,6 +158,7 @@ def row_of(file: str, method: str, limit_s: float) -> tuple[dict[str, Any], list
         "method": method,
         "limit_s": limit_s,
         "process_s": seconds,
+        "processor_s": used_s,
         "over_s": over_s,
         "within": over_s <= SHARE * limit_s + GRACE_S,
         "machine_load": round(machine_load, 1),

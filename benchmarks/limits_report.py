@@ -22,6 +22,7 @@ SHOWN = {
     "limit_s": "limit s",
     "process_s": "process s",
     "over_s": "over s",
+    "processor_s": "processor s",
     "status": "status",
     "limit": "stopped by",
     "gap": "gap",
@@ -55,7 +56,8 @@ def text(rows: pd.DataFrame) -> Iterator[str]:
     if busy.any():
         yield (
             f"**{busy.sum()} of {len(rows)} rows were measured while other processes used the cores**, up to "
-            f"{rows['machine_load'].max():.0f} at a time: their seconds are too high."
+            f"{rows['machine_load'].max():.0f} at a time: their seconds are too high. Those that processors spent "
+            "on them tell how long a process with one thread takes by itself."
         )
     yield "## Summary"
     yield table(pd.DataFrame(summary(rows)))

@@ -11,13 +11,14 @@ import itertools
 import random
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeVar
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, model_validator
 
 from ..common.errors import Fault, InstanceError
 from ..common.faults import validated
-from ..common.fields import Count, Flag, Model, Name, NonNegative
+from ..common.fields import Count, Flag, Model, Name, NonNegative, refuse
+from ..consolidation.devices import MOST_DEVICES
 from ..consolidation.instance import ConsolidationInstance
 from ..files.csv_tables import model_rows
 from ..files.reading import fail
@@ -31,7 +32,7 @@ MOST_AGAIN = 30_000
 """So many pods may come a second time."""
 
 RowT = TypeVar("RowT", bound=Model)
-_Gpus = Annotated[Count, Field(le=1000)]
+_Gpus = Annotated[Count, Field(le=MOST_DEVICES)]
 _Models = Annotated[
     tuple[Name, ...], BeforeValidator(lambda text: tuple(dict.fromkeys(str(text).split("|"))))
 ]
@@ -47,6 +48,13 @@ class OpenbOptions(ImportOptions):
         Option("Shuffled pods until they ask for so many times all GPUs, such as 1.3. [default: all pods]"),
     ] = None
     seed: Annotated[Count, Option("Of the shuffle.")] = 0
+    devices: Annotated[
+        Flag,
+        Option(
+            "GPUs are devices, each whole or shared; pooled: a share may be scattered over several.",
+            option="--devices/--pooled",
+        ),
+    ] = False
     must_place: Annotated[
         Flag, Option("Every pod must be placed, on the fewest servers.", option="--must-place")
     ] = False
@@ -74,12 +82,20 @@ class _Pod(Model):
         return self.num_gpu * self.gpu_milli
 
 
+class _PodOfDevices(_Pod):
+    @model_validator(mode="after")
+    def _check(self) -> _PodOfDevices:
+        if self.num_gpu > 1 and self.gpu_milli not in (0, MILLI):
+            refuse([("gpu_milli", f"is {self.gpu_milli} of each of {self.num_gpu} GPUs; a share is of one")])
+        return self
+
+
 @Importer
 def import_openb(options: OpenbOptions) -> ConsolidationInstance:
     """Return the consolidation instance of servers and pods of the openb trace."""
     without_nodes, without_pods = LeftOut("server"), LeftOut("pod")
     nodes = _rows(options.nodes, _Node, without_nodes)
-    listed = _rows(options.pods, _Pod, without_pods)
+    listed = _rows(options.pods, _PodOfDevices if options.devices else _Pod, without_pods)
     gpus = MILLI * sum(node.gpu for node in nodes)
     pods = listed if options.load is None else _arrived(listed, gpus, options)
     names = list(numbered((pod.name for pod in pods), "{} ({})"))
@@ -93,20 +109,16 @@ def import_openb(options: OpenbOptions) -> ConsolidationInstance:
         ],
         "objectives": ["servers"] if options.must_place else ["value", "servers"],
         "servers": [
-            {
-                "name": node.sn,
-                "capacity": _amounts(MILLI * node.gpu, node),
-                "gpu_model": node.model,
-            }
-            for node in nodes
+            {"name": node.sn, "gpu_model": node.model, **_capacity(node, options.devices)} for node in nodes
         ],
         "jobs": [
             {
                 "name": name,
                 "tasks": 1,
-                "task_demand": _amounts(pod.gpu, pod),
+                "value": pod.gpu,
                 "must_place": options.must_place,
                 "gpu_model": list(pod.gpu_spec) or None,
+                **_demand(pod, options.devices),
             }
             for name, pod in zip(names, pods, strict=True)
         ],
@@ -114,8 +126,23 @@ def import_openb(options: OpenbOptions) -> ConsolidationInstance:
     return validated(ConsolidationInstance, document, str(options.pods))
 
 
-def _amounts(gpu: int, row: _Node | _Pod) -> dict[str, float]:
-    return {"gpu": gpu, "cpu": row.cpu_milli, "memory_mib": row.memory_mib}
+def _capacity(node: _Node, devices: bool) -> dict[str, Any]:
+    """Return what a server has, its GPUs as devices or as one amount."""
+    amounts = {"cpu": node.cpu_milli, "memory_mib": node.memory_mib}
+    if devices:
+        return {"capacity": amounts, "devices": {"gpu": {"count": node.gpu}} if node.gpu else None}
+    return {"capacity": {"gpu": MILLI * node.gpu, **amounts}}
+
+
+def _demand(pod: _Pod, devices: bool) -> dict[str, Any]:
+    """Return what a pod asks for, of GPUs whole devices, a share of one, or an amount."""
+    amounts = {"cpu": pod.cpu_milli, "memory_mib": pod.memory_mib}
+    if not devices:
+        return {"task_demand": {"gpu": pod.gpu, **amounts}}
+    if not pod.gpu:
+        return {"task_demand": amounts}
+    kind = {"devices": {"gpu": pod.num_gpu}} if pod.gpu_milli == MILLI else {"share": {"gpu": pod.gpu_milli}}
+    return {"task_demand": amounts, **kind}
 
 
 def _rows(path: Path, model: type[RowT], left_out: LeftOut) -> list[RowT]:
@@ -178,11 +205,12 @@ def _assumptions(
     if len(pods) > len(listed):
         again = counted(len(pods) - len(listed), "pod comes", "pods come")
         yield f"As the list asks for less, {again} a second time, drawn at random, and count too."
-    yield "GPUs and CPUs are in thousandths, memory in MiB. All servers are empty."
-    yield (
-        "GPUs are pooled: what a pod asks for may be parts of several GPUs of one server, so that a plan may "
-        "give a pod with a share of one GPU a share that is scattered over several."
-    )
+    yield "Shares of GPUs, CPUs and values are in thousandths, memory in MiB. All servers are empty."
+    if not options.devices:
+        yield (
+            "GPUs are pooled: a plan may give a pod that asks for a share of one GPU parts of several GPUs "
+            "of a server."
+        )
     if options.must_place:
         yield "Every pod must be placed, on the fewest servers."
     else:

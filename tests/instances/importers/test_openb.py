@@ -64,6 +64,32 @@ def test_a_pod_may_use_the_models_that_it_lists(tmp_path: Path) -> None:
     assert jobs == {"a": None, "b": None, "c": "G2", "d": ("P100", "T4"), "e": None}
 
 
+def test_gpus_as_devices(tmp_path: Path) -> None:
+    """A pod holds whole devices or a share of one; it is worth as much as with pooled GPUs."""
+    several = (*PODS, "f,1,1,2,500,,", "g,1,1,1,0,,")
+    instance = small(tmp_path, several, devices=True)
+    assert [server.devices and server.devices["gpu"].count for server in instance.servers] == [2, 8, 2]
+    assert instance.servers[0].capacity == {"cpu": 64000, "memory_mib": 262144}
+    jobs = {job.name: job for job in instance.jobs}
+    assert {name: (job.devices, job.share) for name, job in jobs.items()} == {
+        "a": (None, None),
+        "b": (None, {"gpu": 460}),
+        "c": ({"gpu": 8}, None),
+        "d": ({"gpu": 1}, None),
+        "e": ({"gpu": 2}, None),
+        "g": (None, None),
+    }
+    assert [job.worth for job in instance.jobs] == [0, 460, 8000, 1000, 2000, 0]
+    assert "pooled" not in said(instance)
+    assert "1 pod is invalid and left out: f (gpu_milli is 500 of each of 2 GPUs; a share is of one)" in said(
+        instance
+    )
+    pooled = small(tmp_path, several)
+    assert "GPUs are pooled" in said(pooled)
+    assert pooled.jobs[5].task_demand == {"gpu": 1000, "cpu": 1, "memory_mib": 1}
+    assert solve(instance).objective is not None
+
+
 def test_every_pod_placed_on_the_fewest_servers(tmp_path: Path) -> None:
     """With `must_place` a plan places all; here c needs all of n1, and n0 or n2 has no room for e with d."""
     instance = small(tmp_path, must_place=True)
@@ -103,7 +129,7 @@ def test_a_load_that_no_pods_can_ask_for(tmp_path: Path) -> None:
     with pytest.raises(InstanceError, match="load: no pod asks for a GPU; import all pods"):
         small(tmp_path, PODS[:2], load=1)
     tiny = ("name,cpu_milli,memory_mib,num_gpu,gpu_milli", "a,1,1,1,1")
-    servers = (NODES[0], *(f"s{number},1,1,1000,G2" for number in range(200)))
+    servers = (NODES[0], *(f"s{number},1,1,64,G2" for number in range(200)))
     with pytest.raises(InstanceError, match=r"load: takes more than 30,000 pods a second time; lower it"):
         small(tmp_path, tiny, servers, load=10)
     with pytest.raises(InstanceError, match="load: is 11"):
