@@ -56,8 +56,8 @@ def text(rows: pd.DataFrame) -> Iterator[str]:
     if busy.any():
         yield (
             f"**{busy.sum()} of {len(rows)} rows were measured while other processes used the cores**, up to "
-            f"{rows['machine_load'].max():.0f} at a time: their seconds are too high. Those that processors spent "
-            "on them tell how long a process with one thread takes by itself."
+            f"{rows['machine_load'].max():.0f} at a time: their seconds are too high. The seconds of "
+            "processors tell how long a process with one thread takes by itself."
         )
     yield "## Summary"
     yield table(pd.DataFrame(summary(rows)))
