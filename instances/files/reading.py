@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-import zlib
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from ..common.errors import Fault, InstanceError
+from .gzip_reading import PackingError, unpacked
 from .json_reading import TooMuchError, parse_json
-from .limits import MOST_BYTES, MOST_UNPACKED_BYTES, MOST_YAML_BYTES, MOST_YAML_BYTES_SLOW
+from .limits import MOST_BYTES, MOST_YAML_BYTES, MOST_YAML_BYTES_SLOW
 from .yaml_reading import HAS_C, parse_yaml
 
 MOST_YAML = MOST_YAML_BYTES if HAS_C else MOST_YAML_BYTES_SLOW
@@ -89,27 +89,10 @@ def read_text(path: Path, source: str | None = None) -> str:
     """
     source = source or str(path)
     raw = read_bytes(path, source)
-    return text_of(unpacked(raw, source) if path.suffix == ".gz" else raw, source)
-
-
-def unpacked(raw: bytes, source: str) -> bytes:
-    """Return what bytes in gzip's format hold.
-
-    Raises
-    ------
-    InstanceError
-        If they are damaged, or hold more than 64 MiB.
-    """
-    reader = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
     try:
-        text = reader.decompress(raw, MOST_UNPACKED_BYTES)
-    except zlib.error:
-        raise fail(source, "is not in gzip's format, or damaged") from None
-    if reader.unconsumed_tail:
-        raise fail(source, f"holds more than {MOST_UNPACKED_BYTES:,} bytes; unpack it")
-    if not reader.eof or reader.unused_data:
-        raise fail(source, "is cut short, or holds more than one file; unpack it")
-    return text
+        return text_of(unpacked(raw) if path.suffix == ".gz" else raw, source)
+    except PackingError as error:
+        raise fail(source, str(error)) from None
 
 
 def parse_document(

@@ -1,4 +1,4 @@
-"""Reading text: plain, or packed by gzip, within limits."""
+"""Reading text that is packed by gzip, within limits."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from clusterplan.instances.common.errors import InstanceError
-from clusterplan.instances.files import reading
+from clusterplan.instances.files import gzip_reading
 from clusterplan.instances.files.reading import read_text
 
 
@@ -38,6 +38,6 @@ def test_what_cannot_be_unpacked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes, what: str
 ) -> None:
     """Damaged, cut, joined and too large ones are refused."""
-    monkeypatch.setattr(reading, "MOST_UNPACKED_BYTES", 100)
+    monkeypatch.setattr(gzip_reading, "MOST_UNPACKED_BYTES", 100)
     with pytest.raises(InstanceError, match=what):
         read_text(write(tmp_path / "a.csv.gz", content))
