@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...instances.consolidation.instance import PlacementJob
+from ...instances.consolidation.instance import GpuModels, PlacementJob
 from ..common.clock import check_time, refuse_beyond
 from ..common.milp_model import MilpModel, ModelObjective, at_most, new_problem
 from ..common.tolerance import TOLERANCE
@@ -192,7 +192,7 @@ def model_terms(data: ClusterData) -> int:
     names = data.instance.resource_names
     more = 2 * len(data.objectives)
     total = 0
-    free: dict[str | None, tuple[NDArray[np.float64], NDArray[np.int64]]] = {}
+    free: dict[GpuModels, tuple[NDArray[np.float64], NDArray[np.int64]]] = {}
     for job, alike in data.distinct_jobs:
         model = job.gpu_model
         if model not in free:

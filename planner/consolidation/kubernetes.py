@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from ...formulations.consolidation.plan import JobPlacement
 from ...instances.consolidation.instance import ConsolidationInstance
 from .actions import check_nodes
+from .devices import in_words
 
 LONGEST_LABEL = 63
 
@@ -39,6 +40,8 @@ def kubernetes_lines(instance: ConsolidationInstance, placed: Sequence[JobPlacem
                 annotations["clusterplan/group"] = group
             yield "---"
             yield f"# Pods per node: {counts}. Affinity alone does not hold them to these numbers."
+            for server, tasks in (entry.devices or {}).get(group, {}).items():
+                yield f"# Devices on {server}: {in_words(tasks)}. Affinity does not choose devices."
             yield "metadata:"
             yield f"  name: {_quoted(name)}"
             yield "  annotations:"

@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import Any, cast
 
+from ...formulations.consolidation.devices.pooled import pooled
 from ...formulations.consolidation.plan import JobPlacement
 from ...instances.consolidation.instance import ConsolidationInstance
 from ...solvers.common.result import Result
@@ -14,6 +15,7 @@ from ..reports.plot_style import Figure, axis, layout, shown
 from ..reports.provenance import Facts
 from ..reports.tables import Cell, CellColumn, Column, Table, number, table_of
 from ..reports.text import counted, listed, short
+from .devices import beside
 from .plan import ACTIONS
 from .servers import Row, Servers
 
@@ -40,6 +42,9 @@ def consolidation_parts(instance: ConsolidationInstance, result: Result) -> dict
     if result.plan is None:
         return empty
     plan = cast("tuple[JobPlacement, ...]", result.plan)
+    if instance.has_devices:
+        # Bars show devices as amounts; the table of jobs says which ones.
+        instance = pooled(instance)
     servers = Servers(instance, plan)
     racks = servers.racks()
     detailed = {row.server.name for rows in racks.values() for row in rows}
@@ -194,7 +199,8 @@ def _where(entry: JobPlacement) -> str:
     parts = []
     for group, placed in entry.tasks.items():
         name = f"{group}: " if entry.groups is not None else ""
-        parts.append(name + listed([f"{count}×{server}" for server, count in placed.items()], 12))
+        there = [f"{n}×{server}{beside(entry.devices, group, server)}" for server, n in placed.items()]
+        parts.append(name + listed(there, 12))
     return "; ".join(parts)
 
 

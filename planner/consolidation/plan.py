@@ -11,6 +11,7 @@ from ...instances.consolidation.instance import ConsolidationInstance
 from ...solvers.common.result import Result
 from ..output.text import TextColumn
 from .actions import runs_now, total
+from .devices import beside
 
 ACTIONS: tuple[Action, ...] = ("start", "keep", "move", "stop", "wait")
 MOST_REASONS = 5
@@ -29,10 +30,10 @@ def columns(entries: Sequence[JobPlacement]) -> list[TextColumn[JobPlacement]]:
 def _where(entry: JobPlacement) -> str:
     if not entry.placed:
         return entry.reason or ""
-    groups = entry.groups or {"": entry.servers}
     parts = [
-        f"{group + ': ' if group else ''}" + ", ".join(f"{n}×{server}" for server, n in placed.items())
-        for group, placed in groups.items()
+        f"{group + ': ' if entry.groups else ''}"
+        + ", ".join(f"{n}×{server}{beside(entry.devices, group, server)}" for server, n in placed.items())
+        for group, placed in entry.tasks.items()
     ]
     return "; ".join(parts)
 
@@ -64,11 +65,13 @@ def as_data(instance: ConsolidationInstance, plan: Sequence[JobPlacement]) -> di
     placed = [entry for entry in plan if entry.placed]
     groups = {entry.job: entry.groups for entry in placed if entry.groups is not None}
     acts = {entry.job: entry.action for entry in plan if entry.action is not None}
+    devices = {entry.job: entry.model_dump()["devices"] for entry in placed if entry.devices is not None}
     now = runs_now(instance) if acts else {}
     runs = {job: dict(total(now[job])) for job, action in acts.items() if action in ("move", "stop")}
     return {
         "jobs": {entry.job: _tasks(entry) for entry in placed},
         **({"groups": groups} if groups else {}),
+        **({"devices": devices} if devices else {}),
         **({"actions": acts, "runs_now_on": runs} if acts else {}),
         "unplaced": dict(left_out(plan)),
     }

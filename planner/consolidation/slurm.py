@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ...formulations.consolidation.plan import JobPlacement
 from ...instances.common.hostlist import compress_hostlist
+from ...instances.consolidation.devices import Ask
 from ...instances.consolidation.instance import ConsolidationInstance, Group, PlacementJob
 from .actions import check_nodes
 
@@ -50,6 +51,11 @@ def slurm_notes(instance: ConsolidationInstance, placed: Sequence[JobPlacement])
     shares = are_shares(instance)
     jobs = {job.name: job for job in instance.jobs}
     parted = 0
+    if any(entry.devices for entry in placed):
+        yield (
+            "Slurm chooses devices itself: --gres asks for as many whole ones as the plan means; shares and "
+            "partitions are other resources (shard, gpu:PROFILE), which depend on the cluster's gres.conf"
+        )
     for entry in placed:
         if sum(len(servers) for servers in entry.tasks.values()) > len(entry.used_servers):
             yield f"{entry.job}: several groups share a node, which Slurm's backfill may never start"
@@ -81,7 +87,7 @@ def _group(job: PlacementJob | None, name: str) -> Group | None:
 def _gpus_by_node(job: PlacementJob | None, name: str, servers: Mapping[str, int]) -> dict[str, float]:
     """Return node → GPUs of a group of tasks; empty if they ask for none."""
     group = _group(job, name)
-    each = group.demand.get(GPU, 0.0) if group else 0.0
+    each = group.demand.get(GPU, 0.0) + group.asks.get(GPU, Ask()).whole if group else 0.0
     return {server: count * each for server, count in servers.items()} if each else {}
 
 

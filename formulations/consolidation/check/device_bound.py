@@ -24,7 +24,7 @@ from ....instances.consolidation.instance import (
 from ...common.clock import check_time
 from ...common.tolerance import loosened
 from ..classes import common_step, exact, worth_of
-from ..devices.certificate import DevicePrices, PricedGoal, ShapePrices
+from ..devices.device_prices import DevicePrices, PricedGoal, ShapePrices
 
 FINE = 2**50
 """Integer prices are so many parts of one."""
@@ -99,7 +99,9 @@ class _ShapeBound:
 
     def of_server(self) -> Fraction:
         """Return the most that tasks can pay to one server of this shape."""
-        paid = sum((p * self.free.get(name, 0) for name, p in self.resources.items()), Fraction(0))
+        paid = Fraction(0)
+        for name, each in self.resources.items():
+            paid += each * self.free.get(name, 0)
         for name, states in self.shape.first.device_states.items():
             prices = self.devices.get(name)
             if prices is not None:

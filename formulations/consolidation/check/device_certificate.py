@@ -12,7 +12,7 @@ from ....instances.consolidation.instance import ConsolidationInstance
 from ...common.objective import Objective
 from ...common.tolerance import agree
 from ..classes import exact
-from ..devices.certificate import PRICED_BY_SHAPE, DeviceCertificate, PricedGoal
+from ..devices.device_prices import PRICED_BY_SHAPE, DeviceCertificate, PricedGoal
 from .device_bound import ShapeBound, jobs_alike, rounded, shapes_of
 
 ROUNDING = Fraction(1, 10**12)

@@ -106,7 +106,7 @@ class BruteForceOnDevices(OnDevices):
     def on_devices(self, formulation: DeviceFormulation, options: SolveOptions, clock: Clock) -> Outcome:
         """Return the best plan; its values are bounds if all plans were seen."""
         del options
-        search = _OnDevices(formulation, clock)
+        search = _NamingDevices(formulation, clock)
         self.method.enumerate(formulation, search)  # type: ignore[attr-defined]
         if search.best is None:
             return Outcome(limit="time") if search.out_of_time else Outcome(infeasible=True)
@@ -114,13 +114,16 @@ class BruteForceOnDevices(OnDevices):
         return Outcome(plan, limit="time") if search.out_of_time else Outcome(plan, values)
 
 
-class _OnDevices(Enumeration):
+class _NamingDevices(Enumeration):
     """An enumeration whose plans do not name devices yet."""
+
+    def __init__(self, formulation: DeviceFormulation, clock: Clock) -> None:
+        super().__init__(formulation, clock)
+        self.on_devices = formulation
 
     def judge(self, plan: Sequence[JobPlacement]) -> None:
         """Name the devices of a plan, if there are such, and compare it."""
-        formulation = self.formulation
-        named = with_devices(formulation.jobs, formulation.servers, plan)
+        named = with_devices(self.on_devices.jobs, self.on_devices.servers, plan)
         if named is not None:
             super().judge(named)
 

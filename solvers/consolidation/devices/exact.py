@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-from ....formulations.consolidation.devices.certificate import PRICED_BY_SHAPE
+from ....formulations.consolidation.devices.device_prices import PRICED_BY_SHAPE
 from ....formulations.consolidation.devices.formulation import DeviceFormulation
 from ....formulations.consolidation.plan import JobPlacement
 from ....instances.common.errors import OutOfTimeError, TooLargeError

@@ -96,11 +96,10 @@ class Placing:
         self.everywhere = range(len(self.cluster.servers))
 
     def _most(self, job: PlacementJob) -> int | None:
-        """Return on how many servers a job may run; 0 if it never fits."""
-        fewest = self.formulation.fewest(job)
-        if fewest is None:
-            return 0
-        return fewest if self.formulation.instance.spread_of(job) == "required" else None
+        """Return on how many servers a job may run; 0 if it never fits, None: on any number."""
+        if self.formulation.instance.spread_of(job) != "required":
+            return None
+        return self.formulation.fewest(job) or 0
 
     def _rank(self, alike: JobsAlike, relaxed: Relaxed | None) -> tuple[int, float]:
         """Return what comes first: jobs that must be placed, those worth more than they cost, others."""
@@ -168,7 +167,9 @@ class Placing:
                 for server, count in entry.tasks.get(group.name, {}).items():
                     named = (entry.devices or {}).get(group.name, {}).get(server)
                     for task in range(count):
-                        held = named and tuple(named[task][self.cluster.names[d]] for d, _ in kind.asks)
+                        held = None
+                        if named is not None:
+                            held = tuple(named[task][self.cluster.names[d]] for d, _ in kind.asks)
                         wanted.append((g, number[server], held))
             self.board.stand(position, wanted)
 

@@ -16,17 +16,17 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.optimize import linprog
-from scipy.sparse import csr_array
 
 from ....formulations.consolidation.certificate import LARGEST
-from ....instances.common.arrays import Floats
+from ....instances.common.arrays import Floats, Ints
 from ....instances.common.geometries import Geometry
 from ....instances.consolidation.devices import WHOLE, Ask, Device
+from ...backends.base import BackendError
+from ...backends.highs_mip import linear_program, solver_with
 from ...common.base import Clock
 from .cluster import Cluster
 
@@ -61,54 +61,54 @@ class Relaxed:
     goal: dict[str, Any]
 
 
-@dataclass
-class _Rows:
-    """A sparse matrix that grows by entries."""
-
-    rows: list[int] = field(default_factory=list)
-    columns: list[int] = field(default_factory=list)
-    values: list[float] = field(default_factory=list)
-
-    def add(self, row: int, column: int, value: float) -> None:
-        self.rows.append(row)
-        self.columns.append(column)
-        self.values.append(value)
-
-    def matrix(self, rows: int, columns: int) -> csr_array:
-        return csr_array((self.values, (self.rows, self.columns)), shape=(rows, columns))
-
-
 class _Layout:
     """Rows and columns of the linear programme: z, x, n, then y.
 
     Attributes
     ----------
-    equal, below
-        Entries of the equations and of the inequalities.
+    rows, columns, values
+        Entries of the matrix.
+    first_resource, first_ask, first_device, first_level
+        Where the inequalities of each sort begin; before them are equations, one for each group of tasks.
     x_of
         Columns of the tasks of each kind on each shape.
     """
 
     def __init__(self, program: ShapeProgram) -> None:
         self.program, self.cluster = program, program.cluster
-        self.equal, self.below, self.groups = _Rows(), _Rows(), 0
+        self.rows: list[int] = []
+        self.columns: list[int] = []
+        self.values: list[float] = []
         self.x_of: dict[tuple[int, int], list[int]] = defaultdict(list)
-        self.first_ask = len(self.cluster.resources) * len(self.cluster.shapes)
+        self.first_resource = sum(len(alike.groups) for alike in self.cluster.classes)
+        self.first_ask = self.first_resource + len(self.cluster.resources) * len(self.cluster.shapes)
         self.first_device = self.first_ask + len(program.asks)
         self.first_level = self.first_device + len(program.states)
 
+    def add(self, row: int, column: int, value: float) -> None:
+        """Note an entry of the matrix."""
+        self.rows.append(row)
+        self.columns.append(column)
+        self.values.append(value)
+
+    def matrix(self, rows: int) -> tuple[Ints, Ints, Floats]:
+        """Return starts, indices and values of the compressed sparse rows."""
+        order = np.lexsort((self.columns, self.rows))
+        starts = np.searchsorted(np.array(self.rows)[order], np.arange(rows + 1))
+        return starts, np.array(self.columns)[order], np.array(self.values)[order]
+
     def tasks(self) -> int:
         """Write down where tasks go and what they take; return the next free column."""
-        column = len(self.cluster.classes)
+        column, group = len(self.cluster.classes), 0
         for c, alike in enumerate(self.cluster.classes):
             for k, tasks in alike.groups:
-                self.equal.add(self.groups, c, -float(tasks))
+                self.add(group, c, -float(tasks))
                 for s in np.flatnonzero(self.cluster.hosts[k]).tolist():
-                    self.equal.add(self.groups, column, 1.0)
+                    self.add(group, column, 1.0)
                     self.x_of[k, s].append(column)
                     self._one(k, s, column)
                     column += 1
-                self.groups += 1
+                group += 1
         return column
 
     def _one(self, k: int, s: int, column: int) -> None:
@@ -116,29 +116,35 @@ class _Layout:
         kind = self.cluster.kinds[k]
         for r, need in enumerate(kind.need):
             if need:
-                self.below.add(s * len(kind.need) + r, column, need / self.program.scale[r])
+                row = self.first_resource + s * len(kind.need) + r
+                self.add(row, column, need / self.program.scale[r])
         for d, ask in kind.asks:
             row = self.first_ask + self.program.asks[s, d, sort_of(ask)]
-            self.below.add(row, column, float(ask.whole or 1))
+            self.add(row, column, float(ask.whole or 1))
 
     def servers(self, column: int) -> int:
         """Write down what the resources of servers hold; return the next free column."""
         for s, shape in enumerate(self.cluster.shapes):
             for r, free in enumerate(shape.free):
-                self.below.add(s * len(shape.free) + r, column + s, -free / self.program.scale[r])
+                row = self.first_resource + s * len(shape.free) + r
+                self.add(row, column + s, -free / self.program.scale[r])
         return column + len(self.cluster.shapes)
 
     def devices(self, first_n: int, column: int) -> int:
         """Write down the patterns of devices; return the number of columns."""
-        pairs = zip(self.program.states, self.program.patterns, strict=True)
-        for row, ((s, d, _, count), patterns) in enumerate(pairs, start=self.first_device):
-            self.below.add(row, first_n + s, -float(count))
-            for pattern in sorted(patterns):
-                self.below.add(row, column, 1.0)
-                for ask, times in pattern:
-                    self.below.add(self.first_ask + self.program.asks[s, d, ask], column, -float(times))
+        for i, (s, _, _, count) in enumerate(self.program.states):
+            self.add(self.first_device + i, first_n + s, -float(count))
+            for pattern in self.program.patterns[i]:
+                for row, value in self.pattern(i, pattern):
+                    self.add(row, column, value)
                 column += 1
         return column
+
+    def pattern(self, state: int, pattern: Pattern) -> list[tuple[int, float]]:
+        """Return the entries of the column of a pattern."""
+        s, d, _, _ = self.program.states[state]
+        contents = [(self.first_ask + self.program.asks[s, d, ask], -float(n)) for ask, n in pattern]
+        return [*contents, (self.first_device + state, 1.0)]
 
 
 def sort_of(ask: Ask) -> Ask:
@@ -169,17 +175,18 @@ class ShapeProgram:
             for d, ask in kind.asks:
                 for s in np.flatnonzero(cluster.hosts[k]).tolist():
                     self.asks.setdefault((s, d, sort_of(ask)), len(self.asks))
-        self.patterns: list[set[Pattern]] = [self._first(*state) for state in self.states]
+        self.patterns: list[dict[Pattern, None]] = [
+            dict.fromkeys(self._first(s, d, state)) for s, d, state, _ in self.states
+        ]
 
     def geometry(self, s: int, d: int) -> Geometry | None:
         """Return how the devices of one name on a shape are partitioned."""
         devices = (self.cluster.shapes[s].server.devices or {}).get(self.cluster.names[d])
         return devices.partitions if devices is not None else None
 
-    def _first(self, s: int, d: int, state: Device, count: int) -> set[Pattern]:
+    def _first(self, s: int, d: int, state: Device) -> list[Pattern]:
         """Return as many of one sort as a device holds, for each sort."""
-        del count
-        found: set[Pattern] = set()
+        found: list[Pattern] = []
         for shape, name, ask in self.asks:
             if (shape, name) != (s, d):
                 continue
@@ -192,7 +199,7 @@ class ShapeProgram:
                 geometry = self.geometry(s, d)
                 most = geometry.most(ask.profile, state.used) if geometry else 0
             if most:
-                found.add(((ask, most),))
+                found.append(((ask, most),))
         return found
 
     def solve(self, goal: str, levels: Mapping[str, float], clock: Clock) -> Relaxed | None:
@@ -203,80 +210,78 @@ class ShapeProgram:
         levels
             Values of earlier goals, to be minimised, that are kept.
         """
+        import highspy
+
         best: Relaxed | None = None
+        layout = _Layout(self)
+        model = self._model(layout, goal, levels)
+        if model is None:
+            return None
+        highs = solver_with({}, BackendError)
+        highs.passModel(model)
         for _ in range(MOST_ROUNDS):
             if clock.expired:
                 break
-            solved = self._relax(goal, levels, clock)
-            if solved is None:
+            if clock.remaining_s is not None:
+                highs.setOptionValue("time_limit", highs.getRunTime() + clock.remaining_s)
+            highs.run()
+            if highs.getModelStatus() != highspy.HighsModelStatus.kOptimal:
                 break
-            best, paid = solved
-            if not self._price(paid):
+            best, paid = self._read(goal, levels, highs, layout)
+            added = self._price(paid)
+            if not added:
                 break
+            for state, pattern in added:
+                rows, values = zip(*layout.pattern(state, pattern), strict=True)
+                highs.addCol(0.0, 0.0, highs.inf, len(rows), np.array(rows, dtype=np.int32), np.array(values))
         return best
 
-    def _relax(
-        self, goal: str, levels: Mapping[str, float], clock: Clock
-    ) -> tuple[Relaxed, list[tuple[float, dict[Ask, float]]]] | None:
-        """Solve the programme over the patterns there are; return what devices and contents are worth."""
-        rows = _Layout(self)
-        first_n = rows.tasks()
-        first_y = rows.servers(first_n)
-        columns = rows.devices(first_n, first_y)
+    def _model(self, layout: _Layout, goal: str, levels: Mapping[str, float]) -> Any | None:
+        """Return the programme over the patterns there are; None if it is too large."""
+        first_n = layout.tasks()
+        first_y = layout.servers(first_n)
+        columns = layout.devices(first_n, first_y)
         if columns > MOST_COLUMNS:
             return None
-        cluster, values, limits = self.cluster, self._values(), np.zeros(rows.first_level + len(levels))
+        cluster, worth = self.cluster, self._values()
         classes, shapes = len(cluster.classes), len(cluster.shapes)
         cost, lower, upper = np.zeros(columns), np.zeros(columns), np.full(columns, np.inf)
         if goal == "value":
-            cost[:classes] = values
+            cost[:classes] = worth
         else:
             cost[first_n:first_y] = 1.0
-        for row, level in enumerate(levels.values(), start=rows.first_level):
-            for c, worth in enumerate(values.tolist()):
-                rows.below.add(row, c, worth)
-            limits[row] = level
+        rows = layout.first_level + len(levels)
+        least, most = np.full(rows, -np.inf), np.zeros(rows)
+        least[: layout.first_resource] = 0.0
+        for row, level in enumerate(levels.values(), start=layout.first_level):
+            for c, each in enumerate(worth.tolist()):
+                layout.add(row, c, each)
+            most[row] = level
         upper[:classes] = [len(alike.members) for alike in cluster.classes]
         lower[:classes] = [len(alike.members) * alike.job.must_place for alike in cluster.classes]
         upper[first_n : first_n + shapes] = [len(shape.members) for shape in cluster.shapes]
-        found = linprog(
-            cost,
-            A_ub=rows.below.matrix(len(limits), columns),
-            b_ub=limits,
-            A_eq=rows.equal.matrix(rows.groups, columns),
-            b_eq=np.zeros(rows.groups),
-            bounds=np.stack([lower, upper], axis=1),
-            method="highs",
-            options={} if clock.remaining_s is None else {"time_limit": max(0.01, clock.remaining_s)},
-        )
-        if found.status != 0:
-            return None
-        duals = np.minimum(LARGEST, np.maximum(0.0, -found.ineqlin.marginals))
-        return self._read(goal, levels, found.fun, found.x, duals, rows.x_of)
+        return linear_program(cost, (lower, upper), (least, most), layout.matrix(rows), by_rows=True)
 
     def _values(self) -> Floats:
         return np.array([-alike.job.worth for alike in self.cluster.classes])
 
     def _read(
-        self,
-        goal: str,
-        levels: Mapping[str, float],
-        value: float,
-        columns: Floats,
-        duals: Floats,
-        x_of: Mapping[tuple[int, int], Sequence[int]],
+        self, goal: str, levels: Mapping[str, float], highs: Any, layout: _Layout
     ) -> tuple[Relaxed, list[tuple[float, dict[Ask, float]]]]:
-        cluster = self.cluster
-        resources, shapes = len(cluster.resources), len(cluster.shapes)
-        first_ask = resources * shapes
-        first_device = first_ask + len(self.asks)
+        """Return the solution, and what devices and their contents are worth."""
+        cluster, shapes = self.cluster, len(self.cluster.shapes)
+        solution = highs.getSolution()
+        columns = np.array(solution.col_value)
+        # Rows are upper limits, so that duals are never positive but for rounding.
+        duals = np.minimum(LARGEST, np.maximum(0.0, -np.array(solution.row_dual)))
         of_ask: dict[tuple[int, int], dict[Ask, float]] = defaultdict(dict)
         for (s, d, ask), row in self.asks.items():
-            of_ask[s, d][ask] = float(duals[first_ask + row])
-        unit = duals[:first_ask].reshape(shapes, resources) / np.array(self.scale)
+            of_ask[s, d][ask] = float(duals[layout.first_ask + row])
+        per_shape = duals[layout.first_resource : layout.first_ask].reshape(shapes, len(cluster.resources))
+        unit = per_shape / np.array(self.scale)
         tasks = np.zeros((len(cluster.kinds), shapes))
         worth = np.full((len(cluster.kinds), shapes), np.inf)
-        for (k, s), listed in x_of.items():
+        for (k, s), listed in layout.x_of.items():
             tasks[k, s] = columns[listed].sum()
             kind = cluster.kinds[k]
             paid = float(unit[s] @ np.array(kind.need))
@@ -296,26 +301,29 @@ class ShapeProgram:
             }
             for s in range(shapes)
         ]
-        multipliers = {name: float(duals[len(duals) - len(levels) + i]) for i, name in enumerate(levels)}
+        multipliers = {name: float(duals[layout.first_level + i]) for i, name in enumerate(levels)}
         made = {"objective": goal, "shapes": prices, "multipliers": multipliers}
         paid_for = [
-            (float(duals[first_device + row]), of_ask[s, d]) for row, (s, d, _, _) in enumerate(self.states)
+            (float(duals[layout.first_device + row]), of_ask[s, d])
+            for row, (s, d, _, _) in enumerate(self.states)
         ]
+        value = float(highs.getInfo().objective_function_value)
         return Relaxed(value, tasks, worth, made), paid_for
 
-    def _price(self, paid: Sequence[tuple[float, dict[Ask, float]]]) -> int:
-        """Add the best pattern of each device that is worth more than the device; return how many."""
-        added = 0
+    def _price(self, paid: Sequence[tuple[float, dict[Ask, float]]]) -> list[tuple[int, Pattern]]:
+        """Add the best pattern of each device that is worth more than the device; return what is new."""
+        added: list[tuple[int, Pattern]] = []
         known: dict[object, Pattern] = {}
-        for (s, d, state, _), (price, prices), patterns in zip(self.states, paid, self.patterns, strict=True):
-            key = (state, tuple(sorted(prices.items())), id(self.geometry(s, d)))
+        for i, ((s, d, state, _), (price, prices)) in enumerate(zip(self.states, paid, strict=True)):
+            geometry = self.geometry(s, d)
+            key = (state, tuple(sorted(prices.items())), id(geometry))
             if key not in known:
-                known[key] = best_pattern(state, prices, self.geometry(s, d))
+                known[key] = best_pattern(state, prices, geometry)
             pattern = known[key]
             worth = math.fsum(prices[ask] * times for ask, times in pattern)
-            if worth > price + IMPROVES * max(1e-3, price) and pattern not in patterns:
-                patterns.add(pattern)
-                added += 1
+            if worth > price + IMPROVES * max(1e-3, price) and pattern not in self.patterns[i]:
+                self.patterns[i][pattern] = None
+                added.append((i, pattern))
         return added
 
 

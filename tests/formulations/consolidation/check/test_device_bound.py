@@ -1,0 +1,158 @@
+"""Bounds from prices by shape, known by hand and against enumeration."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+from fractions import Fraction
+from typing import Any
+
+import pytest
+from device_instances import device_instance
+
+import clusterplan
+from clusterplan.formulations.consolidation.check.device_bound import (
+    FINE,
+    ShapeBound,
+    jobs_alike,
+    most_paid,
+    rounded,
+    shapes_of,
+)
+from clusterplan.formulations.consolidation.check.device_certificate import shape_bounds
+from clusterplan.formulations.consolidation.devices.device_prices import DevicePrices, PricedGoal
+from clusterplan.formulations.consolidation.devices.formulation import DeviceFormulation
+from clusterplan.instances.common.geometries import GEOMETRIES
+from clusterplan.instances.consolidation.devices import Device
+from clusterplan.instances.consolidation.instance import ConsolidationInstance
+
+A100 = GEOMETRIES["a100-40"]
+
+
+def _paid(state: Device, **prices: Any) -> float:
+    return most_paid(state, DevicePrices.model_validate(prices), A100) / FINE
+
+
+def test_the_best_contents_of_a_device() -> None:
+    """Whole, shares by a knapsack, or partitions that do not overlap; beside what others hold."""
+    shares = {460: 5.0, 300: 3.0, 333: 3.5}
+    assert _paid(Device(), whole=9.0, shares=shares) == 10.5
+    assert _paid(Device(), whole=11.0, shares=shares) == 11.0
+    assert _paid(Device("shared", 100), whole=11.0, shares=shares) == 9.0
+    assert _paid(Device("shared", 600), whole=11.0, shares=shares) == 3.5
+    assert _paid(Device("whole"), whole=11.0, shares=shares) == 0.0
+    profiles = {"1g.5gb": 1.0, "3g.20gb": 3.5, "4g.20gb": 4.0}
+    assert _paid(Device(), profiles=profiles) == 7.5
+    assert _paid(Device(), profiles={**profiles, "3g.20gb": 2.0}) == 7.0
+    assert _paid(Device("parted", 0b1), profiles=profiles) == 6.5
+    assert _paid(Device("parted", 0b1), whole=99.0, shares=shares) == 0.0
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_shares_at_random_prices(seed: int) -> None:
+    """Against every multiset of shares that fits."""
+    choose = random.Random(seed)
+    prices = {s: choose.choice((0.0, 1.0, 2.5, 4.0)) for s in choose.sample((210, 330, 340, 410, 500), 3)}
+    room = choose.choice((1000, 770, 500))
+    counts = itertools.product(*(range(room // share + 1) for share in prices))
+    held = [dict(zip(prices, count, strict=True)) for count in counts]
+    best = max(
+        math.fsum(n * prices[s] for s, n in each.items())
+        for each in held
+        if sum(s * n for s, n in each.items()) <= room
+    )
+    assert _paid(Device("shared", 1000 - room), shares=prices) == best
+
+
+def _goal(
+    instance: ConsolidationInstance, choose: random.Random, objective: str, **fields: Any
+) -> PricedGoal:
+    """Return any prices at all."""
+
+    def price() -> float:
+        return choose.choice((0.0, 0.1, 0.5, 1.0, 2.0))
+
+    asks = [ask for job in instance.jobs for group in job.task_groups for ask in group.asks.values()]
+    shapes = [
+        {
+            "resources": {"cpu": price() / 10},
+            "devices": {
+                "gpu": {
+                    "whole": price(),
+                    "shares": {ask.share: price() for ask in asks if ask.share},
+                    "profiles": {ask.profile: price() for ask in asks if ask.profile},
+                }
+            },
+        }
+        for _ in shapes_of(instance)
+    ]
+    return PricedGoal.model_validate({"objective": objective, "shapes": shapes, **fields})
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_any_prices_bound_the_optimum(seed: int) -> None:
+    """Value and servers of the best plan, whatever is claimed of prices and multipliers."""
+    instance = device_instance(seed, jobs=3)
+    best = clusterplan.solve(instance, solver="brute-force")
+    if best.plan is None:
+        return
+    values = {o.name: o.value for o in best.objectives}
+    choose, formulation = random.Random(seed), DeviceFormulation(instance)
+    for _ in range(5):
+        goals = [_goal(instance, choose, "value")]
+        if "servers" in values:
+            goals.append(
+                _goal(instance, choose, "servers", multipliers={"value": choose.choice((0.0, 0.5, 3.0))})
+            )
+        reached = [value or 0.0 for value in values.values()]
+        found = shape_bounds(instance, formulation.objectives, goals, reached, [None] * len(values))
+        bounds = dict(zip(values, found, strict=True))
+        assert bounds["value"] is not None
+        assert values["value"] is not None
+        assert bounds["value"] >= values["value"] - 1e-9
+        if bounds.get("servers") is not None:
+            assert bounds["servers"] <= values["servers"] + 1e-9  # type: ignore[operator]
+
+
+def test_a_job_that_goes_nowhere() -> None:
+    """Is worth nothing to the bound; if it must be placed, there is no plan."""
+    document = {
+        "schema_version": 1,
+        "kind": "consolidation",
+        "name": "none",
+        "servers": [{"name": "n", "capacity": {"cpu": 8}, "devices": {"gpu": {"count": 1}}}],
+        "jobs": [{"name": "j", "tasks": 1, "task_demand": {"cpu": 1}, "devices": {"gpu": 2}}],
+    }
+    for must, expected in ((False, Fraction(0)), (True, None)):
+        document["jobs"][0]["must_place"] = must  # type: ignore[index]
+        instance = clusterplan.parse_instance(document)
+        assert isinstance(instance, ConsolidationInstance)
+        goal = PricedGoal.model_validate({"objective": "value", "shapes": [{}]})
+        assert ShapeBound(shapes_of(instance), jobs_alike(instance), goal).value({}) == expected
+
+
+def test_servers_that_differ_are_different_shapes() -> None:
+    """By model, free amounts, or the states of devices; names and racks do not count."""
+    gpu = {"count": 2}
+    rows = [
+        {"name": "a", "capacity": {"cpu": 8}, "devices": {"gpu": gpu}, "rack": "r"},
+        {"name": "b", "count": 3, "capacity": {"cpu": 8}, "devices": {"gpu": gpu}},
+        {"name": "c", "capacity": {"cpu": 9}, "devices": {"gpu": gpu}},
+        {"name": "d", "capacity": {"cpu": 8}, "devices": {"gpu": {**gpu, "taken": [{"device": 0}]}}},
+        {"name": "e", "capacity": {"cpu": 8}, "devices": {"gpu": {**gpu, "geometry": "a30-24"}}},
+        {"name": "f", "capacity": {"cpu": 8}, "devices": {"gpu": gpu}, "gpu_model": "A"},
+    ]
+    jobs = [{"name": "j", "tasks": 1, "task_demand": {"cpu": 1}, "share": {"gpu": 300}}]
+    document = {"schema_version": 1, "kind": "consolidation", "name": "s", "servers": rows, "jobs": jobs}
+    instance = clusterplan.parse_instance(document)
+    assert isinstance(instance, ConsolidationInstance)
+    assert [(s.first.name, s.count) for s in shapes_of(instance)] == [
+        ("a", 4),
+        ("c", 1),
+        ("d", 1),
+        ("e", 1),
+        ("f", 1),
+    ]
+    assert rounded(instance, "value", Fraction(-95, 100)) == Fraction(-9, 10)
+    assert rounded(instance, "servers", Fraction(3, 2)) == 2

@@ -1,0 +1,120 @@
+"""`exact` on single devices: what it proves, and what it does when there is no time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from device_instances import device_instance
+
+import clusterplan
+from clusterplan.formulations.consolidation.devices.formulation import DeviceFormulation
+from clusterplan.instances.consolidation.instance import ConsolidationInstance
+from clusterplan.solvers.common.base import Clock, Outcome
+from clusterplan.solvers.common.options import SolveOptions
+from clusterplan.solvers.consolidation.devices.cluster import Cluster
+from clusterplan.solvers.consolidation.devices.exact import Search, certify_on_devices, priced
+from clusterplan.solvers.consolidation.devices.shape_prices import ShapeProgram
+from clusterplan.solvers.consolidation.exact import ConsolidationExact
+
+
+def _large(**fields: Any) -> ConsolidationInstance:
+    """Return an instance that is too large for the pooled relaxation to be solved beside it."""
+    shares = (150, 220, 260, 340, 410, 480, 530, 610, 720, 880)
+    rows = [
+        {"name": f"n{n}", "count": 40, "capacity": {"cpu": 30 + n}, "devices": {"gpu": {"count": 4}}}
+        for n in range(3)
+    ]
+    jobs = [
+        {
+            "name": f"j{n}",
+            "tasks": 1,
+            "task_demand": {"cpu": 1 + n % 7},
+            **({"devices": {"gpu": 1 + n % 2}} if n % 3 == 0 else {"share": {"gpu": shares[n % 10]}}),
+        }
+        for n in range(900)
+    ]
+    document = {
+        "schema_version": 1,
+        "kind": "consolidation",
+        "name": "large",
+        "objectives": ["value"],
+        **fields,
+    }
+    found = clusterplan.parse_instance({**document, "servers": rows, "jobs": jobs})
+    assert isinstance(found, ConsolidationInstance)
+    return found
+
+
+def test_a_gap_of_few_percent_in_two_seconds() -> None:
+    """On 120 servers with 900 jobs, certified by the check."""
+    result = clusterplan.solve(_large(), solver="exact", options=SolveOptions(time_limit_s=2))
+    (value,) = result.objectives
+    assert value.value is not None
+    assert value.certified_bound is not None
+    assert value.value <= value.certified_bound <= 1.05 * value.value
+    assert result.certificate is not None
+    assert set(result.certificate) == {"devices"}
+
+
+def test_with_no_time_there_is_a_plan() -> None:
+    """That of the greedy method, never less."""
+    formulation = DeviceFormulation(_large())
+    outcome = Search(formulation, SolveOptions(), Clock(0.0)).run(ConsolidationExact())
+    assert outcome.limit == "time"
+    assert outcome.plan is not None
+    assert formulation.violations(outcome.plan) == []
+    assert formulation.evaluate(outcome.plan)[0] > 0
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_small_instances_by_every_bound(seed: int) -> None:
+    """It is never better than enumeration, its bounds hold, and a stored result verifies."""
+    instance = device_instance(seed, jobs=3)
+    best, result = (clusterplan.solve(instance, solver=name) for name in ("brute-force", "exact"))
+    if best.plan is None:
+        assert result.plan is None
+        return
+    (first, *_), (optimum, *_) = result.objectives, best.objectives
+    assert first.value == optimum.value
+    assert first.certified_bound is not None
+    assert optimum.value is not None
+    assert first.certified_bound >= optimum.value - 1e-9
+    again = type(result).model_validate_json(result.to_json())
+    assert clusterplan.verify(instance, again).faults == ()
+
+
+def test_a_warm_start_is_never_made_worse() -> None:
+    """And has to name devices."""
+    instance = device_instance(5)
+    best = clusterplan.solve(instance, solver="brute-force")
+    assert best.plan is not None
+    start = tuple(entry.model_dump() for entry in best.plan)
+    again = clusterplan.solve(instance, solver="exact", options=SolveOptions(warm_start=start))
+    assert [o.value for o in again.objectives] == [o.value for o in best.objectives]
+
+
+def test_prices_need_the_values_of_earlier_objectives() -> None:
+    """Servers after value have none without a plan; other objectives have none at all."""
+    formulation = DeviceFormulation(_large(objectives=["value", "racks", "servers"]))
+    program = ShapeProgram(Cluster(formulation))
+    assert priced(formulation, program, 2, None, {}, Clock()) == (None, {})
+    assert priced(formulation, program, 1, (1.0, 0.0, 0.0), {}, Clock()) == (None, {})
+    relaxed, certificate = priced(formulation, program, 0, None, {}, Clock())
+    assert relaxed is not None
+    assert [goal["objective"] for goal in certificate["devices"]] == ["value"]
+
+
+def test_other_methods_get_certificates() -> None:
+    """By the same prices; an infeasible outcome has what the relaxation proves."""
+    instance = device_instance(5)
+    formulation = DeviceFormulation(instance)
+    plan = clusterplan.solve(instance, solver="best-fit").plan
+    assert plan is not None
+    outcome = Outcome(formulation.parse_plan([entry.model_dump() for entry in plan]))
+    certify_on_devices(formulation, outcome, Clock(), None)
+    assert outcome.certificate is not None
+    assert formulation.certificate_fault(outcome.certificate) is None
+    nothing = Outcome(infeasible=True)
+    certify_on_devices(formulation, nothing, Clock(), {"goals": []})
+    assert nothing.certificate == {"pooled": {"goals": []}}

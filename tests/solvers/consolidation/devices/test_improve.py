@@ -1,0 +1,115 @@
+"""The greedy plan and ruin and recreate."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+from device_instances import device_instance
+
+import clusterplan
+from clusterplan.formulations.consolidation.devices.formulation import DeviceFormulation
+from clusterplan.instances.consolidation.instance import ConsolidationInstance
+from clusterplan.solvers.common.base import Clock
+from clusterplan.solvers.consolidation.devices.board import Board
+from clusterplan.solvers.consolidation.devices.cluster import Cluster
+from clusterplan.solvers.consolidation.devices.improve import Local, Placing, Ruin, relative_prices, sizes
+from clusterplan.solvers.consolidation.devices.shape_prices import ShapeProgram
+
+
+def _planted(servers: int, seed: int) -> DeviceFormulation:
+    """Return an instance whose shares fill four devices of each server."""
+    choose, shares = random.Random(seed), list[int]()
+    for _ in range(4 * servers):
+        first = choose.randint(20, 60)
+        second = choose.randint(10, 90 - first)
+        shares += [10 * first, 10 * second, 1000 - 10 * (first + second)]
+    choose.shuffle(shares)
+    row = {"name": "n", "count": servers, "capacity": {"cpu": 99}, "devices": {"gpu": {"count": 4}}}
+    jobs: list[dict[str, Any]] = [
+        {"name": f"j{n}", "tasks": 1, "task_demand": {"cpu": 1}, "share": {"gpu": share}}
+        for n, share in enumerate(shares)
+    ]
+    document = {"schema_version": 1, "kind": "consolidation", "name": "planted", "objectives": ["value"]}
+    instance = clusterplan.parse_instance({**document, "servers": [row], "jobs": jobs})
+    assert isinstance(instance, ConsolidationInstance)
+    return DeviceFormulation(instance)
+
+
+def test_ruin_and_recreate_fills_what_greedy_leaves() -> None:
+    """Every round keeps the plan feasible and the value; the same seed gives the same plan."""
+    found = []
+    for _ in range(2):
+        formulation = _planted(6, 3)
+        placing = Placing(Board(Cluster(formulation)), None, 1)
+        placing.greedy(Clock())
+        before = formulation.evaluate(placing.board.plan())[0]
+        ruin = Ruin(placing)
+        for _ in range(8):
+            ruin.run(Clock(), lambda: False, 50)
+            assert formulation.violations(placing.board.plan()) == []
+            value = formulation.evaluate(placing.board.plan())[0]
+            assert value >= before
+        found.append(placing.board.plan())
+        assert value > 23.7
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_nothing_gets_worse(seed: int) -> None:
+    """In the lexicographic order of all objectives, on instances of every sort."""
+    formulation = DeviceFormulation(device_instance(seed, jobs=7))
+    program = ShapeProgram(Cluster(formulation))
+    relaxed = program.solve("value", {}, Clock())
+    placing = Placing(Board(program.cluster), relaxed, seed)
+    placing.greedy(Clock())
+    plan = placing.board.plan()
+    if formulation.violations(plan):
+        return  # a job that must be placed was not
+    before = formulation.evaluate(plan)
+    Ruin(placing).run(Clock(), lambda: False, 60)
+    after = formulation.evaluate(placing.board.plan())
+    assert formulation.violations(placing.board.plan()) == []
+    assert not formulation.precedes(before, after)
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_local_values_are_those_of_the_plan(seed: int) -> None:
+    """Over all jobs and servers, up to what no plan can change."""
+    formulation = DeviceFormulation(device_instance(seed, jobs=7))
+    placing = Placing(Board(Cluster(formulation)), None, seed)
+    placing.greedy(Clock())
+    names = [objective.name for objective in formulation.objectives]
+    values = dict(zip(names, formulation.evaluate(placing.board.plan()), strict=True))
+    values["value"] *= -1
+    running = sum(sum(g.current.values()) for job in placing.jobs for g in job.task_groups)
+    if "migrations" in values:
+        values["migrations"] -= running
+    found = Local(placing).values(range(len(placing.jobs)), placing.everywhere)
+    assert found == pytest.approx(tuple(values[name] for name in names))
+
+
+def test_a_plan_is_loaded_as_it_is() -> None:
+    """With the devices that it names; a plan of counts as far as devices hold it."""
+    formulation = _planted(2, 0)
+    placing = Placing(Board(Cluster(formulation)), None, 0)
+    placing.greedy(Clock())
+    plan = placing.board.plan()
+    again = Placing(Board(placing.cluster), None, 0)
+    again.load(plan)
+    assert again.board.plan() == plan
+
+
+def test_prices_are_relative_to_the_cheapest_shape() -> None:
+    """Without a relaxation there are none; sizes grow with what is asked."""
+    formulation = _planted(2, 0)
+    program = ShapeProgram(Cluster(formulation))
+    relaxed = program.solve("value", {}, Clock())
+    assert relative_prices(None) is None
+    found = relative_prices(relaxed)
+    assert found is not None
+    assert (found == 0).all()
+    share = [kind.asks[0][1].share for kind in program.cluster.kinds]
+    by_size = sorted(range(len(share)), key=sizes(program.cluster).__getitem__)
+    assert by_size == sorted(range(len(share)), key=share.__getitem__)
