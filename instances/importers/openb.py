@@ -18,6 +18,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from ..common.errors import Fault, InstanceError
 from ..common.faults import validated
 from ..common.fields import Count, Flag, Model, Name, NonNegative, refuse
+from ..common.printable import some
 from ..consolidation.devices import MOST_DEVICES
 from ..consolidation.instance import ConsolidationInstance
 from ..files.csv_tables import model_rows
@@ -98,12 +99,16 @@ def import_openb(options: OpenbOptions) -> ConsolidationInstance:
     listed = _rows(options.pods, _PodOfDevices if options.devices else _Pod, without_pods)
     gpus = MILLI * sum(node.gpu for node in nodes)
     pods = listed if options.load is None else _arrived(listed, gpus, options)
+    never = _never_placed(pods, nodes) if options.must_place else []
+    dropped = frozenset(never)
+    pods = [pod for pod in pods if pod.name not in dropped]
     names = list(numbered((pod.name for pod in pods), "{} ({})"))
     document = {
         "name": f"openb-{options.pods.name.split('.')[0]}",
         "source": f"{options.nodes.name} and {options.pods.name}, in the layout of {SOURCE}",
         "assumptions": [
             *_assumptions(pods, listed, gpus, options),
+            *_about_never_placed(never),
             *without_nodes.sentences(),
             *without_pods.sentences(),
         ],
@@ -124,6 +129,28 @@ def import_openb(options: OpenbOptions) -> ConsolidationInstance:
         ],
     }
     return validated(ConsolidationInstance, document, str(options.pods))
+
+
+def _never_placed(pods: Sequence[_Pod], nodes: Sequence[_Node]) -> list[str]:
+    """Return the names of pods that fit on no server; one that must be placed would leave no plan at all."""
+    shapes = {(node.model, node.gpu * MILLI, node.cpu_milli, node.memory_mib) for node in nodes}
+    return [
+        pod.name
+        for pod in dict.fromkeys(pods)
+        if not any(
+            (not pod.gpu_spec or model in pod.gpu_spec)
+            and pod.gpu <= gpu
+            and pod.cpu_milli <= cpu
+            and pod.memory_mib <= memory
+            for model, gpu, cpu, memory in shapes
+        )
+    ]
+
+
+def _about_never_placed(names: Sequence[str]) -> Iterator[str]:
+    if names:
+        are = counted(len(names), "pod fits on no server and is", "pods fit on no server and are")
+        yield f"{are} left out, for the others could not all be placed with them: {some(names)}."
 
 
 def _capacity(node: _Node, devices: bool) -> dict[str, Any]:

@@ -99,6 +99,16 @@ def test_every_pod_placed_on_the_fewest_servers(tmp_path: Path) -> None:
     assert (result.status, result.objective) == ("optimal", 3)
 
 
+def test_pods_that_fit_nowhere_are_left_out_where_all_must_be_placed(tmp_path: Path) -> None:
+    """By their GPUs, CPUs and memory on the servers of the models that they list; else they just wait."""
+    never = ("f,96001,1,1,100,G2,", "g,1,1,4,1000,P100|T4,", "h,1,524289,0,0,,", "i,1,1,1,1,A10,")
+    instance = small(tmp_path, (*PODS, *never), must_place=True)
+    assert [job.name for job in instance.jobs] == ["a", "b", "c", "d", "e"]
+    assert "4 pods fit on no server and are left out, for the others could not" in said(instance)
+    assert "f, g, h, i." in said(instance)
+    assert len(small(tmp_path, (*PODS, *never)).jobs) == 9
+
+
 def test_pods_arrive_until_they_ask_for_the_load(tmp_path: Path) -> None:
     """Shuffled pods are taken before the first with which they would ask for more than the load."""
     pods = (PODS[0], *(f"p{number},1,1,1,{100 + number}" + ",," for number in range(100)))
