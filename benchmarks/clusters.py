@@ -136,6 +136,8 @@ def rows(trial: argparse.Namespace) -> Iterator[dict[str, Any]]:
             continue
         if trial.list and instance["list"] not in trial.list:
             continue
+        if trial.load and str(instance["load"]) not in trial.load:
+            continue
         for method in names:
             if method not in NOT_COMPARED and (trial.method is None or method in trial.method):
                 case = {**instance, "method": method, "threads": THREADS, "limit_s": trial.limit_s}
@@ -149,6 +151,7 @@ def main() -> None:
     parser.add_argument("--case", help=argparse.SUPPRESS)
     parser.add_argument("--cluster", action="append", help="only this one; repeatable")
     parser.add_argument("--list", action="append", help="only this list, or instant; repeatable")
+    parser.add_argument("--load", action="append", help="only this load; repeatable")
     parser.add_argument("--method", action="append", help="only this method; repeatable")
     parser.add_argument("--limit-s", type=float, default=LIMIT_S, help="seconds of each method")
     parser.add_argument("--report", action="store_true", help="only write the report anew")
@@ -157,7 +160,7 @@ def main() -> None:
         say(measured(json.loads(given.case)))
         return
     if not given.report:
-        asked = {"cluster": given.cluster, "list": given.list, "method": given.method}
+        asked = {key: getattr(given, key) for key in ("cluster", "list", "load", "method")}
 
         def measured_again(row: dict[str, str]) -> bool:
             return all(names is None or row[key] in names for key, names in asked.items())
