@@ -69,9 +69,19 @@ def text(rows: pd.DataFrame) -> Iterator[str]:
         said = "" if pd.isna(load) else f", load {load:g}"
         yield f"## {str(cluster).capitalize()}: {name}{said}"
         yield description(own.iloc[0])
-        yield table(
-            own.sort_values(["given", "in_use"], ascending=[False, True])[[*SHOWN]].rename(columns=SHOWN)
-        )
+        yield table(shown(own))
+
+
+def shown(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the columns that a reader wants, the best plan first."""
+    ordered = rows.sort_values(["given", "in_use"], ascending=[False, True])
+    said = {"True": "yes", "False": "NO"}
+    texts = {
+        "given": ordered["given"].map(two_places),
+        "in_use": ordered["in_use"].map(whole),
+        "verified": ordered["verified"].astype(str).map(said),
+    }
+    return ordered.assign(**texts)[[*SHOWN]].rename(columns=SHOWN)
 
 
 def about_openb(rows: pd.DataFrame) -> Iterator[str]:
@@ -101,12 +111,17 @@ def about_openb(rows: pd.DataFrame) -> Iterator[str]:
         bound = placed.groupby(["list", "load"], sort=False)["in_use_certified"].max()
         fewest.loc["certified: not fewer than"] = bound
         fewest.columns = [f"{name}, {load:.0%}" for name, load in fewest.columns]
-        yield table(fewest.map(lambda count: f"{count:.0f}").reset_index())
+        yield table(fewest.map(whole).reset_index())
 
 
 def two_places(share: float) -> str:
     """Return a percentage as text."""
     return "–" if pd.isna(share) else f"{share:.2f}"
+
+
+def whole(count: float) -> str:
+    """Return a whole number as text."""
+    return "–" if pd.isna(count) else f"{count:,.0f}"
 
 
 def description(row: pd.Series) -> str:
