@@ -9,7 +9,7 @@ import resource
 import signal
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -57,6 +57,15 @@ def in_own_process(script: str, case: dict[str, Any], patience_s: float) -> list
 def peak_gib() -> float:
     """Return the most memory that this process has held."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+
+
+def kept(name: str, measured_again: Callable[[dict[str, str]], bool]) -> list[dict[str, Any]]:
+    """Return the stored rows of a table but those that are measured again."""
+    file = RESULTS / f"{name}.csv"
+    if not file.exists():
+        return []
+    with file.open(newline="", encoding="utf-8") as stored:
+        return [{**row} for row in csv.DictReader(stored) if not measured_again(row)]
 
 
 def store(name: str, rows: Iterable[dict[str, Any]], columns: tuple[str, ...]) -> list[dict[str, Any]]:

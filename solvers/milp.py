@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -75,6 +75,7 @@ class Milp(Solver[Any]):
         model = milp_model(formulation)
         build_s = clock.elapsed_s
         handover_s = self.backend.handover * (build_s - began_s)
+        alike = _alike(model)
         outcome = Outcome(backend=f"{self.backend.title} {self.backend.version()}", build_s=build_s)
         bounds: list[float | None] = []
         if options.warm_start is not None:
@@ -97,17 +98,18 @@ class Milp(Solver[Any]):
             if answer.values is None:
                 break
             values = answer.values
-            outcome.plan = model.decode(lambda variable, values=values: values[variable.name])  # type: ignore[misc]
-            if formulation.violations(outcome.plan):
-                break  # the caller reports which
-            value = formulation.evaluate(outcome.plan)[index]
+            with Clock().enforced():  # a plan that was found is not lost, however late it is
+                outcome.plan = model.decode(lambda variable, values=values: values[variable.name])  # type: ignore[misc]
+                if formulation.violations(outcome.plan):
+                    break  # the caller reports which
+                value = formulation.evaluate(outcome.plan)[index]
             outcome.trace.append((clock.elapsed_s, value, bound))
             gap = target.objective.gap(value, bound)
             if outcome.limit != "none" and (gap is None or gap > options.gap):
                 break
-            _fix(model, target, value)
+            alike &= _is_alike(_fix(model, target, value), SETTINGS.most_unlike_in_row)
         outcome.bounds = bounds
-        if (bounds or outcome.infeasible) and not _alike(model):
+        if (bounds or outcome.infeasible) and not alike:
             outcome.doubtful = True
             unlike = f"the figures are too unlike for the tolerances of {self.backend.title}"
             outcome.message = f"{unlike}, so that only what is certified counts"
@@ -167,10 +169,15 @@ def _alike(model: MilpModel[Any]) -> bool:
     objectives = ((target.expression, SETTINGS.most_unlike) for target in model.objectives)
     for expression, ratio in (*rows, *objectives):
         check_time()
-        sizes = [abs(c) for c in expression.values() if c]
-        if sizes and max(sizes) > ratio * min(sizes):
+        if not _is_alike(expression, ratio):
             return False
     return True
+
+
+def _is_alike(expression: Mapping[Any, float], ratio: float) -> bool:
+    """Return whether no coefficient is so many times larger than another."""
+    sizes = [abs(c) for c in expression.values() if c]
+    return not sizes or max(sizes) <= ratio * min(sizes)
 
 
 def _unseen(expression: pulp.LpAffineExpression, scale: float) -> float:
@@ -182,8 +189,14 @@ def _unseen(expression: pulp.LpAffineExpression, scale: float) -> float:
     )
 
 
-def _fix(model: MilpModel[Any], target: ModelObjective, value: float) -> None:
-    """Fix an objective at its optimum (ε-constraint); exactly where it is integral or scales to integers."""
+def _fix(model: MilpModel[Any], target: ModelObjective, value: float) -> pulp.LpAffineExpression:
+    """Fix an objective at its optimum (ε-constraint); exactly where it is integral or scales to integers.
+
+    Returns
+    -------
+    row
+        The coefficients of the row that does so.
+    """
     import pulp
 
     expression, constant = target.expression, target.expression.constant
@@ -191,7 +204,7 @@ def _fix(model: MilpModel[Any], target: ModelObjective, value: float) -> None:
     if target.integral:
         whole = round(value)
         model.problem += expression <= whole if target.sense == "min" else expression >= whole
-        return
+        return expression
     items = [(variable, sign * c) for variable, c in expression.items()]
     limit = sign * (value - constant)
     limit += 1e-9 * abs(limit) + 1e-15  # the plan at hand has to stay feasible under rounding
@@ -200,12 +213,9 @@ def _fix(model: MilpModel[Any], target: ModelObjective, value: float) -> None:
         scaled = whole_row([c for _, c in items], limit)
     if scaled is not None:
         weights, bound = scaled
-        model.problem += (
-            pulp.LpAffineExpression(
-                [(variable, weight) for (variable, _), weight in zip(items, weights, strict=True)]
-            )
-            <= bound
-        )
+        row = pulp.LpAffineExpression([(x, weight) for (x, _), weight in zip(items, weights, strict=True)])
     else:
         scale = _scale([c for _, c in items])
-        model.problem += pulp.LpAffineExpression([(x, scale * c) for x, c in items]) <= scale * limit
+        row, bound = pulp.LpAffineExpression([(x, scale * c) for x, c in items]), scale * limit
+    model.problem += row <= bound
+    return row

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ..common.clock import check_time, refuse_beyond
+from ..common.clock import check_time, in_time, refuse_beyond
 from ..common.milp_model import MilpModel, ModelObjective, at_most, new_problem
 from .formulation import AllocationFormulation
 from .plan import JobAllocation
@@ -41,7 +41,7 @@ def milp_model(formulation: AllocationFormulation) -> MilpModel[JobAllocation]:
             problem += times <= latest, f"completion_{j}"
         expression = pulp.LpAffineExpression([(latest, unit)])
     else:
-        expression = pulp.LpAffineExpression(list(zip(x, configs.cost.tolist(), strict=True)))
+        expression = pulp.LpAffineExpression(in_time(zip(x, configs.cost.tolist(), strict=True)))
 
     def decode(value: Callable[[Any], float]) -> tuple[JobAllocation, ...]:
         best = [max(configs.of(j), key=lambda k: value(x[k])) for j in range(configs.jobs)]

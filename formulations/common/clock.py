@@ -9,9 +9,10 @@ the time that it needs.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import TypeVar
 
 from ...instances.common.errors import OutOfTimeError, TooLargeError
 
@@ -19,6 +20,11 @@ MOST_TERMS = 10_000_000
 """Coefficients of an explicit model: some gigabytes as Python objects."""
 TERMS_PER_S = 1_000_000
 """Coefficients of an explicit model that no machine of today writes down in less than a second."""
+
+SELDOM = 100
+"""Items of which one is preceded by a look at the clock."""
+
+ItemT = TypeVar("ItemT")
 
 
 class Clock:
@@ -86,6 +92,20 @@ def check_time() -> None:
     """
     if time_is_up():
         raise OutOfTimeError("preparing it takes longer than there is time for")
+
+
+def in_time(items: Iterable[ItemT]) -> Iterator[ItemT]:
+    """Yield items one by one, unless the time of the enforced clock is up.
+
+    Raises
+    ------
+    OutOfTimeError
+        If it is.
+    """
+    for index, item in enumerate(items):
+        if index % SELDOM == 0:
+            check_time()
+        yield item
 
 
 def refuse_beyond(terms: int, what: str) -> None:

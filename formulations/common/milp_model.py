@@ -9,6 +9,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from .clock import in_time
 from .objective import Objective
 from .tolerance import loosened
 
@@ -143,7 +144,8 @@ def at_most(variables: Sequence[Any], coefficients: Sequence[float], limit: floa
 
     weights: Sequence[float]
     weights, bound = whole_row(coefficients, loosened(limit)) or (coefficients, loosened(limit))
-    terms = [(x, a) for x, a in zip(variables, weights, strict=True) if a]
+    # A row over all variables takes PuLP seconds.
+    terms = in_time((x, a) for x, a in zip(variables, weights, strict=True) if a)
     return pulp.LpAffineExpression(terms) <= bound
 
 

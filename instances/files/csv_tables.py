@@ -32,8 +32,15 @@ def _lines(text: str) -> Iterator[str]:
         start = end
 
 
-def records(lines: Iterator[str], source: str) -> Iterator[tuple[int, list[str]]]:
+def records(
+    lines: Iterator[str], source: str, misfits: list[Fault] | None = None
+) -> Iterator[tuple[int, list[str]]]:
     """Yield the cells of each row that is not blank, with the number of its last line; the header first.
+
+    Parameters
+    ----------
+    misfits
+        Takes rows of another length than the header; by default they are faults.
 
     Raises
     ------
@@ -68,7 +75,11 @@ def records(lines: Iterator[str], source: str) -> Iterator[tuple[int, list[str]]
             rows += 1
             if len(cells) != len(header):
                 what = f"has {len(cells):,} cells; the header has {len(header):,}"
-                faults.add(Fault(source, f"line {reader.line_num}", what))
+                fault = Fault(source, f"line {reader.line_num}", what)
+                if misfits is not None:
+                    misfits.append(fault)
+                    continue
+                faults.add(fault)
                 if faults.stop():
                     break
             else:
@@ -80,8 +91,12 @@ def records(lines: Iterator[str], source: str) -> Iterator[tuple[int, list[str]]
     faults.refuse()
 
 
-def numbered_rows(text: str, source: str) -> tuple[list[str], list[tuple[int, dict[str, Cell]]]]:
+def numbered_rows(
+    text: str, source: str, misfits: list[Fault] | None = None
+) -> tuple[list[str], list[tuple[int, dict[str, Cell]]]]:
     """Return the columns of a CSV text, and the filled cells of each row with the number of its line.
+
+    The parameters are those of `records`.
 
     Raises
     ------
@@ -90,7 +105,7 @@ def numbered_rows(text: str, source: str) -> tuple[list[str], list[tuple[int, di
     """
     if text.count("\n") > MOST_SMALL_ROWS:
         raise fail(source, f"has more than {MOST_SMALL_ROWS:,} lines; split it")
-    found = records(_lines(text), source)
+    found = records(_lines(text), source, misfits)
     header = [name.strip() for name in next(found)[1]]
     rows = []
     filled = 0
@@ -103,19 +118,22 @@ def numbered_rows(text: str, source: str) -> tuple[list[str], list[tuple[int, di
     return header, rows
 
 
-def model_rows(path: Path, model: type[Model]) -> list[tuple[int, dict[str, Cell]]]:
-    """Return the cells of each row of a CSV file with the number of its line.
+def model_rows(
+    path: Path, model: type[Model], misfits: list[Fault] | None = None
+) -> list[tuple[int, dict[str, Cell]]]:
+    """Return the cells of each row of a CSV file with the number of its line; `misfits` as in `records`.
 
     Raises
     ------
     InstanceError
-        If it is no such table, or has no column for a field of the model.
+        If it is no such table, or has no column for a field that the model requires.
     """
     source = str(path)
-    header, rows = numbered_rows(read_text(path), source)
-    missing = [name for name in model.model_fields if name not in header]
+    header, rows = numbered_rows(read_text(path), source, misfits)
+    required = [name for name, field in model.model_fields.items() if field.is_required()]
+    missing = [name for name in required if name not in header]
     if missing:
-        needed = ", ".join(model.model_fields)
+        needed = ", ".join(required)
         raise fail(source, f"has no column {', '.join(missing)}; needed: {needed}", "line 1")
     return rows
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 MOST_BYTES = 2**30
 """Of any file."""
+MOST_UNPACKED_BYTES = 2**26
+"""That a compressed file may become."""
 MOST_YAML_BYTES = 2**21
 MOST_YAML_BYTES_SLOW = 2**17
 """Of YAML where PyYAML comes without its C library."""

@@ -9,6 +9,7 @@ from typing import Any
 import yaml
 
 from ..common.errors import Fault, InstanceError
+from .gzip_reading import PackingError, unpacked
 from .json_reading import TooMuchError, parse_json
 from .limits import MOST_BYTES, MOST_YAML_BYTES, MOST_YAML_BYTES_SLOW
 from .yaml_reading import HAS_C, parse_yaml
@@ -79,15 +80,19 @@ def text_of(raw: bytes, source: str) -> str:
 
 
 def read_text(path: Path, source: str | None = None) -> str:
-    """Return the text of a file.
+    """Return the text of a file; one that ends in ``.gz`` is unpacked.
 
     Raises
     ------
     InstanceError
-        If the file is missing, unreadable, empty, larger than 1 GiB or not UTF-8 text.
+        If the file is missing, unreadable, empty, too large or not UTF-8 text.
     """
     source = source or str(path)
-    return text_of(read_bytes(path, source), source)
+    raw = read_bytes(path, source)
+    try:
+        return text_of(unpacked(raw) if path.suffix == ".gz" else raw, source)
+    except PackingError as error:
+        raise fail(source, str(error)) from None
 
 
 def parse_document(

@@ -16,6 +16,7 @@ from .importer import Importer
 from .kubernetes.importer import import_kubernetes as import_kubernetes
 from .layer_graphs.dnn_partitioning import import_dnn_partitioning as import_dnn_partitioning
 from .layer_graphs.pipedream import import_pipedream as import_pipedream
+from .openb import import_openb as import_openb
 from .philly import import_philly as import_philly
 from .pollux import import_pollux as import_pollux
 from .sailor import import_sailor as import_sailor
@@ -32,5 +33,6 @@ IMPORTERS: dict[str, Importer[Any, Any]] = {
     "philly": import_philly,
     "kubernetes": import_kubernetes,
     "slurm": import_slurm,
+    "openb": import_openb,
 }
 """The commands `import NAME`; a new importer is a file and one line here."""

@@ -175,11 +175,14 @@ def _as_far_as_stored(
     """Return the certified bounds; those that counting gives where the solve had no time to check more.
 
     An older version knew no better than 0 where counting gives more by now.
+    A solve without a plan may not even have had the time to count.
     """
     found = list(derived)
     elementary = formulation.elementary_bounds()
     for index, (record, least) in enumerate(zip(result.objectives, elementary, strict=False)):
-        if record.certified_bound is not None and not _differs(record.certified_bound, least):
+        if record.certified_bound is None and result.plan is None:
+            found[index] = None
+        elif record.certified_bound is not None and not _differs(record.certified_bound, least):
             found[index] = least
         elif record.certified_bound == 0 and record.sense == "min" and (least or 0.0) >= 0:
             found[index] = 0.0

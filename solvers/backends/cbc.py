@@ -14,8 +14,8 @@ from ...instances.common.errors import OptionError
 from ..common.result import Limit
 from .base import Answer, Backend, BackendError, Request, installed
 
-GRACE, GRACE_S = 0.1, 1.0
-"""CBC is ended, without an answer, so much of its time limit after it, or so many seconds if that is more."""
+GRACE, GRACE_S = 0.05, 0.3
+"""CBC is ended, without an answer, this share of its time limit and so many seconds after it."""
 LOG_ROUNDING = 0.0005
 """CBC's log shows bounds with three decimals."""
 
@@ -69,7 +69,7 @@ class Cbc(Backend):
                 solver.writesol(str(start), problem, variables, names, rows)
                 words += ["-mips", str(start)]
             left = request.clock.remaining_s
-            words += [] if left is None else ["-sec", f"{left:.3f}"]
+            words += [] if left is None else ["-timeMode", "elapsed", "-sec", f"{left:.3f}"]
             words += [word for option in (*options, *solver.getOptions()) for word in f"-{option}".split()]
             words += ["-solve", "-printingOptions", "all", "-solution", str(found)]
             with log.open("wb") as stream:
@@ -80,7 +80,7 @@ class Cbc(Backend):
                         stdin=subprocess.DEVNULL,
                         stdout=stream,
                         stderr=stream,
-                        timeout=None if left is None else left + max(GRACE_S, GRACE * left),
+                        timeout=None if left is None else left + GRACE * left + GRACE_S,
                     )
                 except subprocess.TimeoutExpired:
                     return Answer(None, None, "time")

@@ -22,9 +22,10 @@ log = logging.getLogger("clusterplan")
 
 SNAP = 1e-9
 """A bound this close to the value, relatively, equals the value: solvers add floats in another order."""
-GRACE, GRACE_S = 0.1, 1.0
-"""The search has to end this share of the time limit after it, or so many seconds if that is more; and a
-certificate is checked in what is left of the limit, or in as much."""
+GRACE, GRACE_S = 0.1, 0.4
+"""A solve ends, with its checks, this share of the time limit and so many seconds after it at the latest."""
+SEARCH = 0.5
+"""The search has to end within this share of the grace period; the check of the certificate has the rest."""
 CONTRADICTION = 1e-6
 """A bound that is better than the value by more than this, relatively, exceeds any solver's tolerance."""
 
@@ -37,17 +38,17 @@ HEADLINE = {"bound", "gap", "certified_bound", "certified_gap"}
 def patience_of(options: SolveOptions) -> Clock:
     """Return the clock by which a search has to end, a little after its time limit."""
     limit_s = options.time_limit_s
-    return Clock(None if limit_s is None else limit_s + _grace_s(limit_s))
+    return Clock(None if limit_s is None else limit_s + SEARCH * _grace_s(limit_s))
 
 
 def time_to_check(options: SolveOptions, runtime_s: float) -> Clock:
-    """Return the clock for the check of a certificate: the time that the search left, or a grace period."""
+    """Return the clock for the check of a certificate: what the search left of the limit and its grace."""
     limit_s = options.time_limit_s
-    return Clock(None if limit_s is None else max(limit_s - runtime_s, _grace_s(limit_s)))
+    return Clock(None if limit_s is None else max(0.0, limit_s + _grace_s(limit_s) - runtime_s))
 
 
 def _grace_s(limit_s: float) -> float:
-    return max(GRACE * limit_s, GRACE_S)
+    return GRACE * limit_s + GRACE_S
 
 
 @Clock().enforced()  # a plan is checked to the end, whatever the time
@@ -64,7 +65,7 @@ def conclude(
     Parameters
     ----------
     runtime_s
-        What the search took; the certificate is checked in what is left of the time limit.
+        What the search took; the certificate is checked in what is left of the time limit and its grace.
     diagnosis
         Why there is no plan, for the case that there is none.
     """

@@ -204,6 +204,9 @@ class Search:
         size = _at_once(segments)
         for start in range(0, len(intervals), size):
             batch = intervals[start : start + size]
+            if self.clock.expired:  # what is not examined keeps the bound of the interval that was split
+                self.groups.append(Group(segments, list(batch)))
+                continue
             weight = np.array([segments.weight(interval, interval.prices) for interval in batch])
             shortest, arrival = segments.graph.forward(weight)
             constrained = []
@@ -218,11 +221,13 @@ class Search:
                     if interval.prices.any() or not segments.fits(path, interval.units[path]):
                         constrained.append(interval)
             for interval in sorted(constrained, key=lambda one: one.bound):
+                if self.clock.expired:
+                    break
                 # Plans found since may have settled it.
                 if interval.bound < self.incumbent.cutoff(interval.low):
                     self._raise_bound(segments, interval)
             still = self._still_open(batch)
-            if still and len(segments) < SETTINGS.few_segments:
+            if still and (len(segments) < SETTINGS.few_segments or self.clock.expired):
                 self.groups.append(Group(segments, still))
             elif still:
                 self.groups.append(self._reduced(segments, still))

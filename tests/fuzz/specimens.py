@@ -20,6 +20,7 @@ from clusterplan.instances.importers import (
     import_gavel,
     import_gavel_consolidation,
     import_kubernetes,
+    import_openb,
     import_philly,
     import_pipedream,
     import_pollux,
@@ -96,6 +97,7 @@ READERS: dict[str, Callable[[Path], Instance | None]] = {
     "pipedream": lambda folder: import_pipedream(folder / "graph.txt", {"gpu": 2.0}),
     "dnn": lambda folder: import_dnn_partitioning(folder / "graph.json", TYPES),
     "philly": lambda folder: import_philly(folder / "philly.csv", "2017-10-01 12:00", 4, 8),
+    "openb": lambda folder: import_openb(folder / "nodes.csv", folder / "pods.csv", 1.3),
     "kubernetes": lambda folder: import_kubernetes(folder / "nodes.json", folder / "pods.json", "all"),
     "slurm": lambda folder: import_slurm(folder / "nodes.json", folder / "queue.json", "all"),
 }
@@ -236,6 +238,10 @@ IMPORTED: dict[str, Callable[[], dict[str, bytes]]] = {
     "pipedream": lambda: _text(graph_txt=PIPEDREAM),
     "dnn": lambda: _text(graph_json=DNN),
     "philly": lambda: _text(philly_csv=PHILLY),
+    "openb": lambda: _text(
+        nodes_csv="sn,cpu_milli,memory_mib,gpu,model\nn0,64000,262144,2,P100\nn1,96000,393216,8,G2\n",
+        pods_csv="name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec\na,4000,7629,1,460,\nb,8,9,1,1000,G2|P100\n",
+    ),
     "kubernetes": _kubernetes,
     "slurm": _slurm,
 }

@@ -10,6 +10,7 @@ from sample_documents import ALLOCATION, CONSOLIDATION, STAGING
 
 import clusterplan
 from clusterplan.formulations.registry import formulate
+from clusterplan.solvers.backends.base import Answer, Request
 from clusterplan.solvers.backends.highs import Highs
 from clusterplan.solvers.common.base import Clock
 from clusterplan.solvers.common.options import SolveOptions
@@ -56,3 +57,39 @@ def test_without_time_there_is_no_answer_but_the_plan_to_start_from() -> None:
     options = SolveOptions(warm_start=tuple(entry.model_dump() for entry in plan))
     outcome = Milp(Highs()).solve(formulation, options, Clock(0.0))
     assert (outcome.limit, outcome.plan, list(outcome.bounds)) == ("time", plan, [])
+
+
+class Late(Clock):
+    """A clock that expires when it is told to."""
+
+    over = False
+
+    @property
+    def expired(self) -> bool:
+        return self.over
+
+
+class LateHighs(Highs):
+    """HiGHS that ends when the time is up."""
+
+    def __init__(self, clock: Late) -> None:
+        self.clock = clock
+
+    def minimise(self, problem: pulp.LpProblem, request: Request) -> Answer:
+        """Solve, and let the time be up."""
+        answer = super().minimise(problem, request)
+        self.clock.over = True
+        return answer
+
+
+@pytest.mark.parametrize("document", [ALLOCATION, STAGING, CONSOLIDATION])
+def test_a_plan_that_comes_too_late_is_kept(document: dict[str, object]) -> None:
+    """A backend may end after the limit; what it found is returned, with its bound."""
+    formulation = formulate(clusterplan.parse_instance(document))
+    clock = Late()
+    with clock.enforced():
+        outcome = Milp(LateHighs(clock)).solve(formulation, SolveOptions(), clock)
+    assert outcome.plan is not None
+    assert not formulation.violations(outcome.plan)
+    assert outcome.bounds[0] == pytest.approx(formulation.evaluate(outcome.plan)[0], rel=1e-6)
+    assert outcome.limit == ("none" if len(formulation.objectives) == 1 else "time")

@@ -19,7 +19,7 @@ from ..node_restrictions import Choice as NodeChoice
 from ..node_restrictions import Restrictions
 from .affinity import allowed_nodes, constraint_of, describe
 from .jobs import PodGroup, PodJob, is_unplanned, jobs_of, key_of
-from .objects import Node, Pod, Requests, total
+from .objects import Node, Pod, Requests, is_bytes, total
 
 GPU = re.compile(r"(.*/)?(gpu|gpu\.shared|mig-.+)|gpu\.intel\.com/.+")
 """Resources that count as GPUs unless an option names them."""
@@ -49,21 +49,26 @@ class KubernetesOptions(ImportOptions):
 
 @dataclass(frozen=True)
 class Cluster:
-    """The nodes and pods, and what is made of them."""
+    """The nodes and pods, and what is made of them; `unread` are the nodes that hold invalid pods."""
 
     listed: tuple[Node, ...]
     present: tuple[Pod, ...]
     options: KubernetesOptions
+    unread: frozenset[str] = frozenset()
 
     @cached_property
     def nodes(self) -> list[Node]:
         """The nodes that take pods."""
-        return [node for node in self.listed if node.ready and not node.spec.unschedulable]
+        return [node for node in self.listed if node.ready and not self.is_cordoned(node)]
+
+    def is_cordoned(self, node: Node) -> bool:
+        """Return whether a node takes no pods; one that holds an invalid pod has nobody knows what left."""
+        return bool(node.spec.unschedulable) or node.name in self.unread
 
     @cached_property
     def out(self) -> list[str]:
         """The names of the others."""
-        return [node.name for node in self.listed if not node.ready or node.spec.unschedulable]
+        return [node.name for node in self.listed if not node.ready or self.is_cordoned(node)]
 
     @cached_property
     def names(self) -> frozenset[str]:
@@ -81,7 +86,7 @@ class Cluster:
 
         On nodes that are cordoned but ready pods stay, and so do running pods whose job has one there.
         """
-        cordoned = {node.name for node in self.listed if node.ready and node.spec.unschedulable}
+        cordoned = {node.name for node in self.listed if node.ready and self.is_cordoned(node)}
         found = [pod for pod in self.present if not is_unplanned(pod) and self._is_chosen(pod)]
         tied = {key_of(pod) for pod in found if pod.node in cordoned}
         both: tuple[list[Pod], list[Pod]] = ([], [])
@@ -142,7 +147,7 @@ class Cluster:
         asked = dict.fromkeys(
             name for job in self.jobs for group in job.groups for name, a in group.requests.items() if a
         )
-        names = {name: f"{name}_gib" if _is_bytes(name) else name for name in ("cpu", "memory", *asked)}
+        names = {name: f"{name}_gib" if is_bytes(name) else name for name in ("cpu", "memory", *asked)}
         if all("pods" in node.status.allocatable for node in self.nodes):
             names["pods"] = "pods"
         gpus = [name for name in asked if self.is_gpu(name)]
@@ -150,7 +155,7 @@ class Cluster:
 
     def _amounts(self, requests: Requests) -> dict[str, float]:
         return {
-            own: float(requests[name] / (GIB if _is_bytes(name) else 1))
+            own: float(requests[name] / (GIB if is_bytes(name) else 1))
             for name, own in self.resources.items()
             if requests.get(name)
         }
@@ -249,7 +254,3 @@ class Cluster:
     def moving(self) -> list[Pod]:
         """The planned pods that have a node."""
         return [pod for job in self.jobs for pod in job.pods if pod.node is not None]
-
-
-def _is_bytes(resource: str) -> bool:
-    return resource in ("memory", "ephemeral-storage") or resource.startswith("hugepages-")

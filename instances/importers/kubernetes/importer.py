@@ -6,18 +6,20 @@ The two files are what ``kubectl get nodes -o json`` and ``kubectl get pods --al
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ...common.errors import refuse_faults
 from ...common.faults import validated
 from ...common.fields import Model, repeated
+from ...common.printable import some
 from ...consolidation.instance import ConsolidationInstance
 from ...files.reading import fail, parse_document, read_text
 from ..importer import Importer
+from ..left_out import LeftOut, valid_entries
 from ..node_restrictions import counted
 from .assumptions import assumptions, what_is_ignored
 from .cluster import Cluster, KubernetesOptions
-from .objects import NodeList, PodList
+from .objects import ENDED, NodeList, Pod, PodList
 
 ListT = TypeVar("ListT", bound=Model)
 
@@ -27,21 +29,25 @@ def import_kubernetes(options: KubernetesOptions) -> ConsolidationInstance:
     """Return the consolidation instance of a Kubernetes cluster."""
     nodes, pods = options.nodes, options.pods
     listed = _read(nodes, NodeList, "the first file lists {}; nodes are wanted", "Pod")
-    present = _read(pods, PodList, "the second file lists {}; pods are wanted", "Node")
     nodes_named = (node.name for node in listed.items)
-    pods_named = ((pod.metadata.namespace, pod.metadata.name) for pod in present.items)
     refuse_faults(str(nodes), repeated(nodes_named, "items", "metadata.name"))
-    refuse_faults(str(pods), repeated(pods_named, "items", "metadata.name"))
-    cluster = Cluster(listed.items, present.items, options)
+    present, invalid = _read_pods(pods)
+    unread = frozenset(map(_node_of, invalid.data)) - {""}
+    cluster = Cluster(listed.items, present, options, unread)
+    left_out = list(invalid.sentences())
+    if unread:
+        names = some(sorted(unread))
+        left_out.append(f"What they hold is not known: their nodes count as cordoned ({names}).")
     if not cluster.nodes:
         out = counted(len(cluster.out), "is", "are")
-        raise fail(str(nodes), f"has no node that takes pods; {out} cordoned or not ready")
+        what = f"has no node that takes pods; {out} cordoned or not ready"
+        raise fail(str(nodes), "; ".join([what, *left_out]))
     if not cluster.jobs:
-        raise fail(str(pods), "has no pod to plan: no " + _what_was_asked(options))
+        raise fail(str(pods), "; ".join(["has no pod to plan: no " + _what_was_asked(options), *left_out]))
     document = {
         "name": f"kubernetes-{pods.stem}",
         "source": f"{nodes.name} and {pods.name}, as kubectl prints them",
-        "assumptions": [*assumptions(cluster, options), *what_is_ignored(cluster)],
+        "assumptions": [*assumptions(cluster, options), *what_is_ignored(cluster), *left_out],
         "objectives": ["value", *(["migrations"] if cluster.moving else []), "spread", "servers"],
         "servers": [cluster.server(node) for node in cluster.nodes],
         "jobs": [cluster.job(job) for job in cluster.jobs],
@@ -57,6 +63,33 @@ def _read(path: Path, model: type[ListT], swapped: str, other: str) -> ListT:
     if isinstance(first, dict) and first.get("kind") == other:
         raise fail(source, swapped.format(f"{other.lower()}s"))
     return validated(model, data, source)
+
+
+def _read_pods(path: Path) -> tuple[tuple[Pod, ...], LeftOut]:
+    """Return the valid pods, each name of a namespace once, and the others."""
+    items = _read(path, PodList, "the second file lists {}; pods are wanted", "Node").items
+    places = (f"items[{index}]" for index in range(len(items)))
+    entries = ((place, _name_of(item) or place, item) for place, item in zip(places, items, strict=True))
+    left_out = LeftOut("pod")
+    pods = valid_entries(Pod, entries, str(path), left_out, lambda pod: (pod.metadata.namespace, pod.name))
+    return tuple(pods), left_out
+
+
+def _name_of(pod: Any) -> str:
+    """Return the name of what may be a pod; empty if it has none."""
+    return "/".join(filter(None, (_text(pod, "metadata", key) for key in ("namespace", "name"))))
+
+
+def _node_of(pod: Any) -> str:
+    """Return the node that what may be a pod runs on; empty if it has none."""
+    return "" if _text(pod, "status", "phase") in ENDED else _text(pod, "spec", "nodeName")
+
+
+def _text(data: Any, *path: str) -> str:
+    """Return the text at a path of nested mappings; empty if there is none."""
+    for key in path:
+        data = data.get(key) if isinstance(data, dict) else None
+    return data if isinstance(data, str) else ""
 
 
 def _what_was_asked(options: KubernetesOptions) -> str:

@@ -13,10 +13,10 @@ from decimal import Decimal, localcontext
 from fractions import Fraction
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from ...common.fields import Flag, Many, ManyNamed, Name, Part
+from ...common.fields import LARGEST, Flag, Many, ManyNamed, Name, Part, refuse
 
 Requests = dict[str, Fraction]
 """Resource as Kubernetes names it → amount in its base unit: cores, bytes or pieces."""
@@ -26,6 +26,8 @@ _DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "
 _QUANTITY = re.compile(
     r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))(Ki|Mi|Gi|Ti|Pi|Ei|n|u|m|k|M|G|T|P|E|[eE][+-]?[0-9]{1,2})?"
 )
+ENDED = ("Succeeded", "Failed")
+"""Phases of pods that hold nothing any more."""
 _LONGEST = 60
 _LARGEST = 2**63
 
@@ -73,6 +75,16 @@ _ObjectName = Annotated[str, Field(max_length=253, pattern=r"^[a-z0-9]([-a-z0-9.
 class _Resources(Part):
     requests: ManyNamed[Name, Quantity] | None = None
     limits: ManyNamed[Name, Quantity] | None = None
+
+    @model_validator(mode="after")
+    def _check(self) -> _Resources:
+        refuse(
+            (f"{field}.{name}", "is too large; at most 1e15 is planned")
+            for field, amounts in (("requests", self.requests), ("limits", self.limits))
+            for name, amount in (amounts or {}).items()
+            if amount > LARGEST and not is_bytes(name)
+        )
+        return self
 
     def amounts(self) -> Requests:
         """Return what is requested; a resource with only a limit requests that much."""
@@ -219,6 +231,11 @@ class Pod(Part):
     status: _PodStatus = _PodStatus()
 
     @property
+    def name(self) -> str:
+        """The pod's name."""
+        return self.metadata.name
+
+    @property
     def labels(self) -> dict[str, str]:
         """The pod's labels."""
         return self.metadata.labels or {}
@@ -231,7 +248,7 @@ class Pod(Part):
     @property
     def node(self) -> str | None:
         """The node whose resources the pod holds."""
-        return (self.spec.nodeName or None) if self.status.phase not in ("Succeeded", "Failed") else None
+        return (self.spec.nodeName or None) if self.status.phase not in ENDED else None
 
     @property
     def waits(self) -> bool:
@@ -266,10 +283,15 @@ class NodeList(Part):
 
 
 class PodList(Part):
-    """What ``kubectl get pods -o json`` prints."""
+    """What ``kubectl get pods -o json`` prints; each item is a `Pod`, if it is valid."""
 
     kind: Literal["List", "PodList"]
-    items: Many[Pod]
+    items: tuple[Any, ...]
+
+
+def is_bytes(resource: str) -> bool:
+    """Return whether the amounts of a resource are bytes."""
+    return resource in ("memory", "ephemeral-storage") or resource.startswith("hugepages-")
 
 
 def total(amounts: Iterable[Mapping[str, Fraction]]) -> Requests:

@@ -8,7 +8,17 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from ...common.printable import some
 from ..node_restrictions import counted
 from .cluster import Cluster, SlurmOptions
-from .jobs import MOST_ARRAY_TASKS, SHARES, SlurmJob, array_tasks, jobs_of, needed_nodes
+from .jobs import (
+    MOST_ARRAY_TASKS,
+    SHARES,
+    SlurmJob,
+    array_tasks,
+    is_running,
+    jobs_of,
+    needed_nodes,
+    waits,
+    waits_for_resources,
+)
 from .objects import JobRecord
 
 NAMED = 5
@@ -74,6 +84,29 @@ def left_out(cluster: Cluster) -> Iterator[str]:
     cut = sum("..." in (record.array_task_string or "") for record in cluster.chosen)
     if cut:
         yield f"Of {counted(cut, 'job array')} Slurm lists only some tasks; the others are left out."
+
+
+def why_nothing(cluster: Cluster) -> str:
+    """Say why none of the jobs that the queue lists is planned."""
+    if not cluster.records:
+        return "the queue is empty"
+    reasons = Counter(_why_not(cluster, record) for record in cluster.records)
+    listed = some(f"{reason} {count}" for reason, count in reasons.most_common())
+    return f"of {counted(len(cluster.records), 'job')}: {listed}"
+
+
+def _why_not(cluster: Cluster, record: JobRecord) -> str:
+    if not (waits(record) or is_running(record)):
+        return f"{'+'.join(record.job_state) or 'without a state'}"
+    if not cluster.in_partition(record.partition):
+        return "in another partition"
+    if waits(record) and not waits_for_resources(record):
+        return f"waiting for {(record.state_reason or '').split(',')[0]}"
+    if is_running(record) and cluster.options.running == "stay":
+        return "running and to stay"
+    if is_running(record) and not cluster.names.issuperset(record.nodes):
+        return "running on a node that is left out or not listed"
+    return "asking for no GPU"
 
 
 def ignored(cluster: Cluster) -> Iterator[str]:

@@ -47,13 +47,14 @@ class Cluster:
     records: tuple[JobRecord, ...]
     options: SlurmOptions
 
-    def _in_partition(self, partitions: Iterable[str]) -> bool:
+    def in_partition(self, partitions: Iterable[str]) -> bool:
+        """Return whether one of the partitions is asked for."""
         return not self.options.partitions or not set(self.options.partitions).isdisjoint(partitions)
 
     @cached_property
     def nodes(self) -> list[SlurmNode]:
         """The nodes that take jobs."""
-        return [node for node in self.listed if node.usable and self._in_partition(node.partitions)]
+        return [node for node in self.listed if node.usable and self.in_partition(node.partitions)]
 
     @cached_property
     def out(self) -> list[str]:
@@ -71,7 +72,7 @@ class Cluster:
         return [
             record
             for record in self.records
-            if (waits(record) or is_running(record)) and self._in_partition(record.partition)
+            if (waits(record) or is_running(record)) and self.in_partition(record.partition)
         ]
 
     @cached_property

@@ -13,7 +13,7 @@ from ...consolidation.instance import ConsolidationInstance
 from ...files.reading import fail, read_mapping
 from ..importer import Importer
 from ..node_restrictions import counted
-from .assumptions import assumptions, ignored, left_out, where
+from .assumptions import assumptions, ignored, left_out, where, why_nothing
 from .cluster import Cluster, SlurmOptions
 from .nodes import read_nodes
 from .objects import JobRecord, JobRecords
@@ -30,7 +30,8 @@ def import_slurm(options: SlurmOptions) -> ConsolidationInstance:
     if not cluster.jobs:
         gpu = " and asks for a GPU" if options.choice == "gpu" else ""
         state = "waits for resources" + (" or runs" if options.running == "move" else "")
-        raise fail(str(queue), f"has no job that {state}{gpu}{where(options.partitions)}")
+        what = f"has no job that {state}{gpu}{where(options.partitions)}"
+        raise fail(str(queue), f"{what}; {why_nothing(cluster)}")
     moving = any(job.current for job in cluster.jobs)
     document = {
         "name": f"slurm-{queue.stem}",

@@ -104,7 +104,7 @@ def _job(record: JobRecord, identity: str) -> SlurmJob:
     running = is_running(record)
     tres = record.tres_alloc_str if running and record.tres_alloc_str else record.tres_req_str
     nodes = _whole(len(record.nodes) if running else tres.get("node") or record.node_count)
-    gpus = tres.get("gres/gpu", sum(_typed(tres).values()))
+    gpus = tres.get("gres/gpu", sum(_typed(tres).values())) or _untracked_gpus(record, nodes)
     asked = _types(record)
     cpus = tres.get("cpu") or record.cpus or 0.0
     memory = tres.get("mem")
@@ -127,6 +127,15 @@ def _job(record: JobRecord, identity: str) -> SlurmJob:
 def _typed(tres: Mapping[str, float]) -> dict[str, float]:
     """Return the GPUs by type, where types are named."""
     return {name.partition(":")[2]: count for name, count in tres.items() if name.startswith("gres/gpu:")}
+
+
+def _untracked_gpus(record: JobRecord, nodes: int) -> float:
+    """Return the GPUs of a job where Slurm is not configured to track them, and lists them nowhere else."""
+    held = sum(sum(gres.values()) for gres in record.gres_detail or ()) if is_running(record) else 0.0
+    per_node = sum(record.tres_per_node.values())
+    per_socket = sum(record.tres_per_socket.values()) * _whole(record.sockets_per_node)
+    per_task = sum(record.tres_per_task.values()) * _whole(record.tasks)
+    return held or sum(record.tres_per_job.values()) or (per_node or per_socket) * nodes or per_task
 
 
 def _types(record: JobRecord) -> list[str]:

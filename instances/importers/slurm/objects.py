@@ -187,6 +187,7 @@ class JobRecord(Part):
     nodes: Hosts = ()
     node_count: Number = None
     tasks: Number = None
+    sockets_per_node: Number = None
     cpus: Number = None
     memory_per_node: Number = None
     memory_per_cpu: Number = None

@@ -14,6 +14,7 @@ import numpy as np
 from ....formulations.allocation.certificate import certificate
 from ....formulations.allocation.formulation import AllocationFormulation
 from ....formulations.allocation.monomials import monomials
+from ....formulations.common.clock import in_time
 from ....instances.allocation.job import Job
 from ....instances.allocation.speed import SpeedTable
 from ....instances.common.errors import OptionError
@@ -40,9 +41,11 @@ class AllocationGeometric(Solver[AllocationFormulation]):
     def solve(self, formulation: AllocationFormulation, options: SolveOptions, clock: Clock) -> Outcome:
         """Solve the relaxation; take its multipliers for the bound and its solution for a plan."""
         instance, configs = formulation.instance, formulation.configurations
-        for job in instance.jobs:
+        # A large table makes each job anew whenever it is asked for one.
+        jobs = tuple(in_time(instance.jobs))
+        for job in jobs:
             _refuse(job)
-        program = GeometricProgram(instance, configs.capacity)
+        program = GeometricProgram(instance, jobs, configs.capacity)
         build_s = clock.elapsed_s
         relaxed = program.solve(formulation.elementary_bounds()[0] or 1.0, options, clock)
         nothing = np.zeros(len(configs.resources))

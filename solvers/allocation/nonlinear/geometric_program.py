@@ -27,6 +27,7 @@ import numpy as np
 
 from ....formulations.allocation.configurations import latest_s
 from ....formulations.allocation.monomials import monomials
+from ....formulations.common.clock import in_time
 from ....instances.allocation.instance import AllocationInstance
 from ....instances.allocation.job import Job
 from ....instances.allocation.job_table import JobTable
@@ -96,8 +97,8 @@ class GeometricProgram:
         Of the other monomials: job, c, and exponents with shape (2, I).
     """
 
-    def __init__(self, instance: AllocationInstance, capacity: Floats) -> None:
-        self.jobs = tuple(instance.jobs)
+    def __init__(self, instance: AllocationInstance, jobs: tuple[Job, ...], capacity: Floats) -> None:
+        self.jobs = jobs
         self.makespan = instance.objective == "makespan"
         self.capacity = capacity
         table = instance.table()
@@ -206,7 +207,7 @@ def _terms(jobs: Sequence[Job]) -> tuple[Floats, Ints, Floats, Floats]:
     """Return the seconds that each job always takes; and job, c and exponents of its other monomials."""
     always = np.array([job.restart_s for job in jobs])
     columns = []
-    for j, job in enumerate(jobs):
+    for j, job in enumerate(in_time(jobs)):
         speed = job.variants[0].speed
         assert not isinstance(speed, SpeedTable)
         for term in monomials(speed):

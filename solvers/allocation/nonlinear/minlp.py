@@ -8,6 +8,7 @@ from __future__ import annotations
 from importlib import metadata
 
 from ....formulations.allocation.formulation import AllocationFormulation
+from ....formulations.common.clock import in_time
 from ....instances.allocation.speed import SpeedTable
 from ....instances.common.errors import OptionError
 from ...backends.base import installed
@@ -64,7 +65,7 @@ class AllocationMinlp(Solver[AllocationFormulation]):
 
 
 def _refuse_tables(formulation: AllocationFormulation) -> None:
-    for job in formulation.instance.jobs:
+    for job in in_time(formulation.instance.jobs):
         for variant in job.variants:
             if isinstance(variant.speed, SpeedTable):
                 raise OptionError(

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from clusterplan.formulations.common.clock import Clock
+import itertools
+
+import pytest
+
+from clusterplan.formulations.common.clock import SELDOM, Clock, in_time
+from clusterplan.instances.common.errors import OutOfTimeError
 
 
 def test_shares_of_the_time_that_is_left() -> None:
@@ -14,3 +19,17 @@ def test_shares_of_the_time_that_is_left() -> None:
     assert endless.share(0.25).limit_s is None
     assert hour.at_most(5.0).limit_s == endless.at_most(5.0).limit_s == 5.0
     assert Clock(0.0).at_most(5.0).limit_s == 0.0
+
+
+def test_items_are_yielded_until_the_time_is_up() -> None:
+    """The clock is looked at now and then, and before the first item; outside of a clock there is no end."""
+    assert list(in_time(range(5))) == [0, 1, 2, 3, 4]
+    with Clock(0.0).enforced(), pytest.raises(OutOfTimeError):
+        next(in_time([1]))
+    clock = Clock(3600.0)
+    with clock.enforced():
+        items = in_time(itertools.count())
+        assert next(items) == 0
+        clock.limit_s = 0.0
+        with pytest.raises(OutOfTimeError):
+            list(itertools.islice(items, 2 * SELDOM))

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pydantic import create_model
 
-from clusterplan.instances.common.errors import InstanceError
+from clusterplan.instances.common.errors import Fault, InstanceError
 from clusterplan.instances.common.fields import Model
 from clusterplan.instances.files import csv_tables
 from clusterplan.instances.files.csv_tables import CsvColumns, model_rows, numbered_rows, parse_table
@@ -29,6 +29,18 @@ def test_a_table_has_a_column_for_each_field(tmp_path: Path) -> None:
     assert model_rows(file, create_model("A", __base__=Model, a=(str, ...))) == [(2, {"a": "1", "b": "2"})]
     with pytest.raises(InstanceError, match=r"t\.csv: line 1: has no column c, d; needed: a, c, d$"):
         model_rows(file, create_model("B", __base__=Model, a=(str, ...), c=(str, ...), d=(str, ...)))
+
+
+def test_a_column_may_be_missing_where_its_field_may(tmp_path: Path) -> None:
+    """Rows of another length are faults, or handed over where somebody asks for them."""
+    file = tmp_path / "t.csv"
+    file.write_text("a\n1\n2,3\n\n4\n", encoding="utf-8")
+    model = create_model("A", __base__=Model, a=(str, ...), b=(str, ""))
+    misfits: list[Fault] = []
+    assert model_rows(file, model, misfits) == [(2, {"a": "1"}), (5, {"a": "4"})]
+    assert [(fault.path, fault.what) for fault in misfits] == [("line 3", "has 2 cells; the header has 1")]
+    with pytest.raises(InstanceError, match=r"line 3: has 2 cells; the header has 1$"):
+        model_rows(file, model)
 
 
 def test_names_of_columns_lead_into_fields() -> None:

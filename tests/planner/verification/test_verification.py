@@ -164,3 +164,31 @@ def test_a_result_of_another_instance_is_refused() -> None:
     (a, text), (b, _) = solved("staging", 1), solved("staging", 2)
     assert a.sha256() != b.sha256()
     assert any("instance_sha256" in f for f in verify(b, parse_result(json.loads(text), "result")).faults)
+
+
+@pytest.mark.parametrize("kind", list(RANDOM))
+def test_a_solve_that_had_no_time_for_a_bound_claims_nothing(kind: str) -> None:
+    """Without a plan a bound may be unknown, though counting gives one; one that is too good is false."""
+    instance, text = solved(kind, 3)
+    result = Result.model_validate_json(text)
+    unknown = {"value": None, "bound": None, "gap": None, "proven": False}
+    nothing = unknown | {"certified_bound": None, "certified_gap": None}
+    without: dict[str, Any] = {
+        "status": "unknown",
+        "limit": "time",
+        "plan": None,
+        "plan_sha256": None,
+        "certificate": None,
+        "objective": None,
+        "bound": None,
+        "gap": None,
+        "certified_bound": None,
+        "certified_gap": None,
+        "prices": None,
+    }
+    records = tuple(record.model_copy(update=nothing) for record in result.objectives)
+    assert verify(instance, result.model_copy(update=without | {"objectives": records})).ok
+    better = -1e9 if result.objectives[0].sense == "max" else 1e9
+    forged = (records[0].model_copy(update={"certified_bound": better, "bound": better}), *records[1:])
+    headline = {"certified_bound": better, "bound": better}
+    assert not verify(instance, result.model_copy(update=without | {"objectives": forged} | headline)).ok

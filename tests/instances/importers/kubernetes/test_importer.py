@@ -514,6 +514,32 @@ def test_gpus_of_two_kinds_keep_their_names(tmp_path: Path) -> None:
     assert [job.name for job in named.jobs] == ["team/b"]
 
 
+# Pods that are wrong
+
+
+def test_invalid_pods_are_left_out_and_named(tmp_path: Path) -> None:
+    """The others are planned; a pod that is listed twice is one."""
+    wrong = [pod("B"), pod("c", cpu="-1"), pod("d", cpu="2e15"), {"kind": "Pod"}, pod("a", 3)]
+    instance = imported(tmp_path, (pod("a"), *wrong))
+    assert [(job.name, job.worth) for job in instance.jobs] == [("team/a", 1)]
+    (sentence,) = (s for s in instance.assumptions if "invalid" in s)
+    assert sentence.startswith("5 pods are invalid and left out: team/B (metadata.name ")
+    assert "team/c (spec.containers[0].resources.requests.cpu is negative" in sentence
+    assert "team/d (spec.containers[0].resources.requests.cpu is too large; at most 1e15" in sentence
+    assert sentence.endswith(", ….")
+
+
+def test_the_nodes_of_invalid_pods_take_no_others(tmp_path: Path) -> None:
+    """What they hold is not known; a pod that has ended holds nothing."""
+    wrong = pod("b", on="n1", cpu="many")
+    ended = pod("c", on="n2", cpu="many") | {"status": {"phase": "Succeeded"}}
+    instance = imported(tmp_path, (pod("a"), wrong, ended), (node("n1"), node("n2")))
+    assert [server.name for server in instance.servers] == ["n2"]
+    assert "What they hold is not known: their nodes count as cordoned (n1)." in instance.assumptions
+    clean = imported(tmp_path, (pod("a"), ended), (node("n1"), node("n2")))
+    assert len(clean.servers) == 2
+
+
 # Broken documents
 
 
@@ -531,7 +557,10 @@ def test_gpus_of_two_kinds_keep_their_names(tmp_path: Path) -> None:
         ({"nodes": (node("n1"), pod("a"))}, "nodes.json: items[1].kind: is 'Pod'; allowed: 'Node'"),
         ({"nodes": (node("n1"), node("n1"))}, "items[1].metadata.name: 'n1' is already used by items[0]"),
         ({"nodes": (node("N 1"),)}, "items[0].metadata.name: "),
-        ({"pods": (pod("a"), pod("a"))}, "is already used by items[0]"),
+        (
+            {"nodes": (node("n1"),), "pods": (pod("a"), pod("b", on="n1", cpu="x"))},
+            "no node that takes pods; 1 is cordoned or not ready; 1 pod is invalid and left out: team/b (",
+        ),
         (
             {"pods": ()},
             "pods.json: has no pod to plan: no pod that waits or runs and whose job asks for a GPU",
@@ -553,7 +582,7 @@ def test_many_faults_are_not_a_flood(tmp_path: Path) -> None:
     """Of many faults a hundred are named; swapped files are one."""
     found = faults(lambda: imported(tmp_path, tuple(pod(f"p{k}", cpu="x") for k in range(130))))
     assert len(found) == 101
-    assert "perhaps more" in found[-1]
+    assert found[-1] == "… and 30 more faults"
     swapped = faults(lambda: imported(tmp_path, NODES * 20, tuple(pod(f"p{k}") for k in range(30))))
     assert len(swapped) == 1
 

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from clusterplan.instances.importers.slurm.assumptions import assumptions, ignored, left_out, where
+from clusterplan.instances.importers.slurm.assumptions import (
+    assumptions,
+    ignored,
+    left_out,
+    where,
+    why_nothing,
+)
 from clusterplan.instances.importers.slurm.cluster import Cluster, SlurmOptions
 from clusterplan.instances.importers.slurm.nodes import SlurmNode
 from clusterplan.instances.importers.slurm.objects import JobRecord
@@ -45,3 +52,26 @@ def test_wishes_that_the_plan_does_not_look_at() -> None:
     assert list(ignored(cluster())) == []
     (sentence,) = ignored(cluster(exclusive=["true"]))
     assert sentence.startswith("1 job asks for a node of their own, which the plan does not look at: ")
+
+
+def test_why_nothing_is_left_to_plan() -> None:
+    """Each job of the queue counts for the first reason that keeps it out."""
+    states: list[dict[str, Any]] = [
+        {"job_state": ["COMPLETED"]},
+        {"job_state": ["COMPLETED"]},
+        {"state_reason": "Dependency"},
+        {"state_reason": "ReqNodeNotAvail, UnavailableNodes:a"},
+        {"job_state": ["RUNNING"], "nodes": "b"},
+        {"partition": "other", "state_reason": "Dependency"},
+    ]
+    found = [cluster(**{"partition": "p", **state}) for state in states]
+    options = SlurmOptions(nodes=Path("n"), queue=Path("q"), partitions=("p",))
+    nodes = tuple(replace(node, partitions={"p"}) for node in found[0].listed)
+    made = Cluster(nodes, tuple(one.records[0] for one in found), options)
+    assert why_nothing(made) == (
+        "of 6 jobs: COMPLETED 2, waiting for Dependency 1, asking for no GPU 1, "
+        "running on a node that is left out or not listed 1, in another partition 1"
+    )
+    stay = options.model_copy(update={"running": "stay"})
+    assert why_nothing(Cluster(nodes, (made.records[4],), stay)) == "of 1 job: running and to stay 1"
+    assert why_nothing(Cluster(nodes, (), options)) == "the queue is empty"

@@ -275,6 +275,7 @@ def test_older_layout(tmp_path: Path) -> None:
         ["IDLE", "RESERVED"],
         ["MIXED", "MAINTENANCE"],
         ["FAIL"],
+        ["IDLE", "FAILED"],
     ],
 )
 def test_unusable_nodes_are_left_out(tmp_path: Path, states: list[str]) -> None:
@@ -536,7 +537,11 @@ def test_names_of_jobs(tmp_path: Path) -> None:
         ),
         ({"jobs": {"nodes": []}}, "queue.json: the second file lists nodes; jobs are wanted"),
         ({"jobs": "[]"}, "queue.json: has no 'jobs'; give what squeue --json prints"),
-        ({"jobs": ()}, "queue.json: has no job that waits for resources or runs and asks for a GPU"),
+        (
+            {"jobs": ()},
+            "queue.json: has no job that waits for resources or runs and asks for a GPU; the queue is empty",
+        ),
+        ({"jobs": (job(1, "cpu=8"),)}, "and asks for a GPU; of 1 job: asking for no GPU 1"),
         ({"jobs": (job(1, tres="cpu=x"),)}, "jobs[0].tres_req_str: has the amount 'x'"),
         ({"jobs": (job(1, nodes="n[1"),)}, "jobs[0].nodes: is not a list of nodes"),
         ({"jobs": (job(1, job_state=5),)}, "jobs[0].job_state: is 5, which is not a list"),

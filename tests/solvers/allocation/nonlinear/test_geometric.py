@@ -120,7 +120,7 @@ def test_relaxation_is_the_geometric_program(objective: str) -> None:
 
     instance = generate_allocation(5, 2, tightness=0.97, seed=4).model_copy(update={"objective": objective})
     formulation = AllocationFormulation(instance)
-    program = GeometricProgram(instance, formulation.configurations.capacity)
+    program = GeometricProgram(instance, tuple(instance.jobs), formulation.configurations.capacity)
     relaxed = program.solve(formulation.elementary_bounds()[0] or 1.0, SolveOptions(), Clock())
     p, w = cp.Variable(5, pos=True), cp.Variable(5, pos=True)
     times, value = [], []
@@ -191,7 +191,7 @@ def test_real_numbers_that_do_not_fit_are_taken_back() -> None:
     for seed in range(5):
         instance = generate_allocation(30, 4, tightness=0.8, seed=seed)
         formulation = AllocationFormulation(instance)
-        program = GeometricProgram(instance, formulation.configurations.capacity)
+        program = GeometricProgram(instance, tuple(instance.jobs), formulation.configurations.capacity)
         everything = Relaxed(program.high.astype(float), np.zeros(4), "optimal")
         plan = Rounding(formulation, program, everything).plan(Clock())
         assert not formulation.violations(plan)

@@ -1,0 +1,99 @@
+"""The tables of the benchmark of time limits, from its CSV files."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Iterator
+from pathlib import Path
+
+import pandas as pd
+from allocation_report import table
+from limits import GRACE_S, INSTANCES, LIMITS_S, SHARE
+
+ABOUT = {
+    "allocation": "Allocation: 10,000 jobs, 3 resources (synthetic)",
+    "staging": "Staging: 300 layers, 32 types, tight limits of units (synthetic)",
+    "consolidation": "Consolidation: 1,000 servers, 5,000 jobs, 3 resources, 4 shapes (synthetic)",
+    "openb": "Consolidation: openb, 1,213 servers, pods that ask for 1.3 times the GPUs",
+}
+SHOWN = {
+    "method": "method",
+    "limit_s": "limit s",
+    "process_s": "process s",
+    "over_s": "over s",
+    "processor_s": "processor s",
+    "status": "status",
+    "limit": "stopped by",
+    "gap": "gap",
+    "behind": "behind the best heuristic, %",
+    "machine_load": "other load",
+}
+ALONE = 1.0
+"""Figures are said to be of a busy machine where more processes than this were waiting on average."""
+
+
+def write_report(folder: Path) -> None:
+    """Write `limits.md`."""
+    files = {name: folder / f"limits-{name}.csv" for name in INSTANCES}
+    frames = [pd.read_csv(file) for file in files.values() if file.exists()]
+    rows = pd.concat(frames, ignore_index=True)
+    (folder / "limits.md").write_text("\n\n".join(text(rows)) + "\n", encoding="utf-8")
+
+
+def text(rows: pd.DataFrame) -> Iterator[str]:
+    """Yield the parts of the report."""
+    limits = ", ".join(f"{limit:g}" for limit in LIMITS_S)
+    yield "# Time limits: measured results"
+    yield (
+        f"On {platform.machine()} with {os.cpu_count()} cores. Each row is a whole process: `clusterplan "
+        f"solve --time-limit` with {limits} s, which starts the interpreter, reads the instance, solves, "
+        f"checks and prints. It may take {SHARE:.0%} of the limit and {GRACE_S:g} s more; what it takes only "
+        "to read the instance counts. A plan is compared with the best of the heuristics that keep the same "
+        "limit, at the first objective at which they differ; a negative figure is a better plan."
+    )
+    busy = rows["machine_load"] > ALONE
+    if busy.any():
+        yield (
+            f"**{busy.sum()} of {len(rows)} rows were measured while other processes used the cores**, up to "
+            f"{rows['machine_load'].max():.0f} at a time: their seconds are too high. The seconds of "
+            "processors tell how long a process with one thread takes by itself."
+        )
+    yield "## Summary"
+    yield table(pd.DataFrame(summary(rows)))
+    yield "## What takes longer than it may"
+    over = rows[~rows["within"].astype(bool)]
+    yield table(shown(over, with_instance=True)) if len(over) else "Nothing in this run."
+    for name, own in rows.groupby("instance", sort=False):
+        yield f"## {ABOUT[str(name)]}"
+        yield f"Reading the instance, with the start of the interpreter, takes {own['read_s'].min():.2f} s."
+        yield table(shown(own))
+
+
+def summary(rows: pd.DataFrame) -> Iterator[dict[str, object]]:
+    """Yield for each instance and limit how many methods keep it, and which takes longest."""
+    for (name, limit), own in rows.groupby(["instance", "limit_s"], sort=False):
+        worst = own.loc[own["over_s"].idxmax()]
+        planned = own[own["behind_heuristics"].notna()]
+        behind = planned[planned["behind_heuristics"] > 0]["method"]
+        exact = planned.loc[planned["method"] == "exact", "behind_heuristics"]
+        yield {
+            "instance": name,
+            "limit s": limit,
+            "within": f"{own['within'].astype(bool).sum()} of {len(own)}",
+            "longest": f"{worst['method']} {worst['process_s']:.2f} s",
+            "with a plan": len(planned),
+            "worse than the best heuristic": len(behind),
+            "exact behind it, %": 100 * exact.iloc[0] if len(exact) else float("nan"),
+        }
+
+
+def shown(rows: pd.DataFrame, with_instance: bool = False) -> pd.DataFrame:
+    """Return the columns that a reader wants."""
+    named = rows.assign(behind=100 * rows["behind_heuristics"])
+    columns = {"instance": "instance", **SHOWN} if with_instance else SHOWN
+    return named[[*columns]].rename(columns=columns)
+
+
+if __name__ == "__main__":
+    write_report(Path(__file__).parent / "results")
