@@ -116,7 +116,8 @@ class LpByShape:
         single: list[Floats] = [
             np.maximum(duals[self.supply[k] : self.supply[k + 1]], 0.0) for k in range(len(classes.pieces))
         ]
-        pieces: list[Floats] = [np.asarray(counts @ price, dtype=float) for counts, price in zip(classes.pieces, single, strict=True)]
+        pairs = zip(classes.pieces, single, strict=True)
+        pieces: list[Floats] = [np.asarray(counts @ price, dtype=float) for counts, price in pairs]
         # A piece that stays is worth the same tasks anywhere, and the moves that it saves.
         saved = {"migrations": 1.0} if self.goal == "migrations" else earlier
         for job in classes.jobs:
