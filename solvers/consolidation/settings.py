@@ -47,6 +47,8 @@ class ExactSettings:
         Ways to keep residents of a server, or a job in place, that are looked at.
     most_table_cells
         Cells of the tables of one server pricing problem.
+    resting_rounds
+        Rounds in which a pool that had no new patterns is not priced.
     patterns_per_search
         Patterns of one class that are made for the same prices where there is no table.
     most_first_patterns
@@ -89,6 +91,7 @@ class ExactSettings:
     most_listing_steps: int = 50_000
     most_stay_selections: int = 5_000
     most_table_cells: int = 150_000_000
+    resting_rounds: int = 4
     patterns_per_search: int = 12
     most_first_patterns: int = 20_000
     most_coarse_cells: int = 100_000
