@@ -53,10 +53,14 @@ class ExactSettings:
         Patterns of one class that are made for the same prices where there is no table.
     most_first_patterns
         Classes of a pool times shapes up to which each class has a pattern of each shape from the start.
-    most_coarse_cells, most_coarse_steps
-        Cells of the coarse table of one pool, and along its first axis.
-    most_pricing_nodes, pricing_patience_s
-        Nodes and seconds of the branch and bound on the knapsack of one class.
+    most_coarse_cells
+        Cells of the coarse table of one pool.
+    most_coarse_steps
+        Cells along its first axis.
+    most_pricing_nodes
+        Nodes of the branch and bound on the knapsack of one class.
+    pricing_patience_s
+        Seconds of that branch and bound.
     most_linked_rows
         Classes of servers times shapes up to which the linear programme by shape limits tasks by server.
     dive_share
@@ -65,8 +69,12 @@ class ExactSettings:
         Rounds of columns, a dive and local search, where pools have no table of sums.
     share_of_search
         Of all time, where pools have no table of sums; what is left is for the certificate.
-    share_for_columns, share_for_diving, share_for_local_search
-        Of the time left, where pools have no table of sums.
+    share_for_columns
+        Of the time left, for the relaxation where pools have no table of sums.
+    share_for_diving
+        Of the time left, for rounding it.
+    share_for_local_search
+        Of the time left, for improving the plan.
     idle_sweeps
         Sweeps without improvement after which local search ends where named servers can go on.
     most_named_cells
