@@ -108,7 +108,7 @@ class ExactSettings:
     pricing_patience_s: float = 2.0
     most_linked_rows: int = 30_000
     dive_share: float = 0.05
-    most_dives: int = 3
+    most_dives: int = 8
     share_of_search: float = 0.8
     share_for_columns: float = 0.4
     share_for_diving: float = 0.3
