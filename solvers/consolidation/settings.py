@@ -49,14 +49,20 @@ class ExactSettings:
         Cells of the tables of one server pricing problem.
     most_priced_cells
         Cells of these tables that are filled again for each prices.
+    resting_rounds
+        Rounds in which a pool that had no new patterns is not priced.
     patterns_per_search
         Patterns of one class that are made for the same prices where there is no table.
     most_first_patterns
         Classes of a pool times shapes up to which each class has a pattern of each shape from the start.
-    most_coarse_cells, most_coarse_steps
-        Cells of the coarse table of one pool, and along its first axis.
-    most_pricing_nodes, pricing_patience_s
-        Nodes and seconds of the branch and bound on the knapsack of one class.
+    most_coarse_cells
+        Cells of the coarse table of one pool.
+    most_coarse_steps
+        Cells along its first axis.
+    most_pricing_nodes
+        Nodes of the branch and bound on the knapsack of one class.
+    pricing_patience_s
+        Seconds of that branch and bound.
     most_linked_rows
         Classes of servers times shapes up to which the linear programme by shape limits tasks by server.
     dive_share
@@ -65,8 +71,12 @@ class ExactSettings:
         Rounds of columns, a dive and local search, where pools have no table of sums.
     share_of_search
         Of all time, where pools have no table of sums; what is left is for the certificate.
-    share_for_columns, share_for_diving, share_for_local_search
-        Of the time left, where pools have no table of sums.
+    share_for_columns
+        Of the time left, for the relaxation where pools have no table of sums.
+    share_for_diving
+        Of the time left, for rounding it.
+    share_for_local_search
+        Of the time left, for improving the plan.
     idle_sweeps
         Sweeps without improvement after which local search ends where named servers can go on.
     most_halves
@@ -98,6 +108,7 @@ class ExactSettings:
     most_stay_selections: int = 5_000
     most_table_cells: int = 150_000_000
     most_priced_cells: int = 2_500_000
+    resting_rounds: int = 4
     patterns_per_search: int = 12
     most_first_patterns: int = 20_000
     most_coarse_cells: int = 100_000
@@ -106,7 +117,7 @@ class ExactSettings:
     pricing_patience_s: float = 2.0
     most_linked_rows: int = 30_000
     dive_share: float = 0.05
-    most_dives: int = 3
+    most_dives: int = 8
     share_of_search: float = 0.8
     share_for_columns: float = 0.4
     share_for_diving: float = 0.3

@@ -99,6 +99,7 @@ class RestrictedMaster:
         self.all_patterns = True
         self._known: set[tuple[Any, ...]] = set()
         self.pricing = [pricing_of(classes, pool) for pool in classes.usages]
+        self._rests = [0] * len(self.pricing)
         self.searches = any(isinstance(pricing, SearchPricing) for pricing in self.pricing)
         self._exchanges()
         self._first_columns()
@@ -276,7 +277,8 @@ class RestrictedMaster:
         Parameters
         ----------
         search
-            Whether pricing problems are searched to the end.
+            Whether pricing problems are searched to the end. If not, pools that had no new patterns rest
+            for some rounds (partial pricing), in which there is no bound.
 
         Returns
         -------
@@ -285,8 +287,13 @@ class RestrictedMaster:
         """
         paid, weight = self._slot_prices(prices), {goal: 1.0, **prices.earlier}
         added, beyond = 0, 0.0
-        for pricing in self.pricing:
+        for place, pricing in enumerate(self.pricing):
+            if not search and self._rests[place]:
+                self._rests[place] -= 1
+                beyond = math.inf
+                continue
             more: dict[int, float] = {}
+            known = added
             for number, most, pattern in pricing.best(paid, SETTINGS.columns_per_class_and_round, search):
                 cost = weight.get("servers", 0.0) + float(prices.servers[number])
                 # The best column of a class could be taken by all of its members.
@@ -295,6 +302,7 @@ class RestrictedMaster:
                 if worth - cost > SETTINGS.reduced_cost_tolerance:
                     added += self.add_server_pattern(number, pattern)
             beyond += sum(gain * len(self.classes.servers[n].members) for n, gain in more.items())
+            self._rests[place] = 0 if added > known else SETTINGS.resting_rounds
         patterns = JobPricing(self.classes, prices.pieces, weight.get("migrations", 0.0))
         for c, job in enumerate(self.classes.jobs):
             check_time()

@@ -18,6 +18,8 @@ from ....formulations.consolidation.formulation import ConsolidationFormulation
 from ....formulations.consolidation.plan import JobPlacement, Placement
 from ....instances.common.arrays import Ints
 from ....instances.consolidation.instance import PlacementJob
+from ...backends.base import BackendError
+from ...backends.highs_mip import linear_program, solver_with
 from ...common.base import Clock
 from ..keep_in_place import completed
 from .column_generation import Integers
@@ -47,6 +49,7 @@ def plan_of_relaxation(
             following[number] += count
             for server in classes.servers[number].members[first : first + count]:
                 slots.open(server, pattern)
+    slots.exchange()
     names = list(formulation.servers)
     kept: dict[str, Placement] = {}
     # Whoever must be placed chooses first, then whoever is worth most for each task; of these the largest.
@@ -90,6 +93,50 @@ class _Slots:
         most = np.array([server.free for server in classes.servers]).max(axis=0, initial=1)
         # Amounts of all resources as shares of the largest server.
         self.sizes = [float((np.array(shape.demands) / most).sum()) for shape in classes.task_shapes]
+
+    def exchange(self) -> None:
+        """Turn slots of single tasks into slots of smaller shapes, so that as much as possible has a slot.
+
+        Shapes with slots and shapes with tasks are a transportation problem, whose vertices are whole.
+        """
+        shapes = self.classes.task_shapes
+        single = [k for k, left in self.left.items() if left and len(shapes[k].demands) == 1]
+        supply = {k: sum(int(counts[0]) for _, counts in self.left[k]) for k in single}
+        asked, worth = defaultdict[int, int](int), defaultdict[int, float](float)
+        most = 1 + max((float(job.value) for job in self.classes.jobs), default=0.0)
+        for job in self.classes.jobs:
+            for part in job.parts if job.loose else ():
+                asked[part.shape] += part.tasks[0] * len(job.members)
+                value = most if job.must_place else float(job.value) / _tasks(job)
+                worth[part.shape] = max(worth[part.shape], value, most / 1e6)
+        pairs = [(k, o) for o in asked for k in (o, *self._hosts(o)) if supply.get(k)]
+        if not pairs:
+            return
+        has = {k: row for row, k in enumerate(supply)}
+        asks = {o: len(has) + row for row, o in enumerate(asked)}
+        # Of two slots that are worth as much, a task takes that of its own shape.
+        gains = np.array([worth[o] * (1.0 if k == o else 1 - 1e-6) for k, o in pairs])
+        entries = np.array([row for k, o in pairs for row in (has[k], asks[o])], dtype=np.int32)
+        limits = np.array([*supply.values(), *asked.values()], dtype=float)
+        matrix = np.arange(0, 2 * len(pairs) + 1, 2, dtype=np.int32), entries, np.ones(2 * len(pairs))
+        free = np.zeros(len(pairs)), np.full(len(pairs), np.inf)
+        highs = solver_with({"solver": "simplex"}, BackendError)
+        highs.passModel(linear_program(-gains, free, (np.full(len(limits), -np.inf), limits), matrix))
+        highs.run()
+        moved = np.round(np.array(highs.getSolution().col_value)).astype(int)
+        for (k, o), count in zip(pairs, moved.tolist(), strict=False):
+            if k != o:
+                self._move(k, o, count)
+
+    def _move(self, k: int, other: int, tasks: int) -> None:
+        """Turn slots of so many tasks of one shape into slots of another."""
+        while tasks > 0 and self.left[k]:
+            server, counts = self.left[k].pop()
+            moved = min(tasks, int(counts[0]))
+            tasks -= moved
+            self.left[other].append((server, np.array([moved])))
+            if counts[0] > moved:
+                self.left[k].append((server, counts - moved))
 
     def size(self, job: JobClass) -> float:
         """Return what the shapes of a job take, as a share of the largest server."""

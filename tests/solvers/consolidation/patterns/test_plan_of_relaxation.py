@@ -80,3 +80,16 @@ def test_a_consolidated_job_takes_no_more_servers_than_it_may() -> None:
     plan = plan_of([server("n", gpu=2), server("m", gpu=2)], jobs, [(0, [(0, 1)]), (0, [(0, 1)])])
     assert plan is not None
     assert len(plan[0].servers) == 1
+
+
+def test_slots_are_shared_so_that_most_have_one() -> None:
+    """Both larger slots hold task a, but only one of them holds task b."""
+    servers = [server("n", gpu=2, cpu=2), server("m", gpu=2, cpu=1)]
+    demands = {"x": (2, 2), "y": (2, 1), "a": (1, 1), "b": (1, 2)}
+    jobs = [
+        job(name, 1, {"gpu": gpu, "cpu": cpu}, value=5 if name in "ab" else 0)
+        for name, (gpu, cpu) in demands.items()
+    ]
+    plan = plan_of(servers, jobs, [(0, [(0, 1)]), (1, [(1, 1)])])
+    assert plan is not None
+    assert [entry.servers for entry in plan][2:] == [{"m": 1}, {"n": 1}]
