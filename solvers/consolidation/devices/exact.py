@@ -13,14 +13,16 @@ from typing import Any
 
 from ....formulations.consolidation.devices.device_prices import PRICED_BY_SHAPE
 from ....formulations.consolidation.devices.formulation import DeviceFormulation
+from ....formulations.consolidation.devices.naming import without_devices
 from ....formulations.consolidation.plan import JobPlacement
 from ....instances.common.errors import OutOfTimeError, TooLargeError
+from ...backends.base import BackendError
 from ...common.base import Clock, Outcome, Solver
 from ...common.options import SolveOptions
 from .board import Board
 from .cluster import Cluster
 from .improve import Placing, Ruin
-from .repair import repaired, stripped
+from .repair import repaired
 from .shape_prices import Relaxed, ShapeProgram
 
 log = logging.getLogger("clusterplan")
@@ -102,9 +104,13 @@ class Search:
         """Solve the pooled relaxation; return whether even it has no plan."""
         options = self.options
         if self.plan is not None:
-            start = tuple(entry.model_dump() for entry in stripped(self.plan))
+            start = tuple(entry.model_dump() for entry in without_devices(self.plan))
             options = options.model_copy(update={"warm_start": start})
-        outcome = solver.solve(self.formulation.pooled, options, self.clock.share(POOLED_SHARE))
+        try:
+            outcome = solver.solve(self.formulation.pooled, options, self.clock.share(POOLED_SHARE))
+        except (BackendError, TooLargeError) as error:
+            self.notes.append(f"without the pooled relaxation: {error}")
+            return False
         if outcome.certificate is not None:
             self.certificate["pooled"] = outcome.certificate
         if outcome.plan is not None:
