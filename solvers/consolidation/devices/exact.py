@@ -72,10 +72,9 @@ class Search:
         began_s = clock.elapsed_s
         self.offer(first.board.plan())
         self.check_s = clock.elapsed_s - began_s
-        if clock.expired:
-            return Outcome(
-                self.plan, limit="time", message="the plan of best-fit; there was no time for more"
-            )
+        if clock.remaining_s is not None and clock.remaining_s <= CHECKS * self.check_s:
+            message = "the plan of best-fit; there was no time for more"
+            return Outcome(self.plan, limit="time", message=message)
         infeasible = False
         if len(cluster.servers) * len(cluster.groups_of) <= MOST_POOLED:
             infeasible = self._pooled(pooled)
