@@ -68,19 +68,20 @@ class Search:
         cluster = Cluster(formulation)
         first = Placing(Board(cluster), None, self.options.seed)
         left = clock.remaining_s
-        first.greedy(Clock(None if left is None else max(FEW_SECONDS, 0.5 * left)))
+        first.greedy(Clock(None if left is None else max(FEW_SECONDS, 0.75 * left)))
         began_s = clock.elapsed_s
         self.offer(first.board.plan())
         self.check_s = clock.elapsed_s - began_s
-        if clock.remaining_s is not None and clock.remaining_s <= CHECKS * self.check_s:
-            message = "the plan of best-fit; there was no time for more"
-            return Outcome(self.plan, limit="time", message=message)
+        if self._short_of_time():
+            return self._first_plan()
         infeasible = False
         if len(cluster.servers) * len(cluster.groups_of) <= MOST_POOLED:
             infeasible = self._pooled(pooled)
         if not infeasible:
             program = ShapeProgram(cluster)
             relaxed = self._price(program, 0, clock.share(0.5))
+            if relaxed is None and self._short_of_time():
+                return self._first_plan()
             self._improve(cluster, relaxed)
             for index in range(1, len(formulation.objectives)):
                 self._price(program, index, clock)
@@ -98,6 +99,15 @@ class Search:
             message="; ".join(self.notes) or None,
             certificate=self.certificate or None,
         )
+
+    def _short_of_time(self) -> bool:
+        """Return whether what is left is needed for the check of the result."""
+        left = self.clock.remaining_s
+        return left is not None and left <= CHECKS * self.check_s
+
+    def _first_plan(self) -> Outcome:
+        message = "the plan of best-fit; there was no time for more"
+        return Outcome(self.plan, limit="time", message=message, certificate=self.certificate or None)
 
     def _pooled(self, solver: Solver[Any]) -> bool:
         """Solve the pooled relaxation; return whether even it has no plan."""
