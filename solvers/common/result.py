@@ -38,11 +38,23 @@ def plan_hash(plan: Sequence[Model]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+def _in_place(schema: Any, definitions: Any = None) -> Any:
+    """Return a JSON Schema with its definitions where they are used: only the outermost can have some."""
+    if isinstance(schema, list):
+        return [_in_place(part, definitions) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    known = schema.get("$defs", definitions)
+    if "$ref" in schema:
+        return _in_place(known[schema["$ref"].rsplit("/", 1)[1]], known)
+    return {key: _in_place(part, known) for key, part in schema.items() if key != "$defs"}
+
+
 class _PlanSchema:
     """Lists the entries of the plans of all kinds in the JSON Schema; only when it is asked for."""
 
     def __get_pydantic_json_schema__(self, *_: object) -> dict[str, Any]:
-        entries = [kind.formulation.entry.model_json_schema() for kind in KINDS.values()]
+        entries = [_in_place(kind.formulation.entry.model_json_schema()) for kind in KINDS.values()]
         plans = [{"type": "array", "items": entry} for entry in entries]
         return {"anyOf": [*plans, {"type": "null"}]}
 

@@ -43,12 +43,15 @@ class Taste:
         For devices that are left: full servers first.
     price
         For what the task costs on a server of this shape.
+    fresh
+        For a server that holds nothing yet, more for a small one: where servers count, large ones open first.
     """
 
     gap: float = 1.0
     uneven: float = 0.3
     room: float = 0.05
     price: float = 1.0
+    fresh: float = 0.0
 
 
 class Bank:
@@ -250,6 +253,9 @@ class Board:
                 score += part * uneven
             if prices is not None:
                 score += taste.price * prices[k][shape]
+            if taste.fresh and not self.holds[server]:
+                most = max((bank.most for bank in self.banks[server].values()), default=1)
+                score += taste.fresh * (1.0 + WHOLE / (WHOLE + most))
             if score < least:
                 found, least = server, score
         return found

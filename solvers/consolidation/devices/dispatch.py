@@ -7,7 +7,7 @@ from typing import Any
 
 from ....formulations.common.objective import Diagnosis
 from ....formulations.consolidation.devices.formulation import DeviceFormulation
-from ....formulations.consolidation.devices.naming import kept_in_place, with_devices
+from ....formulations.consolidation.devices.naming import kept_in_place, with_devices, without_devices
 from ....formulations.consolidation.formulation import ConsolidationFormulation
 from ....formulations.consolidation.plan import JobPlacement
 from ...common.base import Clock, Outcome, Solver
@@ -17,7 +17,7 @@ from .board import Board
 from .cluster import Cluster
 from .exact import Search, certify_on_devices
 from .improve import Placing
-from .repair import repaired, stripped
+from .repair import repaired
 
 Certify = Callable[[Any, Outcome, Clock], None]
 Diagnose = Callable[[Any, Diagnosis | None, Clock], Diagnosis | None]
@@ -59,7 +59,7 @@ class OnDevices(Solver[ConsolidationFormulation]):
         """Solve the pooled relaxation and put its plan on devices."""
         if options.warm_start is not None:
             start = formulation.parse_plan(options.warm_start)
-            pooled_start = tuple(entry.model_dump() for entry in stripped(start))
+            pooled_start = tuple(entry.model_dump() for entry in without_devices(start))
             options = options.model_copy(update={"warm_start": pooled_start})
         outcome = self.method.solve(formulation.pooled, options, clock)
         outcome.certificate = outcome.prices = None

@@ -13,14 +13,16 @@ from typing import Any
 
 from ....formulations.consolidation.devices.device_prices import PRICED_BY_SHAPE
 from ....formulations.consolidation.devices.formulation import DeviceFormulation
+from ....formulations.consolidation.devices.naming import without_devices
 from ....formulations.consolidation.plan import JobPlacement
 from ....instances.common.errors import OutOfTimeError, TooLargeError
+from ...backends.base import BackendError
 from ...common.base import Clock, Outcome, Solver
 from ...common.options import SolveOptions
 from .board import Board
 from .cluster import Cluster
 from .improve import Placing, Ruin
-from .repair import repaired, stripped
+from .repair import repaired
 from .shape_prices import Relaxed, ShapeProgram
 
 log = logging.getLogger("clusterplan")
@@ -66,20 +68,20 @@ class Search:
         cluster = Cluster(formulation)
         first = Placing(Board(cluster), None, self.options.seed)
         left = clock.remaining_s
-        first.greedy(Clock(None if left is None else max(FEW_SECONDS, 0.5 * left)))
+        first.greedy(Clock(None if left is None else max(FEW_SECONDS, 0.75 * left)))
         began_s = clock.elapsed_s
         self.offer(first.board.plan())
         self.check_s = clock.elapsed_s - began_s
-        if clock.expired:
-            return Outcome(
-                self.plan, limit="time", message="the plan of best-fit; there was no time for more"
-            )
+        if self._short_of_time():
+            return self._first_plan()
         infeasible = False
         if len(cluster.servers) * len(cluster.groups_of) <= MOST_POOLED:
             infeasible = self._pooled(pooled)
         if not infeasible:
             program = ShapeProgram(cluster)
             relaxed = self._price(program, 0, clock.share(0.5))
+            if relaxed is None and self._short_of_time():
+                return self._first_plan()
             self._improve(cluster, relaxed)
             for index in range(1, len(formulation.objectives)):
                 self._price(program, index, clock)
@@ -98,13 +100,26 @@ class Search:
             certificate=self.certificate or None,
         )
 
+    def _short_of_time(self) -> bool:
+        """Return whether what is left is needed for the check of the result."""
+        left = self.clock.remaining_s
+        return left is not None and left <= CHECKS * self.check_s
+
+    def _first_plan(self) -> Outcome:
+        message = "the plan of best-fit; there was no time for more"
+        return Outcome(self.plan, limit="time", message=message, certificate=self.certificate or None)
+
     def _pooled(self, solver: Solver[Any]) -> bool:
         """Solve the pooled relaxation; return whether even it has no plan."""
         options = self.options
         if self.plan is not None:
-            start = tuple(entry.model_dump() for entry in stripped(self.plan))
+            start = tuple(entry.model_dump() for entry in without_devices(self.plan))
             options = options.model_copy(update={"warm_start": start})
-        outcome = solver.solve(self.formulation.pooled, options, self.clock.share(POOLED_SHARE))
+        try:
+            outcome = solver.solve(self.formulation.pooled, options, self.clock.share(POOLED_SHARE))
+        except (BackendError, TooLargeError) as error:
+            self.notes.append(f"without the pooled relaxation: {error}")
+            return False
         if outcome.certificate is not None:
             self.certificate["pooled"] = outcome.certificate
         if outcome.plan is not None:

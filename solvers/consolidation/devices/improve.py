@@ -36,6 +36,8 @@ SAME_WEIGHTS = 50
 """Rounds after which servers with unused devices are counted again."""
 WORTHLESS = 3
 """Rank of jobs that are placed where nothing else can be."""
+FRESH = 3.0
+"""What it costs to open a server where servers count, in gaps of a device."""
 SURE = 1e-6
 
 
@@ -94,6 +96,7 @@ class Placing:
         self.most = [self._most(job) for job in self.jobs]
         self.rank = [self._rank(alike, relaxed) for alike in self.cluster.classes]
         self.everywhere = range(len(self.cluster.servers))
+        self.fresh = FRESH if "servers" in self.formulation.instance.objectives else 0.0
 
     def _most(self, job: PlacementJob) -> int | None:
         """Return on how many servers a job may run; 0 if it never fits, None: on any number."""
@@ -132,6 +135,7 @@ class Placing:
         """Place all jobs that wait by rank and value, each where it fits best among some servers."""
         order = sorted(range(len(self.jobs)), key=self._first)
         failed: set[int] = set()
+        taste = Taste(fresh=self.fresh)
         for position in order:
             kind = self.number[position]
             if position in self.board.jobs or kind in failed:
@@ -140,8 +144,11 @@ class Placing:
                 return
             # The best of all is no better on the whole than the best of some, and takes longer.
             some = self.random.sample(self.everywhere, min(SOME, len(self.everywhere)))
-            if not self.try_place(position, some, Taste()) and (
-                len(some) == len(self.everywhere) or not self.try_place(position, self.everywhere, Taste())
+            if self.fresh:
+                opened = [n for n in self.everywhere if self.board.holds[n]]
+                some += self.random.sample(opened, min(SOME, len(opened)))
+            if not self.try_place(position, some, taste) and not self.try_place(
+                position, self.everywhere, taste
             ):
                 failed.add(kind)
 
@@ -255,7 +262,7 @@ class Ruin:
         touched = [*sorted(freed), *waiting]
         before = self.local.values(touched, servers)
         taken = {position: board.remove(position) for position in sorted(freed)}
-        placing.fill(servers, _order(placing, touched), _taste(placing.random), Clock())
+        placing.fill(servers, _order(placing, touched), _taste(placing), Clock())
         placed_must = all(p in board.jobs for p in freed if placing.jobs[p].must_place)
         if not placed_must or self.local.values(touched, servers) > before:
             for position in touched:
@@ -317,10 +324,12 @@ def _order(placing: Placing, positions: Sequence[int]) -> list[int]:
     return sorted(positions, key=rank)
 
 
-def _taste(choose: random.Random) -> Taste:
+def _taste(placing: Placing) -> Taste:
+    choose = placing.random
     return Taste(
         gap=choose.choice((0.5, 1.0, 2.0)),
         uneven=choose.choice((0.0, 0.1, 0.3, 1.0)),
         room=choose.choice((-0.05, 0.05, 0.3)),
         price=choose.choice((0.0, 0.5, 1.0)),
+        fresh=placing.fresh,
     )

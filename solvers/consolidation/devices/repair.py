@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ....formulations.consolidation.devices.formulation import DeviceFormulation
-from ....formulations.consolidation.devices.naming import with_devices, without_devices
+from ....formulations.consolidation.devices.naming import with_devices
 from ....formulations.consolidation.plan import JobPlacement
 from ....instances.common.errors import TooLargeError
 from ...common.base import Clock
 from .board import Board
 from .cluster import Cluster
 from .improve import Placing
-
-stripped = without_devices
 
 
 def repaired(formulation: DeviceFormulation, plan: Sequence[JobPlacement]) -> list[JobPlacement]:

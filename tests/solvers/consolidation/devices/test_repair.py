@@ -11,7 +11,7 @@ from clusterplan.formulations.consolidation.formulation import ConsolidationForm
 from clusterplan.instances.consolidation.instance import ConsolidationInstance
 from clusterplan.solvers.common.base import Clock
 from clusterplan.solvers.common.options import SolveOptions
-from clusterplan.solvers.consolidation.devices.repair import repaired, stripped
+from clusterplan.solvers.consolidation.devices.repair import repaired
 from clusterplan.solvers.consolidation.heuristics.first_fit import FirstFit
 
 
@@ -50,4 +50,3 @@ def test_what_devices_do_not_hold_goes_elsewhere() -> None:
     found = repaired(formulation, plan)
     assert formulation.violations(found) == []
     assert sorted(server for entry in found for server in entry.servers) == ["m", "n", "n"]
-    assert all(entry.devices is None for entry in stripped(found))
