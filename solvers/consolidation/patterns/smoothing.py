@@ -23,8 +23,6 @@ class Smoothing:
         Weight of the center where the last columns improved the relaxation.
     misses
         Rounds since they did: each takes the prices further from the center.
-    searched
-        Whether the last round searched the pricing problems to the end.
     """
 
     center: DualPrices
