@@ -211,7 +211,7 @@ def _printable(value: str) -> str:
 
 
 def _readable(value: str) -> str:
-    if not all(character.isprintable() or character in "\n\t" for character in value):
+    if not value.replace("\n", "").replace("\t", "").isprintable():
         raise PydanticCustomError(
             "readable", "holds a control character; use printable text, tabs and new lines"
         )
