@@ -10,6 +10,7 @@ patterns, which CP-SAT finds.
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -178,7 +179,7 @@ def reaches_all(master: RestrictedMaster, goal: str, bound: float, levels: Mappi
     every = sum((job.value * len(job.members) for job in jobs if not job.must_place), Fraction(0))
     must = sum((job.value * len(job.members) for job in jobs if job.must_place), Fraction(0))
     optional = any(not job.must_place and not job.value for job in jobs)
-    if optional:
+    if optional or not math.isfinite(bound):
         return False
     if not every:
         return True

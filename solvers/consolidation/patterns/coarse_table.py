@@ -20,6 +20,8 @@ from .knapsack import Item
 Cells = NDArray[np.int32]
 CELL = 2**30
 """Values are scaled integers below this: half as long as floating-point numbers, and twice as fast."""
+MOST_UNITS = 500
+"""Units of one axis that are compared."""
 
 
 @dataclass(frozen=True)
@@ -141,6 +143,8 @@ def _unit(demands: Ints, largest: int, most: int) -> int:
     least = max(1, -(-largest // most))
     if not len(demands):
         return least
-    units = np.arange(least, least + max(1, least // 4) + 1)
+    span = max(1, least // 4)
+    # Where units are large, not each of them is tried.
+    units = np.arange(least, least + span + 1, max(1, span // MOST_UNITS))
     lost = ((demands[:, None] % units[None, :]) / demands[:, None]).sum(axis=0)
     return int(units[np.argmin(lost)])
