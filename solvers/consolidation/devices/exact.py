@@ -1,4 +1,4 @@
-"""`exact` and `best-fit` on single devices, and what makes certificates of plans that name devices.
+"""`exact` on single devices, and what makes certificates of plans that name devices.
 
 The bound is that of the linear programme by shape, and of the pooled relaxation where this is small enough to
 be solved; the plan comes from a greedy method that follows the prices, and from ruin and recreate.
