@@ -42,7 +42,8 @@ def consolidation_parts(instance: ConsolidationInstance, result: Result) -> dict
     if result.plan is None:
         return empty
     plan = cast("tuple[JobPlacement, ...]", result.plan)
-    if instance.has_devices:
+    on_devices = instance.has_devices
+    if on_devices:
         # Bars show devices as amounts; the table of jobs says which ones.
         instance = pooled(instance)
     servers = Servers(instance, plan)
@@ -68,7 +69,9 @@ def consolidation_parts(instance: ConsolidationInstance, result: Result) -> dict
         "detailed": len(detailed),
         "has_map": bool(figures),
         "states": servers.states_table(rest) if rest else None,
-        "slots": _slots,
+        "on_devices": on_devices,
+        # Amounts side by side are not the devices that tasks hold, so that no slots are ruled.
+        "slots": (lambda _: 1) if on_devices else _slots,
         "waiting": _reasons_table(waiting) if waiting else None,
         "jobs": _jobs_table(instance, plan, servers),
         "cut": _cut(plan),
