@@ -65,6 +65,9 @@ def test_the_page_shows_devices_as_amounts() -> None:
     bars = {name: words for name, _, words in parts["bars"]}
     assert bars["gpu"] == "2.5 of the 4 that were free"
     assert "gpu" in str(parts["jobs"].rows)
+    # Ruled slots would be taken for devices.
+    assert parts["on_devices"]
+    assert parts["slots"](4.0) == 1
 
 
 def test_forms_of_cluster_managers() -> None:
