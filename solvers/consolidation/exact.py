@@ -37,7 +37,7 @@ from .patterns.plan_of_columns import Disaggregation
 from .progress import CLOSE, Progress, is_reached
 from .settings import SETTINGS
 from .traffic import TrafficSearch
-from .waste_budget import cover, reaches_all
+from .waste_budget import covering
 
 log = logging.getLogger("clusterplan")
 
@@ -248,12 +248,9 @@ class _Run:
             value = program.master.counted(goal, start)
             if is_reached(value, bound):
                 return start, "none"
-        if reaches_all(program.master, goal, bound, program.levels):
-            covering = cover(
-                program.master, round(bound) if goal == "servers" else None, self.options, program.clock
-            )
-            if covering is not None:
-                return covering, "none"
+        found = covering(program, goal, bound)
+        if found is not None:
+            return found, "none"
         program.clock = self._share()
         return program.solve_integers(goal, bound, start)
 

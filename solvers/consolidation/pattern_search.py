@@ -27,7 +27,7 @@ from .patterns.plan_of_columns import Disaggregation
 from .patterns.plan_of_relaxation import plan_of_relaxation
 from .progress import Progress
 from .settings import SETTINGS
-from .waste_budget import cover, reaches_all
+from .waste_budget import covering
 
 log = logging.getLogger("clusterplan")
 
@@ -192,13 +192,9 @@ class PatternSearch:
             return False
         program = self._program(goal, self.clock.share(SETTINGS.share_of_time_left))
         bound = 0.0 if goal == MUST_PLACE else program.bound(goal, self.known[goal][1])
-        if not reaches_all(self.master, goal, bound, program.levels):
-            return False
         try:
             with program.clock.enforced():
-                solution = cover(
-                    self.master, round(bound) if goal == "servers" else None, self.options, program.clock
-                )
+                solution = covering(program, goal, bound)
         except OutOfTimeError:
             return False
         if solution is None:

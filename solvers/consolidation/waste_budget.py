@@ -24,7 +24,7 @@ from ...formulations.consolidation.classes import ClassTable
 from ...instances.common.arrays import Ints
 from ..common.base import Clock
 from ..common.options import SolveOptions
-from .patterns.column_generation import Integers
+from .patterns.column_generation import Integers, Program
 from .patterns.master import RestrictedMaster
 from .settings import SETTINGS
 
@@ -186,6 +186,14 @@ def reaches_all(master: RestrictedMaster, goal: str, bound: float, levels: Mappi
     if goal == "value":
         return bound * master.steps[goal] <= -(every + must)
     return "value" in levels and levels["value"] <= -(every + must)
+
+
+def covering(program: Program, goal: str, bound: float) -> Integers | None:
+    """Return a solution with every job where a bound, in steps, asks for that; None if none is found."""
+    if not reaches_all(program.master, goal, bound, program.levels):
+        return None
+    most_servers = round(bound) if goal == "servers" else None
+    return cover(program.master, most_servers, program.options, program.clock)
 
 
 def _ranges(start: Ints, length: Ints) -> tuple[Ints, Ints]:
