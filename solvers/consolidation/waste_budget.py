@@ -174,12 +174,14 @@ class WasteBudget:
 
 
 def reaches_all(master: RestrictedMaster, goal: str, bound: float, levels: Mapping[str, Fraction]) -> bool:
-    """Return whether only solutions with every job are as good as a bound, in steps of the goal."""
+    """Return whether a bound, in steps of the goal, asks for every job that is worth anything.
+
+    Jobs that are worth nothing may stay out; a solution with all jobs is as good.
+    """
     jobs = master.classes.jobs
     every = sum((job.value * len(job.members) for job in jobs if not job.must_place), Fraction(0))
     must = sum((job.value * len(job.members) for job in jobs if job.must_place), Fraction(0))
-    optional = any(not job.must_place and not job.value for job in jobs)
-    if optional or not math.isfinite(bound):
+    if not math.isfinite(bound):
         return False
     if not every:
         return True

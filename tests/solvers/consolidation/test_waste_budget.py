@@ -12,8 +12,9 @@ from clusterplan.formulations.consolidation.formulation import ConsolidationForm
 from clusterplan.instances.consolidation.instance import ConsolidationInstance
 from clusterplan.solvers.common.base import Clock
 from clusterplan.solvers.common.options import SolveOptions
+from clusterplan.solvers.consolidation.patterns.column_generation import Program
 from clusterplan.solvers.consolidation.patterns.master import RestrictedMaster
-from clusterplan.solvers.consolidation.waste_budget import WasteBudget, cover, reaches_all
+from clusterplan.solvers.consolidation.waste_budget import WasteBudget, cover, covering, reaches_all
 
 OPTIONS = SolveOptions(threads=1, seed=1)
 
@@ -97,3 +98,17 @@ def test_only_a_bound_with_every_job_asks_for_a_cover() -> None:
     assert not reaches_all(master, "value", -7.0 / step, {})
     assert not reaches_all(master, "servers", 2.0, {})
     assert reaches_all(RestrictedMaster(ConsolidationFormulation(instance).classes), "servers", 2.0, {})
+
+
+def test_jobs_that_are_worth_nothing_do_not_keep_a_packing_from_being_found() -> None:
+    """The bound does not ask for them, and a plan with them is as good."""
+    instance = planted(4, 3, 2, 1)
+    jobs = [
+        job.model_copy(update={"must_place": False, "value": float(number > 0)})
+        for number, job in enumerate(instance.jobs)
+    ]
+    formulation = ConsolidationFormulation(instance.model_copy(update={"jobs": tuple(jobs)}))
+    program = Program(RestrictedMaster(formulation.classes), OPTIONS, Clock(20.0))
+    solution = covering(program, "value", -11.0 / float(program.master.steps["value"]))
+    assert solution is not None
+    assert program.master.counted("servers", solution) == 4
