@@ -224,7 +224,7 @@ class PlacementJob(Checked):
     spread: Spread = "free"
     skew: Share | None = None
     gpu_model: _OneOrSeveral | None = None
-    speed_by_servers: ByCount = {}
+    speed_by_servers: ByCount = Field(default_factory=dict)
 
     def _complaints(self) -> Iterator[Complaint]:
         single = ("tasks", "task_demand", "traffic_gbit_per_s", "current", *_OF_DEVICES)
@@ -239,9 +239,10 @@ class PlacementJob(Checked):
             for key in single[:2]:
                 if getattr(self, key) is None:
                     yield key, "is missing; give tasks and task_demand, or groups"
-            yield from asked_twice(self.devices, self.share, self.profile)
-            asks = asks_of(self.devices, self.share, self.profile)
-            yield from current_faults(asks, self.current or {}, self.current_devices)
+            if any(getattr(self, key) for key in _OF_DEVICES):
+                yield from asked_twice(self.devices, self.share, self.profile)
+                asks = asks_of(self.devices, self.share, self.profile)
+                yield from current_faults(asks, self.current or {}, self.current_devices)
         profiles = [self.profile, *(group.profile for group in self.groups or ())]
         if self.value is None and any("gpu" in (wanted or {}) for wanted in profiles):
             yield "value", "is missing; what a partition is worth does not follow from the GPUs of the job"

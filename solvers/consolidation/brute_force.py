@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
 from ...formulations.common.tolerance import TOLERANCE
@@ -22,6 +23,18 @@ class ConsolidationBruteForce(BruteForce[ConsolidationFormulation]):
         refuse_many(len(formulation.instance.jobs), "jobs")
         refuse_many(len(formulation.servers), "servers")
         _Placing(formulation, search).extend(0)
+
+
+def few_placements(formulation: ConsolidationFormulation, most: int) -> bool:
+    """Return whether there are at most so many ways to place all jobs, feasible or not."""
+    ways = 1
+    for job in formulation.instance.jobs:
+        servers = len(formulation.eligible(job))
+        cuts = (math.comb(group.tasks + servers - 1, group.tasks) if servers else 0 for group in job.task_groups)
+        ways *= math.prod(cuts) + (not job.must_place)
+        if ways > most:
+            return False
+    return True
 
 
 class _Placing:

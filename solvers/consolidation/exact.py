@@ -25,6 +25,7 @@ from ..common.base import Clock, Outcome, Solver
 from ..common.options import SolveOptions
 from ..common.result import Limit
 from . import named_servers
+from .brute_force import ConsolidationBruteForce, few_placements
 from .certify import certified_goals
 from .heuristics.best_fit import BestFit
 from .keep_in_place import stay_put
@@ -294,6 +295,15 @@ class _Run:
             progress.notes.append(f"{name} and what follows are not proven: {error}")
             return
         progress.notes.append(f"{name} and what follows by the model with named servers")
+        self._take(found)
+        # Amounts many orders of magnitude apart leave gaps as small as a library's tolerances.
+        few = few_placements(formulation, SETTINGS.most_enumerated)
+        if few and len(progress.proven(self.options.gap)) < len(formulation.objectives):
+            self._take(ConsolidationBruteForce().solve(formulation, self.options, self.clock))
+
+    def _take(self, found: Outcome) -> None:
+        """Take over what another method found on named servers."""
+        progress, formulation = self.progress, self.formulation
         progress.limit = found.limit
         progress.infeasible = found.infeasible and progress.plan is None
         if found.plan is not None and not formulation.violations(found.plan):

@@ -87,6 +87,8 @@ class ExactSettings:
         Patterns within the waste budget.
     most_named_cells
         Groups of tasks times servers of the compact model.
+    most_enumerated
+        Ways to place all jobs that are enumerated where that model leaves a gap.
     """
 
     share_of_time_left: float = 0.5
@@ -127,6 +129,7 @@ class ExactSettings:
     most_matches: int = 20_000_000
     most_covering_patterns: int = 200_000
     most_named_cells: int = 300_000
+    most_enumerated: int = 20_000
 
 
 SETTINGS = ExactSettings()

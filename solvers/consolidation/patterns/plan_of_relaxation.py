@@ -157,15 +157,18 @@ class _Slots:
         hosted
             Whether tasks of loose jobs may take slots of larger shapes.
         """
-        taken: list[tuple[int, int, int, Ints, Part]] = []
+        taken: list[tuple[int, Ints, Part]] = []
+        # Two parts may have the same shape, so that the second finds what the first leaves of a slot.
+        rest: dict[tuple[int, int], tuple[int, Ints]] = {}
         servers: set[int] = set()
         for part in job.parts:
             waiting = np.array(part.tasks)
-            for shape, place in self._order(part, waiting, job.loose, hosted):
-                server, counts = self.left[shape][place]
+            for slot in self._order(part, waiting, job.loose, hosted):
+                server, counts = rest.get(slot) or self.left[slot[0]][slot[1]]
                 held = np.minimum(counts, waiting)
                 if held.any() and (server in servers or len(servers) < job.most):
-                    taken.append((shape, place, server, held, part))
+                    taken.append((server, held, part))
+                    rest[slot] = server, counts - held
                     servers.add(server)
                     waiting = waiting - held
                 if not waiting.any():
@@ -173,11 +176,11 @@ class _Slots:
             if waiting.any():
                 return None
         # From the end, so that what is used up can go.
-        for shape, place, server, held, _ in sorted(taken, key=lambda slot: -slot[1]):
-            self.left[shape][place] = server, self.left[shape][place][1] - held
-            if not self.left[shape][place][1].any():
+        for (shape, place), (server, counts) in sorted(rest.items(), reverse=True, key=lambda slot: slot[0]):
+            self.left[shape][place] = server, counts
+            if not counts.any():
                 del self.left[shape][place]
-        pieces = ((part.groups, server, held.tolist()) for _, _, server, held, part in taken)
+        pieces = ((part.groups, server, held.tolist()) for server, held, part in taken)
         return [(g, n, c) for groups, n, held in pieces for g, c in zip(groups, held, strict=True) if c]
 
     def _order(self, part: Part, waiting: Ints, loose: bool, hosted: bool) -> Iterator[tuple[int, int]]:
