@@ -37,8 +37,6 @@ MOST_CELLS = 100_000_000
 """Different servers times sums of demands; beyond, there is no table either."""
 LARGEST_UNIT, LARGEST_TOTAL = 2**40, 2**58
 """A demand, and all of them together, may be such a multiple of the unit; beyond, a coarser one is used."""
-LARGEST_KEY = 2**62
-"""Amounts of all resources are turned into one number below this."""
 
 
 def _unit(tasks: Mapping[float, int]) -> tuple[Fraction, bool]:
@@ -179,12 +177,6 @@ class _Builder:
         return found
 
 
-def radix(limit: Ints) -> Ints:
-    """Return weights that turn amounts up to a limit into numbers of their own, if these are small enough."""
-    sizes = [int(most) + 1 for most in limit]
-    return np.array([math.prod(sizes[r + 1 :]) for r in range(len(sizes))], dtype=np.int64)
-
-
 def _maximal(vectors: Ints, most: int = 40) -> Ints:
     """Return the vectors that no other exceeds; a single one above them all if they are too many."""
     # A vector is never below one with a smaller sum.
@@ -203,27 +195,40 @@ def _maximal(vectors: Ints, most: int = 40) -> Ints:
 def _usages(demands: Iterable[tuple[int, ...]], tasks: dict[tuple[int, ...], int], free: Ints) -> Ints | None:
     """Return every sum of demands that one of the free vectors holds; None if there are too many."""
     largest, most = _maximal(free), min(MOST_USAGES, MOST_CELLS // len(free))
-    limit = largest.max(axis=0)
-    if math.prod(amount + 1 for amount in limit.tolist()) > LARGEST_KEY:
+    limit = largest.max(axis=0).tolist()
+    # A sum is one number of 63 bits. Above the bits of each amount a guard bit is left free.
+    widths = [amount.bit_length() + 1 for amount in limit]
+    if sum(widths) > 63:
         return None
-    usages, weights = np.zeros((1, free.shape[1]), dtype=np.int64), radix(limit)
+    shifts = [sum(widths[r + 1 :]) for r in range(len(widths))]
+    guards = sum(1 << shift + width - 1 for shift, width in zip(shifts, widths, strict=True))
+    held_by = [_packed(vector, shifts) | guards for vector in largest.tolist()]
+    sums = np.zeros(1, dtype=np.int64)
     # Few tasks of each demand first: where amounts are unlike, there soon are too many sums.
     batches = sorted((count, d) for d in demands if any(d) for count in _batches(tasks[d]))
     for count, demand in batches:
         check_time()
-        if any(count * amount > most_free for amount, most_free in zip(demand, limit.tolist(), strict=True)):
+        taken = [count * amount for amount in demand]
+        if any(map(operator.gt, taken, limit)):
             continue
-        more = usages + count * np.array(demand)
+        more = sums + _packed(taken, shifts)
         held = np.zeros(len(more), dtype=bool)
-        # A sum matters only if some server holds it.
-        for vector in largest:
-            held |= (more <= vector).all(axis=1)
-        usages = np.concatenate([usages, more[held]])
-        # Each sum as one number: equal numbers are quick to find.
-        usages = usages[np.unique(usages @ weights, return_index=True)[1]]
-        if len(usages) > most:
+        # A sum matters only if some server holds it: then no difference borrows its guard bit.
+        for guarded in held_by:
+            held |= (guarded - more) & guards == guards
+        # Both are sorted. (np.unique hashes since NumPy 2.3, and such numbers collide.)
+        sums = np.sort(np.concatenate([sums, more[held]]), kind="stable")
+        sums = sums[np.append(True, sums[1:] != sums[:-1])]
+        if len(sums) > most:
             return None
-    return usages
+    masks = [(1 << width - 1) - 1 for width in widths]
+    amounts = [sums >> shift & mask for shift, mask in zip(shifts, masks, strict=True)]
+    return np.array(amounts, dtype=np.int64).reshape(len(limit), len(sums)).T.copy()
+
+
+def _packed(amounts: Sequence[int], shifts: Sequence[int]) -> int:
+    """Return the amounts of all resources as one number."""
+    return sum(amount << shift for amount, shift in zip(amounts, shifts, strict=True))
 
 
 def _batches(tasks: int) -> Iterator[int]:

@@ -71,6 +71,7 @@ class Buckets(FreeCapacity):
         costs = self._opening_costs(formulation)
         for server, key in enumerate(zip(self.free, self.capacity, self.models, costs, strict=True)):
             self._add(server, key)
+        self._untouched = self._keys.copy()
 
     def _opening_costs(self, formulation: ConsolidationFormulation) -> list[float]:
         """Return what it costs to use each server: where most jobs must be placed, the largest cost least."""
@@ -146,7 +147,7 @@ class Buckets(FreeCapacity):
         """Return how many tasks a server holds at most, were they alone; free capacity only shrinks."""
         if demand not in self._most:
             alone = Request((demand,), (LARGEST_JOB,), None)
-            self._most[demand] = max(alone.load(alone.tasks, left)[0] for left, *_ in self._keys)
+            self._most[demand] = max(alone.load(alone.tasks, left)[0] for left, *_ in self._untouched)
         return self._most[demand]
 
 
@@ -172,8 +173,10 @@ class BestFit(ListHeuristic):
         ]
         if sum(share > 0 for share in asked_shares(formulation)) < 2:
             return sizes
-        rarities = (_rarity(formulation, job) if job.must_place else 0.0 for job in jobs)
-        return [(rarity, *size) for rarity, size in zip(rarities, sizes, strict=True)]
+        rarities = dict.fromkeys(range(len(jobs)), 0.0)
+        for job, members in formulation.distinct_jobs:
+            rarities |= dict.fromkeys(members, _rarity(formulation, job) if job.must_place else 0.0)
+        return [(rarities[j], *size) for j, size in enumerate(sizes)]
 
 
 def asked_shares(formulation: ConsolidationFormulation) -> list[float]:

@@ -20,9 +20,8 @@ over them is rich.
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Literal
@@ -32,12 +31,12 @@ from numpy.typing import NDArray
 
 from ....formulations.common.clock import check_time
 from ....formulations.consolidation.certificate import MUST_PLACE, PRICED
-from ....formulations.consolidation.classes import BY_SERVERS, ClassTable, JobClass, TaskShape
+from ....formulations.consolidation.classes import BY_SERVERS, ClassTable, JobClass
 from ....instances.common.arrays import Floats
 from ....instances.common.errors import OutOfTimeError, TooLargeError
-from ....instances.consolidation.instance import allows, models_of
 from ..objective_steps import figure_step, objective_step
 from ..settings import SETTINGS
+from .hosting import hosting
 from .price_by_search import SearchPricing
 from .price_jobs import JobPattern, JobPricing, Stay, initial_patterns
 from .price_servers import ServerPattern, ServerPricing
@@ -101,6 +100,8 @@ class RestrictedMaster:
         self.pricing = [pricing_of(classes, pool) for pool in classes.usages]
         self._rests = [0] * len(self.pricing)
         self.searches = any(isinstance(pricing, SearchPricing) for pricing in self.pricing)
+        # Of each shape, the row of each piece.
+        self._places = [{tuple(row): i for i, row in enumerate(pieces.tolist())} for pieces in classes.pieces]
         self._exchanges()
         self._first_columns()
 
@@ -142,10 +143,9 @@ class RestrictedMaster:
 
     def _exchanges(self) -> None:
         splits = 0
-        for k, pieces in enumerate(self.classes.pieces):
+        for k, place in enumerate(self._places):
             if self.classes.task_shapes[k].current is not None:
                 continue  # a resident has one piece, which is not to be parted
-            place = {tuple(row): i for i, row in enumerate(pieces.tolist())}
             for i, a, b in _parted(place):
                 splits += 1
                 if splits > SETTINGS.most_split_columns:
@@ -158,7 +158,7 @@ class RestrictedMaster:
                 for i in place.values():
                     entries = [(int(self.supply[k]) + i, -1.0), (self.asked[k] + i, 1.0)]
                     self.add("ask", (k, i), entries, {})
-        for k, other in _hosting(self.classes.task_shapes):
+        for k, other in hosting(self.classes.task_shapes):
             self._host(k, other)
 
     def _exchange(
@@ -172,9 +172,8 @@ class RestrictedMaster:
     def _host(self, k: int, other: int) -> None:
         """Let supply of one shape serve another that asks no more of any resource."""
         check_time()
-        places = {tuple(row): i for i, row in enumerate(self.classes.pieces[other].tolist())}
-        for i, row in enumerate(self.classes.pieces[k].tolist()):
-            j = places.get(tuple(row))
+        for piece, i in self._places[k].items():
+            j = self._places[other].get(piece)
             if j is not None:
                 entries = [(int(self.supply[k]) + i, -1.0), (int(self.supply[other]) + j, 1.0)]
                 self.add("host", (k, i, other, j), entries, {})
@@ -365,29 +364,6 @@ class RestrictedMaster:
             if p.cost < below - SETTINGS.reduced_cost_tolerance
         )
         return added, max((below - priced.cost for priced in found), default=0.0)
-
-
-def hosts(shape: TaskShape, other: TaskShape) -> bool:
-    """Return whether slots of one shape hold tasks of another, which asks no more of any resource."""
-    # Equal shapes would host each other in a circle.
-    if len(shape.demands) != len(other.demands) or shape == other:
-        return False
-    models = models_of(shape.gpu_model) or (None,)
-    amounts = zip(itertools.chain(*shape.demands), itertools.chain(*other.demands), strict=True)
-    return all(most >= need for most, need in amounts) and all(allows(other.gpu_model, m) for m in models)
-
-
-def _hosting(shapes: Sequence[TaskShape]) -> Iterator[tuple[int, int]]:
-    """Yield all pairs of shapes of which the first holds tasks of the second."""
-    shared = np.array([k for k, shape in enumerate(shapes) if shape.current is None], dtype=np.int64)
-    groups = np.array([len(shapes[k].demands) for k in shared.tolist()])
-    alike = {g: shared[groups == g] for g in set(groups.tolist())}
-    demands = {g: np.array([np.ravel(shapes[k].demands) for k in ks.tolist()]) for g, ks in alike.items()}
-    for k in shared.tolist():
-        g = len(shapes[k].demands)
-        # Most pairs are told apart by amounts, all at once.
-        smaller = (demands[g] <= np.ravel(shapes[k].demands)).all(axis=1)
-        yield from ((k, other) for other in alike[g][smaller].tolist() if hosts(shapes[k], shapes[other]))
 
 
 def pricing_of(classes: ClassTable, pool: str | None) -> Pricing:

@@ -23,7 +23,8 @@ from ...backends.highs_mip import linear_program, solver_with
 from ...common.base import Clock
 from ..keep_in_place import completed
 from .column_generation import Integers
-from .master import Column, hosts
+from .hosting import hosts
+from .master import Column
 
 
 def plan_of_relaxation(

@@ -7,13 +7,13 @@ once. Residents that stay are tried one after the other, and what they leave is 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ....formulations.common.clock import check_time
-from ....formulations.consolidation.build_classes import radix
 from ....formulations.consolidation.classes import ClassTable
 from ....instances.common.arrays import Floats, Ints
 from ....instances.common.errors import TooLargeError
@@ -42,7 +42,9 @@ class ServerPricing:
             or cells + len(self.usages) * len(self.numbers) > SETTINGS.most_table_cells
         ):
             raise TooLargeError("there are too many different loads for exact classes")
-        self.radix = radix(self.usages.max(axis=0))
+        sizes = [int(most) + 1 for most in self.usages.max(axis=0)]
+        # Weights that turn each sum into a number of its own.
+        self.radix = np.array([math.prod(sizes[r + 1 :]) for r in range(len(sizes))], dtype=np.int64)
         self.keys = self.usages @ self.radix
         self.order = np.argsort(self.keys)
         self.before = [
