@@ -87,6 +87,18 @@ def test_help_imports_no_solver() -> None:
     assert "solve" in run_python(code)
 
 
+def test_libraries_are_loaded_by_the_methods_that_need_them() -> None:
+    """A command that solves starts without waiting for libraries that its method may not use."""
+    heavy = ["pulp", "ortools", "highspy", "cvxpy", "pyscipopt", "pandas", "pyarrow", "scipy.optimize"]
+    code = (
+        "import sys, clusterplan\n"
+        "from clusterplan.planner.cli import solving\n"
+        f"loaded = [name for name in {heavy} if name in sys.modules]\n"
+        "assert clusterplan.solve and not loaded, loaded"
+    )
+    run_python(code)
+
+
 LIBRARIES = ("highspy", "ortools.sat.python.cp_model", "cvxpy", "pyscipopt")
 ORDERS = [
     # Two orders are quick enough: they begin with different libraries.

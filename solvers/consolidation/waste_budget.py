@@ -17,7 +17,6 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from ortools.sat.python import cp_model
 
 from ...formulations.common.clock import check_time
 from ...formulations.consolidation.classes import ClassTable
@@ -248,6 +247,8 @@ def _exact_cover(
     clock: Clock,
 ) -> list[tuple[int, int]] | None:
     """Return patterns, and how often each is used, that have every task once; None if none are found."""
+    from ortools.sat.python import cp_model  # takes as long to load as all the rest
+
     model = cp_model.CpModel()
     uses = [
         model.new_int_var(0, min(len(classes.servers[n].members), *(int(counts[k]) for k in tasks)), "")
