@@ -93,7 +93,7 @@ class ExactSettings:
 
     share_of_time_left: float = 0.5
     many_server_classes: int = 1000
-    best_fit_patience_s: float = 1.0
+    best_fit_patience_s: float = 1.2
     certificate_patience_s: float = 10.0
     most_pricing_rounds: int = 500
     reduced_cost_tolerance: float = 1e-7

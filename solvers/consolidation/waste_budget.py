@@ -219,11 +219,11 @@ def cover(
     if not plain or not all(any(shape.demands[0]) for shape in classes.task_shapes):
         return None
     budget = WasteBudget(classes, most_servers)
-    if (budget.budget < 0).any():
-        return None
-    patterns: list[Pattern] = []
     servers = sum(len(server.members) for server in classes.servers)
     mean = budget.counts.sum() / min(servers, most_servers or servers)
+    if mean > MOST_TASKS or (budget.budget < 0).any():
+        return None
+    patterns: list[Pattern] = []
     for size in range(1, MOST_TASKS + 1):
         more = budget.patterns(size)
         if more is None:
