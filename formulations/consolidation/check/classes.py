@@ -35,8 +35,11 @@ from .fewest_servers import Capacity, fewest_again
 
 MOST_PIECES = 40_000
 """Pieces of one shape that are looked at."""
-FEW_SERVERS, FEW_SUMS = 200, 20_000
-"""Up to so many servers, and sums of demands, free amounts are lowered to what tasks can take of them."""
+FEW_SERVERS, FEW_SUMS, FEW_ADDED = 200, 20_000, 1_000_000
+"""Up to so many servers, and sums of demands, free amounts are lowered to what tasks can take of them.
+
+Where more amounts than these have to be added, which takes half a second, they are not.
+"""
 
 Vector = tuple[int, ...]
 
@@ -355,15 +358,16 @@ class _Derivation:
         for shape, tasks in zip(self.shapes, self.tasks, strict=True):
             for demand, count in zip(shape.demands, tasks, strict=True):
                 most[demand] += count if shape.current is None else 0
-        found = {(0,) * len(self.names)}
+        found, added = {(0,) * len(self.names)}, 0
         for demand in demands:
             step = found if any(demand) else set()
             for _ in range(most[demand]):
                 check_time()
+                added += len(step) * len(self.names)
                 more = {tuple(map(sum, zip(amounts, demand, strict=True))) for amounts in step}
                 step = {s for s in more - found if any(all(map(int.__le__, s, f)) for f in free)}
                 found |= step
-                if len(found) > FEW_SUMS:
+                if len(found) > FEW_SUMS or added > FEW_ADDED:
                     return None
                 if not step:
                     break
