@@ -7,9 +7,9 @@ Run with `make bench-clusters`; what the data is missing for is left out, with a
 * `clusters.md`: tables of them, beside the figures that others have published.
 
 The instances: each list of pods of the openb trace on its 1,213 servers, for the most GPUs at 100 and 130 %
-of the GPUs asked for, and with every pod placed on the fewest servers at 40 and 80 %; the jobs of two
-instants of the Philly trace; the 60 jobs of Tiresias on 32 servers; and two synthetic clusters. Every solve
-is a process of its own.
+of the GPUs asked for, pooled and as single devices, and with every pod placed on the fewest servers at 40
+and 80 %; the jobs of two instants of the Philly trace; the 60 jobs of Tiresias on 32 servers; and two
+synthetic clusters. Every solve is a process of its own.
 """
 
 from __future__ import annotations
@@ -35,6 +35,8 @@ MOST_COEFFICIENTS = 2_000_000
 TEXTBOOK = ("milp:", "cp-sat")
 NOT_COMPARED = ("auto", "brute-force")
 """One is `exact` again, the other is for instances that fit a page."""
+DEVICES = "openb, single devices"
+MILLI = 1_000
 VALUE_LOADS = (1.0, 1.3)
 PLACED_LOADS = (0.4, 0.8)
 PHILLY = (("2017-10-09 08:00", 80), ("2017-11-01 12:00", 80), ("2017-11-01 12:00", 100))
@@ -66,6 +68,8 @@ def instances() -> Iterator[dict[str, Any]]:
         for load in (*VALUE_LOADS, *PLACED_LOADS):
             name = file.name.split(".")[0].removeprefix("pods_")
             yield {"cluster": "openb", "list": name, "load": load, "file": str(file)}
+        for load in VALUE_LOADS:
+            yield {"cluster": DEVICES, "list": name, "load": load, "file": str(file)}
     folder = data_folder("pollux")
     for at, servers in PHILLY if folder else ():
         yield {"cluster": "philly", "list": at, "load": None, "servers": servers, "file": str(folder)}
@@ -85,13 +89,20 @@ def made(case: dict[str, Any]) -> Any:
     from clusterplan.instances.importers import import_openb, import_philly, import_tiresias
 
     file, load = Path(case.get("file", "")), case["load"]
-    if case["cluster"] == "openb":
-        return import_openb(file.with_name("nodes.csv"), file, load, must_place=load in PLACED_LOADS)
+    if case["cluster"] in ("openb", DEVICES):
+        devices, must_place = case["cluster"] == DEVICES, load in PLACED_LOADS
+        return import_openb(file.with_name("nodes.csv"), file, load, devices=devices, must_place=must_place)
     if case["cluster"] == "philly":
         return import_philly(file / "philly.csv", case["list"], case["servers"])
     if case["cluster"] == "tiresias":
         return import_tiresias(file / "60_job.csv", file / "n32g4.csv")
     return generate_consolidation(300, 450, load=load, seed=1, resources=3, shapes=4)
+
+
+def gpus_of(server: Any) -> float:
+    """Return the GPUs of a server in the unit of the jobs' values: as amounts, or devices of 1,000 each."""
+    devices = (server.devices or {}).get("gpu")
+    return float(server.available.get("gpu", 0.0) if devices is None else MILLI * devices.count)
 
 
 def measured(case: dict[str, Any]) -> dict[str, Any]:
@@ -103,7 +114,7 @@ def measured(case: dict[str, Any]) -> dict[str, Any]:
         "jobs": len(instance.jobs),
         "servers": len(instance.expanded_servers),
         "asked": sum(job.worth for job in instance.jobs),
-        "total": sum(server.available.get("gpu", 0.0) for server in instance.expanded_servers),
+        "total": sum(map(gpus_of, instance.expanded_servers)),
         "machine_load": round(os.getloadavg()[0], 1),
     }
     if method.startswith(TEXTBOOK) and row["jobs"] * row["servers"] > MOST_COEFFICIENTS:

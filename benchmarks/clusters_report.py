@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 from allocation_report import table
-from clusters import PLACED_LOADS, VALUE_LOADS
+from clusters import DEVICES, PLACED_LOADS, VALUE_LOADS
 
 PUBLISHED = {
     "FGD": (95.23, 95.39),
@@ -62,8 +62,7 @@ def text(rows: pd.DataFrame) -> Iterator[str]:
             f"**{busy.sum()} of {len(rows)} rows were measured while other processes used the cores**, up to "
             f"{rows['machine_load'].max():.0f} at a time: with all of the time they would be better."
         )
-    openb = rows[rows["cluster"] == "openb"]
-    if len(openb):
+    if len(openb := rows[rows["cluster"].isin(["openb", DEVICES])]):
         yield from about_openb(openb)
     for (cluster, name, load), own in rows.groupby(["cluster", "list", "load"], sort=False, dropna=False):
         said = "" if pd.isna(load) else f", load {load:g}"
@@ -89,13 +88,17 @@ def about_openb(rows: pd.DataFrame) -> Iterator[str]:
     yield "## openb beside published figures"
     yield (
         "Pods arrive, shuffled, until they ask for 100 or 130 % of the 6,212 GPUs; how many of the GPUs are "
-        f"given, in per cent. {SOURCE}. Lists here are other samples of the same trace, all pods are known, "
-        "and GPUs are pooled: the figures stand side by side, and do not measure the same."
+        f"given, in per cent. {SOURCE}. Lists here are other samples of the same trace, and all pods are "
+        "known: the figures stand side by side, and do not measure the same. Pooled GPUs of a server are one "
+        "amount; a single device is whole or shared, and what is left of it serves nobody who needs more."
     )
     valued = rows[rows["load"].isin(VALUE_LOADS) & rows["given"].notna()]
-    ours = valued.pivot_table(index="method", columns=["list", "load"], values="given", sort=False)
-    ours.columns = [f"{name}, {load:.0%}" for name, load in ours.columns]
-    yield table(ours.sort_values(ours.columns[0], ascending=False).map(two_places).reset_index())
+    for cluster, own in valued.groupby("cluster", sort=False):
+        yield f"### {'Single devices' if cluster == DEVICES else 'Pooled'}"
+        ours = own.pivot_table(index="method", columns=["list", "load"], values="given", sort=False)
+        ours.columns = [f"{name}, {load:.0%}" for name, load in ours.columns]
+        yield table(ours.sort_values(ours.columns[0], ascending=False).map(two_places).reset_index())
+    yield "### Published"
     lines = [
         {
             "published, list default": name,

@@ -1,7 +1,8 @@
 """Time limits: every solver of every kind on large instances with limits of 1, 5 and 20 s, whole processes.
 
 Run with `make bench-limits`. A limit counts for building, searching, checking and printing; with all of
-these a process may take a tenth of the limit and a second more than it takes to read the instance. Writes to `benchmarks/results/`:
+these a process may take a tenth of the limit and a second more than it takes to read the instance. Writes
+to `benchmarks/results/`:
 
 * `limits-INSTANCE.csv`: a row for each solver and limit, with the seconds of the process, what it takes only
   to read the instance, and how far the plan is from that of the best method that proves nothing;
