@@ -49,9 +49,9 @@ def text(rows: pd.DataFrame) -> Iterator[str]:
         f"On {platform.machine()} with {os.cpu_count()} cores. Each row is a whole process: `clusterplan "
         f"solve --time-limit` with {limits} s, which starts the interpreter, reads the instance, solves, "
         "checks and prints. Beside what a process takes that only reads the instance, it may take "
-        f"{SHARE:.0%} of the limit and {GRACE_S:g} s more than the limit (column over). A plan is compared with "
-        "the best of the heuristics that keep the same limit, at the first objective at which they differ; a "
-        "negative figure is a better plan."
+        f"{SHARE:.0%} of the limit and {GRACE_S:g} s more than the limit (column over). A plan is compared "
+        "with the best of the heuristics that keep the same limit, at the first objective at which they "
+        "differ; a negative figure is a better plan."
     )
     busy = rows["machine_load"] > ALONE
     if busy.any():
