@@ -63,8 +63,9 @@ class ExactSettings:
         Nodes of the branch and bound on the knapsack of one class.
     pricing_patience_s
         Seconds of that branch and bound.
-    most_linked_rows
-        Classes of servers times shapes up to which the linear programme by shape limits tasks by server.
+    most_linked_rows, fewest_groups
+        Classes of servers times shapes that the linear programme by shape tells apart. Beyond, it
+        has groups of classes, as many as these rows allow, or so many where that is more.
     dive_share
         Of the patterns that the relaxation leaves fractional, those that are rounded up at once.
     most_dives
@@ -118,6 +119,7 @@ class ExactSettings:
     most_pricing_nodes: int = 5_000
     pricing_patience_s: float = 2.0
     most_linked_rows: int = 30_000
+    fewest_groups: int = 200
     dive_share: float = 0.05
     most_dives: int = 8
     share_of_search: float = 0.8

@@ -3,24 +3,26 @@
 Servers of a class count by their sum of capacities, and tasks of a shape by their number on each class. What
 a server holds of one shape is limited by what it would hold of that shape alone. This is the relaxation of
 the assignment model, summed up over equal servers. Its dual prices are feasible for all patterns, so that the
-Lagrangian bound at these prices is no worse than its value (Geoffrion 1974).
+Lagrangian bound at these prices is no worse than its value (Geoffrion 1974). Where classes are so many that
+the programme would be large, classes that hold nearly the same count as one, which loosens it a little.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from ....formulations.common.clock import check_time
 from ....formulations.consolidation.certificate import MUST_PLACE
-from ....formulations.consolidation.classes import BY_SERVERS, ClassTable, JobClass
+from ....formulations.consolidation.classes import BY_SERVERS, JobClass
 from ....instances.common.arrays import Floats
 from ...backends.base import BackendError
 from ...backends.highs_mip import linear_program, solver_with
 from ..settings import SETTINGS
 from .master import DualPrices, RestrictedMaster
+from .server_groups import server_groups
 
 Entries = list[tuple[int, float]]
 
@@ -50,8 +52,8 @@ class _Columns:
 class LpByShape:
     """The linear programme by shape of one goal.
 
-    Rows: supply of tasks of each group of each shape; capacity of each class of servers; classes of servers;
-    classes of jobs; earlier goals; limits of tasks for each server that is used.
+    Rows: supply of tasks of each group of each shape; capacity of each group of servers; groups of servers;
+    classes of jobs; earlier goals; limits of tasks, and of capacity, for each server that is used.
 
     Parameters
     ----------
@@ -65,10 +67,14 @@ class LpByShape:
         classes = self.classes = master.classes
         groups = [len(shape.demands) for shape in classes.task_shapes]
         self.supply = np.concatenate([[0], np.cumsum(groups)]).astype(int)
-        resources = len(classes.units)
+        resources, shapes = len(classes.units), len(classes.task_shapes)
+        self.free = np.array([server.free for server in classes.servers], dtype=float).reshape(-1, resources)
+        self.count = np.array([len(server.members) for server in classes.servers])
+        self.held = [self._held(k) for k in range(shapes)]
+        self.groups = self._groups(max(SETTINGS.fewest_groups, SETTINGS.most_linked_rows // max(1, shapes)))
         self.capacity = int(self.supply[-1])
-        self.server_row = self.capacity + resources * len(classes.servers)
-        self.job_row = self.server_row + len(classes.servers)
+        self.server_row = self.capacity + resources * len(self.groups)
+        self.job_row = self.server_row + len(self.groups)
         self.level_row = self.job_row + len(classes.jobs)
         self.rows = self.level_row + len(self.levels)
         self.columns = _Columns()
@@ -86,8 +92,13 @@ class LpByShape:
             return None if needed else (0.0, self._prices(np.zeros(self.rows)))
         low, high = np.full(self.rows, -np.inf), np.full(self.rows, np.inf)
         low[: self.capacity] = 0.0
-        high[self.capacity : self.server_row] = 0.0
-        high[self.server_row : self.job_row] = [len(server.members) for server in classes.servers]
+        high[self.capacity : self.server_row] = np.ravel(
+            [
+                self.count[group] @ self.free[group] if len(group) > 1 else 0 * self.free[0]
+                for group in self.groups
+            ]
+        )
+        high[self.server_row : self.job_row] = [self.count[group].sum() for group in self.groups]
         high[self.job_row : self.level_row] = [len(job.members) for job in classes.jobs]
         must = np.array([job.must_place for job in classes.jobs], dtype=bool)
         low[self.job_row : self.level_row][must] = high[self.job_row : self.level_row][must]
@@ -126,9 +137,12 @@ class LpByShape:
                 counts = classes.pieces[current.shape]
                 stays = np.minimum(counts, np.array(current.kept)).sum(axis=1)
                 pieces[current.shape] = counts @ single[base] + saved.get("migrations", 0.0) * stays
+        servers = np.zeros(len(classes.servers))
+        for number, group in enumerate(self.groups):
+            servers[group] = max(0.0, -float(duals[self.server_row + number]))
         return DualPrices(
             tuple(pieces),
-            np.maximum(-duals[self.server_row : self.job_row], 0.0),
+            servers,
             duals[self.job_row : self.level_row],
             earlier,
         )
@@ -166,40 +180,65 @@ class LpByShape:
         return counts
 
     def _servers(self) -> None:
-        """Add servers of each class that are used, and tasks of each shape on them."""
+        """Add servers of each group that are used, and tasks of each shape on them."""
         classes = self.classes
         shapes = {pool: classes.shapes_of(pool) for pool in classes.pools}
-        # Limits for each server that is used need a row each; where these are too many, all servers count.
-        linked = len(classes.servers) * len(classes.task_shapes) <= SETTINGS.most_linked_rows
-        for number, server in enumerate(classes.servers):
+        resources = self.free.shape[1]
+        for number, group in enumerate(self.groups):
             check_time()
             cost, entries = self._counted({"servers": 1.0})
             entries.append((self.server_row + number, 1.0))
-            first = self.capacity + number * len(server.free)
-            entries += [(first + r, -float(amount)) for r, amount in enumerate(server.free)]
-            for k in shapes[server.pool]:
-                for g, held in enumerate(_alone(classes, k, server.free)):
-                    if not held:
-                        continue
-                    task = self._task(k, g, first)
-                    most = np.inf if linked else held * len(server.members)
-                    if linked:
-                        entries.append((self.rows, -float(held)))
-                        task.append((self.rows, 1.0))
+            rows = [self.capacity + number * resources + r for r in range(resources)]
+            taken = [rows]
+            if len(group) > 1:
+                # All have so much together, and each of them no more than the largest.
+                rows = [self.rows + r for r in range(resources)]
+                self.rows += resources
+                taken.append(rows)
+            entries += zip(rows, (-self.free[group].max(axis=0)).tolist(), strict=True)
+            for k in shapes[classes.servers[group[0]].pool]:
+                held = self.held[k][group]
+                for g, (together, each) in enumerate(
+                    zip(self.count[group] @ held, held.max(axis=0), strict=True)
+                ):
+                    if each:
+                        entries.append((self.rows, -float(each)))
+                        task = [*self._task(k, g, taken), (self.rows, 1.0)]
+                        self.columns.add(0.0, task, float(together))
                         self.rows += 1
-                    self.columns.add(0.0, task, most)
             self.columns.add(cost, entries)
-            self._staying(number, first)
+            for n in group:
+                self._staying(n, taken)
 
-    def _task(self, k: int, group: int, first: int) -> Entries:
-        """Return the entries of a task: its supply, and what it takes of the capacity of a class."""
+    def _held(self, k: int) -> Floats:
+        """Return how many tasks of each group of a shape each class would hold alone; shape (classes, G)."""
+        shape, most = self.classes.task_shapes[k], self.classes.slots[k].max(axis=0, initial=0)
+        found = np.empty((len(self.free), len(most)))
+        for g, demand in enumerate(np.array(shape.demands, dtype=float).reshape(len(most), -1)):
+            found[:, g] = (self.free[:, demand > 0] // demand[demand > 0]).min(axis=1, initial=most[g])
+        return found
+
+    def _groups(self, most: int) -> list[list[int]]:
+        """Return the numbers of the classes of servers, in groups where there are more than so many."""
+        numbers = range(len(self.count))
+        if len(numbers) <= most:
+            return [[n] for n in numbers]
+        free = np.maximum(self.count @ self.free, 1.0)
+        sizes = [
+            np.max(np.array(shape.demands) / free, axis=1, initial=0.0) for shape in self.classes.task_shapes
+        ]
+        return server_groups(self.classes, np.hstack(self.held), np.concatenate(sizes), most)
+
+    def _task(self, k: int, group: int, taken: Sequence[Sequence[int]]) -> Entries:
+        """Return the entries of a task: its supply, and what it takes of each resource in some rows."""
         demand = self.classes.task_shapes[k].demands[group]
+        pairs = (pair for rows in taken for pair in zip(rows, demand, strict=True))
         return [
             (int(self.supply[k]) + group, 1.0),
-            *((first + r, float(amount)) for r, amount in enumerate(demand) if amount),
+            *((row, float(amount)) for row, amount in pairs if amount),
         ]
 
-    def _staying(self, number: int, first: int) -> None:
+    def _staying(self, number: int, taken: Sequence[Sequence[int]]) -> None:
         """Add the tasks of a class that may stay where they are."""
         server = self.classes.servers[number]
         for job in self.classes.jobs:
@@ -207,14 +246,5 @@ class LpByShape:
                 there = server.residents.count(current.shape) * len(server.members)
                 cost, entries = self._counted({"migrations": -1.0})
                 for g, kept in enumerate(current.kept if there else ()):
-                    task = self._task(job.parts[current.part].shape, g, first)
+                    task = self._task(job.parts[current.part].shape, g, taken)
                     self.columns.add(cost, [*task, *entries], float(kept * there))
-
-
-def _alone(classes: ClassTable, k: int, free: tuple[int, ...]) -> list[int]:
-    """Return how many tasks of each group of a shape a server holds, were they alone."""
-    most = classes.slots[k].max(axis=0, initial=0).tolist()
-    return [
-        min([count, *(amount // need for amount, need in zip(free, demand, strict=True) if need)])
-        for count, demand in zip(most, classes.task_shapes[k].demands, strict=True)
-    ]

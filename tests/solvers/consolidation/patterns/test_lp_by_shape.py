@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
@@ -13,6 +14,7 @@ from clusterplan.formulations.consolidation.formulation import ConsolidationForm
 from clusterplan.instances.consolidation.instance import ConsolidationInstance
 from clusterplan.solvers.common.options import SolveOptions
 from clusterplan.solvers.consolidation.objective_steps import reached_level
+from clusterplan.solvers.consolidation.patterns import lp_by_shape
 from clusterplan.solvers.consolidation.patterns.column_generation import certified
 from clusterplan.solvers.consolidation.patterns.lagrangian_bound import lagrangian_bound
 from clusterplan.solvers.consolidation.patterns.lp_by_shape import LpByShape
@@ -65,6 +67,32 @@ def test_staying_saves_moves() -> None:
     servers = [{**server("n", gpu=2), "free": {"gpu": 1}}, server("m", gpu=2)]
     formulation = ConsolidationFormulation(placement(["migrations"], servers, jobs))
     assert solved(formulation, "migrations") == 1
+
+
+@pytest.mark.parametrize("groups", [1, 2])
+def test_groups_of_servers_loosen_the_programme(groups: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where servers that differ count as one, no plan beats the value, and all apart it is the least."""
+    few = replace(lp_by_shape.SETTINGS, most_linked_rows=groups, fewest_groups=groups)
+    looked = 0
+    for seed in range(30):
+        instance = random_consolidation(seed)
+        assert isinstance(instance, ConsolidationInstance)
+        best = solve_with(instance, find_solver("brute-force", "consolidation"), SolveOptions())
+        name = instance.objectives[0]
+        if best.plan is None or name not in PRICED:
+            continue
+        formulation = ConsolidationFormulation(instance)
+        value = formulation.evaluate(best.plan)[0]  # type: ignore[arg-type]
+        apart = solved(formulation, name)
+        with monkeypatch.context() as patch:
+            patch.setattr(lp_by_shape, "SETTINGS", few)
+            merged = solved(formulation, name)
+        objective = formulation.objectives[0]
+        room = 1e-9 * max(1.0, abs(merged))
+        assert merged >= apart - room if objective.sense == "max" else merged <= apart + room, seed
+        assert not objective.better(value, merged), seed
+        looked += 1
+    assert looked > 5
 
 
 @pytest.mark.parametrize("block", range(4))
