@@ -1,6 +1,7 @@
 """What importers of clusters share: words, and how they say that a task may use only some servers.
 
-A choice of servers becomes a resource that only those have.
+A choice of servers becomes GPU models where these are of such models and all others are not. Else it becomes
+a resource that only those have.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from ..common.printable import some
 LONGEST = 60
 """So long may the name of such a resource be."""
 NAMED = 3
+MOST_MODELS = 100
+"""So many GPU models may a job have."""
 
 
 def counted(count: int, one: str, many: str | None = None) -> str:
@@ -27,6 +30,22 @@ def numbered(names: Iterable[str], form: str) -> Iterator[str]:
     for name in names:
         taken[name] += 1
         yield name if taken[name] == 1 else form.format(name, taken[name])
+
+
+def models_of_choice(chosen: frozenset[str], models: Mapping[str, str | None]) -> list[str] | None:
+    """Return the GPU models that exactly these servers have; None if models do not tell them apart.
+
+    Parameters
+    ----------
+    chosen
+        Servers that tasks may use.
+    models
+        Server → its GPU model, for all servers.
+    """
+    found = {models[server] for server in chosen}
+    others = {model for server, model in models.items() if server not in chosen}
+    listed = sorted(filter(None, found))
+    return listed if listed and len(listed) == len(found) <= MOST_MODELS and not found & others else None
 
 
 @dataclass

@@ -38,6 +38,8 @@ def import_kubernetes(options: KubernetesOptions) -> ConsolidationInstance:
     if unread:
         names = some(sorted(unread))
         left_out.append(f"What they hold is not known: their nodes count as cordoned ({names}).")
+    if cluster.devices is not None:
+        left_out += cluster.devices.left_out(cluster.unclear)
     if not cluster.nodes:
         out = counted(len(cluster.out), "is", "are")
         what = f"has no node that takes pods; {out} cordoned or not ready"

@@ -149,6 +149,7 @@ class _Affinity(Part):
 class _NodeMetadata(Part):
     name: _ObjectName
     labels: _Labels = None
+    annotations: _Labels = None
 
 
 class _NodeSpec(Part):
