@@ -22,11 +22,11 @@ MOST_STEPS = 200_000
 NAMED = 3
 """So many of those that are left out are named, with the reason."""
 
-Partitions = Annotated[
+Mig = Annotated[
     Literal["new", "keep"],
     Option(
-        "Of GPUs that jobs ask for partitions of (MIG). new: a plan may partition devices anew; keep: what "
-        "nodes have now are resources."
+        "Partitions of GPUs (MIG). new: a plan may partition devices anew; keep: those that nodes have now "
+        "are resources."
     ),
 ]
 
@@ -235,5 +235,5 @@ def about_devices(task: str, rounded: bool, parted: bool) -> Iterable[str]:
         yield (
             "A plan partitions devices anew, by their slots and whatever partitions nodes have now, and a "
             "partition is worth its part of the slots. Its partitions have to be made before; with "
-            "--partitions keep it uses those that there are."
+            "--mig keep it uses those that there are."
         )

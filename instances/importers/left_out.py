@@ -65,9 +65,9 @@ def valid_entries(
     entries: Iterable[Entry],
     source: str,
     left_out: LeftOut,
-    key: Callable[[ModelT], Hashable],
+    key: Callable[[ModelT], Hashable] | None = None,
 ) -> Iterator[ModelT]:
-    """Yield each entry that is a `model`; leave out the others, and those whose key an earlier one has.
+    """Yield each entry that is a `model`; leave out the others, and those with a key that an earlier one has.
 
     Raises
     ------
@@ -90,10 +90,11 @@ def valid_entries(
             if not taken and len(left_out.data) >= MOST_WRONG:
                 break
         else:
-            if key(valid) in taken:
+            identity = len(taken) if key is None else key(valid)
+            if identity in taken:
                 left_out.add(data, name, Fault(source, "", "is listed twice"))
                 continue
-            taken.add(key(valid))
+            taken.add(identity)
             yield valid
     if not taken:
         faults.refuse()

@@ -7,7 +7,7 @@ a resource that only those have.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ..common.printable import some
@@ -46,6 +46,16 @@ def models_of_choice(chosen: frozenset[str], models: Mapping[str, str | None]) -
     others = {model for server, model in models.items() if server not in chosen}
     listed = sorted(filter(None, found))
     return listed if listed and len(listed) == len(found) <= MOST_MODELS and not found & others else None
+
+
+def about_models(jobs: Sequence[str]) -> Iterator[str]:
+    """Say that the choice of servers of these jobs is one of GPU models."""
+    if jobs:
+        may = counted(len(jobs), "job may", "jobs may")
+        yield (
+            f"{may} use certain nodes only, and these are all the nodes of certain GPU models, which stand "
+            f"in gpu_model: {some(jobs, NAMED)}."
+        )
 
 
 @dataclass

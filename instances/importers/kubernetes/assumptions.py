@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...common.printable import some
-from ..node_restrictions import counted
+from ..node_restrictions import about_models, counted
 from .affinity import HARD
 from .cluster import Cluster, KubernetesOptions
 from .gpus import is_time_sliced, parts_as_amounts
@@ -50,13 +50,7 @@ def assumptions(cluster: Cluster, options: KubernetesOptions) -> Iterator[str]:
         over = counted(len(overcommitted), "node")
         yield f"More is requested than there is on {over}: {some(overcommitted)}."
     yield from cluster.restrictions.sentences("node selector, affinity, taints", "pod", "node")
-    named = [job.name for job in cluster.jobs if isinstance(job.gpu_model, list)]
-    if named:
-        may = counted(len(named), "job may", "jobs may")
-        yield (
-            f"{may} use certain nodes only, and these are all nodes of certain GPU models, which are their "
-            f"gpu_model: {some(named, NAMED)}."
-        )
+    yield from about_models([job.name for job in cluster.jobs if isinstance(job.gpu_model, list)])
     yield from about_gpus(cluster)
 
 

@@ -15,7 +15,7 @@ from ...common.fields import Name
 from ...common.hardware import GIB
 from ...consolidation.devices import Ask
 from ..cluster_options import Running, Spread
-from ..device_parts import Partitions, Unclear, fields_of
+from ..device_parts import Mig, Unclear, fields_of
 from ..importer import ImportOptions, Option
 from ..node_restrictions import Choice as NodeChoice
 from ..node_restrictions import Restrictions, models_of_choice
@@ -49,7 +49,7 @@ class KubernetesOptions(ImportOptions):
         tuple[Name, ...],
         Option("Resource that is a GPU; repeatable. [default: those called so]", option="--gpu-resource"),
     ] = ()
-    partitions: Partitions = "new"
+    mig: Mig = "new"
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Cluster:
     @cached_property
     def devices(self) -> ClusterDevices | None:
         """The GPUs as single devices, where any pod asks for a part of one."""
-        keep = self.options.partitions == "keep"
+        keep = self.options.mig == "keep"
         pods = [pod for pod in self.present if pod.node is not None or pod.waits]
         return ClusterDevices(self.listed, pods, keep) if ClusterDevices.needed(pods, keep) else None
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from ...common.printable import some
-from ..node_restrictions import counted
+from ..node_restrictions import about_models, counted
 from .cluster import Cluster, SlurmOptions
 from .jobs import (
     MOST_ARRAY_TASKS,
@@ -60,6 +60,9 @@ def assumptions(cluster: Cluster, options: SlurmOptions) -> Iterator[str]:
             "the least CPUs and memory of any. scontrol show nodes --json says it node by node."
         )
     yield from cluster.restrictions.sentences("partition, nodes asked for or excluded", "share", "node")
+    yield from about_models(cluster.by_models)
+    if cluster.devices is not None:
+        yield from cluster.devices.sentences(cluster.asks)
 
 
 def left_out(cluster: Cluster) -> Iterator[str]:
@@ -106,6 +109,8 @@ def _why_not(cluster: Cluster, record: JobRecord) -> str:
         return "running and to stay"
     if is_running(record) and not cluster.names.issuperset(record.nodes):
         return "running on a node that is left out or not listed"
+    if any(job.name in cluster.unclear for job in jobs_of(record)):
+        return "not clear in what it asks for of GPUs"
     return "asking for no GPU"
 
 
@@ -133,7 +138,11 @@ def ignored(cluster: Cluster) -> Iterator[str]:
         if found:
             which = counted(len(found), f"job {verb}", "jobs ask" if verb == "asks" else "jobs are")
             yield f"{which} {what}, which the plan does not look at: {_names(found)}."
-    mixed = [node.name for node in cluster.nodes if sum(count > 0 for count in node.gpus.values()) > 1]
+    mixed = [
+        node.name
+        for node in cluster.nodes
+        if cluster.models[node.name] is None and sum(count > 0 for count in node.gpus.values()) > 1
+    ]
     if mixed:
         have = counted(len(mixed), "node that has", "nodes that have")
         yield f"Types of GPU are not told apart on {have} several: {some(mixed)}."

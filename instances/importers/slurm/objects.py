@@ -90,6 +90,22 @@ def parse_gres(text: str) -> dict[str, float]:
     return dict(found)
 
 
+def parse_shards(text: str) -> float:
+    """Return the shards of GPUs of a text such as ``gpu:a100:4,shard:a100:40(10/10,0/10)``.
+
+    Raises
+    ------
+    ValueError
+        If a count of shards is none.
+    """
+    found = 0.0
+    for part in re.sub(r"\([^()]*\)", "", "" if text in _NO_GRES else text).split(","):
+        words = re.split(r"[:=]", part.strip().removeprefix("gres/").removeprefix("gres:"))
+        if words[0] == "shard":
+            found += _amount(words[-1] if len(words) > 1 else "1", 0)
+    return found
+
+
 def parse_tres(text: str) -> dict[str, float]:
     """Return what a text such as ``cpu=4,mem=16G,node=1,gres/gpu=2`` lists; memory is in MiB.
 
@@ -101,7 +117,7 @@ def parse_tres(text: str) -> dict[str, float]:
     found: dict[str, float] = {}
     for part in text.split(","):
         name, sign, amount = part.strip().rpartition("=")
-        if sign and (name in ("cpu", "mem", "node") or name.startswith("gres/gpu")):
+        if sign and (name in ("cpu", "mem", "node", "gres/shard") or name.startswith("gres/gpu")):
             found[name] = _amount(amount, 2 if name == "mem" else 0)
     return found
 
@@ -111,6 +127,7 @@ Words = Annotated[Many[str], BeforeValidator(_as_words)]
 States = Annotated[Many[str], BeforeValidator(lambda value: _as_words(value, ",+"))]
 Hosts = Annotated[tuple[str, ...], BeforeValidator(_as_hosts)]
 Gres = Annotated[dict[str, float], _text(parse_gres)]
+Shards = Annotated[float, _text(parse_shards)]
 Tres = Annotated[dict[str, float], _text(parse_tres)]
 
 
@@ -129,6 +146,8 @@ class NodeRecord(Part):
     alloc_memory: Number = None
     gres: Gres = {}
     gres_used: Gres = {}
+    shards: Shards = Field(default=0.0, validation_alias="gres")
+    shards_used: Shards = Field(default=0.0, validation_alias="gres_used")
 
 
 class NodeRecords(Part):
@@ -153,6 +172,8 @@ class _Range(Part):
 class _Gres(Part):
     total: Gres = {}
     used: Gres = {}
+    shards: Shards = Field(default=0.0, validation_alias="total")
+    shards_used: Shards = Field(default=0.0, validation_alias="used")
 
 
 class _Partition(Part):
@@ -198,6 +219,11 @@ class JobRecord(Part):
     tres_per_socket: Gres = {}
     tres_per_task: Gres = {}
     gres_detail: Many[Gres] | None = None
+    shards_per_job: Shards = Field(default=0.0, validation_alias="tres_per_job")
+    shards_per_node: Shards = Field(default=0.0, validation_alias="tres_per_node")
+    shards_per_socket: Shards = Field(default=0.0, validation_alias="tres_per_socket")
+    shards_per_task: Shards = Field(default=0.0, validation_alias="tres_per_task")
+    shards_detail: Many[Shards] | None = Field(default=None, validation_alias="gres_detail")
     array_job_id: Number = None
     array_task_id: Number = None
     array_task_string: str | None = None
@@ -211,6 +237,6 @@ class JobRecord(Part):
 
 
 class JobRecords(Part):
-    """The document that holds them."""
+    """The document that holds them; each is a `JobRecord`, if it is valid."""
 
-    jobs: Many[JobRecord]
+    jobs: tuple[Any, ...]

@@ -291,7 +291,7 @@ def test_partitions(tmp_path: Path) -> None:
 def test_partitions_may_be_kept(tmp_path: Path) -> None:
     """Then each profile is a resource, of which nodes have what they have."""
     pods = [pod("small", {"nvidia.com/mig-1g.5gb": "1"}), pod("whole", {"nvidia.com/gpu": "1"})]
-    instance = imported(tmp_path, [mig_node("n1", gpus=1, g1__5=7)], pods, partitions="keep")
+    instance = imported(tmp_path, [mig_node("n1", gpus=1, g1__5=7)], pods, mig="keep")
     assert not instance.has_devices
     assert instance.servers[0].capacity["nvidia.com/mig-1g.5gb"] == 7
 
