@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
 from ..common.errors import TooLargeError
-from ..common.geometries import GEOMETRIES
+from ..common.geometries import GEOMETRIES, MOST_SLOTS
 from ..common.printable import shortened, some
 from ..consolidation.devices import MOST_DEVICES, WHOLE, Ask, Device, DeviceSlot
 from ..consolidation.packing import pack
@@ -19,6 +19,8 @@ GPU = "gpu"
 """The name of the devices."""
 MOST_STEPS = 200_000
 """So many steps may be taken to find out whether thousandths may be rounded down."""
+MOST_HELD = MOST_DEVICES * MOST_SLOTS + 1
+"""No devices of a node hold so many tasks."""
 NAMED = 3
 """So many of those that are left out are named, with the reason."""
 
@@ -74,7 +76,7 @@ def taken(gpus: Gpus, others: Sequence[Ask], planned: Sequence[Ask]) -> list[dic
     geometry = GEOMETRIES[gpus.geometry] if gpus.geometry else None
     try:
         places = pack([Device()] * gpus.count, geometry, [*others, *planned])
-    except TooLargeError:
+    except (TooLargeError, RecursionError):
         return None
     if places is None:
         return None
@@ -180,13 +182,15 @@ def fewest_devices(geometry: str, partitions: Mapping[str, int]) -> int:
     Unclear
         If there are more than a server can have.
     """
-    asks = [Ask(profile=profile) for profile, count in partitions.items() for _ in range(count)]
-    slots = sum(GEOMETRIES[geometry].profiles[ask.profile].size for ask in asks)
-    least = math.ceil(slots / GEOMETRIES[geometry].slots)
-    for count in range(least, MOST_DEVICES + 1):
+    known = GEOMETRIES[geometry]
+    slots = sum(known.profiles[profile].size * count for profile, count in partitions.items())
+    asks: list[Ask] = []
+    for count in range(-(-slots // known.slots), MOST_DEVICES + 1):
+        # Not earlier, for a file may list more than there is memory for.
+        asks = asks or [Ask(profile=profile) for profile, n in partitions.items() for _ in range(n)]
         if taken(Gpus(count, geometry), asks, []) is not None:
             return count
-    raise Unclear(f"has {len(asks)} partitions; those of at most {MOST_DEVICES} devices are planned")
+    raise Unclear(f"has more partitions than {MOST_DEVICES} devices, which is the most that are planned")
 
 
 def the_same(asks: Iterable[Ask]) -> Ask:

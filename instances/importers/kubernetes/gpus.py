@@ -280,6 +280,8 @@ def offers(node: Node, gpus: Gpus, wish: Wish) -> bool:
         return True
     if wish.ask.profile:
         return gpus.geometry is not None
+    if wish.memory and wish.through not in gpus.sizes:
+        return False
     through = {HAMI.memory: GPU, VOLCANO.memory: VOLCANO.number}.get(wish.through, wish.through)
     return bool(node.status.allocatable.get(through)) or (through == GPU and gpus.geometry is not None)
 

@@ -17,6 +17,7 @@ from typing import Any
 from ...common.geometries import GEOMETRIES
 from ...consolidation.devices import WHOLE, Ask
 from ..device_parts import (
+    MOST_HELD,
     Gpus,
     Unclear,
     about_devices,
@@ -197,12 +198,13 @@ class SlurmDevices:
             yield Ask(whole=whole)
         partitions.subtract(ask.profile for ask in listed if ask.profile)
         for profile, count in partitions.items():
-            yield from [Ask(profile=profile)] * count
+            yield from [Ask(profile=profile)] * min(count, MOST_HELD)
         gpus = self.gpus[node.name]
         size = gpus.sizes.get(SHARD)
         shares = self._shares.get(size or 0, {})
         shards = {share: count for count, share in shares.items()}
-        left = int(node.used_shards) - sum(shards.get(ask.share, 0) for ask in listed)
+        # A node lists no more in use than it has.
+        left = int(min(node.used_shards, node.shards)) - sum(shards.get(ask.share, 0) for ask in listed)
         while size and left > 0:
             # Of whom they are is not known; on full devices they leave the most.
             yield self._of_shards(min(left, size), size)
@@ -262,7 +264,7 @@ class SlurmDevices:
             if id(job.record) in self.unclear:
                 raise Unclear(f"holds a job of which it is not clear what it has: {job.name}")
             ask = self._ask(job, self.gpus[node])
-            found += [ask] * job.current[node] if ask is not None else []
+            found += [ask] * min(job.current[node], MOST_HELD) if ask is not None else []
         return found
 
     def _ask(self, job: SlurmJob, gpus: Gpus) -> Ask | None:

@@ -638,17 +638,35 @@ def places(data: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     return [path, *(place for key, value in inner for place in places(value, (*path, key)))]
 
 
-PLACES = [path for path in places(DOCUMENTS) if len(path) > 1]
-
-
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(
-    st.lists(st.tuples(st.sampled_from(PLACES), junk), min_size=1, max_size=3),
-    st.sampled_from(["gpu", "all"]),
-)
-def test_whatever_the_documents_hold(tmp_path: Path, changes: list[Any], choice: Any) -> None:
-    """With any fields altered the cluster is imported or refused; nothing else can come out."""
+def with_parts_of_gpus() -> dict[str, Any]:
+    """Return a cluster where pods ask for shares and partitions."""
     documents = copy.deepcopy(DOCUMENTS)
+    shared, parted = node("s"), node("m", labels={PRODUCT: "A100-SXM4-40GB"})
+    register = [{"id": "a", "devmem": 32768, "health": True}]
+    shared["metadata"]["annotations"] = {"hami.io/node-nvidia-register": json.dumps(register)}
+    parted["status"]["allocatable"]["nvidia.com/mig-1g.5gb"] = "7"
+    documents["nodes"]["items"] += [shared, parted]
+    asked = [{"nvidia.com/gpumem": "1000", "nvidia.com/gpucores": "10"}, {"nvidia.com/mig-1g.5gb": "1"}]
+    for number, asks in enumerate(asked):
+        wants = pod(f"w{number}", number ^ 1, on="m" if number else "s")
+        wants["spec"]["containers"][0]["resources"]["limits"] = asks
+        documents["pods"]["items"].append(wants)
+    fraction = pod("f", 0)
+    fraction["metadata"]["annotations"] = {"gpu-fraction": "0.5"}
+    documents["pods"]["items"].append(fraction)
+    return documents
+
+
+CLUSTERS = (DOCUMENTS, with_parts_of_gpus())
+
+
+@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.data(), st.sampled_from(CLUSTERS), st.sampled_from(["gpu", "all"]))
+def test_whatever_the_documents_hold(tmp_path: Path, data: st.DataObject, cluster: Any, choice: Any) -> None:
+    """With any fields altered the cluster is imported or refused; nothing else can come out."""
+    known = [path for path in places(cluster) if len(path) > 1]
+    changes = data.draw(st.lists(st.tuples(st.sampled_from(known), junk), min_size=1, max_size=3))
+    documents = copy.deepcopy(cluster)
     for path, value in changes:
         here: Any = documents
         try:
@@ -662,3 +680,12 @@ def test_whatever_the_documents_hold(tmp_path: Path, changes: list[Any], choice:
     except InstanceError:
         return
     assert instance.jobs
+
+
+def test_a_cluster_with_parts_of_gpus_is_imported(tmp_path: Path) -> None:
+    """The one whose fields are altered."""
+    documents = with_parts_of_gpus()
+    instance = imported(tmp_path, documents["pods"], documents["nodes"])
+    assert instance.has_devices
+    assert [server.name for server in instance.servers] == ["n1", "n2", "s", "m"]
+    assert {"team/w0", "team/w1", "team/f"} <= {job.name for job in instance.jobs}

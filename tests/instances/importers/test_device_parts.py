@@ -1,0 +1,134 @@
+"""Parts of GPUs as importers write them: thousandths, geometries, and who holds what."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+import pytest
+
+from clusterplan.instances.consolidation.devices import WHOLE, Ask, Devices
+from clusterplan.instances.importers.device_parts import (
+    Gpus,
+    Unclear,
+    about_devices,
+    because,
+    check_count,
+    fewest_devices,
+    fields_of,
+    geometry_of,
+    taken,
+    the_same,
+    thousandths,
+    worth,
+)
+
+
+def multisets(parts: tuple[int, ...], most: int) -> Iterator[tuple[int, ...]]:
+    """Yield every multiset of parts that exceeds a sum by its last part at most."""
+    for length in range(1, most // min(parts) + 2):
+        yield from itertools.combinations_with_replacement(parts, length)
+
+
+@pytest.mark.parametrize(
+    ("parts", "size", "exact"),
+    [((5,), 15, True), ((1, 2, 3), 7, True), ((4, 6), 16, True), ((3, 7), 11, True), ((1,), 80, False)],
+)
+def test_thousandths_against_every_multiset(parts: tuple[int, ...], size: int, exact: bool) -> None:
+    """What fits in thousandths fits on the device; and the other way round where they are rounded down."""
+    shares = thousandths(parts, size)
+    for chosen in multisets(parts, size) if exact else (parts * 81, parts * 77, parts * 76):
+        fits = sum(chosen) <= size
+        counted = sum(shares[part] for part in chosen) <= WHOLE
+        assert counted <= fits
+        if exact:
+            assert counted == fits
+
+
+def test_thousandths_of_large_and_small_sizes() -> None:
+    """Mebibytes are rounded up; parts below a thousandth are one; no part is none."""
+    assert thousandths([8192, 10_000], 81_920) == {8192: 100, 10_000: 122}
+    assert thousandths([100_100], 1_000_003) == {100_100: 101}
+    assert thousandths([1], 2000) == {1: 1}
+    assert thousandths([], 8) == {}
+
+
+@pytest.mark.parametrize(
+    ("model", "profiles", "name"),
+    [
+        ("NVIDIA-A100-SXM4-40GB", ["1g.5gb"], "a100-40"),
+        ("NVIDIA-A100-SXM4-80GB", ["1g.10gb"], "a100-80"),
+        ("NVIDIA-H100-80GB-HBM3", [], "h100-80"),
+        ("NVIDIA-A30", ["2g.12gb"], "a30-24"),
+        ("a100", ["3g.20gb"], "a100-40"),
+        ("", ["1g.5gb", "2g.10gb"], "a100-40"),
+        # An A100 of 40 GB has it in two slots, one of 80 GB in one.
+        ("a100", ["1g.10gb"], None),
+        ("", ["1g.20gb"], "a100-80"),
+        ("NVIDIA-A100-SXM4-40GB", ["3g.40gb"], None),
+        ("NVIDIA-H200", ["1g.18gb"], None),
+    ],
+)
+def test_geometry_of_a_model(model: str, profiles: list[str], name: str | None) -> None:
+    """By model, memory and profiles; none where they do not decide."""
+    assert geometry_of(model, profiles) == name
+
+
+def test_what_others_hold_leaves_room_for_the_planned() -> None:
+    """Packed by themselves the others would share one device, and the planned ones not fit."""
+    others, planned = [Ask(share=300), Ask(share=300)], [Ask(share=700), Ask(share=700)]
+    rows = taken(Gpus(2), others, planned)
+    assert rows is not None
+    assert sorted(row["device"] for row in rows) == [0, 1]
+    assert taken(Gpus(1), others, planned) is None
+
+
+def test_taken_in_all_forms() -> None:
+    """A document holds them."""
+    gpus = Gpus(4, "a100-40")
+    others = [Ask(whole=2), Ask(share=10), Ask(profile="3g.20gb")]
+    found = gpus.document(others, [])
+    assert found is not None
+    devices = Devices.model_validate(found["gpu"])
+    assert sorted(state.mode for state in devices.states) == ["parted", "shared", "whole", "whole"]
+    assert Gpus().document([], []) is None
+
+
+def test_fewest_devices() -> None:
+    """Seven small partitions fill one; the large ones of two slots have three places on each."""
+    assert fewest_devices("a100-40", {"1g.5gb": 7}) == 1
+    assert fewest_devices("a100-40", {"1g.5gb": 8}) == 2
+    assert fewest_devices("a100-40", {"2g.10gb": 7}) == 3
+    assert fewest_devices("a100-40", {}) == 0
+    for many in (65, 10**15):
+        with pytest.raises(Unclear, match="more partitions than 64 devices"):
+            fewest_devices("a30-24", {"4g.24gb": many})
+
+
+def test_fields_and_worth() -> None:
+    """Each form of an ask, and how many GPUs it is."""
+    assert fields_of(None) == {}
+    assert fields_of(Ask(whole=2)) == {"devices": {"gpu": 2}}
+    assert fields_of(Ask(share=5)) == {"share": {"gpu": 5}}
+    assert fields_of(Ask(profile="p")) == {"profile": {"gpu": "p"}}
+    assert (worth(Ask(whole=2), []), worth(Ask(share=5), [])) == (2, 0.005)
+    # The larger of two slots of eight and one of eight.
+    assert worth(Ask(profile="1g.10gb"), ["a100-40", "a100-80"]) == 0.25
+
+
+def test_what_is_not_clear() -> None:
+    """Asks that differ, none at all, and too many devices."""
+    assert the_same([Ask(1), Ask(1)]) == Ask(1)
+    for asks in ([], [Ask(1), Ask(2)]):
+        with pytest.raises(Unclear):
+            the_same(asks)
+    check_count(64)
+    with pytest.raises(Unclear, match="has 65 GPUs"):
+        check_count(65)
+    assert because({str(k): "why" for k in range(9)}) == "0 (why), 1 (why), 2 (why), …"
+
+
+def test_sentences() -> None:
+    """Of rounding and partitions only where there are."""
+    assert len(list(about_devices("pod", False, False))) == 1
+    assert len(list(about_devices("pod", True, True))) == 3
