@@ -190,7 +190,8 @@ class Cluster:
         found = {}
         for job in self.jobs:
             nodes, model = self._allowed(job), self._model_of(job)
-            if nodes == self.names:
+            # A type of partition without a model in its name is asked for as it is.
+            if nodes == self.names or (job.profile and model is None):
                 continue
             if (model, nodes) not in known:
                 chosen = frozenset(name for name in nodes if model in (None, self.models[name]))

@@ -423,6 +423,9 @@ def test_required_node_affinity(tmp_path: Path, terms: Any, expected: set[str]) 
     assert usable(imported(tmp_path, (pod("a", affinity={"nodeAffinity": required}),), nodes)) == expected
 
 
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+MODELS = {"key": PRODUCT, "operator": "In", "values": ["L4", "A100"]}
+AB = ("A100", "L4")
 TERMS = [
     {"matchExpressions": [{"key": "rank", "operator": "Gt", "values": ["1"]}]},
     {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]},
@@ -465,6 +468,42 @@ def test_a_gpu_model_that_all_pods_select(tmp_path: Path) -> None:
     assert instance.jobs[0].gpu_model == "T4"
     assert usable(instance) == {"n3"}
     assert "The resource" not in said(instance)
+
+
+@pytest.mark.parametrize(
+    ("spec", "models"),
+    [
+        ({"nodeSelector": {ZONE: "z2"}, "tolerations": [{"operator": "Exists"}]}, "T4"),
+        (
+            {
+                "affinity": {
+                    "nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [{"matchExpressions": [MODELS]}]}}
+                }
+            },
+            AB,
+        ),
+        ({"tolerations": [{"operator": "Exists"}]}, None),
+        ({}, AB),
+        ({"nodeSelector": {PRODUCT: "T4"}, "tolerations": [{"operator": "Exists"}]}, "T4"),
+        # One of two nodes of a model is no choice of models.
+        ({"nodeSelector": {"disk": "ssd"}}, None),
+    ],
+)
+def test_a_choice_of_nodes_that_is_one_of_models(tmp_path: Path, spec: dict[str, Any], models: Any) -> None:
+    """It stands in the job's gpu_model, and becomes no resource; whoever runs elsewhere may stay there."""
+    nodes = (
+        *(node(f"a{k}", labels={"disk": "ssd"} if k else None) for k in range(2)),
+        node("b", labels={PRODUCT: "L4"}),
+        node("t", labels={ZONE: "z2", PRODUCT: "T4"}, taints=[TAINT]),
+    )
+    instance = imported(tmp_path, (pod("a", **spec), pod("all", tolerations=[{"operator": "Exists"}])), nodes)
+    assert job(instance, "team/a").gpu_model == models
+    resources = [name for name in instance.resource_names if name.startswith("node")]
+    assert bool(resources) == ("disk" in str(spec))
+    asked = (spec.get("nodeSelector") or {}).get(PRODUCT)
+    assert ("stand in gpu_model: team/a." in said(instance)) == (models is not None and not asked)
+    elsewhere = imported(tmp_path, (pod("a", on="t"),), nodes)
+    assert elsewhere.jobs[0].gpu_model is None
 
 
 def test_a_pod_may_stay_where_it_could_not_go_today(tmp_path: Path) -> None:

@@ -78,5 +78,24 @@ def test_a_job_may_use_the_nodes_of_its_partition() -> None:
     made = cluster(record(1, excluded_nodes="a"), record(2, required_nodes="b", node_count=1))
     assert [made.allowed(job) for job in made.jobs] == [{"b"}, {"b"}]
     first = made.document_of(made.jobs[0])
+    assert made.by_models == []
     assert {name for name in first["task_demand"] if "other than a" in name}
     assert made.document_of(made.jobs[1])["name"] != first["name"]
+
+
+def test_a_partition_that_is_all_nodes_of_a_model() -> None:
+    """It stands in gpu_model, and becomes no resource; a job that runs elsewhere stays as it was."""
+    nodes = (
+        node("a"),
+        node("b"),
+        SlurmNode("t", NODES[0].states, 8.0, 2048.0, {"t4": 2.0}, 0.0, 0.0, 0.0, {"q"}),
+    )
+    options = SlurmOptions(nodes=Path("n"), queue=Path("q"))
+    records = (record(1), record(2, partition="q"), record(3, partition="p,q"), record(4, on="t"))
+    made = Cluster(nodes, records, options)
+    documents = [made.document_of(job) for job in made.jobs]
+    assert [document["gpu_model"] for document in documents] == [["a100"], ["t4"], None, None]
+    assert made.by_models == ["1 j", "2 j"]
+    assert [name for name in made.server(nodes[0])["capacity"] if name.startswith("node")] == [
+        "node in partition p"
+    ]
