@@ -117,6 +117,7 @@ def _why_not(cluster: Cluster, record: JobRecord) -> str:
 def ignored(cluster: Cluster) -> Iterator[str]:
     """Say what Slurm looks at and the plan does not, with the jobs' names."""
     jobs = list({id(job.record): job for job in cluster.jobs}.values())
+    by_features = {id(job.record) for job in jobs if cluster.is_by_features(job)}
     named = [job for job in jobs if needed_nodes(job.record)]
     if named:
         ask = counted(len(named), "job asks", "jobs ask")
@@ -130,7 +131,7 @@ def ignored(cluster: Cluster) -> Iterator[str]:
         ("asks", "for certain nodes and others beside them"): lambda r: (
             r.required_nodes and not needed_nodes(r)
         ),
-        ("asks", "for features of nodes"): lambda r: r.features,
+        ("asks", "for features of nodes"): lambda r: r.features and id(r) not in by_features,
         ("is", "part of a heterogeneous job"): lambda r: r.het_job_id,
     }
     for (verb, what), has in wishes.items():

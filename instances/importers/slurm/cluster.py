@@ -18,7 +18,7 @@ from ..importer import ImportOptions, Option
 from ..node_restrictions import Choice as NodeChoice
 from ..node_restrictions import Restrictions, models_of_choice, numbered
 from .devices import SlurmDevices
-from .jobs import SlurmJob, is_running, jobs_of, needed_nodes, waits, waits_for_resources
+from .jobs import SlurmJob, has_features, is_running, jobs_of, needed_nodes, waits, waits_for_resources
 from .nodes import SlurmNode
 from .objects import JobRecord
 
@@ -184,27 +184,44 @@ class Cluster:
         return self._allowances[key]
 
     @cached_property
-    def _by_models(self) -> dict[int, list[str]]:
-        """Identity of a job that may use certain nodes → their GPU models, where these tell them apart."""
-        known: dict[tuple[str | None, frozenset[str]], tuple[frozenset[str], list[str] | None]] = {}
+    def _by_models(self) -> dict[int, tuple[list[str], bool]]:
+        """Identity of a job that may use certain nodes → their GPU models; and whether by features of nodes.
+
+        Only jobs whose nodes are told apart by models are among them.
+        """
+        known: dict[tuple[object, ...], tuple[frozenset[str], list[str] | None]] = {}
         found = {}
         for job in self.jobs:
             nodes, model = self._allowed(job), self._model_of(job)
             # A type of partition without a model in its name is asked for as it is.
-            if nodes == self.names or (job.profile and model is None):
+            if job.profile and model is None:
                 continue
-            if (model, nodes) not in known:
-                chosen = frozenset(name for name in nodes if model in (None, self.models[name]))
-                known[model, nodes] = chosen, models_of_choice(chosen, self.models)
-            chosen, listed = known[model, nodes]
-            if listed is not None and chosen.issuperset(job.current):
-                found[id(job)] = listed
+            # Features that models do not tell apart are not looked at.
+            for features in dict.fromkeys((str(job.record.features or ""), "")):
+                key = model, nodes, features
+                if key not in known:
+                    chosen = frozenset(name for name in nodes if model in (None, self.models[name]))
+                    if features:
+                        chosen &= self._with_features(job.record)
+                    known[key] = chosen, models_of_choice(chosen, self.models)
+                chosen, listed = known[key]
+                restricts = features or nodes != self.names
+                if restricts and listed is not None and chosen.issuperset(job.current):
+                    found[id(job)] = listed, bool(features)
+                    break
         return found
+
+    def _with_features(self, record: JobRecord) -> frozenset[str]:
+        return frozenset(node.name for node in self.nodes if has_features(record, node.features))
 
     @property
     def by_models(self) -> list[str]:
         """The names of jobs whose choice of nodes is one of GPU models."""
         return [job.name for job in self.jobs if id(job) in self._by_models]
+
+    def is_by_features(self, job: SlurmJob) -> bool:
+        """Return whether the features of nodes that a job asks for are GPU models."""
+        return self._by_models.get(id(job), ([], False))[1]
 
     @cached_property
     def _choices(self) -> dict[int, NodeChoice]:
@@ -291,7 +308,7 @@ class Cluster:
             "value": gpus * job.tasks or 1.0,
             "must_place": bool(job.current),
             "spread": self.options.spread if job.tasks > 1 else "free",
-            "gpu_model": self._by_models.get(id(job)) or self._model_of(job),
+            "gpu_model": self._by_models[id(job)][0] if id(job) in self._by_models else self._model_of(job),
             "current": job.current,
             **fields_of(ask),
         }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import floor
 
@@ -17,6 +17,7 @@ MOST_ARRAY_TASKS = 1_000
 LONGEST_NAME = 150
 WAITING_FOR_RESOURCES = ("", "None", "Priority", "Resources", "ReqNodeNotAvail")
 
+_FEATURE = re.compile(r"[A-Za-z0-9_.:-]+")
 _ARRAY_RANGE = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9})(?::([1-9][0-9]{0,8}))?)?")
 
 
@@ -74,6 +75,20 @@ def needed_nodes(record: JobRecord) -> frozenset[str]:
     named = frozenset(record.required_nodes)
     asked = _whole(record.tres_req_str.get("node") or record.node_count)
     return named if asked <= len(named) else frozenset()
+
+
+def has_features(record: JobRecord, features: Collection[str]) -> bool:
+    """Return whether a node with these features will do; never where a job's wish is no list of features.
+
+    Slurm writes ``a&b`` or ``a,b`` where all are needed, and ``a|b`` where one is. Other forms have brackets,
+    counts or both signs.
+    """
+    text = record.features if isinstance(record.features, str) else ""
+    for between, enough in (("&,", all), ("|", any)):
+        words = re.split(f"[{between}]", text)
+        if all(map(_FEATURE.fullmatch, words)):
+            return enough(word in features for word in words)
+    return False
 
 
 def jobs_of(record: JobRecord) -> Iterator[SlurmJob]:

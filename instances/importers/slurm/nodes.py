@@ -65,6 +65,8 @@ class SlurmNode:
         The GPUs that its jobs hold, by type.
     shards, used_shards
         Shards of its GPUs, and what its jobs hold of them.
+    features
+        Those that are active, of all that it may have.
     """
 
     name: str
@@ -79,6 +81,7 @@ class SlurmNode:
     used_by_type: dict[str, float] = field(default_factory=dict)
     shards: float = 0.0
     used_shards: float = 0.0
+    features: frozenset[str] = frozenset()
 
     @property
     def usable(self) -> bool:
@@ -136,6 +139,7 @@ def _from_record(record: NodeRecord) -> SlurmNode:
         used_by_type=record.gres_used,
         shards=record.shards,
         used_shards=record.shards_used,
+        features=frozenset(record.active_features or record.features),
     )
 
 
@@ -162,4 +166,5 @@ def _from_rows(rows: tuple[SinfoRow, ...]) -> Iterator[SlurmNode]:
                 used_by_type=row.gres.used,
                 shards=row.gres.shards,
                 used_shards=row.gres.shards_used,
+                features=frozenset(row.features.active or row.features.total),
             )

@@ -146,6 +146,8 @@ class NodeRecord(Part):
     alloc_memory: Number = None
     gres: Gres = {}
     gres_used: Gres = {}
+    features: Words = ()
+    active_features: Words = ()
     shards: Shards = Field(default=0.0, validation_alias="gres")
     shards_used: Shards = Field(default=0.0, validation_alias="gres_used")
 
@@ -176,6 +178,11 @@ class _Gres(Part):
     shards_used: Shards = Field(default=0.0, validation_alias="used")
 
 
+class _Features(Part):
+    total: Words = ()
+    active: Words = ()
+
+
 class _Partition(Part):
     name: str | None = None
 
@@ -188,6 +195,7 @@ class SinfoRow(Part):
     cpus: _Range
     memory: _Range
     gres: _Gres = _Gres()
+    features: _Features = _Features()
     partition: _Partition | None = None
 
 
