@@ -6,13 +6,13 @@ import math
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 from ..common.errors import TooLargeError
 from ..common.geometries import GEOMETRIES, MOST_SLOTS
 from ..common.printable import shortened, some
 from ..consolidation.devices import MOST_DEVICES, WHOLE, Ask, Device, DeviceSlot
-from ..consolidation.packing import pack
+from ..consolidation.packing import Held, occupied, pack
 from .importer import Option
 
 GPU = "gpu"
@@ -37,6 +37,19 @@ class Unclear(Exception):
     """What is asked for, or what a node has, is not clear enough to be planned; says why."""
 
 
+class Holding(NamedTuple):
+    """What a task holds on a node.
+
+    Attributes
+    ----------
+    devices
+        Which ones, where that is known.
+    """
+
+    ask: Ask
+    devices: tuple[int, ...] = ()
+
+
 @dataclass(frozen=True)
 class Gpus:
     """The GPUs of a node.
@@ -47,22 +60,27 @@ class Gpus:
         Name of the built-in geometry by which each can be partitioned.
     sizes
         What one device has, by unit in which parts of it are asked for.
+    names
+        Of each device, where they have any.
     """
 
     count: int = 0
     geometry: str | None = None
     sizes: Mapping[str, int] = field(default_factory=dict)
+    names: tuple[str, ...] = ()
 
-    def document(self, others: Sequence[Ask], planned: Sequence[Ask]) -> dict[str, Any] | None:
+    def document(self, others: Sequence[Holding], planned: Sequence[Holding]) -> dict[str, Any] | None:
         """Return the devices of a server as a document has them; the parameters are those of `taken`."""
         if not self.count:
             return None
         # Given even if empty: where a server says what is free, devices of which nothing is said are not.
-        held = taken(self, others, planned) or []
+        held = taken(self, others, planned)
+        if held is None:
+            held = [{"device": device} for device in range(self.count)]
         return {GPU: {"count": self.count, "geometry": self.geometry, "taken": held}}
 
 
-def taken(gpus: Gpus, others: Sequence[Ask], planned: Sequence[Ask]) -> list[dict[str, Any]] | None:
+def taken(gpus: Gpus, others: Sequence[Holding], planned: Sequence[Holding]) -> list[dict[str, Any]] | None:
     """Return what others hold of devices; None if these do not hold all.
 
     Parameters
@@ -70,24 +88,44 @@ def taken(gpus: Gpus, others: Sequence[Ask], planned: Sequence[Ask]) -> list[dic
     gpus
         The devices, all of one node.
     others, planned
-        What tasks hold that are not planned, and those that are. Which devices, nobody knows. Those of the
-        others are such that the planned tasks can stay.
+        What tasks hold that are not planned, and those that are. Where it is not known which devices, those
+        of the others are such that the planned tasks can stay.
     """
-    geometry = GEOMETRIES[gpus.geometry] if gpus.geometry else None
-    try:
-        places = pack([Device()] * gpus.count, geometry, [*others, *planned])
-    except (TooLargeError, RecursionError):
-        return None
+    places = _places(gpus, [*others, *planned])
     if places is None:
         return None
     found: list[dict[str, Any]] = []
-    for ask, place in zip(others, places, strict=False):
+    for (ask, _), place in zip(others, places, strict=False):
         if isinstance(place, DeviceSlot):
             found.append({"device": place.device, "profile": ask.profile, "slot": place.slot})
         else:
             share = {"share": ask.share} if ask.share else {}
             found += [{"device": device, **share} for device in place]
     return found
+
+
+def are_known(gpus: Gpus, holdings: Sequence[Holding]) -> bool:
+    """Return whether the devices that some tasks are said to hold leave room for what the others do."""
+    return _places(gpus, holdings, as_said=True) is not None
+
+
+def _places(gpus: Gpus, holdings: Sequence[Holding], as_said: bool = False) -> list[Held] | None:
+    """Return where all of them are, those that are said to be somewhere there; None if there is no room."""
+    geometry = GEOMETRIES[gpus.geometry] if gpus.geometry else None
+    left: list[Device] | None = [Device()] * gpus.count
+    for ask, devices in holdings:
+        if devices and left is not None:
+            left = occupied(left, geometry, ask, devices)
+    try:
+        rest = None if left is None else pack(left, geometry, [ask for ask, known in holdings if not known])
+    except (TooLargeError, RecursionError):
+        rest = None
+    if rest is None:
+        # What is said may be of another time; then nothing is.
+        unsaid = [Holding(ask) for ask, _ in holdings]
+        return None if as_said or unsaid == list(holdings) else _places(gpus, unsaid)
+    others = iter(rest)
+    return [known or next(others) for _, known in holdings]
 
 
 def check_count(count: int) -> None:
@@ -102,13 +140,21 @@ def check_count(count: int) -> None:
         raise Unclear(f"has {count} GPUs; of a node at most {MOST_DEVICES} are planned one by one")
 
 
-def fields_of(ask: Ask | None) -> dict[str, Any]:
-    """Return the fields of a group of tasks that say what each asks for."""
+def fields_of(ask: Ask | None, held: Mapping[str, Sequence[tuple[int, ...]]]) -> dict[str, Any]:
+    """Return the fields of a group of tasks that say what each asks for, and what it has now.
+
+    Parameters
+    ----------
+    held
+        Server → the devices of each task there, empty where they are not known.
+    """
     if ask is None:
         return {}
+    known = {name: [{GPU: list(task)} for task in tasks] for name, tasks in held.items() if all(tasks)}
+    current = {"current_devices": known} if known else {}
     if ask.profile:
-        return {"profile": {GPU: ask.profile}}
-    return {"share": {GPU: ask.share}} if ask.share else {"devices": {GPU: ask.whole}}
+        return {"profile": {GPU: ask.profile}, **current}
+    return ({"share": {GPU: ask.share}} if ask.share else {"devices": {GPU: ask.whole}}) | current
 
 
 def worth(ask: Ask, geometries: Iterable[str]) -> float:
@@ -184,10 +230,10 @@ def fewest_devices(geometry: str, partitions: Mapping[str, int]) -> int:
     """
     known = GEOMETRIES[geometry]
     slots = sum(known.profiles[profile].size * count for profile, count in partitions.items())
-    asks: list[Ask] = []
+    asks: list[Holding] = []
     for count in range(-(-slots // known.slots), MOST_DEVICES + 1):
         # Not earlier, for a file may list more than there is memory for.
-        asks = asks or [Ask(profile=profile) for profile, n in partitions.items() for _ in range(n)]
+        asks = asks or [Holding(Ask(profile=profile)) for profile, n in partitions.items() for _ in range(n)]
         if taken(Gpus(count, geometry), asks, []) is not None:
             return count
     raise Unclear(f"has more partitions than {MOST_DEVICES} devices, which is the most that are planned")
@@ -227,8 +273,9 @@ def about_devices(task: str, rounded: bool, parted: bool) -> Iterable[str]:
         Whether partitions are asked for.
     """
     yield (
-        f"GPUs are single devices, each whole, shared or partitioned. Which of them a {task} holds now is "
-        f"not in the source: those of {task}s that are not planned are such that the planned ones can stay."
+        f"GPUs are single devices, each whole, shared or partitioned. Where the source does not say which of "
+        f"them a {task} holds now, those of {task}s that are not planned are such that the planned ones can "
+        "stay."
     )
     if rounded:
         yield (

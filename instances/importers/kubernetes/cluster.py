@@ -321,7 +321,7 @@ class Cluster:
                 "demand": self._amounts({**group.requests, "pods": Fraction(1)})
                 | self.restrictions.demand(self._choice(job, group)),
                 "current": group.current(self.names),
-                **fields_of(group.ask),
+                **fields_of(group.ask, self._devices_held(group)),
             }
             for group in job.groups
         ]
@@ -341,8 +341,16 @@ class Cluster:
             "tasks": only["tasks"],
             "task_demand": only["demand"],
             "current": only["current"],
-            **fields_of(job.groups[0].ask),
+            **fields_of(job.groups[0].ask, self._devices_held(job.groups[0])),
         }
+
+    def _devices_held(self, group: PodGroup) -> dict[str, list[tuple[int, ...]]]:
+        """Return server → the devices of each pod of a group there, empty where they are not known."""
+        found: dict[str, list[tuple[int, ...]]] = {}
+        for pod in group.pods:
+            if self.devices is not None and pod.node in self.names:
+                found.setdefault(pod.node, []).append(self.devices.devices_of(pod))
+        return found
 
     def all_run(self, job: PodJob) -> bool:
         """Return whether every pod of a job is on a node that takes pods."""

@@ -12,8 +12,10 @@ from ...common.geometries import GEOMETRIES
 from ...consolidation.devices import WHOLE, Ask
 from ..device_parts import (
     Gpus,
+    Holding,
     Unclear,
     about_devices,
+    are_known,
     because,
     taken,
     the_same,
@@ -21,7 +23,7 @@ from ..device_parts import (
     worth,
 )
 from ..node_restrictions import counted
-from .gpus import Wish, asks_for_part, gpus_of, is_device, offers, reserves, wish_of
+from .gpus import Wish, asks_for_part, devices_of, gpus_of, is_device, offers, reserves, wish_of
 from .objects import Node, Pod
 
 
@@ -53,6 +55,7 @@ class ClusterDevices:
         self.unclear: dict[int, str] = {}
         self.gpus: dict[str, Gpus] = {}
         self.out: dict[str, str] = {}
+        self._known: set[str] = set()
         for pod in pods:
             try:
                 wish = None if reserves(pod) else wish_of(pod, keep_partitions)
@@ -81,8 +84,11 @@ class ClusterDevices:
                 held[pod.node].append(pod)
         for name, there in held.items():
             try:
-                if taken(self.gpus[name], self.held_on(name, there), []) is None:
+                holdings = self.held_on(name, there)
+                if taken(self.gpus[name], holdings, []) is None:
                     raise Unclear("has devices that do not hold what its pods ask for")
+                if are_known(self.gpus[name], holdings):
+                    self._known.add(name)
             except Unclear as error:
                 self.out[name] = str(error)
         for name in self.out:
@@ -92,16 +98,29 @@ class ClusterDevices:
         """Return whether a resource is one of GPUs that are planned as devices."""
         return is_device(resource, self.keep_partitions)
 
-    def held_on(self, node: str, pods: Iterable[Pod]) -> list[Ask]:
-        """Return what pods hold of the devices of a node.
+    def held_on(self, node: str, pods: Iterable[Pod]) -> list[Holding]:
+        """Return what pods hold of the devices of a node, those that hold any.
 
         Raises
         ------
         Unclear
             If this cannot be said of one of them.
         """
-        wishes = [self._wish(pod) for pod in pods]
-        return [self._ask(wish, self.gpus[node]) for wish in wishes if wish is not None]
+        found = []
+        for pod in pods:
+            wish = self._wish(pod)
+            if wish is not None:
+                ask = self._ask(wish, self.gpus[node])
+                devices = devices_of(pod, wish, self.gpus[node])
+                right = not ask.profile and len(set(devices)) == len(devices) == (ask.whole or 1)
+                found.append(Holding(ask, devices if right else ()))
+        return found
+
+    def devices_of(self, pod: Pod) -> tuple[int, ...]:
+        """Return the devices that a pod has; none where that is not known, or what is said does not fit."""
+        if pod.node not in self._known or self.wish(pod) is None:
+            return ()
+        return self.held_on(pod.node, [pod])[0].devices
 
     def ask_of(self, pod: Pod, nodes: frozenset[str]) -> Ask | None:
         """Return what a pod asks for on whichever of these nodes; None if for no GPU.

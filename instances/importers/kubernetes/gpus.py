@@ -32,13 +32,14 @@ PERCENT = 100
 
 
 class _Virtual(NamedTuple):
-    """Resources of a scheme with virtual GPUs, and the annotation in which nodes list their devices."""
+    """Resources of a scheme with virtual GPUs; annotations in which nodes list devices, and pods theirs."""
 
     number: str
     memory: str
     percent: str
     cores: str
     register: str
+    allocated: str
 
     def asked(self, requests: Requests) -> Requests:
         """Return what is asked for of the scheme."""
@@ -51,6 +52,7 @@ HAMI = _Virtual(
     "nvidia.com/gpumem-percentage",
     "nvidia.com/gpucores",
     "hami.io/node-nvidia-register",
+    "hami.io/vgpu-devices-allocated",
 )
 VOLCANO = _Virtual(
     "volcano.sh/vgpu-number",
@@ -58,17 +60,22 @@ VOLCANO = _Virtual(
     "volcano.sh/vgpu-memory-percentage",
     "volcano.sh/vgpu-cores",
     "volcano.sh/node-vgpu-register",
+    "volcano.sh/vgpu-ids-new",
 )
 VIRTUAL = (HAMI, VOLCANO)
 MEMORY_OF_ONE = {
-    "aliyun.com/gpu-mem": "aliyun.com/gpu-count",
-    "volcano.sh/gpu-memory": "volcano.sh/gpu-number",
+    "aliyun.com/gpu-mem": ("aliyun.com/gpu-count", "ALIYUN_COM_GPU_MEM_IDX"),
+    "volcano.sh/gpu-memory": ("volcano.sh/gpu-number", "volcano.sh/gpu-index"),
 }
-"""Memory of one device, and the resource of nodes that counts these."""
+"""Memory of one device → the resource of nodes that counts these, and the annotation with a pod's device."""
 OTHER_SCHEMES = re.compile(r"tencent\.com/vcuda-.+|elasticgpu\.io/.+|alibabacloud\.com/gpu-.+")
 """Parts of GPUs of which it is not clear that they are of one device; they are planned as amounts."""
 _PARTS = {*MEMORY_OF_ONE, *(name for scheme in VIRTUAL for name in scheme[1:4])}
-_CONSUMED = {*_PARTS, *MEMORY_OF_ONE.values(), *(scheme.number for scheme in VIRTUAL)}
+_CONSUMED = {
+    *_PARTS,
+    *(counts for counts, _ in MEMORY_OF_ONE.values()),
+    *(scheme.number for scheme in VIRTUAL),
+}
 
 
 class Wish(NamedTuple):
@@ -202,7 +209,7 @@ def gpus_of(node: Node, keep_partitions: bool) -> Gpus:
         If it does not say how many there are, or how they are partitioned.
     """
     there = {name: int(amount) for name, amount in node.status.allocatable.items()}
-    count, sizes = _by_schemes(node, there)
+    count, sizes, names = _by_schemes(node, there)
     geometry = None
     partitions = {
         match[1]: amount for name, amount in there.items() if (match := MIG.fullmatch(name)) and amount
@@ -211,8 +218,8 @@ def gpus_of(node: Node, keep_partitions: bool) -> Gpus:
         product = node.labels.get("nvidia.com/gpu.product", "")
         geometry = geometry_of(product, partitions.keys())
         if geometry is None and partitions:
-            names = ", ".join(partitions)
-            raise Unclear(f"has partitions of no known geometry: {names} of {product or 'an unnamed GPU'}")
+            profiles = ", ".join(partitions)
+            raise Unclear(f"has partitions of no known geometry: {profiles} of {product or 'an unnamed GPU'}")
     listed, whole = _label(node, "nvidia.com/gpu.count"), there.get(GPU, 0)
     if geometry is not None:
         count = count or max(listed, whole + fewest_devices(geometry, partitions))
@@ -221,27 +228,29 @@ def gpus_of(node: Node, keep_partitions: bool) -> Gpus:
         count = whole if is_time_sliced(node) else min(whole, listed or whole)
     check_count(count)
     memory = _label(node, "nvidia.com/gpu.memory")
-    return Gpus(count, geometry, ({HAMI.memory: memory} if memory else {}) | sizes)
+    return Gpus(count, geometry, ({HAMI.memory: memory} if memory else {}) | sizes, tuple(names))
 
 
-def _by_schemes(node: Node, there: Mapping[str, int]) -> tuple[int, dict[str, int]]:
-    """Return how many devices the schemes list that share them, and what one has in the unit of each."""
-    count, sizes = 0, dict[str, int]()
+def _by_schemes(node: Node, there: Mapping[str, int]) -> tuple[int, dict[str, int], list[str]]:
+    """Return how many devices the sharing schemes list, what one has in the unit of each, and their names."""
+    count, sizes, names = 0, dict[str, int](), list[str]()
     for scheme in VIRTUAL:
         text = (node.metadata.annotations or {}).get(scheme.register)
         if text:
-            memory = _registered(text, scheme.register)
-            count += len(memory)
-            sizes |= {scheme.memory: memory[0]} if len(set(memory)) == 1 else {}
+            listed = _registered(text, scheme.register)
+            memory = {amount for _, amount in listed}
+            count += len(listed)
+            names += [name for name, _ in listed]
+            sizes |= {scheme.memory: memory.pop()} if len(memory) == 1 else {}
         elif scheme is not HAMI and there.get(scheme.number):
             raise Unclear(f"has {scheme.number}, but no annotation {scheme.register} that lists its devices")
-    for unit, counts in MEMORY_OF_ONE.items():
+    for unit, (counts, _) in MEMORY_OF_ONE.items():
         devices = there.get(counts, 0)
         count += devices
         # The schedulers divide so too.
         if devices and there.get(unit, 0) >= devices:
             sizes[unit] = there[unit] // devices
-    return count, sizes
+    return count, sizes, names
 
 
 def is_time_sliced(node: Node) -> bool:
@@ -254,8 +263,8 @@ def _label(node: Node, name: str) -> int:
     return int(text) if re.fullmatch(r"[0-9]{1,9}", text) else 0
 
 
-def _registered(text: str, annotation: str) -> list[int]:
-    """Return the memory of each healthy device that an annotation of virtual GPUs lists.
+def _registered(text: str, annotation: str) -> list[tuple[str, int]]:
+    """Return name and memory of each healthy device that an annotation of virtual GPUs lists.
 
     Newer versions write JSON; older ones a colon after each device, and its fields between commas: id, number
     of virtual GPUs, memory, then others of which one says whether it is healthy.
@@ -263,15 +272,15 @@ def _registered(text: str, annotation: str) -> list[int]:
     try:
         if text.lstrip().startswith("["):
             healthy = [d for d in json.loads(text) if d.get("health", True) is not False]
-            memory = [int(device["devmem"]) for device in healthy]
+            found = [(str(device.get("id", "")), int(device["devmem"])) for device in healthy]
         else:
             rows = [device.split(",") for device in text.split(":") if device.strip()]
-            memory = [int(row[2]) for row in rows if "false" not in row[3:]]
+            found = [(row[0], int(row[2])) for row in rows if "false" not in row[3:]]
     except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError):
-        memory = []
-    if not memory or min(memory) < 1:
+        found = []
+    if not found or min(memory for _, memory in found) < 1:
         raise Unclear(f"has an annotation {annotation} that lists no devices")
-    return memory
+    return found
 
 
 def offers(node: Node, gpus: Gpus, wish: Wish) -> bool:
@@ -284,6 +293,22 @@ def offers(node: Node, gpus: Gpus, wish: Wish) -> bool:
         return False
     through = {HAMI.memory: GPU, VOLCANO.memory: VOLCANO.number}.get(wish.through, wish.through)
     return bool(node.status.allocatable.get(through)) or (through == GPU and gpus.geometry is not None)
+
+
+def devices_of(pod: Pod, wish: Wish, gpus: Gpus) -> tuple[int, ...]:
+    """Return the devices of its node that a pod says it has; none if it does not, or they are not there."""
+    annotations = pod.metadata.annotations or {}
+    if wish.through in MEMORY_OF_ONE:
+        text = annotations.get(MEMORY_OF_ONE[wish.through][1], "")
+        found = [int(text)] if re.fullmatch(r"[0-9]{1,3}", text) and int(text) < gpus.count else []
+    else:
+        # A colon follows each device, and a semicolon each container; the first field is the name.
+        listed = (part for s in VIRTUAL for part in re.split("[:;]", annotations.get(s.allocated, "")))
+        names = [part.partition(",")[0] for part in listed if part.strip()]
+        known = {name: index for index, name in enumerate(gpus.names)}
+        found = [known[name] for name in names if name in known]
+        found = found if len(found) == len(names) else []
+    return tuple(found)
 
 
 def parts_as_amounts(pods: Iterable[Pod]) -> dict[str, list[Pod]]:

@@ -310,7 +310,7 @@ class Cluster:
             "spread": self.options.spread if job.tasks > 1 else "free",
             "gpu_model": self._by_models[id(job)][0] if id(job) in self._by_models else self._model_of(job),
             "current": job.current,
-            **fields_of(ask),
+            **fields_of(ask, {} if self.devices is None else self.devices.held_of(job)),
         }
 
     def _model_of(self, job: SlurmJob) -> str | None:

@@ -19,8 +19,10 @@ from ...consolidation.devices import WHOLE, Ask
 from ..device_parts import (
     MOST_HELD,
     Gpus,
+    Holding,
     Unclear,
     about_devices,
+    are_known,
     because,
     check_count,
     fewest_devices,
@@ -31,7 +33,7 @@ from ..device_parts import (
     worth,
 )
 from ..node_restrictions import counted
-from .jobs import SlurmJob, is_running, jobs_of, nodes_of, shards_of, spread_over, types_of, waits
+from .jobs import SlurmJob, is_running, jobs_of, nodes_of, places_of, shards_of, spread_over, types_of, waits
 from .nodes import SlurmNode
 from .objects import JobRecord
 
@@ -157,7 +159,8 @@ class SlurmDevices:
                         self._running[name].append(job)
         self.gpus: dict[str, Gpus] = {}
         self.out: dict[str, str] = {}
-        self._beside: dict[str, list[Ask]] = {}
+        self._beside: dict[str, list[Holding]] = {}
+        self._known: set[str] = set()
         for node in nodes:
             try:
                 self.gpus[node.name] = gpus_of(node, keep_partitions)
@@ -168,9 +171,13 @@ class SlurmDevices:
                 if node.name in self.out:
                     continue
                 listed = self._held_on(node.name, self._running[node.name])
-                self._beside[node.name] = list(self._not_in_queue(node, listed))
-                if taken(self.gpus[node.name], [*listed, *self._beside[node.name]], []) is None:
+                beside = self._not_in_queue(node, [ask for ask, _ in listed])
+                self._beside[node.name] = list(map(Holding, beside))
+                holdings = [*listed, *self._beside[node.name]]
+                if taken(self.gpus[node.name], holdings, []) is None:
                     raise Unclear("has devices that do not hold what jobs have there")
+                if are_known(self.gpus[node.name], holdings):
+                    self._known.add(node.name)
             except Unclear as error:
                 self.out[node.name] = str(error)
         for name in self.out:
@@ -258,13 +265,26 @@ class SlurmDevices:
                 found.add(name)
         return frozenset(found)
 
-    def _held_on(self, node: str, jobs: Iterable[SlurmJob]) -> list[Ask]:
-        found: list[Ask] = []
+    def held_of(self, job: SlurmJob) -> dict[str, list[tuple[int, ...]]]:
+        """Return node → the devices of each task there; empty where unknown, or what is said does not fit."""
+        held = {name: self._held_on(name, [job]) for name in job.current if name in self.gpus}
+        return {
+            name: [devices if name in self._known else () for _, devices in holdings]
+            for name, holdings in held.items()
+        }
+
+    def _held_on(self, node: str, jobs: Iterable[SlurmJob]) -> list[Holding]:
+        found: list[Holding] = []
         for job in jobs:
             if id(job.record) in self.unclear:
                 raise Unclear(f"holds a job of which it is not clear what it has: {job.name}")
             ask = self._ask(job, self.gpus[node])
-            found += [ask] * min(job.current[node], MOST_HELD) if ask is not None else []
+            if ask is not None:
+                tasks = min(job.current[node], MOST_HELD)
+                # The numbers of partitions are not those of devices.
+                listed = places_of(job.record, node) if ask.whole and not self.gpus[node].geometry else ()
+                each = [listed[task * ask.whole : (task + 1) * ask.whole] for task in range(tasks)]
+                found += [Holding(ask, own if len(listed) == tasks * ask.whole else ()) for own in each]
         return found
 
     def _ask(self, job: SlurmJob, gpus: Gpus) -> Ask | None:

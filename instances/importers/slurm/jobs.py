@@ -151,6 +151,14 @@ def nodes_of(record: JobRecord) -> int:
     return _whole(listed)
 
 
+def places_of(record: JobRecord, node: str) -> tuple[int, ...]:
+    """Return the numbers of the GPUs that a running job has on a node, if Slurm lists them."""
+    listed = record.places_detail or ()
+    if len(listed) != len(record.nodes) or node not in record.nodes:
+        return ()
+    return tuple(sorted(set(listed[record.nodes.index(node)])))
+
+
 def shards_of(record: JobRecord) -> float:
     """Return the shards of GPUs that a job has or asks for on all its nodes."""
     held = sum(record.shards_detail or ()) if is_running(record) else 0.0

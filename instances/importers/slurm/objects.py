@@ -106,6 +106,18 @@ def parse_shards(text: str) -> float:
     return found
 
 
+def parse_places(text: str) -> tuple[int, ...]:
+    """Return the numbers of the GPUs of a text such as ``gpu:a100:3(IDX:0,2-3)``; none if it has none."""
+    found: list[int] = []
+    for listed in re.findall(r"(?:^|[,/])gpu[^,()]*\(IDX:([0-9,-]+)\)", text):
+        for part in listed.split(","):
+            low, _, high = part.partition("-")
+            # A server has few devices; what is no number below is of no use.
+            if re.fullmatch(r"[0-9]{1,3}(-[0-9]{1,3})?", part):
+                found += range(int(low), int(high or low) + 1)
+    return tuple(found)
+
+
 def parse_tres(text: str) -> dict[str, float]:
     """Return what a text such as ``cpu=4,mem=16G,node=1,gres/gpu=2`` lists; memory is in MiB.
 
@@ -128,6 +140,7 @@ States = Annotated[Many[str], BeforeValidator(lambda value: _as_words(value, ",+
 Hosts = Annotated[tuple[str, ...], BeforeValidator(_as_hosts)]
 Gres = Annotated[dict[str, float], _text(parse_gres)]
 Shards = Annotated[float, _text(parse_shards)]
+Places = Annotated[tuple[int, ...], _text(parse_places)]
 Tres = Annotated[dict[str, float], _text(parse_tres)]
 
 
@@ -231,6 +244,7 @@ class JobRecord(Part):
     shards_per_node: Shards = Field(default=0.0, validation_alias="tres_per_node")
     shards_per_socket: Shards = Field(default=0.0, validation_alias="tres_per_socket")
     shards_per_task: Shards = Field(default=0.0, validation_alias="tres_per_task")
+    places_detail: Many[Places] | None = Field(default=None, validation_alias="gres_detail")
     shards_detail: Many[Shards] | None = Field(default=None, validation_alias="gres_detail")
     array_job_id: Number = None
     array_task_id: Number = None

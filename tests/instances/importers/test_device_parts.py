@@ -10,8 +10,10 @@ import pytest
 from clusterplan.instances.consolidation.devices import WHOLE, Ask, Devices
 from clusterplan.instances.importers.device_parts import (
     Gpus,
+    Holding,
     Unclear,
     about_devices,
+    are_known,
     because,
     check_count,
     fewest_devices,
@@ -76,7 +78,7 @@ def test_geometry_of_a_model(model: str, profiles: list[str], name: str | None) 
 
 def test_what_others_hold_leaves_room_for_the_planned() -> None:
     """Packed by themselves the others would share one device, and the planned ones not fit."""
-    others, planned = [Ask(share=300), Ask(share=300)], [Ask(share=700), Ask(share=700)]
+    others, planned = [Holding(Ask(share=300))] * 2, [Holding(Ask(share=700))] * 2
     rows = taken(Gpus(2), others, planned)
     assert rows is not None
     assert sorted(row["device"] for row in rows) == [0, 1]
@@ -86,12 +88,27 @@ def test_what_others_hold_leaves_room_for_the_planned() -> None:
 def test_taken_in_all_forms() -> None:
     """A document holds them."""
     gpus = Gpus(4, "a100-40")
-    others = [Ask(whole=2), Ask(share=10), Ask(profile="3g.20gb")]
+    others = [Holding(ask) for ask in (Ask(whole=2), Ask(share=10), Ask(profile="3g.20gb"))]
     found = gpus.document(others, [])
     assert found is not None
     devices = Devices.model_validate(found["gpu"])
     assert sorted(state.mode for state in devices.states) == ["parted", "shared", "whole", "whole"]
     assert Gpus().document([], []) is None
+    # Rather all than nothing, where there is no room.
+    full = Gpus(1).document([Holding(Ask(whole=2))], [])
+    assert full is not None
+    assert full["gpu"]["taken"] == [{"device": 0}]
+
+
+def test_devices_that_are_known() -> None:
+    """Others are there, unless that leaves no room, for then what is said is of another time."""
+    said = [Holding(Ask(whole=1), (0,)), Holding(Ask(share=600), (2,))]
+    assert are_known(Gpus(3), [*said, Holding(Ask(share=600))])
+    rows = taken(Gpus(3), said, [Holding(Ask(share=600))])
+    assert rows == [{"device": 0}, {"device": 2, "share": 600}]
+    for wrong in (Holding(Ask(share=1), (0,)), Holding(Ask(share=600), (2,)), Holding(Ask(share=1), (3,))):
+        assert not are_known(Gpus(3), [*said, wrong])
+        assert taken(Gpus(3), [*said, wrong], []) is not None
 
 
 def test_fewest_devices() -> None:
@@ -106,11 +123,14 @@ def test_fewest_devices() -> None:
 
 
 def test_fields_and_worth() -> None:
-    """Each form of an ask, and how many GPUs it is."""
-    assert fields_of(None) == {}
-    assert fields_of(Ask(whole=2)) == {"devices": {"gpu": 2}}
-    assert fields_of(Ask(share=5)) == {"share": {"gpu": 5}}
-    assert fields_of(Ask(profile="p")) == {"profile": {"gpu": "p"}}
+    """Each form of an ask, how many GPUs it is, and the devices where those of all tasks are known."""
+    assert fields_of(None, {}) == {}
+    assert fields_of(Ask(whole=2), {}) == {"devices": {"gpu": 2}}
+    assert fields_of(Ask(profile="p"), {"a": [()]}) == {"profile": {"gpu": "p"}}
+    assert fields_of(Ask(share=5), {"a": [(1,), (0,)], "b": [(1,), ()]}) == {
+        "share": {"gpu": 5},
+        "current_devices": {"a": [{"gpu": [1]}, {"gpu": [0]}]},
+    }
     assert (worth(Ask(whole=2), []), worth(Ask(share=5), [])) == (2, 0.005)
     # The larger of two slots of eight and one of eight.
     assert worth(Ask(profile="1g.10gb"), ["a100-40", "a100-80"]) == 0.25

@@ -340,3 +340,24 @@ def test_nothing_is_left(tmp_path: Path) -> None:
     """Where all pods are left out, the error says why."""
     with pytest.raises(InstanceError, match=r"has no pod to plan.*ml/a \(asks for a GPU, of which no node"):
         imported(tmp_path, [node("n1", {})], [fraction("a", "0.5")])
+
+
+def test_devices_that_annotations_name(tmp_path: Path) -> None:
+    """Planned pods have them now, those of others are taken; both only where they fit together."""
+
+    def on(name: str, index: int, amount: str, namespace: str = "ml") -> dict[str, Any]:
+        listed = pod(
+            name, {"aliyun.com/gpu-mem": amount}, "n1", annotations={"ALIYUN_COM_GPU_MEM_IDX": str(index)}
+        )
+        listed["metadata"]["namespace"] = namespace
+        return listed
+
+    pods = [on("a", 1, "5"), on("x", 2, "5", "other")]
+    nodes = [shared_node("n1", 45, 3)]
+    instance = imported(tmp_path, nodes, pods, namespaces=["ml"])
+    held = instance.jobs[0].current_devices
+    assert held == {"n1": ({"gpu": (1,)},)}
+    assert devices(instance)["n1"]["taken"] == ({"device": 2, "share": 333},)
+    solved(instance)
+    wrong = imported(tmp_path, nodes, [*pods, on("b", 1, "15")], namespaces=["ml"])
+    assert [job.current_devices for job in wrong.jobs] == [None, None]

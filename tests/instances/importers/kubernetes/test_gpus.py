@@ -12,6 +12,7 @@ from clusterplan.instances.importers.kubernetes.gpus import (
     FRACTION,
     Wish,
     asks_for_part,
+    devices_of,
     gpus_of,
     is_device,
     is_time_sliced,
@@ -146,7 +147,10 @@ REGISTER = "hami.io/node-nvidia-register"
             node({GPU: "20"}, {REGISTER: "U,10,100,100,T,0,true:V,10,100,100,T,0,true:"}),
             Gpus(2, None, {MEMORY: 100}),
         ),
-        (node({GPU: "20"}, {REGISTER: "U,10,100,100,T,0,true:V,10,200,100,T,0,true:"}), Gpus(2)),
+        (
+            node({GPU: "20"}, {REGISTER: "U,10,100,100,T,0,true:V,10,200,100,T,0,true:"}),
+            Gpus(2, names=("U", "V")),
+        ),
         (
             node({"aliyun.com/gpu-mem": "31", "aliyun.com/gpu-count": "2"}),
             Gpus(2, None, {"aliyun.com/gpu-mem": 15}),
@@ -202,3 +206,20 @@ def test_time_slicing_and_other_schemes() -> None:
     assert not is_time_sliced(node({GPU: "8"}, gpu_replicas="x"))
     other: Any = pod({"tencent.com/vcuda-core": "20", GPU: "1"})
     assert parts_as_amounts([other, pod({GPU: "1"})]) == {"tencent.com/vcuda-core": [other]}
+
+
+def test_devices_that_pods_say_they_have() -> None:
+    """By the index of a device, or by its name; what is not there is none."""
+    memory, whole = Wish("aliyun.com/gpu-mem", memory=3), Wish(GPU, Ask(whole=2))
+    gpus = Gpus(4, names=("U", "V", "W"))
+
+    def has(wish: Wish, annotation: str, text: str) -> tuple[int, ...]:
+        metadata = {"name": "p", "annotations": {annotation: text}}
+        return devices_of(Pod.model_validate({"metadata": metadata, "spec": {"containers": []}}), wish, gpus)
+
+    assert has(memory, "ALIYUN_COM_GPU_MEM_IDX", "3") == (3,)
+    for text in ("4", "-1", "", "x", "0,1"):
+        assert has(memory, "ALIYUN_COM_GPU_MEM_IDX", text) == ()
+    assert has(whole, "hami.io/vgpu-devices-allocated", "W,NVIDIA,100,0:U,NVIDIA,100,0:;") == (2, 0)
+    assert has(whole, "volcano.sh/vgpu-ids-new", "V,NVIDIA,100,0:") == (1,)
+    assert has(whole, "hami.io/vgpu-devices-allocated", "W,NVIDIA,100,0:X,NVIDIA,100,0:;") == ()

@@ -199,6 +199,29 @@ def test_names_of_types() -> None:
     assert partition_of("a100") is None
 
 
+def test_devices_that_slurm_lists(tmp_path: Path) -> None:
+    """Whole GPUs have numbers, which a task has now; those of shards are not listed for a job."""
+    jobs = [
+        job(1, "gres/gpu=3", "n1", gres_detail=["gpu:a100:3(IDX:0,2-3)"]),
+        job(2, "gres/shard=2", "n1", gres_detail=["shard:a100:2(2/10)"]),
+        job(3, "gres/gpu=2", "n2", tres_per_node="gres/gpu:2", gres_detail=["gpu:a100:2(IDX:1-2)"]),
+    ]
+    instance = imported(tmp_path, [node("n1", SHARDS), node("n2", SHARDS)], jobs)
+    assert [job.current_devices for job in instance.jobs] == [
+        {"n1": ({"gpu": (0,)}, {"gpu": (2,)}, {"gpu": (3,)})},
+        None,
+        {"n2": ({"gpu": (1, 2)},)},
+    ]
+    solved(instance)
+    stays = imported(
+        tmp_path, [node("n1", SHARDS), node("n2", SHARDS)], [*jobs, job(4, "")], running="stay", choice="all"
+    )
+    assert [sorted(row["device"] for row in rows) for _, _, rows in devices(stays).values()] == [
+        [0, 1, 2, 3],
+        [1, 2],
+    ]
+
+
 # Jobs that are wrong
 
 

@@ -19,7 +19,7 @@ from clusterplan.instances.common.hostlist import compress_hostlist, expand_host
 from clusterplan.instances.consolidation.instance import ConsolidationInstance, PlacementJob, Server
 from clusterplan.instances.documents import parse_instance, to_text
 from clusterplan.instances.importers.slurm.importer import import_slurm
-from clusterplan.instances.importers.slurm.objects import parse_gres, parse_tres
+from clusterplan.instances.importers.slurm.objects import parse_gres, parse_places, parse_shards, parse_tres
 from clusterplan.planner.api import solve
 
 # Lists of nodes
@@ -100,6 +100,39 @@ def test_any_text_is_a_list_or_a_value_error(text: str) -> None:
 def test_generic_resources(text: str, gpus: dict[str, float]) -> None:
     """GPUs are counted by type; what stands in brackets and other resources are passed over."""
     assert parse_gres(text) == gpus
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [
+        ("gpu:a100:3(IDX:0,2-3)", (0, 2, 3)),
+        ("gpu:a100:1(IDX:1),gpu:t4:2(IDX:4-5)", (1, 4, 5)),
+        ("gpu:0(IDX:N/A)", ()),
+        ("gpu:4(S:0-1)", ()),
+        ("mps:10(IDX:0)", ()),
+        ("gpu:1(IDX:-,1-,99999)", ()),
+        ("", ()),
+    ],
+)
+def test_numbers_of_gpus(text: str, numbers: tuple[int, ...]) -> None:
+    """Ranges are written out; other resources and other brackets have none."""
+    assert parse_places(text) == numbers
+
+
+@pytest.mark.parametrize(
+    ("text", "shards"),
+    [
+        ("gpu:a100:4,shard:a100:40(10/10,0/10)", 40),
+        ("gres/shard:2", 2),
+        ("gres:shard:2", 2),
+        ("shard", 1),
+        ("gpu:4", 0),
+        ("(null)", 0),
+    ],
+)
+def test_shards(text: str, shards: float) -> None:
+    """Whatever type of GPU they are of."""
+    assert parse_shards(text) == shards
 
 
 def test_trackable_resources() -> None:
