@@ -145,7 +145,7 @@ REGISTER = "hami.io/node-nvidia-register"
         (node({GPU: "8"}, gpu_count="2", gpu_replicas="4"), Gpus(8)),
         (
             node({GPU: "20"}, {REGISTER: "U,10,100,100,T,0,true:V,10,100,100,T,0,true:"}),
-            Gpus(2, None, {MEMORY: 100}),
+            Gpus(2, None, {MEMORY: 100}, ("U", "V")),
         ),
         (
             node({GPU: "20"}, {REGISTER: "U,10,100,100,T,0,true:V,10,200,100,T,0,true:"}),
