@@ -174,7 +174,8 @@ class Cluster:
 
     def _name_by_models(self, jobs: Sequence[PodJob]) -> None:
         """Write the choice of nodes of a job as GPU models where these tell the nodes apart."""
-        models = {node.name: self._gpu_models[node.name] or None for node in self.nodes}
+        of_node = self._gpu_models
+        models = {node.name: of_node[node.name] or None for node in self.nodes}
         known: dict[tuple[object, ...], tuple[frozenset[str], list[str] | None]] = {}
         for job in jobs:
             choices = frozenset(group.nodes for group in job.groups)
@@ -259,7 +260,7 @@ class Cluster:
         both: tuple[dict[str, Requests], dict[str, Requests]] = ({}, {})
         for node, holders in self._holders.items():
             for held, pods in zip(both, holders, strict=True):
-                held[node] = total({**pod.requests(), "pods": Fraction(1)} for pod in pods)
+                held[node] = total({**pod.requests, "pods": Fraction(1)} for pod in pods)
         return both
 
     def overcommitted(self) -> list[str]:

@@ -108,7 +108,7 @@ def asks_for_part(pod: Pod, keep_partitions: bool) -> bool:
         return True
     return any(
         amount and (name in _PARTS or (not keep_partitions and MIG.fullmatch(name)))
-        for name, amount in pod.requests().items()
+        for name, amount in pod.requests.items()
     )
 
 
@@ -125,7 +125,7 @@ def wish_of(pod: Pod, keep_partitions: bool) -> Wish | None:
     Unclear
         If this is not whole devices, one share, or one partition.
     """
-    requests = pod.requests()
+    requests = pod.requests
     wishes = [
         _of_fraction(pod.metadata.annotations or {}),
         *(_of_virtual(pod, requests, scheme) for scheme in VIRTUAL),
@@ -316,7 +316,7 @@ def parts_as_amounts(pods: Iterable[Pod]) -> dict[str, list[Pod]]:
     found: dict[str, list[Pod]] = {}
     for pod in pods:
         if pod.node is not None or pod.waits:
-            for name, amount in pod.requests().items():
+            for name, amount in pod.requests.items():
                 if amount and OTHER_SCHEMES.fullmatch(name):
                     found.setdefault(name, []).append(pod)
     return found

@@ -164,7 +164,7 @@ def _groups(
     found: dict[tuple[object, ...], PodGroup] = {}
     for pod, usable, ask in zip(pods, nodes, asks, strict=True):
         role = next((pod.labels[label] for label in ROLE_LABELS if pod.labels.get(label)), "pods")
-        requests = pod.requests()
+        requests = pod.requests
         key = (role, tuple(sorted(requests.items())), usable, ask)
         found.setdefault(key, PodGroup(role, requests, usable, ask)).pods.append(pod)
     groups = list(found.values())

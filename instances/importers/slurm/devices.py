@@ -159,6 +159,7 @@ class SlurmDevices:
                         self._running[name].append(job)
         self.gpus: dict[str, Gpus] = {}
         self.out: dict[str, str] = {}
+        self._asked: dict[tuple[int, frozenset[str]], frozenset[Ask]] = {}
         self._beside: dict[str, list[Holding]] = {}
         self._known: set[str] = set()
         for node in nodes:
@@ -233,7 +234,7 @@ class SlurmDevices:
             models |= {part[0] if part else kind} if count else set()
         return (models.pop() or None) if len(models) == 1 else None
 
-    def ask_of(self, job: SlurmJob, nodes: Iterable[str]) -> Ask | None:
+    def ask_of(self, job: SlurmJob, nodes: frozenset[str]) -> Ask | None:
         """Return what each task of a job asks for on whichever of these nodes; None if for no GPU.
 
         Raises
@@ -245,15 +246,21 @@ class SlurmDevices:
             raise Unclear(self.unclear[id(job.record)])
         if not (job.gpus or job.shards or job.profile):
             return None
-        there = {name: self.gpus[name] for name in (*nodes, *job.current) if name in self.gpus}
         if not any(gpus.count for gpus in self.gpus.values()):
             raise Unclear("asks for a GPU, of which no node has any")
         if job.profile and not any(job.profile in GEOMETRIES[name].profiles for name in self.geometries):
             raise Unclear(f"asks for a partition {job.profile}, which the devices of no node have")
         if not job.shards:
             return self._ask(job, Gpus())
-        asks = (self._ask(job, gpus) for gpus in there.values() if gpus.count)
-        return the_same(ask for ask in asks if ask is not None)
+        # Thousands of jobs ask for the same on the same nodes.
+        if (job.shards, nodes) not in self._asked:
+            self._asked[job.shards, nodes] = self._asks_on(job, nodes)
+        return the_same(self._asked[job.shards, nodes] | self._asks_on(job, job.current))
+
+    def _asks_on(self, job: SlurmJob, nodes: Iterable[str]) -> frozenset[Ask]:
+        there = (self.gpus[name] for name in nodes if name in self.gpus)
+        asks = (self._ask(job, gpus) for gpus in there if gpus.count)
+        return frozenset(ask for ask in asks if ask is not None)
 
     def offering(self, job: SlurmJob, nodes: Iterable[str]) -> frozenset[str]:
         """Return those of the nodes that may have what a job asks for; one without GPUs is not told apart."""

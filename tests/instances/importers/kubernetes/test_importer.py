@@ -176,7 +176,7 @@ def test_no_quantities(text: str) -> None:
 
 
 def requests(**spec: Any) -> dict[str, float]:
-    found = Pod.model_validate({"metadata": {"name": "p"}, "spec": spec}).requests()
+    found = Pod.model_validate({"metadata": {"name": "p"}, "spec": spec}).requests
     return {name: float(amount) for name, amount in found.items()}
 
 
