@@ -220,6 +220,15 @@ def geometry_of(model: str, profiles: Collection[str]) -> str | None:
     return found[0] if found and alike else None
 
 
+def about_unknown(unknown: Mapping[str, str]) -> Iterable[str]:
+    """Say that partitions are kept, as these nodes have some of which it is not known how they can change."""
+    if unknown:
+        yield (
+            "Partitions are not planned anew but are resources, as nodes have them, for the geometry of some "
+            f"is not known: {because(unknown)}."
+        )
+
+
 def fewest_devices(geometry: str, partitions: Mapping[str, int]) -> int:
     """Return how many devices at least have these partitions: profile → how many.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...common.printable import some
+from ..device_parts import about_unknown
 from ..node_restrictions import about_models, counted
 from .affinity import HARD
 from .cluster import Cluster, KubernetesOptions
@@ -56,6 +57,7 @@ def assumptions(cluster: Cluster, options: KubernetesOptions) -> Iterator[str]:
 
 def about_gpus(cluster: Cluster) -> Iterator[str]:
     """Say how GPUs are planned that pods share, or of which they ask for parts."""
+    yield from about_unknown(cluster.unknown_partitions)
     if cluster.devices is not None:
         groups = [group for job in cluster.jobs for group in job.groups]
         asks = [group.ask for group in groups if group.ask is not None]

@@ -21,7 +21,7 @@ from ..node_restrictions import Choice as NodeChoice
 from ..node_restrictions import Restrictions, models_of_choice
 from .affinity import allowed_nodes, constraint_of, describe
 from .devices import ClusterDevices
-from .gpus import reserves
+from .gpus import reserves, unknown_partitions
 from .jobs import PodGroup, PodJob, is_unplanned, jobs_of, key_of
 from .objects import Node, Pod, Requests, is_bytes, total
 
@@ -64,9 +64,22 @@ class Cluster:
     @cached_property
     def devices(self) -> ClusterDevices | None:
         """The GPUs as single devices, where any pod asks for a part of one."""
-        keep = self.options.mig == "keep"
-        pods = [pod for pod in self.present if pod.node is not None or pod.waits]
-        return ClusterDevices(self.listed, pods, keep) if ClusterDevices.needed(pods, keep) else None
+        keep = self.options.mig == "keep" or bool(self.unknown_partitions)
+        needed = ClusterDevices.needed(self._alive, keep)
+        return ClusterDevices(self.listed, self._alive, keep) if needed else None
+
+    @cached_property
+    def _alive(self) -> list[Pod]:
+        """The pods that have not ended."""
+        return [pod for pod in self.present if pod.node is not None or pod.waits]
+
+    @cached_property
+    def unknown_partitions(self) -> dict[str, str]:
+        """Node → the partitions that it has, where a plan could change them if their geometry were known."""
+        if self.options.mig == "keep" or not ClusterDevices.needed(self._alive, False):
+            return {}
+        found = ((node.name, unknown_partitions(node)) for node in self.listed)
+        return {name: partitions for name, partitions in found if partitions}
 
     @cached_property
     def nodes(self) -> list[Node]:

@@ -23,6 +23,7 @@ from ..device_parts import Gpus, Unclear, check_count, fewest_devices, geometry_
 from .objects import Node, Pod, Requests
 
 GPU = "nvidia.com/gpu"
+PRODUCT = "nvidia.com/gpu.product"
 MIG = re.compile(r"nvidia\.com/mig-(.+)")
 FRACTION, FRACTION_MEMORY, FRACTION_DEVICES = "gpu-fraction", "gpu-memory", "gpu-fraction-num-devices"
 """Annotations of pods by KAI and Run:ai."""
@@ -210,16 +211,11 @@ def gpus_of(node: Node, keep_partitions: bool) -> Gpus:
     """
     there = {name: int(amount) for name, amount in node.status.allocatable.items()}
     count, sizes, names = _by_schemes(node, there)
-    geometry = None
-    partitions = {
-        match[1]: amount for name, amount in there.items() if (match := MIG.fullmatch(name)) and amount
-    }
-    if not keep_partitions and (partitions or node.labels.get("nvidia.com/mig.strategy") == "mixed"):
-        product = node.labels.get("nvidia.com/gpu.product", "")
-        geometry = geometry_of(product, partitions.keys())
-        if geometry is None and partitions:
-            profiles = ", ".join(partitions)
-            raise Unclear(f"has partitions of no known geometry: {profiles} of {product or 'an unnamed GPU'}")
+    partitions = {} if keep_partitions else partitions_of(node)
+    parted = partitions or (not keep_partitions and node.labels.get("nvidia.com/mig.strategy") == "mixed")
+    geometry = geometry_of(node.labels.get(PRODUCT, ""), partitions.keys()) if parted else None
+    if partitions and geometry is None:
+        raise Unclear(unknown_partitions(node))
     listed, whole = _label(node, "nvidia.com/gpu.count"), there.get(GPU, 0)
     if geometry is not None:
         count = count or max(listed, whole + fewest_devices(geometry, partitions))
@@ -229,6 +225,20 @@ def gpus_of(node: Node, keep_partitions: bool) -> Gpus:
     check_count(count)
     memory = _label(node, "nvidia.com/gpu.memory")
     return Gpus(count, geometry, ({HAMI.memory: memory} if memory else {}) | sizes, tuple(names))
+
+
+def partitions_of(node: Node) -> dict[str, int]:
+    """Return how many partitions of each profile a node has."""
+    found = {MIG.fullmatch(name): int(amount) for name, amount in node.status.allocatable.items()}
+    return {match[1]: amount for match, amount in found.items() if match is not None and amount}
+
+
+def unknown_partitions(node: Node) -> str:
+    """Say which partitions a node has whose geometry is not known; nothing where it is."""
+    partitions, product = partitions_of(node), node.labels.get(PRODUCT, "")
+    if not partitions or geometry_of(product, partitions.keys()) is not None:
+        return ""
+    return f"has {', '.join(partitions)} of {product or 'an unnamed GPU'}"
 
 
 def _by_schemes(node: Node, there: Mapping[str, int]) -> tuple[int, dict[str, int], list[str]]:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from ...common.printable import some
+from ..device_parts import about_unknown
 from ..node_restrictions import about_models, counted
 from .cluster import Cluster, SlurmOptions
 from .jobs import (
@@ -61,6 +62,7 @@ def assumptions(cluster: Cluster, options: SlurmOptions) -> Iterator[str]:
         )
     yield from cluster.restrictions.sentences("partition, nodes asked for or excluded", "share", "node")
     yield from about_models(cluster.by_models)
+    yield from about_unknown(cluster.unknown_partitions)
     if cluster.devices is not None:
         yield from cluster.devices.sentences(cluster.asks)
 

@@ -17,7 +17,7 @@ from ..device_parts import Mig, Unclear, fields_of
 from ..importer import ImportOptions, Option
 from ..node_restrictions import Choice as NodeChoice
 from ..node_restrictions import Restrictions, models_of_choice, numbered
-from .devices import SlurmDevices
+from .devices import SlurmDevices, unknown_partitions
 from .jobs import SlurmJob, has_features, is_running, jobs_of, needed_nodes, waits, waits_for_resources
 from .nodes import SlurmNode
 from .objects import JobRecord
@@ -55,9 +55,17 @@ class Cluster:
     @cached_property
     def devices(self) -> SlurmDevices | None:
         """The GPUs as single devices, where any job asks for a part of one."""
-        keep = self.options.mig == "keep"
+        keep = self.options.mig == "keep" or bool(self.unknown_partitions)
         needed = SlurmDevices.needed(self.records, keep)
         return SlurmDevices(self.listed, self.records, keep) if needed else None
+
+    @cached_property
+    def unknown_partitions(self) -> dict[str, str]:
+        """Node → the partitions that it has, where a plan could change them if their geometry were known."""
+        if self.options.mig == "keep" or not SlurmDevices.needed(self.records, False):
+            return {}
+        found = ((node.name, unknown_partitions(node)) for node in self.listed)
+        return {name: partitions for name, partitions in found if partitions}
 
     def in_partition(self, partitions: Iterable[str]) -> bool:
         """Return whether one of the partitions is asked for."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -99,17 +99,27 @@ def gpus_of(node: SlurmNode, keep_partitions: bool) -> Gpus:
         If it does not say how they are partitioned, or how many shards each has.
     """
     whole, partitions = _by_partition(node.gpus, keep_partitions)
-    geometry = None
-    if partitions:
-        models = (part[0] if (part := partition_of(kind)) else kind for kind in node.gpus)
-        geometry = geometry_of(" ".join(models), partitions)
-        if geometry is None:
-            raise Unclear(f"has partitions of no known geometry: {', '.join(node.gpus)}")
+    geometry = _geometry(node, partitions) if partitions else None
+    if partitions and geometry is None:
+        raise Unclear(unknown_partitions(node))
     count = whole + (fewest_devices(geometry, partitions) if geometry else 0)
     check_count(count)
     if node.shards and (not whole or node.shards % whole):
         raise Unclear(f"has {node.shards:g} shards, which are not the same on each of {whole} GPUs")
     return Gpus(count, geometry, {SHARD: int(node.shards / whole)} if node.shards else {})
+
+
+def _geometry(node: SlurmNode, profiles: Collection[str]) -> str | None:
+    models = (part[0] if (part := partition_of(kind)) else kind for kind in node.gpus)
+    return geometry_of(" ".join(models), profiles)
+
+
+def unknown_partitions(node: SlurmNode) -> str:
+    """Say which partitions a node has whose geometry is not known; nothing where it is."""
+    _, partitions = _by_partition(node.gpus, keep_partitions=False)
+    if not partitions or _geometry(node, partitions) is not None:
+        return ""
+    return f"has {', '.join(node.gpus)}"
 
 
 def _by_partition(gpus: Mapping[str, float], keep_partitions: bool) -> tuple[int, Counter[str]]:

@@ -297,14 +297,25 @@ def test_partitions_may_be_kept(tmp_path: Path) -> None:
 
 
 def test_partitions_of_no_known_geometry(tmp_path: Path) -> None:
-    """The node is left out; a pod that asks for a profile that no node has is, too."""
+    """Then all partitions are kept as resources, and the nodes named; shares are of devices all the same."""
     nodes = [mig_node("n1", "NVIDIA-H200", g1__18=7), mig_node("n2", count=1, g1__5=7)]
     pods = [pod("a", {"nvidia.com/mig-1g.5gb": "1"}), pod("b", {"nvidia.com/mig-1g.18gb": "1"})]
     instance = imported(tmp_path, nodes, pods)
-    assert [server.name for server in instance.servers] == ["n2"]
-    text = said(instance)
-    assert "n1 (has partitions of no known geometry: 1g.18gb of NVIDIA-H200)" in text
-    assert "ml/b (asks for a partition 1g.18gb, which the devices of no node have)" in text
+    assert not instance.has_devices
+    assert instance.servers[0].capacity["nvidia.com/mig-1g.18gb"] == 7
+    assert "Partitions are not planned anew" in said(instance)
+    assert "n1 (has 1g.18gb of NVIDIA-H200)" in said(instance)
+    shared = imported(tmp_path, [*nodes, node("n3", {"nvidia.com/gpu": "2"})], [*pods, fraction("c", "0.5")])
+    assert asks(shared)["ml/c"] == 500
+    assert devices(shared) == {"n1": None, "n2": None, "n3": {"count": 2}}
+
+
+def test_a_profile_that_no_node_has(tmp_path: Path) -> None:
+    """The pod that asks for it is left out."""
+    pods = [pod("a", {"nvidia.com/mig-1g.5gb": "1"}), pod("b", {"nvidia.com/mig-1g.18gb": "1"})]
+    instance = imported(tmp_path, [mig_node("n2", count=1, g1__5=7)], pods)
+    assert asks(instance) == {"ml/a": "1g.5gb"}
+    assert "ml/b (asks for a partition 1g.18gb, which the devices of no node have)" in said(instance)
 
 
 # What is as it was

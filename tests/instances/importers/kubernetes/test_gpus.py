@@ -176,7 +176,7 @@ def test_gpus_of_nodes(made: Node, gpus: Gpus) -> None:
         (node({GPU: "1"}, {REGISTER: '[{"devmem": 1e999}]'}), "lists no devices"),
         (node({GPU: "1"}, {REGISTER: "[" * 100_000}), "lists no devices"),
         (node({"volcano.sh/vgpu-number": "10"}), "no annotation volcano.sh/node-vgpu-register"),
-        (node({MIG: "7"}, gpu_product="NVIDIA-H100-80GB-HBM3"), "no known geometry: 1g.5gb of NVIDIA-H100"),
+        (node({MIG: "7"}, gpu_product="NVIDIA-H100-80GB-HBM3"), "has 1g.5gb of NVIDIA-H100"),
         (node({GPU: "65"}), "at most 64"),
         (node({MIG: "1e15"}), "more partitions than 64"),
     ],

@@ -152,12 +152,12 @@ def test_jobs_that_are_not_clear(tmp_path: Path, record: dict[str, Any], why: st
 
 
 def test_nodes_that_are_not_clear(tmp_path: Path) -> None:
-    """Shards that are not even, and partitions of no known geometry."""
+    """Shards that are not even. Of partitions of no known geometry each is a GPU of its own type."""
     nodes = [node("n1", SHARDS), node("odd", "gpu:4,shard:10"), node("new", "gpu:1g.18gb:7")]
     instance = imported(tmp_path, nodes, [job(1, "gres/shard=2")])
-    assert [server.name for server in instance.servers] == ["n1"]
+    assert devices(instance) == {"n1": (4, None, []), "new": (7, None, [])}
     assert "odd (has 10 shards, which are not the same on each of 4 GPUs)" in said(instance)
-    assert "new (has partitions of no known geometry: 1g.18gb)" in said(instance)
+    assert "for the geometry of some is not known: new (has 1g.18gb)" in said(instance)
 
 
 def test_partitions(tmp_path: Path) -> None:
