@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from ..common.errors import TooLargeError
 from ..common.geometries import GEOMETRIES, MOST_SLOTS
-from ..common.printable import shortened, some
+from ..common.printable import one_line, shortened, some
 from ..consolidation.devices import MOST_DEVICES, WHOLE, Ask, Device, DeviceSlot
 from ..consolidation.packing import Held, occupied, pack
 from .importer import Option
@@ -248,6 +248,28 @@ def fewest_devices(geometry: str, partitions: Mapping[str, int]) -> int:
     raise Unclear(f"has more partitions than {MOST_DEVICES} devices, which is the most that are planned")
 
 
+def check_there(gpus: Iterable[Gpus], profile: str) -> None:
+    """Refuse what no node has.
+
+    Parameters
+    ----------
+    gpus
+        The devices of the nodes that are planned.
+    profile
+        Of the partition that is asked for; empty where it is none.
+
+    Raises
+    ------
+    Unclear
+        If there are no devices, or none that can be partitioned so.
+    """
+    there = [devices.geometry for devices in gpus if devices.count]
+    if not there:
+        raise Unclear("asks for a GPU, of which no node has any")
+    if profile and not any(name and profile in GEOMETRIES[name].profiles for name in set(there)):
+        raise Unclear(f"asks for a partition {profile}, which the devices of no node have")
+
+
 def the_same(asks: Iterable[Ask]) -> Ask:
     """Return what a task asks for on whatever node.
 
@@ -266,7 +288,7 @@ def the_same(asks: Iterable[Ask]) -> Ask:
 
 def because(reasons: Mapping[str, str]) -> str:
     """List the first few names, each with the reason."""
-    return some((shortened(f"{name} ({why})", 200) for name, why in reasons.items()), NAMED)
+    return some((shortened(one_line(f"{name} ({why})"), 200) for name, why in reasons.items()), NAMED)
 
 
 def about_devices(task: str, rounded: bool, parted: bool) -> Iterable[str]:

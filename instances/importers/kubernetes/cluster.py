@@ -121,7 +121,7 @@ class Cluster:
             if self.devices is None:
                 break
             try:
-                asks[id(pod)] = self.devices.ask_of(pod, self._allowed(pod, None))
+                asks[id(pod)] = self.devices.ask_of(pod, self._allowed(pod, None), self.names)
             except Unclear as error:
                 unclear[id(pod)] = self.devices.unclear.get(id(pod), str(error))
         return asks, unclear
@@ -298,7 +298,15 @@ class Cluster:
         now = Counter(pod.node for pod in group.pods)
         # The GPU model is a field of the job already and need not be a restriction too.
         without = self.options.gpu_label if job.gpu_model else None
-        return NodeChoice(job.name, group.nodes, now, lambda: describe(group.pods[0], self.nodes, without))
+        return NodeChoice(job.name, group.nodes, now, lambda: self._described(group.pods[0], without))
+
+    def _described(self, pod: Pod, without: str | None) -> str:
+        """Say in a few words which nodes a pod may use."""
+        text = describe(pod, self.nodes, without)
+        wish = None if self.devices is None else self.devices.wish(pod)
+        if self.devices is not None and wish is not None:
+            text += f" that offers {wish.through}" * (self.devices.offering(wish, self.names) != self.names)
+        return text
 
     def server(self, node: Node) -> dict[str, Any]:
         """Return a node as a server."""

@@ -8,7 +8,6 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
-from ...common.geometries import GEOMETRIES
 from ...consolidation.devices import WHOLE, Ask
 from ..device_parts import (
     Gpus,
@@ -17,6 +16,7 @@ from ..device_parts import (
     about_devices,
     are_known,
     because,
+    check_there,
     taken,
     the_same,
     thousandths,
@@ -56,6 +56,7 @@ class ClusterDevices:
         self.gpus: dict[str, Gpus] = {}
         self.out: dict[str, str] = {}
         self._known: set[str] = set()
+        self._there: set[str] = set()
         for pod in pods:
             try:
                 wish = None if reserves(pod) else wish_of(pod, keep_partitions)
@@ -122,8 +123,15 @@ class ClusterDevices:
             return ()
         return self.held_on(pod.node, [pod])[0].devices
 
-    def ask_of(self, pod: Pod, nodes: frozenset[str]) -> Ask | None:
-        """Return what a pod asks for on whichever of these nodes; None if for no GPU.
+    def ask_of(self, pod: Pod, nodes: frozenset[str], planned: frozenset[str]) -> Ask | None:
+        """Return what a pod asks for on whichever node; None if for no GPU.
+
+        Parameters
+        ----------
+        nodes
+            Those that it may use.
+        planned
+            All that take pods.
 
         Raises
         ------
@@ -133,11 +141,9 @@ class ClusterDevices:
         wish = self._wish(pod)
         if wish is None:
             return None
-        if not any(gpus.count for gpus in self.gpus.values()):
-            raise Unclear("asks for a GPU, of which no node has any")
-        profile = wish.ask.profile
-        if profile and not any(profile in GEOMETRIES[name].profiles for name in self.geometries):
-            raise Unclear(f"asks for a partition {profile}, which the devices of no node have")
+        if wish.ask.profile not in self._there:
+            check_there([self.gpus[name] for name in planned], wish.ask.profile)
+            self._there.add(wish.ask.profile)
         if not wish.memory:
             return wish.ask
         # Thousands of pods ask for the same on the same nodes.

@@ -137,7 +137,7 @@ class Cluster:
             if self.devices is None:
                 break
             try:
-                asks[id(job)] = self.devices.ask_of(job, self._allowed(job))
+                asks[id(job)] = self.devices.ask_of(job, self._allowed(job), self.names)
             except Unclear as error:
                 unclear[job.name] = str(error)
         return asks, unclear

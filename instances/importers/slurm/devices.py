@@ -14,7 +14,6 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
-from ...common.geometries import GEOMETRIES
 from ...consolidation.devices import WHOLE, Ask
 from ..device_parts import (
     MOST_HELD,
@@ -25,6 +24,7 @@ from ..device_parts import (
     are_known,
     because,
     check_count,
+    check_there,
     fewest_devices,
     geometry_of,
     taken,
@@ -172,6 +172,7 @@ class SlurmDevices:
         self._asked: dict[tuple[int, frozenset[str]], frozenset[Ask]] = {}
         self._beside: dict[str, list[Holding]] = {}
         self._known: set[str] = set()
+        self._there: set[str] = set()
         for node in nodes:
             try:
                 self.gpus[node.name] = gpus_of(node, keep_partitions)
@@ -244,8 +245,15 @@ class SlurmDevices:
             models |= {part[0] if part else kind} if count else set()
         return (models.pop() or None) if len(models) == 1 else None
 
-    def ask_of(self, job: SlurmJob, nodes: frozenset[str]) -> Ask | None:
-        """Return what each task of a job asks for on whichever of these nodes; None if for no GPU.
+    def ask_of(self, job: SlurmJob, nodes: frozenset[str], planned: frozenset[str]) -> Ask | None:
+        """Return what each task of a job asks for on whichever node; None if for no GPU.
+
+        Parameters
+        ----------
+        nodes
+            Those that it may use.
+        planned
+            All that take jobs.
 
         Raises
         ------
@@ -256,10 +264,9 @@ class SlurmDevices:
             raise Unclear(self.unclear[id(job.record)])
         if not (job.gpus or job.shards or job.profile):
             return None
-        if not any(gpus.count for gpus in self.gpus.values()):
-            raise Unclear("asks for a GPU, of which no node has any")
-        if job.profile and not any(job.profile in GEOMETRIES[name].profiles for name in self.geometries):
-            raise Unclear(f"asks for a partition {job.profile}, which the devices of no node have")
+        if job.profile not in self._there:
+            check_there([self.gpus[name] for name in planned], job.profile)
+            self._there.add(job.profile)
         if not job.shards:
             return self._ask(job, Gpus())
         # Thousands of jobs ask for the same on the same nodes.

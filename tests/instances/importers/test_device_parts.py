@@ -16,6 +16,7 @@ from clusterplan.instances.importers.device_parts import (
     are_known,
     because,
     check_count,
+    check_there,
     fewest_devices,
     fields_of,
     geometry_of,
@@ -145,6 +146,15 @@ def test_what_is_not_clear() -> None:
     check_count(64)
     with pytest.raises(Unclear, match="has 65 GPUs"):
         check_count(65)
+    check_there([Gpus(), Gpus(1, "a100-40")], "1g.5gb")
+    for gpus, profile in (
+        ([Gpus()], ""),
+        ([Gpus(1), Gpus(0, "a100-40")], "1g.5gb"),
+        ([Gpus(1, "a30-24")], "x"),
+    ):
+        with pytest.raises(Unclear, match=r"of which no node has any|devices of no node have"):
+            check_there(gpus, profile)
+    assert because({"a\x07": "b\nc"}) == "a\\x07 (b c)"
     assert because({str(k): "why" for k in range(9)}) == "0 (why), 1 (why), 2 (why), …"
 
 

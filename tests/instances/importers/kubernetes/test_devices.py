@@ -217,6 +217,7 @@ def test_shared_and_other_nodes_do_not_mix(tmp_path: Path) -> None:
     result = solve(instance, solver="exact")
     assert result.plan is not None
     assert [entry.used_servers for entry in result.plan] == [{"s"}, {"w"}]
+    assert "node that offers aliyun.com/gpu-mem" in instance.resource_names
 
 
 def test_devices_of_several_sizes(tmp_path: Path) -> None:
@@ -311,9 +312,12 @@ def test_partitions_of_no_known_geometry(tmp_path: Path) -> None:
 
 
 def test_a_profile_that_no_node_has(tmp_path: Path) -> None:
-    """The pod that asks for it is left out."""
+    """The pod that asks for it is left out; a node that is not ready is none."""
     pods = [pod("a", {"nvidia.com/mig-1g.5gb": "1"}), pod("b", {"nvidia.com/mig-1g.18gb": "1"})]
-    instance = imported(tmp_path, [mig_node("n2", count=1, g1__5=7)], pods)
+    sick = mig_node("n1", count=1, g2__10=3)
+    sick["status"]["conditions"] = [{"type": "Ready", "status": "Unknown"}]
+    pods.append(pod("c", {"nvidia.com/mig-7g.80gb": "1"}, "n1"))
+    instance = imported(tmp_path, [mig_node("n2", count=1, g1__5=7), sick], pods)
     assert asks(instance) == {"ml/a": "1g.5gb"}
     assert "ml/b (asks for a partition 1g.18gb, which the devices of no node have)" in said(instance)
 
