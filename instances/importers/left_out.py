@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from ..common.errors import Fault, Faults
 from ..common.faults import faults_of
 from ..common.fields import Model
-from ..common.printable import shortened, some
+from ..common.printable import one_line, shortened, some
 from .node_restrictions import counted
 
 NAMED = 3
@@ -46,7 +46,8 @@ class LeftOut:
         """Leave an entry out, and name it if it is one of the first."""
         self.data.append(data)
         if not self.names_enough:
-            self.reasons.append(shortened(f"{name} ({f'{fault.path} {fault.what}'.strip()})", 200))
+            wrong = f"{fault.path} {fault.what}".strip()
+            self.reasons.append(shortened(one_line(f"{name} ({wrong})"), 200))
 
     @property
     def names_enough(self) -> bool:
