@@ -23,7 +23,7 @@ from ..device_parts import (
     worth,
 )
 from ..node_restrictions import counted
-from .gpus import Wish, asks_for_part, devices_of, gpus_of, is_device, offers, reserves, wish_of
+from .gpus import OF_HAMI, Wish, asks_for_part, devices_of, gpus_of, is_device, offers, reserves, wish_of
 from .objects import Node, Pod
 
 
@@ -161,8 +161,13 @@ class ClusterDevices:
 
     def offering(self, wish: Wish, nodes: frozenset[str]) -> frozenset[str]:
         """Return those of the nodes that may have what a pod asks for."""
+        listing = wish.through in OF_HAMI and any(gpus.names for gpus in self.gpus.values())
         return frozenset(
-            name for name in nodes if name in self.gpus and offers(self._nodes[name], self.gpus[name], wish)
+            name
+            for name in nodes
+            if name in self.gpus
+            and offers(self._nodes[name], self.gpus[name], wish)
+            and (self.gpus[name].names or not (listing and self.gpus[name].count))
         )
 
     def _wish(self, pod: Pod) -> Wish | None:

@@ -64,6 +64,8 @@ VOLCANO = _Virtual(
     "volcano.sh/vgpu-ids-new",
 )
 VIRTUAL = (HAMI, VOLCANO)
+OF_HAMI = (HAMI.memory, HAMI.percent)
+"""Where any node lists devices for HAMi, it puts shares on such nodes only."""
 MEMORY_OF_ONE = {
     "aliyun.com/gpu-mem": ("aliyun.com/gpu-count", "ALIYUN_COM_GPU_MEM_IDX"),
     "volcano.sh/gpu-memory": ("volcano.sh/gpu-number", "volcano.sh/gpu-index"),
@@ -184,7 +186,7 @@ def _of_virtual(pod: Pod, requests: Requests, scheme: _Virtual) -> Wish | None:
         raise Unclear(f"asks for parts of {devices} devices")
     if memory:
         return Wish(scheme.memory, memory=_whole(memory, "MiB of a GPU"), cores=int(-(-cores * 10 // 1)))
-    return Wish(scheme.number, _part(-(-max(percent, cores) * 10 // 1)))
+    return Wish(scheme.percent, _part(-(-max(percent, cores) * 10 // 1)))
 
 
 def _of_memory(requests: Requests, memory: str) -> Wish | None:
@@ -301,7 +303,7 @@ def offers(node: Node, gpus: Gpus, wish: Wish) -> bool:
         return gpus.geometry is not None
     if wish.memory and wish.through not in gpus.sizes:
         return False
-    through = {HAMI.memory: GPU, VOLCANO.memory: VOLCANO.number}.get(wish.through, wish.through)
+    through = next((s.number for s in VIRTUAL if wish.through in (s.memory, s.percent)), wish.through)
     return bool(node.status.allocatable.get(through)) or (through == GPU and gpus.geometry is not None)
 
 

@@ -119,6 +119,19 @@ def test_shares_by_hami(tmp_path: Path) -> None:
     solved(instance)
 
 
+def test_shares_go_where_hami_is(tmp_path: Path) -> None:
+    """Other nodes have whole GPUs only; where no node lists devices for HAMi, all are taken to be its own."""
+    nodes = [hami_node("n1", 1), node("n2", {"nvidia.com/gpu": "4"}, gpu__product="T4"), node("cpus", {})]
+    pods = [hami("a", 60), hami("b", 60), pod("w", {"nvidia.com/gpu": "1"})]
+    instance = imported(tmp_path, nodes, pods)
+    assert [job.gpu_model for job in instance.jobs] == [None, None, None]
+    result = solve(instance, solver="exact")
+    assert result.plan is not None
+    assert [entry.used_servers for entry in result.plan if entry.placed] == [{"n1"}, {"n2"}]
+    plain = imported(tmp_path, nodes[1:], pods)
+    assert [name for name in plain.resource_names if name.startswith("node")] == []
+
+
 def test_memory_in_mebibytes(tmp_path: Path) -> None:
     """It is a part of what the devices have of all nodes that a pod may use."""
     wants = pod("a", {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "8192", "nvidia.com/gpucores": "20"})

@@ -54,9 +54,9 @@ def node(there: dict[str, str], annotations: dict[str, str] | None = None, **lab
         ({"cpu": "2"}, None),
         ({GPU: "0"}, None),
         ({GPU: "2"}, Wish(GPU, Ask(whole=2))),
-        ({GPU: "1", PERCENT: "25"}, Wish(GPU, Ask(share=250))),
-        ({PERCENT: "25"}, Wish(GPU, Ask(share=250))),
-        ({GPU: "1", PERCENT: "25", CORES: "30"}, Wish(GPU, Ask(share=300))),
+        ({GPU: "1", PERCENT: "25"}, Wish(PERCENT, Ask(share=250))),
+        ({PERCENT: "25"}, Wish(PERCENT, Ask(share=250))),
+        ({GPU: "1", PERCENT: "25", CORES: "30"}, Wish(PERCENT, Ask(share=300))),
         ({GPU: "1", CORES: "30"}, Wish(GPU, Ask(whole=1))),
         ({GPU: "3", PERCENT: "100"}, Wish(GPU, Ask(whole=3))),
         ({GPU: "1", MEMORY: "4000", CORES: "15"}, Wish(MEMORY, memory=4000, cores=150)),
@@ -195,6 +195,7 @@ def test_what_nodes_offer() -> None:
     assert not offers(shared, Gpus(2), memory)
     assert not offers(shared, Gpus(2), whole)
     assert offers(node({}), Gpus(), whole)
+    assert offers(node({GPU: "1"}), Gpus(1), Wish(PERCENT, Ask(share=3)))
     assert offers(node({GPU: "1"}), Gpus(1, None, {MEMORY: 9}), Wish(MEMORY, memory=3))
     assert not offers(node({GPU: "1"}), Gpus(1), Wish(MIG, Ask(profile="1g.5gb")))
     assert offers(node({MIG: "1"}), Gpus(1, "a100-40"), whole)
