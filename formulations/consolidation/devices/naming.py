@@ -9,8 +9,8 @@ from ....instances.common.errors import TooLargeError
 from ....instances.common.geometries import Geometry
 from ....instances.consolidation.devices import Ask, Device
 from ....instances.consolidation.instance import PlacementJob, Server
+from ....instances.consolidation.packing import Held, occupied, pack
 from ..plan import JobPlacement
-from .packing import Held, occupied, pack
 
 
 def with_devices(

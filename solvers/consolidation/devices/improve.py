@@ -16,11 +16,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ....formulations.consolidation.devices.packing import Held
 from ....formulations.consolidation.plan import JobPlacement
 from ....instances.common.arrays import Floats
 from ....instances.consolidation.devices import WHOLE
 from ....instances.consolidation.instance import PlacementJob
+from ....instances.consolidation.packing import Held
 from ...common.base import Clock
 from .board import Board, Task, Taste
 from .cluster import Cluster, JobsAlike
