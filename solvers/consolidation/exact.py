@@ -72,8 +72,11 @@ class ConsolidationExact(Solver[ConsolidationFormulation]):
                 run.certify()
             if len(progress.proven(options.gap)) == len(formulation.objectives):
                 progress.limit = "none"
-            elif progress.limit == "none" and run.clock.expired:
-                progress.limit = "time"
+            else:
+                if progress.limit == "none" and run.clock.expired:
+                    progress.limit = "time"
+                if progress.plan is not None and progress.plan is run.by_list:
+                    progress.notes.append("the plan is that of best-fit")
         outcome = Outcome(
             None if progress.infeasible else progress.plan,
             progress.bounds,
@@ -99,6 +102,7 @@ class _Run:
     master: RestrictedMaster | None = None
     build_s: float = 0.0
     by_list: Sequence[JobPlacement] | None = None
+    offered: bool = False
 
     def by_classes(self) -> None:
         """Settle the first objectives, those that depend on classes alone.
@@ -198,12 +202,11 @@ class _Run:
     def by_best_fit(self) -> None:
         """Offer the plan of best fit, once: where there was no time for a better one, it is the plan."""
         progress, plan = self.progress, self.by_list
-        if plan is None or progress.infeasible:
+        if plan is None or progress.infeasible or self.offered:
             return
-        self.by_list = None
+        self.offered = True
         if progress.offer(plan) is not None and progress.plan is plan:
             progress.needs_columns = True
-            progress.notes.append("the plan of best-fit to begin with")
 
     def _settle(self, program: Program, goal: str, start: Integers | None) -> Integers | None:
         """Bound a goal and reach the bound; return the solution, or None where none was found."""
