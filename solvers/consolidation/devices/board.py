@@ -368,11 +368,12 @@ class Board:
         """Return the plan of what stands here."""
         jobs = self.cluster.formulation.instance.jobs
         return [
-            self._entry(position) if position in self.jobs else JobPlacement(job=job.name, placed=False)
+            self.entry(position) if position in self.jobs else JobPlacement(job=job.name, placed=False)
             for position, job in enumerate(jobs)
         ]
 
-    def _entry(self, position: int) -> JobPlacement:
+    def entry(self, position: int) -> JobPlacement:
+        """Return the plan entry of a job that is placed."""
         job = self.cluster.formulation.instance.jobs[position]
         counts: dict[str, dict[str, int]] = {}
         devices: dict[str, dict[str, list[dict[str, Held]]]] = {}

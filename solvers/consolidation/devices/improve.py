@@ -10,19 +10,19 @@ from __future__ import annotations
 import itertools
 import math
 import random
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from ....formulations.consolidation.devices.packing import Held
+from ....formulations.consolidation.devices.staying import staying
 from ....formulations.consolidation.plan import JobPlacement
 from ....instances.common.arrays import Floats
 from ....instances.consolidation.devices import WHOLE
 from ....instances.consolidation.instance import PlacementJob
 from ...common.base import Clock
-from .board import Board, Task, Taste
+from .board import Board, Taste
 from .cluster import Cluster, JobsAlike
 from .shape_prices import Relaxed
 
@@ -195,7 +195,7 @@ class Local:
         for position in jobs:
             tasks, job = board.jobs.get(position), self.placing.jobs[position]
             if "migrations" in total:
-                total["migrations"] -= self._stay(job, tasks or [])
+                total["migrations"] -= self._stay(position)
             if tasks is None:
                 continue
             used = {task.server for task in tasks}
@@ -211,16 +211,13 @@ class Local:
             total["servers"] = float(sum(board.holds[n] > 0 for n in servers))
         return tuple(round(total[name], 9) for name in names)
 
-    def _stay(self, job: PlacementJob, tasks: Sequence[Task]) -> int:
-        """Return how many tasks are where they are now."""
-        there: dict[tuple[int, str], int] = defaultdict(int)
-        for task in tasks:
-            there[task.group, self.placing.cluster.servers[task.server].name] += 1
-        return sum(
-            min(count, there[g, server])
-            for g, group in enumerate(job.task_groups)
-            for server, count in group.current.items()
-        )
+    def _stay(self, position: int) -> int:
+        """Return how many tasks of a job are where they are now."""
+        groups = self.placing.jobs[position].task_groups
+        if position not in self.placing.board.jobs or not any(group.current for group in groups):
+            return 0
+        entry, moves = self.placing.board.entry(position), self.placing.formulation.instance.device_moves
+        return sum(staying(group, entry, moves) for group in groups)
 
 
 class Ruin:
