@@ -30,7 +30,7 @@ def staying(group: Group, entry: JobPlacement, device_moves: bool | None) -> int
     """
     placed, total = entry.tasks.get(group.name, {}), 0
     for server, count in group.current.items():
-        now = (group.current_devices or {}).get(server) if device_moves else None
+        now = (group.current_devices or {}).get(server) if device_moves and group.asks else None
         if now is None:
             # Tasks of a group are interchangeable: as many as are still there have not moved.
             total += min(count, placed.get(server, 0))
