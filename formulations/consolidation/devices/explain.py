@@ -8,12 +8,12 @@ from functools import cached_property
 
 from ....instances.consolidation.devices import Device
 from ....instances.consolidation.instance import Group, PlacementJob
+from ....instances.consolidation.packing import occupied
 from ..cluster_data import ClusterData
 from ..explain import Reasons
 from ..fewest_servers import tasks_that_fit
 from ..plan import JobPlacement
 from .fewest import instances_of
-from .packing import occupied
 
 ROOM = "left out although there is room"
 """How a reason begins where the sum of the devices leaves room."""

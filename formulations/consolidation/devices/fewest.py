@@ -10,10 +10,10 @@ from collections.abc import Iterable, Sequence
 from ....instances.common.errors import TooLargeError
 from ....instances.consolidation.devices import WHOLE, Ask, Device, Devices
 from ....instances.consolidation.instance import Group, Server
+from ....instances.consolidation.packing import pack
 from ...common.clock import check_time
 from ...common.tolerance import within
 from ..fewest_servers import tasks_that_fit
-from .packing import pack
 
 MOST_PATTERNS = 20_000
 """Ways to load one server, and tasks of each group that are left, that are looked at."""

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from ....instances.common.errors import TooLargeError
 from ....instances.consolidation.devices import TaskDevices
 from ....instances.consolidation.instance import Group, PlacementJob, Server
+from ....instances.consolidation.packing import Held, occupied, pack
 from ..plan import JobPlacement
-from .packing import Held, occupied, pack
 from .staying import staying
 
 MOST_TRIES = 500

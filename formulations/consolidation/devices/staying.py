@@ -6,8 +6,8 @@ from collections import Counter
 
 from ....instances.consolidation.devices import DeviceSlot, TaskDevices
 from ....instances.consolidation.instance import Group
+from ....instances.consolidation.packing import Held
 from ..plan import JobPlacement
-from .packing import Held
 
 Holding = frozenset[tuple[str, Held]]
 """What one task holds: name of devices, and which ones in rising order."""

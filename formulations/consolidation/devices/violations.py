@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ....instances.consolidation.devices import WHOLE, Ask, Devices, DeviceSlot, form_fault
 from ....instances.consolidation.instance import Group, PlacementJob, Server
+from ....instances.consolidation.packing import Held
 from ...common.objective import Violation
 from ..plan import JobPlacement
-from .packing import Held
 
 Holdings = dict[tuple[str, str, int], list[tuple[str, Ask, Held]]]
 """Server, name and index of a device → job, what it asks for, and what it holds."""

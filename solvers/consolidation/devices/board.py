@@ -10,11 +10,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ....formulations.consolidation.devices.packing import Held
 from ....formulations.consolidation.plan import JobPlacement
 from ....instances.common.geometries import Geometry
 from ....instances.consolidation.devices import WHOLE, Ask, Device, DeviceSlot
 from ....instances.consolidation.instance import ONLY_GROUP
+from ....instances.consolidation.packing import Held
 from .cluster import Cluster, TaskKind
 
 FREE, TAKEN, SHARED, PARTED = range(4)

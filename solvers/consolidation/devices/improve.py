@@ -15,12 +15,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ....formulations.consolidation.devices.packing import Held
 from ....formulations.consolidation.devices.staying import staying
 from ....formulations.consolidation.plan import JobPlacement
 from ....instances.common.arrays import Floats
 from ....instances.consolidation.devices import WHOLE
 from ....instances.consolidation.instance import PlacementJob
+from ....instances.consolidation.packing import Held
 from ...common.base import Clock
 from .board import Board, Taste
 from .cluster import Cluster, JobsAlike

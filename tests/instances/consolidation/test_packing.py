@@ -8,11 +8,11 @@ from collections.abc import Sequence
 
 import pytest
 
-from clusterplan.formulations.consolidation.devices import packing
-from clusterplan.formulations.consolidation.devices.packing import pack
 from clusterplan.instances.common.errors import TooLargeError
 from clusterplan.instances.common.geometries import GEOMETRIES, Geometry
+from clusterplan.instances.consolidation import packing
 from clusterplan.instances.consolidation.devices import WHOLE, Ask, Device, DeviceSlot
+from clusterplan.instances.consolidation.packing import pack
 
 A30, A100 = GEOMETRIES["a30-24"], GEOMETRIES["a100-40"]
 

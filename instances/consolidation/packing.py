@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from ....instances.common.errors import TooLargeError
-from ....instances.common.geometries import Geometry, Profile
-from ....instances.consolidation.devices import WHOLE, Ask, Device, DeviceSlot
+from ..common.errors import TooLargeError
+from ..common.geometries import Geometry, Profile
+from .devices import WHOLE, Ask, Device, DeviceSlot
 
 Held = tuple[int, ...] | DeviceSlot
 """What one task holds of the devices of one name."""
