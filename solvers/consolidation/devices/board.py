@@ -6,7 +6,7 @@ Plain lists: mostly a few servers are looked at, for which arrays would be slowe
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -181,6 +181,8 @@ class Board:
         Position of a placed job → its tasks.
     on
         For each server the positions of jobs there.
+    log
+        Servers whose tasks change, one after the other, if somebody wants to know.
     """
 
     def __init__(self, cluster: Cluster) -> None:
@@ -203,6 +205,7 @@ class Board:
                 }
             )
         self.holds = [0] * count
+        self.log: list[int] | None = None
         self.jobs: dict[int, list[Task]] = {}
         self.on: list[set[int]] = [set() for _ in range(count)]
         self.hosts: list[list[bool]] = cluster.hosts.tolist()
@@ -227,38 +230,46 @@ class Board:
     def best(
         self, k: int, servers: Iterable[int], taste: Taste, prices: Sequence[Sequence[float]] | None = None
     ) -> int | None:
-        """Return the best of these servers for one more task of a kind; None if none holds it.
+        """Return the best of these servers for one more task of a kind; None if none holds it."""
+        found, least = None, math.inf
+        for server in servers:
+            score = self.score(k, server, taste, prices)
+            if score is not None and score < least:
+                found, least = server, score
+        return found
+
+    def score(
+        self, k: int, server: int, taste: Taste, prices: Sequence[Sequence[float]] | None = None
+    ) -> float | None:
+        """Return how well a server suits one more task of a kind, less is better; None if it does not fit.
 
         Parameters
         ----------
         prices
             What a task of each kind costs on each shape, of the size of gaps; shape (K, S).
         """
-        kind, found, least = self.cluster.kinds[k], None, math.inf
-        taken = {d: ask.thousandths for d, ask in kind.asks}
+        gap = self.gap(k, server)
+        if gap is None:
+            return None
+        kind, shape, left = self.cluster.kinds[k], self.shape_of[server], self.left[server]
+        taken = dict(kind.asks)
         part = taste.uneven / max(1, len(kind.need))
-        for server in servers:
-            gap = self.gap(k, server)
-            if gap is None:
-                continue
-            shape, left = self.shape_of[server], self.left[server]
-            score = taste.gap * gap
-            capacity = self.capacity[shape]
-            for d, bank in self.banks[server].items():
-                spare = (bank.spare - taken.get(d, 0)) / bank.most
-                score += taste.room * spare
-                uneven = 0.0
-                for amount, need, most in zip(left, kind.need, capacity, strict=True):
-                    uneven += abs((amount - need) / most - spare)
-                score += part * uneven
-            if prices is not None:
-                score += taste.price * prices[k][shape]
-            if taste.fresh and not self.holds[server]:
-                most = max((bank.most for bank in self.banks[server].values()), default=1)
-                score += taste.fresh * (1.0 + WHOLE / (WHOLE + most))
-            if score < least:
-                found, least = server, score
-        return found
+        score = taste.gap * gap
+        capacity = self.capacity[shape]
+        for d, bank in self.banks[server].items():
+            asked = taken[d].thousandths if d in taken else 0
+            spare = (bank.spare - asked) / bank.most
+            score += taste.room * spare
+            uneven = 0.0
+            for amount, need, most in zip(left, kind.need, capacity, strict=True):
+                uneven += abs((amount - need) / most - spare)
+            score += part * uneven
+        if prices is not None:
+            score += taste.price * prices[k][shape]
+        if taste.fresh and not self.holds[server]:
+            most = max((bank.most for bank in self.banks[server].values()), default=1)
+            score += taste.fresh * (1.0 + WHOLE / (WHOLE + most))
+        return score
 
     def put(self, k: int, server: int) -> tuple[Held, ...]:
         """Place a task on a server that has room; return what it holds."""
@@ -273,6 +284,8 @@ class Board:
         for r, need in enumerate(kind.need):
             left[r] -= need
         self.holds[server] += 1
+        if self.log is not None:
+            self.log.append(server)
         for (d, ask), places in zip(kind.asks, held, strict=True):
             self.banks[server][d].take(ask, places)
 
@@ -282,21 +295,25 @@ class Board:
         for r, need in enumerate(kind.need):
             left[r] += need
         self.holds[server] -= 1
+        if self.log is not None:
+            self.log.append(server)
         for (d, ask), places in zip(kind.asks, held, strict=True):
             self.banks[server][d].give(ask, places)
 
     def place(
         self,
         position: int,
-        servers: Sequence[int],
+        anywhere: Callable[[int], int | None],
         taste: Taste,
         prices: Sequence[Sequence[float]] | None = None,
         most: int | None = None,
     ) -> bool:
-        """Place all tasks of a job on some of the servers, or none; return whether it was possible.
+        """Place all tasks of a job, or none; return whether it was possible.
 
         Parameters
         ----------
+        anywhere
+            Returns the server for one more task of a kind where the job has none that holds it.
         most
             Servers that the job may use; any number if None.
         """
@@ -307,7 +324,7 @@ class Board:
                 # Where the job stands already comes first: it spreads no further than it has to.
                 server = self.best(k, here, taste, prices) if here else None
                 if server is None and (most is None or len(here) < most):
-                    server = self.best(k, servers, taste, prices)
+                    server = anywhere(k)
                 if server is None:
                     self._drop(position, tasks)
                     return False

@@ -24,14 +24,13 @@ from ....instances.consolidation.packing import Held
 from ...common.base import Clock
 from .board import Board, Taste
 from .cluster import Cluster, JobsAlike
+from .ranking import Ranking
 from .shape_prices import Relaxed
 
 FEWEST_FREED, MORE_FREED, MOST_FREED = 2, 1.0, 14
 """Servers whose jobs are taken away at a time: so many, more on average, and at most."""
 MOST_WAITING = 3
 """Waiting jobs of one kind that are tried at a time."""
-SOME = 40
-"""Servers among which the greedy method looks for the best."""
 SAME_WEIGHTS = 50
 """Rounds after which servers with unused devices are counted again."""
 WORTHLESS = 3
@@ -114,13 +113,14 @@ class Placing:
         part = cost / alike.job.worth if math.isfinite(cost) else math.inf
         return (1, 0.0) if part < 1 - SURE else (2, part)
 
-    def try_place(self, position: int, servers: Sequence[int], taste: Taste) -> bool:
-        """Place a job on some of the servers; return whether it was possible."""
-        most = self.most[position]
-        return most != 0 and self.board.place(position, servers, taste, self.prices, most)
-
     def fill(self, servers: Sequence[int], order: Iterable[int], taste: Taste, clock: Clock) -> None:
         """Place waiting jobs one after the other; of a class of which one did not fit no other is tried."""
+        self._one_by_one(order, lambda k: self.board.best(k, servers, taste, self.prices), taste, clock)
+
+    def _one_by_one(
+        self, order: Iterable[int], anywhere: Callable[[int], int | None], taste: Taste, clock: Clock
+    ) -> None:
+        """Place jobs that wait on servers that a function finds for their tasks."""
         failed: set[int] = set()
         for position in order:
             kind = self.number[position]
@@ -128,29 +128,16 @@ class Placing:
                 continue
             if clock.expired:
                 return
-            if not self.try_place(position, servers, taste):
+            most = self.most[position]
+            if most == 0 or not self.board.place(position, anywhere, taste, self.prices, most):
                 failed.add(kind)
 
     def greedy(self, clock: Clock) -> None:
-        """Place all jobs that wait by rank and value, each where it fits best among some servers."""
+        """Place all jobs that wait by rank and value, each where it fits best of all servers."""
         order = sorted(range(len(self.jobs)), key=self._first)
-        failed: set[int] = set()
         taste = Taste(fresh=self.fresh)
-        for position in order:
-            kind = self.number[position]
-            if position in self.board.jobs or kind in failed:
-                continue
-            if clock.expired:
-                return
-            # The best of all is no better on the whole than the best of some, and takes longer.
-            some = self.random.sample(self.everywhere, min(SOME, len(self.everywhere)))
-            if self.fresh:
-                opened = [n for n in self.everywhere if self.board.holds[n]]
-                some += self.random.sample(opened, min(SOME, len(opened)))
-            if not self.try_place(position, some, taste) and not self.try_place(
-                position, self.everywhere, taste
-            ):
-                failed.add(kind)
+        self._one_by_one(order, Ranking(self.board, taste, self.prices).best, taste, clock)
+        self.board.log = None
 
     def _first(self, position: int) -> tuple[bool, float, float]:
         job = self.jobs[position]

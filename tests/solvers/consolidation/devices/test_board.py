@@ -35,7 +35,7 @@ def test_what_is_taken_is_given_back(seed: int) -> None:
         position = choose.randrange(len(cluster.groups_of))
         if position not in board.jobs:
             most = formulation.fewest(formulation.instance.jobs[position])
-            board.place(position, everywhere, Taste(), None, most or 0)
+            board.place(position, lambda k: board.best(k, everywhere, Taste()), Taste(), None, most or 0)
         elif choose.random() < 0.5:
             board.remove(position)
         else:
