@@ -206,7 +206,7 @@ def generate_consolidation(
     _check_devices(devices, resources, shared, partitioned)
     _check_shares(load, required_share, preferred_share, must_place_share)
     # Streams of their own: another cluster does not change the queue, nor the other way round.
-    rng, running, further = np.random.default_rng(seed).spawn(3)
+    rng, running, devices_rng, digits_rng = np.random.default_rng(seed).spawn(4)
     sizes = _Sizes(rng.random(jobs))
     cluster = _cluster(running, servers, gpus_per_server or 8, resources, shapes).filled(running)
     asked, free = _balanced(cluster, sizes, load)
@@ -216,10 +216,10 @@ def generate_consolidation(
     what = "running tasks" if resources == 1 else "requests, server shapes, running tasks"
     rows, queue = list(_servers(cluster, rack_size)), list(_jobs(rng, cluster, asked, rule, must))
     if devices:
-        rows, queue = as_devices(further, rows, queue, shared, partitioned)
+        rows, queue = as_devices(devices_rng, rows, queue, shared, partitioned)
         what = f"{what}, what is shared and partitioned"
     if unlike:
-        rows, queue = with_unlike_amounts(further, rows, queue)
+        rows, queue = with_unlike_amounts(digits_rng, rows, queue)
         what = f"{what}, the digits of amounts and values"
     return ConsolidationInstance(
         name=f"synthetic-consolidation-{servers}-{jobs}-{seed}",
@@ -256,7 +256,7 @@ def _check_devices(devices: bool, resources: int, shared: float, partitioned: fl
     if devices and resources == 1:
         raise OptionError("single devices are no resource; resources must be 3")
     if partitioned and not devices:
-        raise OptionError("only single devices can be partitioned; ask for devices, too")
+        raise OptionError("what is partitioned must be single devices; ask for devices, too")
     if not 0 <= shared <= 1 - partitioned <= 1:
         raise OptionError("the shares of jobs with shares and with partitions must add up to at most 1")
 

@@ -50,7 +50,7 @@ def as_devices(
     """
     if parted and not any(server.gpu_model in GEOMETRY for server in servers):
         raise OptionError(
-            "no server can be partitioned; the GPUs of a100 and h100 can, or those of one shape"
+            "some servers must have GPUs that can be partitioned: a100, h100, or all of one shape"
         )
     choices = [("share", share) for share in SHARES], [("profile", profile) for profile in PROFILES]
     rule = np.searchsorted([shared, shared + parted], rng.random(len(jobs)), side="right").tolist()
@@ -78,7 +78,7 @@ def _equipped(server: Server, rng: np.random.Generator, shared: float, parted: f
     for d, of in enumerate(np.sort(rng.integers(len(OF_OTHERS), size=sharing)).tolist()):
         others[d]["share"] = OF_OTHERS[of]
     geometry = GEOMETRY.get(server.gpu_model) if parted else None
-    devices = {"count": count, "geometry": geometry, "taken": others or None}
+    devices = {"count": count, "geometry": geometry, "taken": others}
     plain = server.model_dump(exclude={"devices"})
     for amounts in (plain["capacity"], plain["free"] or {}):
         amounts.pop("gpu", None)
@@ -103,20 +103,6 @@ def with_unlike_amounts(
     rng: np.random.Generator, servers: Sequence[Server], jobs: Sequence[PlacementJob]
 ) -> tuple[list[Server], list[PlacementJob]]:
     """Return servers and jobs whose amounts, in milli-CPUs and MiB, and values have many digits."""
-    reserved: dict[object, dict[str, float]] = {}
-    unlike = []
-    for server in servers:
-        shape = tuple(server.capacity.items()), server.gpu_model
-        if shape not in reserved:
-            cpus, gib = rng.uniform(0.1, RESERVED_CPUS), rng.uniform(1, RESERVED_GIB)
-            reserved[shape] = {"cpu": _fine("cpu", cpus), "memory_gib": _fine("memory_gib", gib)}
-        less = reserved[shape]
-        changed = {
-            key: {name: _fine(name, max(0.0, a - less.get(name, 0.0))) for name, a in amounts.items()}
-            for key, amounts in (("capacity", server.capacity), ("free", server.free))
-            if amounts is not None
-        }
-        unlike.append(server.model_copy(update=changed))
     factor, worth = rng.uniform(0.75, 1.0, size=(VARIANTS, 2)), rng.lognormal(0.0, 0.5, PRIORITIES)
     picked = zip(
         rng.integers(VARIANTS, size=len(jobs)), rng.integers(PRIORITIES, size=len(jobs)), strict=True
@@ -133,6 +119,20 @@ def with_unlike_amounts(
             value = round(job.worth * float(worth[priority]), 9)
             made[key] = job.model_copy(update={"task_demand": changed, "value": value})
         found.append(made[key].model_copy(update={"name": job.name}))
+    reserved: dict[object, dict[str, float]] = {}
+    unlike = []
+    for server in servers:
+        shape = tuple(server.capacity.items()), server.gpu_model
+        if shape not in reserved:
+            cpus, gib = rng.uniform(0.1, RESERVED_CPUS), rng.uniform(1, RESERVED_GIB)
+            reserved[shape] = {"cpu": _fine("cpu", cpus), "memory_gib": _fine("memory_gib", gib)}
+        less = reserved[shape]
+        reduced = {
+            key: {name: _fine(name, max(0.0, a - less.get(name, 0.0))) for name, a in amounts.items()}
+            for key, amounts in (("capacity", server.capacity), ("free", server.free))
+            if amounts is not None
+        }
+        unlike.append(server.model_copy(update=reduced))
     return unlike, found
 
 
