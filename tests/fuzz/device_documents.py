@@ -55,7 +55,9 @@ def on_devices(rng: random.Random, data: dict[str, Any]) -> dict[str, Any]:
 
 def _equip(rng: random.Random, server: dict[str, Any], names: list[str], geometry: Any, always: bool) -> None:
     """Give a server devices in place of an amount."""
-    for amounts in (server["capacity"], server.get("free") or {}):
+    if server.get("free") is None:
+        server.pop("free", None)
+    for amounts in (server["capacity"], server.get("free", {})):
         amounts.pop("gpu", None)
     if not server["capacity"]:
         server["capacity"] = {"cpu": rng.choice([1, 4, 8])}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from device_instances import device_instance
+from random_instances import random_devices
 
 import clusterplan
 from clusterplan.formulations.consolidation.devices.formulation import DeviceFormulation
@@ -35,6 +36,16 @@ def test_a_plan_written_as_values_keeps_every_row(seed: int) -> None:
         if all(variable.name in names for variable in row):
             left = sum(c * names[v.name] for v, c in row.items()) + row.constant
             assert {-1: left <= 1e-9, 0: abs(left) <= 1e-9, 1: left >= -1e-9}[row.sense], row
+
+
+@pytest.mark.parametrize("solver", ["milp:highs", "cp-sat", "exact"])
+@pytest.mark.parametrize("seed", range(16))
+def test_moves_between_devices_are_those_of_enumeration(solver: str, seed: int) -> None:
+    """Where they count, with tasks that run on one another's devices, or on none that there is."""
+    instance = random_devices(seed, device_moves=True, objectives=("migrations", "value"))
+    best, model = (clusterplan.solve(instance, solver=name) for name in ("brute-force", solver))
+    assert model.status == best.status
+    assert [o.value for o in model.objectives] == pytest.approx([o.value for o in best.objectives])
 
 
 def test_rows_speak_of_devices_that_others_leave() -> None:

@@ -105,7 +105,7 @@ def _running(choose: random.Random) -> DeviceFormulation:
     jobs = []
     for j in range(choose.randint(2, 4)):
         tasks = choose.randint(1, 2)
-        ask, held = {"share": {"gpu": choose.choice((250, 300, 400, 510, 600))}}, 1
+        ask, held = {"share": {"gpu": choose.choice((250, 400, 500, 600, 900))}}, 1
         if choose.random() < 0.3:
             ask, held = {"devices": {"gpu": choose.choice((1, 1, 2))}}, 0
         count = held or ask["devices"]["gpu"]
@@ -162,6 +162,22 @@ def test_as_many_tasks_as_can_keep_their_devices(seed: int) -> None:
     assert (named is None) == (best is None)
     if named is not None:
         assert formulation.evaluate(named)[0] == best
+
+
+def test_one_large_task_makes_way_for_two() -> None:
+    """A share of 900 stands where two of 500 do; it is listed first."""
+    jobs = [
+        {"name": f"j{n}", "tasks": 1, "task_demand": {}, "share": {"gpu": share}, "current": {"n": 1}}
+        | {"current_devices": {"n": [{"gpu": [0]}]}}
+        for n, share in enumerate((900, 500, 500))
+    ]
+    server = {"name": "n", "capacity": {"cpu": 8}, "devices": {"gpu": {"count": 2}}}
+    document = {"schema_version": 1, "kind": "consolidation", "name": "n", "servers": [server]}
+    formulation = DeviceFormulation(clusterplan.parse_instance({**document, "jobs": jobs}))  # type: ignore[arg-type]
+    plan = formulation.parse_plan([{"job": f"j{n}", "servers": {"n": 1}} for n in range(3)])
+    named = with_devices(formulation.jobs, formulation.servers, plan)
+    assert named is not None
+    assert [(e.devices or {})["tasks"]["n"][0]["gpu"] for e in named] == [(1,), (0,), (0,)]
 
 
 def test_a_plan_with_more_tasks_in_place_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
