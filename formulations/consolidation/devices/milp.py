@@ -42,7 +42,7 @@ class DeviceRows:
     """
 
     def __init__(
-        self, make: Variable, add: Callable[[Any], None], total: Callable[[Sequence[Any]], Any]
+        self, make: Variable, add: Callable[[Any], object], total: Callable[[Sequence[Any]], Any]
     ) -> None:
         self._make, self._add, self._total = make, add, total
         self.contents: dict[Key, Any] = {}
