@@ -155,6 +155,9 @@ class Placing:
         for position, entry in sorted(
             listed, key=lambda pair: (not self.jobs[pair[0]].must_place, -self.size[pair[0]])
         ):
+            most = self.most[position]
+            if most is not None and len(entry.used_servers) > most:
+                continue  # the pooled relaxation may not know the rule on the spread of a job
             wanted: list[tuple[int, int, tuple[Held, ...] | None]] = []
             for g, group in enumerate(self.jobs[position].task_groups):
                 kind = self.cluster.kinds[self.cluster.groups_of[position][g][0]]
