@@ -25,7 +25,7 @@ from ...common.options import SolveOptions
 from .. import named_servers
 from .board import Board
 from .cluster import Cluster
-from .improve import Placing, Ruin
+from .improve import Placing, Ruin, greedily_placed
 from .repair import repaired
 from .shape_prices import Relaxed, ShapeProgram
 
@@ -76,9 +76,9 @@ class Search:
         """Return the best plan and what is proven about it."""
         clock, formulation = self.clock, self.formulation
         cluster = Cluster(formulation)
-        first = Placing(Board(cluster), None, self.options.seed)
         left = clock.remaining_s
-        first.greedy(Clock(None if left is None else max(FEW_SECONDS, 0.75 * left)))
+        patience = Clock(None if left is None else max(FEW_SECONDS, 0.75 * left))
+        first = greedily_placed(cluster, self.options.seed, patience)
         began_s = clock.elapsed_s
         self.offer(first.board.plan())
         self.check_s = clock.elapsed_s - began_s

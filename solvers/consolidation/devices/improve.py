@@ -11,7 +11,7 @@ import itertools
 import math
 import random
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -31,6 +31,11 @@ FEWEST_FREED, MORE_FREED, MOST_FREED = 2, 1.0, 14
 """Servers whose jobs are taken away at a time: so many, more on average, and at most."""
 MOST_WAITING = 3
 """Waiting jobs of one kind that are tried at a time."""
+FIRST_TASTE = Taste()
+OTHER_TASTES = Taste(uneven=0.35, room=0.12), Taste(uneven=0.2)
+"""Of the greedy method: it depends on the cluster how much balance is worth a new device."""
+SHORT = 0.1
+"""Share of the time that is left within which another taste is tried."""
 SAME_WEIGHTS = 50
 """Rounds after which servers with unused devices are counted again."""
 WORTHLESS = 3
@@ -132,10 +137,10 @@ class Placing:
             if most == 0 or not self.board.place(position, anywhere, taste, self.prices, most):
                 failed.add(kind)
 
-    def greedy(self, clock: Clock) -> None:
+    def greedy(self, clock: Clock, taste: Taste = FIRST_TASTE) -> None:
         """Place all jobs that wait by rank and value, each where it fits best of all servers."""
         order = sorted(range(len(self.jobs)), key=self._first)
-        taste = Taste(fresh=self.fresh)
+        taste = replace(taste, fresh=self.fresh)
         self._one_by_one(order, Ranking(self.board, taste, self.prices).best, taste, clock)
         self.board.log = None
 
@@ -208,6 +213,22 @@ class Local:
             return 0
         entry, moves = self.placing.board.entry(position), self.placing.formulation.instance.device_moves
         return sum(staying(group, entry, moves) for group in groups)
+
+
+def greedily_placed(cluster: Cluster, seed: int | None, clock: Clock) -> Placing:
+    """Return the best of several greedy placements, of which the first is made in any case."""
+    found = []
+    began_s = clock.elapsed_s
+    for taste in (FIRST_TASTE, *OTHER_TASTES):
+        placing = Placing(Board(cluster), None, seed)
+        placing.greedy(clock, taste)
+        positions = range(len(placing.jobs))
+        left_out = sum(placing.jobs[p].must_place and p not in placing.board.jobs for p in positions)
+        values = Local(placing).values(positions, placing.everywhere)
+        found.append((left_out, values, len(found), placing))
+        if clock.remaining_s is not None and clock.elapsed_s - began_s > SHORT * clock.remaining_s:
+            break
+    return min(found)[-1]
 
 
 class Ruin:
