@@ -217,7 +217,7 @@ class Local:
 
 def greedily_placed(cluster: Cluster, seed: int | None, clock: Clock) -> Placing:
     """Return the best of several greedy placements, of which the first is made in any case."""
-    found = []
+    found: list[tuple[int, tuple[float, ...], int, Placing]] = []
     began_s = clock.elapsed_s
     for taste in (FIRST_TASTE, *OTHER_TASTES):
         placing = Placing(Board(cluster), None, seed)
