@@ -15,7 +15,7 @@ from ..common.clock import check_time, refuse_beyond
 from ..common.milp_model import MilpModel, ModelObjective, at_most, new_problem
 from ..common.tolerance import TOLERANCE
 from .cluster_data import ClusterData
-from .devices.milp import DeviceRows
+from .devices.milp import DeviceRows, device_terms
 from .devices.naming import with_devices
 from .fewest_servers import tasks_that_fit
 from .plan import JobPlacement, entry_of
@@ -209,6 +209,8 @@ def model_terms(data: ClusterData) -> int:
             needs = np.array([group.demand.get(name, 0.0) for name in names])
             holds = int(count[(there * (1 + TOLERANCE) >= needs).all(axis=1)].sum())
             total += len(alike) * holds * (5 + len(names) + more)
+    if data.instance.has_devices:
+        total += device_terms(data.instance.jobs, data.servers.values())
     return total
 
 

@@ -14,7 +14,7 @@ Where moves between devices count, with the n_h tasks of a group that hold h on 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ....instances.consolidation.devices import WHOLE, Ask, Device, Devices, DeviceSlot
@@ -26,6 +26,24 @@ Variable = Callable[[str, int, int], Any]
 """Makes an integer variable of this name between two limits."""
 Key = tuple[str, str, int, Ask, int]
 """Server, name and index of a device, contents, and the slot where a partition starts, else 0."""
+
+
+def device_terms(jobs: Iterable[PlacementJob], servers: Iterable[Server]) -> int:
+    """Return how many coefficients the rows of all devices have, roughly."""
+    asked: dict[str, set[Ask]] = defaultdict(set)
+    for job in jobs:
+        for group in job.task_groups:
+            for name, ask in group.asks.items():
+                asked[name].add(ask)
+    total = 0
+    for server in servers:
+        for name, devices in (server.devices or {}).items():
+            shares = sum(ask.share > 0 for ask in asked[name])
+            profiles = devices.partitions.profiles if devices.partitions else {}
+            wanted = [profiles[ask.profile] for ask in asked[name] if ask.profile in profiles]
+            slots = sum(len(profile.starts) * (1 + profile.size) for profile in wanted)
+            total += devices.count * (4 + 2 * shares + slots)
+    return total
 
 
 class DeviceRows:

@@ -8,11 +8,8 @@ import pytest
 from device_instances import device_instance
 
 from clusterplan.formulations.consolidation.devices.formulation import DeviceFormulation
-from clusterplan.instances.common.geometries import GEOMETRIES
 from clusterplan.solvers.consolidation.devices.board import Board, Taste
 from clusterplan.solvers.consolidation.devices.cluster import Cluster
-
-A100 = GEOMETRIES["a100-40"]
 
 
 def _state(board: Board) -> list[object]:
