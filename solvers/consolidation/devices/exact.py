@@ -55,7 +55,7 @@ class Search:
         self.values: tuple[float, ...] = ()
         self.bounds: tuple[float | None, ...] = formulation.elementary_bounds()
         self.certificate: dict[str, Any] = {}
-        self.by_names: list[float | None] = []
+        self.by_names: list[float | None] = []  # bounds of the model with named servers
         self.infeasible = False
         self.notes: list[str] = []
         self.check_s = 0.0
@@ -114,9 +114,8 @@ class Search:
     def _settled(self) -> list[float]:
         """Return the values of the first objectives that their bounds meet."""
         found = []
-        for objective, value, bound in zip(
-            self.formulation.objectives, self.values, self.bounds, strict=False
-        ):
+        known = zip(self.formulation.objectives, self.values, self.bounds, strict=False)
+        for objective, value, bound in known:
             gap = objective.gap(value, bound)
             if gap is None or gap > self.options.gap:
                 break
@@ -156,12 +155,10 @@ class Search:
         self.offer(found.plan)
         if found.plan is None or formulation.violations(found.plan):
             return
-        # A bound on a later objective holds for plans that are no better in the earlier ones.
-        reached = formulation.evaluate(found.plan)
-        same = list(
-            itertools.takewhile(lambda pair: pair[0] == pair[1], zip(reached, self.values, strict=True))
-        )
-        self.by_names = list(found.bounds)[: len(same) + 1]
+        # A bound on a later objective holds for the values that the model kept in the earlier ones.
+        pairs = zip(formulation.evaluate(found.plan), self.values, strict=True)
+        same = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
+        self.by_names = list(found.bounds)[: same + 1]
 
     def _short_of_time(self) -> bool:
         """Return whether what is left is needed for the check of the result."""
