@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from ..common.errors import Fault, Faults
 from ..common.faults import faults_of
 from ..common.fields import Model
-from ..common.printable import shortened, some
+from ..common.printable import one_line, shortened, some
 from .node_restrictions import counted
 
 NAMED = 3
@@ -46,7 +46,8 @@ class LeftOut:
         """Leave an entry out, and name it if it is one of the first."""
         self.data.append(data)
         if not self.names_enough:
-            self.reasons.append(shortened(f"{name} ({f'{fault.path} {fault.what}'.strip()})", 200))
+            wrong = f"{fault.path} {fault.what}".strip()
+            self.reasons.append(shortened(one_line(f"{name} ({wrong})"), 200))
 
     @property
     def names_enough(self) -> bool:
@@ -65,9 +66,9 @@ def valid_entries(
     entries: Iterable[Entry],
     source: str,
     left_out: LeftOut,
-    key: Callable[[ModelT], Hashable],
+    key: Callable[[ModelT], Hashable] | None = None,
 ) -> Iterator[ModelT]:
-    """Yield each entry that is a `model`; leave out the others, and those whose key an earlier one has.
+    """Yield each entry that is a `model`; leave out the others, and those with a key that an earlier one has.
 
     Raises
     ------
@@ -90,10 +91,11 @@ def valid_entries(
             if not taken and len(left_out.data) >= MOST_WRONG:
                 break
         else:
-            if key(valid) in taken:
+            identity = len(taken) if key is None else key(valid)
+            if identity in taken:
                 left_out.add(data, name, Fault(source, "", "is listed twice"))
                 continue
-            taken.add(key(valid))
+            taken.add(identity)
             yield valid
     if not taken:
         faults.refuse()

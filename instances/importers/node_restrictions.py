@@ -1,12 +1,13 @@
 """What importers of clusters share: words, and how they say that a task may use only some servers.
 
-A choice of servers becomes a resource that only those have.
+A choice of servers becomes GPU models where these are of such models and all others are not. Else it becomes
+a resource that only those have.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ..common.printable import some
@@ -14,6 +15,8 @@ from ..common.printable import some
 LONGEST = 60
 """So long may the name of such a resource be."""
 NAMED = 3
+MOST_MODELS = 100
+"""So many GPU models may a job have."""
 
 
 def counted(count: int, one: str, many: str | None = None) -> str:
@@ -27,6 +30,32 @@ def numbered(names: Iterable[str], form: str) -> Iterator[str]:
     for name in names:
         taken[name] += 1
         yield name if taken[name] == 1 else form.format(name, taken[name])
+
+
+def models_of_choice(chosen: frozenset[str], models: Mapping[str, str | None]) -> list[str] | None:
+    """Return the GPU models that exactly these servers have; None if models do not tell them apart.
+
+    Parameters
+    ----------
+    chosen
+        Servers that tasks may use.
+    models
+        Server → its GPU model, for all servers.
+    """
+    found = {models[server] for server in chosen}
+    others = {model for server, model in models.items() if server not in chosen}
+    listed = sorted(filter(None, found))
+    return listed if listed and len(listed) == len(found) <= MOST_MODELS and not found & others else None
+
+
+def about_models(jobs: Sequence[str]) -> Iterator[str]:
+    """Say that the choice of servers of these jobs is one of GPU models."""
+    if jobs:
+        may = counted(len(jobs), "job may", "jobs may")
+        yield (
+            f"{may} use certain nodes only, and these are all the nodes of certain GPU models, which stand "
+            f"in gpu_model: {some(jobs, NAMED)}."
+        )
 
 
 @dataclass

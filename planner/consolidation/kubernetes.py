@@ -28,7 +28,7 @@ def kubernetes_lines(instance: ConsolidationInstance, placed: Sequence[JobPlacem
     InstanceError
         If a server's name cannot be a node's.
     """
-    del instance
+    jobs = {job.name: {group.name: group.asks for group in job.task_groups} for job in instance.jobs}
     taken: set[str] = set()
     for entry in placed:
         for group, servers in entry.tasks.items():
@@ -41,7 +41,8 @@ def kubernetes_lines(instance: ConsolidationInstance, placed: Sequence[JobPlacem
             yield "---"
             yield f"# Pods per node: {counts}. Affinity alone does not hold them to these numbers."
             for server, tasks in (entry.devices or {}).get(group, {}).items():
-                yield f"# Devices on {server}: {in_words(tasks)}. Affinity does not choose devices."
+                held = in_words(tasks, jobs[entry.job][group])
+                yield f"# Devices on {server}: {held}. Affinity does not choose devices."
             yield "metadata:"
             yield f"  name: {_quoted(name)}"
             yield "  annotations:"

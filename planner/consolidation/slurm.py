@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from ...formulations.consolidation.plan import JobPlacement
 from ...instances.common.hostlist import compress_hostlist
 from ...instances.consolidation.devices import Ask
 from ...instances.consolidation.instance import ConsolidationInstance, PlacementJob
+from ..output.thinning import some
 from .actions import check_nodes
+from .devices import partitions
 
 GPU = "gpu"
 """The resource that is a GPU in every instance."""
@@ -37,11 +40,12 @@ def slurm_lines(instance: ConsolidationInstance, placed: Sequence[JobPlacement])
         parts = []
         for group, servers in entry.tasks.items():
             check_nodes(entry.job, servers, _NODE, "a Slurm node: letters, digits, '.', '_', '-'")
-            gpus = _gpus_by_node(job, group, servers)
-            options = _nodes(servers) if shares and gpus else _nodes_and_tasks(servers)
+            asks = _asks(job, group)
+            options = _nodes(servers) if shares and any(asks) else _nodes_and_tasks(servers)
+            gpus = _gpus_by_node(asks, servers)
             number = _the_same(gpus)
             if number is not None:
-                options.append(f"--gres=gpu:{_type(job) if shares else ''}{number}")
+                options.append(f"--gres=gpu:{_type(job, asks) if shares or asks.profile else ''}{number}")
             parts.append(" ".join(map(shlex.quote, options)))
         yield f"{shlex.quote(entry.job)} {' : '.join(parts)}"
 
@@ -50,26 +54,41 @@ def slurm_notes(instance: ConsolidationInstance, placed: Sequence[JobPlacement])
     """Say what the lines of these jobs cannot."""
     shares = are_shares(instance)
     jobs = {job.name: job for job in instance.jobs}
-    parted = 0
-    if any(entry.devices for entry in placed):
-        yield (
-            "Slurm chooses devices itself: --gres asks for as many whole ones as the plan means; shares and "
-            "partitions are other resources (shard, gpu:PROFILE), which depend on the cluster's gres.conf"
-        )
+    own_tasks = False
+    yield from _about_devices(placed, jobs)
     for entry in placed:
         if sum(len(servers) for servers in entry.tasks.values()) > len(entry.used_servers):
             yield f"{entry.job}: several groups share a node, which Slurm's backfill may never start"
         for group, servers in entry.tasks.items():
-            gpus = _gpus_by_node(jobs[entry.job], group, servers)
-            parted += bool(gpus) and shares
+            asks = _asks(jobs[entry.job], group)
+            gpus = _gpus_by_node(asks, servers)
+            own_tasks |= any(asks) and shares
             if gpus and _the_same(gpus) is None:
                 listed = ", ".join(f"{server} {count:g}" for server, count in gpus.items())
                 yield f"{entry.job}: one --gres cannot ask for the GPUs that the plan means: {listed}"
-    if parted:
+    if own_tasks:
         yield (
             "Jobs keep their own --ntasks; where the number of nodes is not the one they ask for, their "
             "--ntasks-per-node, --mem and other options by node have to be changed by hand"
         )
+
+
+def _about_devices(placed: Sequence[JobPlacement], jobs: Mapping[str, PlacementJob]) -> Iterator[str]:
+    """Say what Slurm does with single devices, and which partitions it has to have."""
+    if any(entry.devices for entry in placed):
+        yield "Slurm chooses devices itself: no option names those of the plan, which --format json has"
+    shared = sum(any(_asks(jobs[entry.job], group).share for group in entry.tasks) for entry in placed)
+    if shared:
+        have = "1 job has a share" if shared == 1 else f"{shared:,} jobs have shares"
+        yield (
+            f"{have} of a GPU: in Slurm these are shards, of which a GPU has as many as the cluster's "
+            "gres.conf says; the lines ask for none, and jobs keep their own --gres"
+        )
+    parted = [
+        f"{server} {', '.join(f'{count} of {profile}' for profile, count in counts.items())}"
+        for server, counts in partitions(placed, jobs).items()
+    ]
+    yield from some([f"to have partitions: {line}" for line in parted], "to have partitions: {:,} more nodes")
 
 
 def are_shares(instance: ConsolidationInstance) -> bool:
@@ -79,11 +98,23 @@ def are_shares(instance: ConsolidationInstance) -> bool:
     return any(sentence.startswith(SHARES) for sentence in instance.assumptions)
 
 
-def _gpus_by_node(job: PlacementJob, name: str, servers: Mapping[str, int]) -> dict[str, float]:
-    """Return node → GPUs of a group of tasks; empty if they ask for none."""
+class _Asks(NamedTuple):
+    """What each task of a group asks for of GPUs: a number of them or of partitions, or a share."""
+
+    number: float
+    share: int
+    profile: str
+
+
+def _asks(job: PlacementJob, name: str) -> _Asks:
     group = next(group for group in job.task_groups if group.name == name)
-    each = group.demand.get(GPU, 0.0) + group.asks.get(GPU, Ask()).whole
-    return {server: count * each for server, count in servers.items()} if each else {}
+    ask = group.asks.get(GPU, Ask())
+    return _Asks(group.demand.get(GPU, 0.0) + ask.whole + bool(ask.profile), ask.share, ask.profile)
+
+
+def _gpus_by_node(asks: _Asks, servers: Mapping[str, int]) -> dict[str, float]:
+    """Return node → GPUs of a group of tasks; empty if they ask for none."""
+    return {server: count * asks.number for server, count in servers.items()} if asks.number else {}
 
 
 def _the_same(gpus: Mapping[str, float]) -> int | None:
@@ -93,10 +124,14 @@ def _the_same(gpus: Mapping[str, float]) -> int | None:
     return int(number) if number == int(number) else None
 
 
-def _type(job: PlacementJob) -> str:
+def _type(job: PlacementJob, asks: _Asks) -> str:
+    """Return the type of GPU, or of partition, that a job asks for, with a colon; nothing if it has none."""
     model = job.gpu_model
     # Slurm takes one type; of several, the nodes that are named have one.
-    return f"{model}:" if isinstance(model, str) and _GPU_TYPE.fullmatch(model) else ""
+    known = model if isinstance(model, str) and _GPU_TYPE.fullmatch(model) else ""
+    # Slurm's documentation names partitions so: gpu:a100_3g.20gb.
+    kind = f"{known}_{asks.profile}" if known and asks.profile else known or asks.profile
+    return f"{kind}:" if _GPU_TYPE.fullmatch(kind) else ""
 
 
 def _nodes(servers: Mapping[str, int]) -> list[str]:

@@ -5,9 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...common.printable import some
-from ..node_restrictions import counted
+from ..device_parts import about_unknown
+from ..node_restrictions import about_models, counted
 from .affinity import HARD
 from .cluster import Cluster, KubernetesOptions
+from .gpus import is_time_sliced, parts_as_amounts
+
+NAMED = 3
+"""So many pods, jobs or nodes are named."""
 
 
 def assumptions(cluster: Cluster, options: KubernetesOptions) -> Iterator[str]:
@@ -46,6 +51,36 @@ def assumptions(cluster: Cluster, options: KubernetesOptions) -> Iterator[str]:
         over = counted(len(overcommitted), "node")
         yield f"More is requested than there is on {over}: {some(overcommitted)}."
     yield from cluster.restrictions.sentences("node selector, affinity, taints", "pod", "node")
+    yield from about_models([job.name for job in cluster.jobs if isinstance(job.gpu_model, list)])
+    yield from about_gpus(cluster)
+
+
+def about_gpus(cluster: Cluster) -> Iterator[str]:
+    """Say how GPUs are planned that pods share, or of which they ask for parts."""
+    yield from about_unknown(cluster.unknown_partitions)
+    if cluster.devices is not None:
+        groups = [group for job in cluster.jobs for group in job.groups]
+        asks = [group.ask for group in groups if group.ask is not None]
+        yield from cluster.devices.sentences(asks)
+    sliced = {node.name for node in cluster.nodes if is_time_sliced(node)}
+    if sliced:
+        offer = counted(len(sliced), "node offers", "nodes offer")
+        there = [f"{p.metadata.namespace}/{p.name}" for p in cluster.present if p.node in sliced]
+        on = f"; on {'it' if len(sliced) == 1 else 'them'} are {some(there, NAMED)}" if there else ""
+        yield (
+            f"{offer} turns on devices as GPUs (time-slicing), which are no certain part of a device. Each "
+            f"counts as a GPU: {some(sorted(sliced), NAMED)}{on}."
+        )
+    other = {
+        name: [f"{pod.metadata.namespace}/{pod.name}" for pod in pods]
+        for name, pods in parts_as_amounts(cluster.present).items()
+    }
+    for name, pods in other.items():
+        ask = counted(len(pods), "pod asks", "pods ask")
+        yield (
+            f"{ask} for {name}. It is not clear that this is of one device, so it is an amount, if anything: "
+            f"{some(pods, NAMED)}."
+        )
 
 
 def what_is_ignored(cluster: Cluster) -> Iterator[str]:

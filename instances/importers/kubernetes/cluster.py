@@ -13,11 +13,15 @@ from typing import Annotated, Any, Literal
 
 from ...common.fields import Name
 from ...common.hardware import GIB
+from ...consolidation.devices import Ask
 from ..cluster_options import Running, Spread
+from ..device_parts import Mig, Unclear, fields_of
 from ..importer import ImportOptions, Option
 from ..node_restrictions import Choice as NodeChoice
-from ..node_restrictions import Restrictions
+from ..node_restrictions import Restrictions, models_of_choice
 from .affinity import allowed_nodes, constraint_of, describe
+from .devices import ClusterDevices
+from .gpus import reserves, unknown_partitions
 from .jobs import PodGroup, PodJob, is_unplanned, jobs_of, key_of
 from .objects import Node, Pod, Requests, is_bytes, total
 
@@ -45,6 +49,7 @@ class KubernetesOptions(ImportOptions):
         tuple[Name, ...],
         Option("Resource that is a GPU; repeatable. [default: those called so]", option="--gpu-resource"),
     ] = ()
+    mig: Mig = "new"
 
 
 @dataclass(frozen=True)
@@ -57,13 +62,34 @@ class Cluster:
     unread: frozenset[str] = frozenset()
 
     @cached_property
+    def devices(self) -> ClusterDevices | None:
+        """The GPUs as single devices, where any pod asks for a part of one."""
+        keep = self.options.mig == "keep" or bool(self.unknown_partitions)
+        needed = ClusterDevices.needed(self._alive, keep)
+        return ClusterDevices(self.listed, self._alive, keep) if needed else None
+
+    @cached_property
+    def _alive(self) -> list[Pod]:
+        """The pods that have not ended."""
+        return [pod for pod in self.present if pod.node is not None or pod.waits]
+
+    @cached_property
+    def unknown_partitions(self) -> dict[str, str]:
+        """Node → the partitions that it has, where a plan could change them if their geometry were known."""
+        if self.options.mig == "keep" or not ClusterDevices.needed(self._alive, False):
+            return {}
+        found = ((node.name, unknown_partitions(node)) for node in self.listed)
+        return {name: partitions for name, partitions in found if partitions}
+
+    @cached_property
     def nodes(self) -> list[Node]:
         """The nodes that take pods."""
         return [node for node in self.listed if node.ready and not self.is_cordoned(node)]
 
     def is_cordoned(self, node: Node) -> bool:
-        """Return whether a node takes no pods; one that holds an invalid pod has nobody knows what left."""
-        return bool(node.spec.unschedulable) or node.name in self.unread
+        """Return whether a node takes no pods; of some nobody knows what is left."""
+        unread = node.name in self.unread or (self.devices is not None and node.name in self.devices.out)
+        return bool(node.spec.unschedulable) or unread
 
     @cached_property
     def out(self) -> list[str]:
@@ -81,18 +107,48 @@ class Cluster:
         return resource in listed if listed else GPU.fullmatch(resource) is not None
 
     @cached_property
+    def _found(self) -> list[Pod]:
+        """The pods in question."""
+        found = [pod for pod in self.present if not is_unplanned(pod) and self._is_chosen(pod)]
+        return found if self.devices is None else [pod for pod in found if not reserves(pod)]
+
+    @cached_property
+    def _asks(self) -> tuple[dict[int, Ask | None], dict[int, str]]:
+        """Identity of a pod in question → what it asks for of single devices; or why that is not clear."""
+        asks: dict[int, Ask | None] = {}
+        unclear: dict[int, str] = {}
+        for pod in self._found:
+            if self.devices is None:
+                break
+            try:
+                asks[id(pod)] = self.devices.ask_of(pod, self._allowed(pod, None), self.names)
+            except Unclear as error:
+                unclear[id(pod)] = self.devices.unclear.get(id(pod), str(error))
+        return asks, unclear
+
+    @property
+    def unclear(self) -> dict[str, str]:
+        """Name of each pod that is left out for what it asks for of devices → why."""
+        reasons = self._asks[1]
+        left = [pod for pod in self._found if id(pod) in reasons]
+        return {f"{pod.metadata.namespace}/{pod.name}": reasons[id(pod)] for pod in left}
+
+    @cached_property
     def _candidates(self) -> tuple[list[Pod], list[Pod]]:
         """The pods in question that are planned, and those that stay where they are.
 
-        On nodes that are cordoned but ready pods stay, and so do running pods whose job has one there.
+        On nodes that are cordoned but ready pods stay, and so do running pods whose job has one there. What a
+        job asks for of devices is clear, or the job is not planned.
         """
         cordoned = {node.name for node in self.listed if node.ready and self.is_cordoned(node)}
-        found = [pod for pod in self.present if not is_unplanned(pod) and self._is_chosen(pod)]
-        tied = {key_of(pod) for pod in found if pod.node in cordoned}
+        unclear = {key_of(pod) for pod in self._found if id(pod) in self._asks[1]}
+        tied = {key_of(pod) for pod in self._found if pod.node in cordoned}
         both: tuple[list[Pod], list[Pod]] = ([], [])
-        for pod in found:
-            stays = key_of(pod) in tied and pod.node in cordoned | self.names
-            both[stays].append(pod)
+        for pod in self._found:
+            key = key_of(pod)
+            stays = key in tied and pod.node in cordoned | self.names
+            if key not in unclear:
+                both[stays].append(pod)
         return both
 
     @cached_property
@@ -106,19 +162,49 @@ class Cluster:
         return self._jobs_of(self._candidates[1])
 
     def _jobs_of(self, pods: Sequence[Pod]) -> list[PodJob]:
-        cache: dict[tuple[str, str | None], frozenset[str]] = {}
-
-        def allowed(pod: Pod, without: str | None) -> frozenset[str]:
-            # Thousands of pods share few constraints; each is compared with the nodes once.
-            key = (constraint_of(pod), without)
-            if key not in cache:
-                cache[key] = allowed_nodes(pod, self.nodes, without)
-            return cache[key]
-
-        jobs = jobs_of(pods, self.options.gpu_label, self._gpu_models, allowed)
+        label = self.options.gpu_label
+        jobs = jobs_of(pods, label, self._gpu_models, self._allowed, self._asks[0])
         if self.options.choice == "gpu":
             jobs = [job for job in jobs if self.gpus(job)]
+        self._name_by_models(jobs)
         return jobs
+
+    @cached_property
+    def _choices(self) -> dict[tuple[object, ...], frozenset[str]]:
+        """The nodes that pods may use: thousands share few constraints; each is looked at once."""
+        return {}
+
+    def _allowed(self, pod: Pod, without: str | None) -> frozenset[str]:
+        """Return the nodes that a pod may use; the parameters are those of `allowed_nodes`."""
+        wish = None if self.devices is None else self.devices.wish(pod)
+        key = (constraint_of(pod), without, wish)
+        if key not in self._choices:
+            nodes = allowed_nodes(pod, self.nodes, without)
+            if self.devices is not None and wish is not None:
+                nodes = self.devices.offering(wish, nodes)
+            self._choices[key] = nodes
+        return self._choices[key]
+
+    def _name_by_models(self, jobs: Sequence[PodJob]) -> None:
+        """Write the choice of nodes of a job as GPU models where these tell the nodes apart."""
+        of_node = self._gpu_models
+        models = {node.name: of_node[node.name] or None for node in self.nodes}
+        known: dict[tuple[object, ...], tuple[frozenset[str], list[str] | None]] = {}
+        for job in jobs:
+            choices = frozenset(group.nodes for group in job.groups)
+            if choices == {self.names}:
+                continue
+            key = job.gpu_model, choices
+            if key not in known:
+                of_model = {name for name, model in models.items() if job.gpu_model in (None, model)}
+                shared = {choice & of_model for choice in choices}
+                chosen = shared.pop() if len(shared) == 1 else frozenset()
+                known[key] = chosen, models_of_choice(chosen, models)
+            chosen, listed = known[key]
+            if listed is not None and chosen.issuperset({pod.node for pod in job.pods} & self.names):
+                job.gpu_model = listed
+                for group in job.groups:
+                    group.nodes = self.names
 
     @property
     def _gpu_models(self) -> dict[str, str]:
@@ -131,27 +217,38 @@ class Cluster:
 
     def gpus(self, job: PodJob) -> Fraction:
         """Return the GPUs that a job asks for."""
-        return sum(
-            (
-                amount * len(group.pods)
-                for group in job.groups
-                for resource, amount in group.requests.items()
-                if self.is_gpu(resource)
-            ),
-            Fraction(),
+        amounts = (
+            amount * len(group.pods)
+            for group in job.groups
+            for resource, amount in group.requests.items()
+            if self.is_gpu(resource) and not self._is_device(resource)
         )
+        devices = (
+            self.devices.worth(group.ask) * len(group.pods)
+            for group in job.groups
+            if self.devices is not None and group.ask is not None
+        )
+        return sum([*amounts, *devices], Fraction())
+
+    def _is_device(self, resource: str) -> bool:
+        return self.devices is not None and self.devices.is_device(resource)
 
     @cached_property
     def resources(self) -> dict[str, str]:
         """Resource as Kubernetes names it → as the instance does, for all that a planned pod asks for."""
         asked = dict.fromkeys(
-            name for job in self.jobs for group in job.groups for name, a in group.requests.items() if a
+            name
+            for job in self.jobs
+            for group in job.groups
+            for name, amount in group.requests.items()
+            if amount and not self._is_device(name)
         )
         names = {name: f"{name}_gib" if is_bytes(name) else name for name in ("cpu", "memory", *asked)}
         if all("pods" in node.status.allocatable for node in self.nodes):
             names["pods"] = "pods"
         gpus = [name for name in asked if self.is_gpu(name)]
-        return names | ({gpus[0]: "gpu"} if len(gpus) == 1 else {})
+        # Single devices are called so already.
+        return names | ({gpus[0]: "gpu"} if len(gpus) == 1 and self.devices is None else {})
 
     def _amounts(self, requests: Requests) -> dict[str, float]:
         return {
@@ -161,16 +258,22 @@ class Cluster:
         }
 
     @cached_property
-    def held(self) -> tuple[dict[str, Requests], dict[str, Requests]]:
-        """What planned pods hold of each node, and what the others do."""
+    def _holders(self) -> dict[str, tuple[list[Pod], list[Pod]]]:
+        """Node → the planned pods on it, and the others."""
         own = {id(pod) for job in self.jobs for pod in job.pods}
-        holders: dict[tuple[bool, str], list[Requests]] = defaultdict(list)
+        found: dict[str, tuple[list[Pod], list[Pod]]] = defaultdict(lambda: ([], []))
         for pod in self.present:
             if pod.node is not None:
-                holders[id(pod) in own, pod.node].append({**pod.requests(), "pods": Fraction(1)})
+                found[pod.node][id(pod) not in own].append(pod)
+        return found
+
+    @cached_property
+    def held(self) -> tuple[dict[str, Requests], dict[str, Requests]]:
+        """What planned pods hold of each node, and what the others do."""
         both: tuple[dict[str, Requests], dict[str, Requests]] = ({}, {})
-        for (planned, node), requests in holders.items():
-            both[0 if planned else 1][node] = total(requests)
+        for node, holders in self._holders.items():
+            for held, pods in zip(both, holders, strict=True):
+                held[node] = total({**pod.requests, "pods": Fraction(1)} for pod in pods)
         return both
 
     def overcommitted(self) -> list[str]:
@@ -195,7 +298,15 @@ class Cluster:
         now = Counter(pod.node for pod in group.pods)
         # The GPU model is a field of the job already and need not be a restriction too.
         without = self.options.gpu_label if job.gpu_model else None
-        return NodeChoice(job.name, group.nodes, now, lambda: describe(group.pods[0], self.nodes, without))
+        return NodeChoice(job.name, group.nodes, now, lambda: self._described(group.pods[0], without))
+
+    def _described(self, pod: Pod, without: str | None) -> str:
+        """Say in a few words which nodes a pod may use."""
+        text = describe(pod, self.nodes, without)
+        wish = None if self.devices is None else self.devices.wish(pod)
+        if self.devices is not None and wish is not None:
+            text += f" that offers {wish.through}" * (self.devices.offering(wish, self.names) != self.names)
+        return text
 
     def server(self, node: Node) -> dict[str, Any]:
         """Return a node as a server."""
@@ -214,7 +325,14 @@ class Cluster:
             "free": nothing | self._amounts(left) | permits,
             "rack": node.labels.get(self.options.rack_label) or None,
             "gpu_model": node.labels.get(self.options.gpu_label) or None,
+            **self._devices_of(node),
         }
+
+    def _devices_of(self, node: Node) -> dict[str, Any]:
+        if self.devices is None:
+            return {}
+        planned, others = self._holders.get(node.name, ([], []))
+        return self.devices.document(node.name, others, planned)
 
     def job(self, job: PodJob) -> dict[str, Any]:
         """Return a job of pods as a job of tasks."""
@@ -225,6 +343,7 @@ class Cluster:
                 "demand": self._amounts({**group.requests, "pods": Fraction(1)})
                 | self.restrictions.demand(self._choice(job, group)),
                 "current": group.current(self.names),
+                **fields_of(group.ask, self._devices_held(group)),
             }
             for group in job.groups
         ]
@@ -244,7 +363,16 @@ class Cluster:
             "tasks": only["tasks"],
             "task_demand": only["demand"],
             "current": only["current"],
+            **fields_of(job.groups[0].ask, self._devices_held(job.groups[0])),
         }
+
+    def _devices_held(self, group: PodGroup) -> dict[str, list[tuple[int, ...]]]:
+        """Return server → the devices of each pod of a group there, empty where they are not known."""
+        found: dict[str, list[tuple[int, ...]]] = {}
+        for pod in group.pods:
+            if self.devices is not None and pod.node in self.names:
+                found.setdefault(pod.node, []).append(self.devices.devices_of(pod))
+        return found
 
     def all_run(self, job: PodJob) -> bool:
         """Return whether every pod of a job is on a node that takes pods."""

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from ...common.errors import refuse_faults
 from ...common.faults import validated
 from ...common.fields import Model, repeated
-from ...common.printable import some
+from ...common.printable import one_line, some
 from ...consolidation.instance import ConsolidationInstance
 from ...files.reading import fail, parse_document, read_text
 from ..importer import Importer
@@ -36,8 +36,10 @@ def import_kubernetes(options: KubernetesOptions) -> ConsolidationInstance:
     cluster = Cluster(listed.items, present, options, unread)
     left_out = list(invalid.sentences())
     if unread:
-        names = some(sorted(unread))
+        names = one_line(some(sorted(unread)))
         left_out.append(f"What they hold is not known: their nodes count as cordoned ({names}).")
+    if cluster.devices is not None:
+        left_out += cluster.devices.left_out(cluster.unclear)
     if not cluster.nodes:
         out = counted(len(cluster.out), "is", "are")
         what = f"has no node that takes pods; {out} cordoned or not ready"

@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from ...consolidation.devices import Ask
 from ..node_restrictions import numbered
 from .objects import Pod, Requests
 
@@ -48,6 +49,8 @@ class PodGroup:
         What each of them reserves.
     nodes
         The nodes that each of them may use.
+    ask
+        What each of them asks for of single devices.
     pods
         The pods themselves.
     """
@@ -55,6 +58,7 @@ class PodGroup:
     role: str
     requests: Requests
     nodes: frozenset[str]
+    ask: Ask | None = None
     pods: list[Pod] = field(default_factory=list)
 
     def current(self, nodes: frozenset[str]) -> dict[str, int]:
@@ -72,13 +76,13 @@ class PodJob:
     name
         Namespace and name, shortened where they are very long.
     gpu_model
-        The one that all its pods ask for in their node selector.
+        The one that all its pods ask for in their node selector, or those of all nodes that they may use.
     groups
         Its groups of pods, each name once.
     """
 
     name: str
-    gpu_model: str | None
+    gpu_model: str | list[str] | None
     groups: list[PodGroup]
 
     @property
@@ -103,6 +107,7 @@ def jobs_of(
     gpu_label: str,
     gpu_models: Mapping[str, str],
     allowed: Callable[[Pod, str | None], frozenset[str]],
+    asks: Mapping[int, Ask | None],
 ) -> list[PodJob]:
     """Return the jobs that pods make.
 
@@ -116,6 +121,8 @@ def jobs_of(
         Node → its GPU model.
     allowed
         Pod and a label of its node selector that is to be left out → the nodes that it may use.
+    asks
+        Identity of a pod → what it asks for of single devices.
     """
     members: dict[tuple[str, ...], list[Pod]] = defaultdict(list)
     for pod in pods:
@@ -128,7 +135,7 @@ def jobs_of(
         models |= {gpu_models.get(pod.node) for pod in own if pod.node is not None}
         model = models.pop() if len(models) == 1 else None
         usable = [allowed(pod, gpu_label if model else None) for pod in own]
-        jobs.append(PodJob(name, model, _groups(own, usable)))
+        jobs.append(PodJob(name, model, _groups(own, usable, [asks.get(id(pod)) for pod in own])))
     return jobs
 
 
@@ -150,14 +157,16 @@ def _shortened(name: str) -> str:
     return f"{name[: LONGEST_NAME - 9]}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
 
 
-def _groups(pods: Sequence[Pod], nodes: Sequence[frozenset[str]]) -> list[PodGroup]:
+def _groups(
+    pods: Sequence[Pod], nodes: Sequence[frozenset[str]], asks: Sequence[Ask | None]
+) -> list[PodGroup]:
     """Return the pods in groups of equal demand, with names that each stand once."""
     found: dict[tuple[object, ...], PodGroup] = {}
-    for pod, usable in zip(pods, nodes, strict=True):
+    for pod, usable, ask in zip(pods, nodes, asks, strict=True):
         role = next((pod.labels[label] for label in ROLE_LABELS if pod.labels.get(label)), "pods")
-        requests = pod.requests()
-        key = (role, tuple(sorted(requests.items())), usable)
-        found.setdefault(key, PodGroup(role, requests, usable)).pods.append(pod)
+        requests = pod.requests
+        key = (role, tuple(sorted(requests.items())), usable, ask)
+        found.setdefault(key, PodGroup(role, requests, usable, ask)).pods.append(pod)
     groups = list(found.values())
     for group, role in zip(groups, list(numbered((group.role for group in groups), "{}-{}")), strict=True):
         group.role = role

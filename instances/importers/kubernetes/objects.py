@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from decimal import Decimal, localcontext
 from fractions import Fraction
+from functools import cached_property
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
@@ -149,6 +150,7 @@ class _Affinity(Part):
 class _NodeMetadata(Part):
     name: _ObjectName
     labels: _Labels = None
+    annotations: _Labels = None
 
 
 class _NodeSpec(Part):
@@ -255,8 +257,9 @@ class Pod(Part):
         """Whether the pod still has to be given a node."""
         return not self.spec.nodeName and self.status.phase in ("Pending", None)
 
+    @cached_property
     def requests(self) -> Requests:
-        """Return what the scheduler reserves for the pod.
+        """What the scheduler reserves for the pod.
 
         The larger of what its containers take together and of what each init container takes while it runs,
         beside the sidecars (init containers that restart always) started before it; then the overhead.

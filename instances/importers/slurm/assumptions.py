@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from ...common.printable import some
-from ..node_restrictions import counted
+from ..device_parts import about_unknown
+from ..node_restrictions import about_models, counted
 from .cluster import Cluster, SlurmOptions
 from .jobs import (
     MOST_ARRAY_TASKS,
@@ -60,6 +61,10 @@ def assumptions(cluster: Cluster, options: SlurmOptions) -> Iterator[str]:
             "the least CPUs and memory of any. scontrol show nodes --json says it node by node."
         )
     yield from cluster.restrictions.sentences("partition, nodes asked for or excluded", "share", "node")
+    yield from about_models(cluster.by_models)
+    yield from about_unknown(cluster.unknown_partitions)
+    if cluster.devices is not None:
+        yield from cluster.devices.sentences(cluster.asks)
 
 
 def left_out(cluster: Cluster) -> Iterator[str]:
@@ -106,12 +111,15 @@ def _why_not(cluster: Cluster, record: JobRecord) -> str:
         return "running and to stay"
     if is_running(record) and not cluster.names.issuperset(record.nodes):
         return "running on a node that is left out or not listed"
+    if any(job.name in cluster.unclear for job in jobs_of(record)):
+        return "not clear in what it asks for of GPUs"
     return "asking for no GPU"
 
 
 def ignored(cluster: Cluster) -> Iterator[str]:
     """Say what Slurm looks at and the plan does not, with the jobs' names."""
     jobs = list({id(job.record): job for job in cluster.jobs}.values())
+    by_features = {id(job.record) for job in jobs if cluster.is_by_features(job)}
     named = [job for job in jobs if needed_nodes(job.record)]
     if named:
         ask = counted(len(named), "job asks", "jobs ask")
@@ -125,7 +133,7 @@ def ignored(cluster: Cluster) -> Iterator[str]:
         ("asks", "for certain nodes and others beside them"): lambda r: (
             r.required_nodes and not needed_nodes(r)
         ),
-        ("asks", "for features of nodes"): lambda r: r.features,
+        ("asks", "for features of nodes"): lambda r: r.features and id(r) not in by_features,
         ("is", "part of a heterogeneous job"): lambda r: r.het_job_id,
     }
     for (verb, what), has in wishes.items():
@@ -133,7 +141,11 @@ def ignored(cluster: Cluster) -> Iterator[str]:
         if found:
             which = counted(len(found), f"job {verb}", "jobs ask" if verb == "asks" else "jobs are")
             yield f"{which} {what}, which the plan does not look at: {_names(found)}."
-    mixed = [node.name for node in cluster.nodes if sum(count > 0 for count in node.gpus.values()) > 1]
+    mixed = [
+        node.name
+        for node in cluster.nodes
+        if cluster.models[node.name] is None and sum(count > 0 for count in node.gpus.values()) > 1
+    ]
     if mixed:
         have = counted(len(mixed), "node that has", "nodes that have")
         yield f"Types of GPU are not told apart on {have} several: {some(mixed)}."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -11,11 +11,14 @@ from typing import Annotated, Any, Literal
 
 from ...common.fields import Name
 from ...common.hostlist import compress_hostlist
+from ...consolidation.devices import Ask
 from ..cluster_options import Running, Spread
+from ..device_parts import Mig, Unclear, fields_of
 from ..importer import ImportOptions, Option
 from ..node_restrictions import Choice as NodeChoice
-from ..node_restrictions import Restrictions, numbered
-from .jobs import SlurmJob, is_running, jobs_of, needed_nodes, waits, waits_for_resources
+from ..node_restrictions import Restrictions, models_of_choice, numbered
+from .devices import SlurmDevices, unknown_partitions
+from .jobs import SlurmJob, has_features, is_running, jobs_of, needed_nodes, waits, waits_for_resources
 from .nodes import SlurmNode
 from .objects import JobRecord
 
@@ -37,15 +40,32 @@ class SlurmOptions(ImportOptions):
         tuple[Name, ...], Option("Only nodes and jobs of this partition; repeatable.", option="--partition")
     ] = ()
     spread: Spread = "preferred"
+    mig: Mig = "new"
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """The nodes and jobs, and what is made of them."""
+    """The nodes and jobs, and what is made of them; `unread` are nodes that hold invalid jobs."""
 
     listed: tuple[SlurmNode, ...]
     records: tuple[JobRecord, ...]
     options: SlurmOptions
+    unread: frozenset[str] = frozenset()
+
+    @cached_property
+    def devices(self) -> SlurmDevices | None:
+        """The GPUs as single devices, where any job asks for a part of one."""
+        keep = self.options.mig == "keep" or bool(self.unknown_partitions)
+        needed = SlurmDevices.needed(self.records, keep)
+        return SlurmDevices(self.listed, self.records, keep) if needed else None
+
+    @cached_property
+    def unknown_partitions(self) -> dict[str, str]:
+        """Node → the partitions that it has, where a plan could change them if their geometry were known."""
+        if self.options.mig == "keep" or not SlurmDevices.needed(self.records, False):
+            return {}
+        found = ((node.name, unknown_partitions(node)) for node in self.listed)
+        return {name: partitions for name, partitions in found if partitions}
 
     def in_partition(self, partitions: Iterable[str]) -> bool:
         """Return whether one of the partitions is asked for."""
@@ -54,7 +74,15 @@ class Cluster:
     @cached_property
     def nodes(self) -> list[SlurmNode]:
         """The nodes that take jobs."""
-        return [node for node in self.listed if node.usable and self.in_partition(node.partitions)]
+        unclear = self.unknown | (self.devices.out.keys() if self.devices is not None else set())
+        usable = (node for node in self.listed if node.usable and node.name not in unclear)
+        return [node for node in usable if self.in_partition(node.partitions)]
+
+    @cached_property
+    def unknown(self) -> frozenset[str]:
+        """The nodes that hold an invalid job, and do not themselves list what is in use."""
+        silent = (n.name for n in self.listed if n.used_cpus is None or n.used_memory_mib is None)
+        return self.unread.intersection(silent)
 
     @cached_property
     def out(self) -> list[str]:
@@ -85,17 +113,56 @@ class Cluster:
         """Waiting jobs that wait for something else than resources."""
         return [r for r in self.chosen if waits(r) and not waits_for_resources(r)]
 
+    def _jobs_of(self, record: JobRecord) -> Sequence[SlurmJob]:
+        return list(jobs_of(record)) if self.devices is None else self.devices.jobs(record)
+
     @cached_property
-    def jobs(self) -> list[SlurmJob]:
-        """The jobs that are planned."""
-        out = {id(record) for record in (*self.stranded, *self.unready)}
+    def _ready(self) -> list[SlurmJob]:
+        """The jobs that could be planned."""
+        out, devices = {id(record) for record in (*self.stranded, *self.unready)}, self.devices
         return [
             job
             for record in self.chosen
             if id(record) not in out and (waits(record) or self.options.running == "move")
-            for job in jobs_of(record)
-            if job.gpus or self.options.choice == "all"
+            for job in self._jobs_of(record)
+            if self.options.choice == "all" or (devices.is_asked(job) if devices is not None else job.gpus)
         ]
+
+    @cached_property
+    def _asks(self) -> tuple[dict[int, Ask | None], dict[str, str]]:
+        """Identity of a job → what its tasks ask for of devices; and name of a job → why not clear."""
+        asks: dict[int, Ask | None] = {}
+        unclear: dict[str, str] = {}
+        for job in self._ready:
+            if self.devices is None:
+                break
+            try:
+                asks[id(job)] = self.devices.ask_of(job, self._allowed(job), self.names)
+            except Unclear as error:
+                unclear[job.name] = str(error)
+        return asks, unclear
+
+    @property
+    def unclear(self) -> dict[str, str]:
+        """Name of each job that is left out for what it asks for of devices → why."""
+        return self._asks[1]
+
+    @cached_property
+    def jobs(self) -> list[SlurmJob]:
+        """The jobs that are planned."""
+        asks = self._asks[0]
+        return self._ready if self.devices is None else [job for job in self._ready if id(job) in asks]
+
+    @property
+    def asks(self) -> list[Ask]:
+        """What the planned jobs ask for of single devices."""
+        return [ask for ask in self._asks[0].values() if ask is not None]
+
+    @cached_property
+    def models(self) -> dict[str, str | None]:
+        """Node → the model of its GPUs, if they have one."""
+        devices = self.devices
+        return {node.name: devices.model(node) if devices else node.gpu_model for node in self.nodes}
 
     def allowed(self, job: SlurmJob) -> frozenset[str]:
         """Return the nodes that a job may use: those of its partitions that it names, or does not exclude."""
@@ -110,17 +177,68 @@ class Cluster:
         )
 
     @cached_property
+    def _allowances(self) -> dict[tuple[object, ...], frozenset[str]]:
+        """The nodes that jobs may use: thousands share few choices; each is compared with the nodes once."""
+        return {}
+
+    def _allowed(self, job: SlurmJob) -> frozenset[str]:
+        """Return the nodes that a job may use, and that have what it asks for."""
+        record = job.record
+        part = (job.shards > 0, job.profile != "")
+        key = (record.partition, record.excluded_nodes, needed_nodes(record), part)
+        if key not in self._allowances:
+            nodes = self.allowed(job)
+            self._allowances[key] = nodes if self.devices is None else self.devices.offering(job, nodes)
+        return self._allowances[key]
+
+    @cached_property
+    def _by_models(self) -> dict[int, tuple[list[str], bool]]:
+        """Identity of a job that may use certain nodes → their GPU models; and whether by features of nodes.
+
+        Only jobs whose nodes are told apart by models are among them.
+        """
+        known: dict[tuple[object, ...], tuple[frozenset[str], list[str] | None]] = {}
+        found = {}
+        for job in self.jobs:
+            nodes, model = self._allowed(job), self._model_of(job)
+            # A type of partition without a model in its name is asked for as it is.
+            if job.profile and model is None:
+                continue
+            # Features that models do not tell apart are not looked at.
+            for features in dict.fromkeys((str(job.record.features or ""), "")):
+                key = model, nodes, features
+                if key not in known:
+                    chosen = frozenset(name for name in nodes if model in (None, self.models[name]))
+                    if features:
+                        chosen &= self._with_features(job.record)
+                    known[key] = chosen, models_of_choice(chosen, self.models)
+                chosen, listed = known[key]
+                restricts = features or nodes != self.names
+                if restricts and listed is not None and chosen.issuperset(job.current):
+                    found[id(job)] = listed, bool(features)
+                    break
+        return found
+
+    def _with_features(self, record: JobRecord) -> frozenset[str]:
+        return frozenset(node.name for node in self.nodes if has_features(record, node.features))
+
+    @property
+    def by_models(self) -> list[str]:
+        """The names of jobs whose choice of nodes is one of GPU models."""
+        return [job.name for job in self.jobs if id(job) in self._by_models]
+
+    def is_by_features(self, job: SlurmJob) -> bool:
+        """Return whether the features of nodes that a job asks for are GPU models."""
+        return self._by_models.get(id(job), ([], False))[1]
+
+    @cached_property
     def _choices(self) -> dict[int, NodeChoice]:
         """Identity of a job → its name, which no other has, and the nodes that it may use."""
-        cache: dict[tuple[object, ...], frozenset[str]] = {}
         found = {}
         for job, name in zip(self.jobs, numbered((job.name for job in self.jobs), "{} ({})"), strict=True):
-            # Thousands of jobs share few choices; each is compared with the nodes once.
-            key = (job.record.partition, job.record.excluded_nodes, needed_nodes(job.record))
-            if key not in cache:
-                cache[key] = self.allowed(job)
             now: dict[str | None, int] = dict(job.current.items()) or {None: job.tasks}
-            found[id(job)] = NodeChoice(name, cache[key], now, partial(self._described, job.record))
+            nodes = self.names if id(job) in self._by_models else self._allowed(job)
+            found[id(job)] = NodeChoice(name, nodes, now, partial(self._described, job))
         return found
 
     @cached_property
@@ -128,8 +246,9 @@ class Cluster:
         """The choices of nodes that jobs are limited to."""
         return Restrictions(self.names, self._choices.values())
 
-    def _described(self, record: JobRecord) -> str:
+    def _described(self, job: SlurmJob) -> str:
         """Say in a few words which nodes a job may use."""
+        record = job.record
         partitions, parts = set(record.partition), ["node"]
         needed, excluded = needed_nodes(record), self.names.intersection(record.excluded_nodes)
         if needed:
@@ -141,26 +260,26 @@ class Cluster:
             parts.append(f"in partition {' or '.join(record.partition)}")
         if excluded:
             parts.append(f"other than {compress_hostlist(excluded)}")
+        parts += ["with shards"] if job.shards else ["with partitions"] if job.profile else []
         return " ".join(parts)
 
     @cached_property
     def held(self) -> tuple[dict[str, Counter[str]], dict[str, Counter[str]]]:
         """What planned jobs hold of each node, and what the other running ones do by their own account."""
-        planned = {id(job.record) for job in self.jobs}
         both: tuple[dict[str, Counter[str]], dict[str, Counter[str]]] = ({}, {})
         for record in self.records:
             if is_running(record):
-                held = both[0 if id(record) in planned else 1]
-                for job in jobs_of(record):
+                held = both[0 if id(record) in self._planned else 1]
+                for job in self._jobs_of(record):
                     for node, tasks in job.current.items():
-                        amounts = {name: amount * tasks for name, amount in _demand(job).items()}
+                        amounts = {name: amount * tasks for name, amount in self._demand(job).items()}
                         held.setdefault(node, Counter()).update(amounts)
         return both
 
     def server(self, node: SlurmNode) -> dict[str, Any]:
         """Return a node as a server."""
         planned, others = (held.get(node.name, Counter[str]()) for held in self.held)
-        capacity = _amounts(node.cpus, node.memory_mib / MIB_PER_GIB, sum(node.gpus.values()))
+        capacity = self._amounts(node.cpus, node.memory_mib / MIB_PER_GIB, sum(node.gpus.values()))
         used = {
             "cpu": node.used_cpus,
             "memory_gib": None if node.used_memory_mib is None else node.used_memory_mib / MIB_PER_GIB,
@@ -177,31 +296,40 @@ class Cluster:
             "name": node.name,
             "capacity": capacity | permits,
             "free": free | permits,
-            "gpu_model": node.gpu_model,
+            "gpu_model": self.models[node.name],
+            **({} if self.devices is None else self.devices.document(node.name, self._planned)),
         }
+
+    @cached_property
+    def _planned(self) -> set[int]:
+        """The identities of the records of planned jobs."""
+        return {id(job.record) for job in self.jobs}
 
     def document_of(self, job: SlurmJob) -> dict[str, Any]:
         """Return a job as the document has it."""
-        choice = self._choices[id(job)]
+        choice, ask = self._choices[id(job)], self._asks[0].get(id(job))
+        gpus = job.gpus if self.devices is None or ask is None else self.devices.worth(ask)
         return {
             "name": choice.job,
             "tasks": job.tasks,
-            "task_demand": _demand(job) | self.restrictions.demand(choice),
-            "value": job.gpus * job.tasks or 1.0,
+            "task_demand": self._demand(job) | self.restrictions.demand(choice),
+            "value": gpus * job.tasks or 1.0,
             "must_place": bool(job.current),
             "spread": self.options.spread if job.tasks > 1 else "free",
-            "gpu_model": job.gpu_model if self._fits_model(job) else None,
+            "gpu_model": self._by_models[id(job)][0] if id(job) in self._by_models else self._model_of(job),
             "current": job.current,
+            **fields_of(ask, {} if self.devices is None else self.devices.held_of(job)),
         }
 
-    def _fits_model(self, job: SlurmJob) -> bool:
-        """Return whether a job runs only where all GPUs are of its model; one that waits does."""
-        return all(node.gpu_model == job.gpu_model for node in self.nodes if node.name in job.current)
+    def _model_of(self, job: SlurmJob) -> str | None:
+        """Return the GPU model that a job asks for; none for one that runs where not all GPUs are of it."""
+        fits = all(self.models[name] == job.gpu_model for name in job.current if name in self.names)
+        return job.gpu_model if fits else None
 
+    def _amounts(self, cpus: float, memory_gib: float, gpus: float) -> dict[str, float]:
+        amounts = {"cpu": cpus, "memory_gib": memory_gib}
+        return amounts | {"gpu": gpus} if self.devices is None else amounts
 
-def _amounts(cpus: float, memory_gib: float, gpus: float) -> dict[str, float]:
-    return {"cpu": cpus, "memory_gib": memory_gib, "gpu": gpus}
-
-
-def _demand(job: SlurmJob) -> dict[str, float]:
-    return {name: amount for name, amount in _amounts(job.cpus, job.memory_gib, job.gpus).items() if amount}
+    def _demand(self, job: SlurmJob) -> dict[str, float]:
+        amounts = self._amounts(job.cpus, job.memory_gib, job.gpus)
+        return {name: amount for name, amount in amounts.items() if amount}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import floor
 
@@ -17,6 +17,7 @@ MOST_ARRAY_TASKS = 1_000
 LONGEST_NAME = 150
 WAITING_FOR_RESOURCES = ("", "None", "Priority", "Resources", "ReqNodeNotAvail")
 
+_FEATURE = re.compile(r"[A-Za-z0-9_.:-]+")
 _ARRAY_RANGE = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9})(?::([1-9][0-9]{0,8}))?)?")
 
 
@@ -36,6 +37,8 @@ class SlurmJob:
         The only type of GPU that it asks for.
     current
         Node → tasks there; empty for a job that waits.
+    shards, profile
+        Where GPUs are planned as devices: what each of them demands of one GPU.
     record
         What Slurm says of it.
     """
@@ -47,6 +50,8 @@ class SlurmJob:
     gpus: float
     gpu_model: str | None
     current: dict[str, int] = field(default_factory=dict)
+    shards: int = 0
+    profile: str = ""
     record: JobRecord = field(kw_only=True)
 
 
@@ -70,6 +75,20 @@ def needed_nodes(record: JobRecord) -> frozenset[str]:
     named = frozenset(record.required_nodes)
     asked = _whole(record.tres_req_str.get("node") or record.node_count)
     return named if asked <= len(named) else frozenset()
+
+
+def has_features(record: JobRecord, features: Collection[str]) -> bool:
+    """Return whether a node with these features will do; never where a job's wish is no list of features.
+
+    Slurm writes ``a&b`` or ``a,b`` where all are needed, and ``a|b`` where one is. Other forms have brackets,
+    counts or both signs.
+    """
+    text = record.features if isinstance(record.features, str) else ""
+    for between, enough in (("&,", all), ("|", any)):
+        words = re.split(f"[{between}]", text)
+        if all(map(_FEATURE.fullmatch, words)):
+            return enough(word in features for word in words)
+    return False
 
 
 def jobs_of(record: JobRecord) -> Iterator[SlurmJob]:
@@ -101,11 +120,9 @@ def array_tasks(record: JobRecord) -> Sequence[int]:
 
 
 def _job(record: JobRecord, identity: str) -> SlurmJob:
-    running = is_running(record)
-    tres = record.tres_alloc_str if running and record.tres_alloc_str else record.tres_req_str
-    nodes = _whole(len(record.nodes) if running else tres.get("node") or record.node_count)
+    running, tres, nodes = is_running(record), _tres(record), nodes_of(record)
     gpus = tres.get("gres/gpu", sum(_typed(tres).values())) or _untracked_gpus(record, nodes)
-    asked = _types(record)
+    asked = types_of(record)
     cpus = tres.get("cpu") or record.cpus or 0.0
     memory = tres.get("mem")
     if memory is None:
@@ -119,9 +136,35 @@ def _job(record: JobRecord, identity: str) -> SlurmJob:
         memory_gib=memory / 1024 / tasks,
         gpus=gpus / tasks,
         gpu_model=asked[0] if len(asked) == 1 else None,
-        current=_spread_over(record, tasks) if running else {},
+        current=spread_over(record, tasks) if running else {},
         record=record,
     )
+
+
+def _tres(record: JobRecord) -> dict[str, float]:
+    return record.tres_alloc_str if is_running(record) and record.tres_alloc_str else record.tres_req_str
+
+
+def nodes_of(record: JobRecord) -> int:
+    """Return how many nodes a job has or asks for."""
+    listed = len(record.nodes) if is_running(record) else _tres(record).get("node") or record.node_count
+    return _whole(listed)
+
+
+def places_of(record: JobRecord, node: str) -> tuple[int, ...]:
+    """Return the numbers of the GPUs that a running job has on a node, if Slurm lists them."""
+    listed = record.places_detail or ()
+    if len(listed) != len(record.nodes) or node not in record.nodes:
+        return ()
+    return tuple(sorted(set(listed[record.nodes.index(node)])))
+
+
+def shards_of(record: JobRecord) -> float:
+    """Return the shards of GPUs that a job has or asks for on all its nodes."""
+    held = sum(record.shards_detail or ()) if is_running(record) else 0.0
+    per_node = record.shards_per_node or record.shards_per_socket * _whole(record.sockets_per_node)
+    asked = record.shards_per_job or per_node * nodes_of(record)
+    return _tres(record).get("gres/shard") or held or asked or record.shards_per_task * _whole(record.tasks)
 
 
 def _typed(tres: Mapping[str, float]) -> dict[str, float]:
@@ -138,7 +181,7 @@ def _untracked_gpus(record: JobRecord, nodes: int) -> float:
     return held or sum(record.tres_per_job.values()) or (per_node or per_socket) * nodes or per_task
 
 
-def _types(record: JobRecord) -> list[str]:
+def types_of(record: JobRecord) -> list[str]:
     """Return the types of GPU that a job asks for; newer versions say them only beside the request."""
     requests = (record.tres_per_node, record.tres_per_job, record.tres_per_task, record.tres_per_socket)
     beside = dict.fromkeys(kind for request in requests for kind, count in request.items() if kind and count)
@@ -166,7 +209,7 @@ def _tasks(record: JobRecord, gpus: float, nodes: int) -> int:
     return shares if gpus % shares == 0 else _whole(gpus)
 
 
-def _spread_over(record: JobRecord, tasks: int) -> dict[str, int]:
+def spread_over(record: JobRecord, tasks: int) -> dict[str, int]:
     """Return how many of the tasks are on each node: by its GPUs, or evenly where they are unknown."""
     listed = Counter(record.nodes)
     gpus = [sum(gres.values()) for gres in record.gres_detail or ()]

@@ -61,6 +61,12 @@ class SlurmNode:
         What its jobs hold.
     partitions
         Those that contain it.
+    used_by_type
+        The GPUs that its jobs hold, by type.
+    shards, used_shards
+        Shards of its GPUs, and what its jobs hold of them.
+    features
+        Those that are active, of all that it may have.
     """
 
     name: str
@@ -72,6 +78,10 @@ class SlurmNode:
     used_memory_mib: float | None
     used_gpus: float
     partitions: set[str] = field(default_factory=set)
+    used_by_type: dict[str, float] = field(default_factory=dict)
+    shards: float = 0.0
+    used_shards: float = 0.0
+    features: frozenset[str] = frozenset()
 
     @property
     def usable(self) -> bool:
@@ -126,6 +136,10 @@ def _from_record(record: NodeRecord) -> SlurmNode:
         used_memory_mib=record.alloc_memory,
         used_gpus=sum(record.gres_used.values()),
         partitions=set(record.partitions),
+        used_by_type=record.gres_used,
+        shards=record.shards,
+        used_shards=record.shards_used,
+        features=frozenset(record.active_features or record.features),
     )
 
 
@@ -149,4 +163,8 @@ def _from_rows(rows: tuple[SinfoRow, ...]) -> Iterator[SlurmNode]:
                 partitions={row.partition.name.rstrip("*")}
                 if row.partition and row.partition.name
                 else set(),
+                used_by_type=row.gres.used,
+                shards=row.gres.shards,
+                used_shards=row.gres.shards_used,
+                features=frozenset(row.features.active or row.features.total),
             )

@@ -90,6 +90,34 @@ def parse_gres(text: str) -> dict[str, float]:
     return dict(found)
 
 
+def parse_shards(text: str) -> float:
+    """Return the shards of GPUs of a text such as ``gpu:a100:4,shard:a100:40(10/10,0/10)``.
+
+    Raises
+    ------
+    ValueError
+        If a count of shards is none.
+    """
+    found = 0.0
+    for part in re.sub(r"\([^()]*\)", "", "" if text in _NO_GRES else text).split(","):
+        words = re.split(r"[:=]", part.strip().removeprefix("gres/").removeprefix("gres:"))
+        if words[0] == "shard":
+            found += _amount(words[-1] if len(words) > 1 else "1", 0)
+    return found
+
+
+def parse_places(text: str) -> tuple[int, ...]:
+    """Return the numbers of the GPUs of a text such as ``gpu:a100:3(IDX:0,2-3)``; none if it has none."""
+    found: list[int] = []
+    for listed in re.findall(r"(?:^|[,/])gpu[^,()]*\(IDX:([0-9,-]+)\)", text):
+        for part in listed.split(","):
+            low, _, high = part.partition("-")
+            # A server has few devices; what is no number below is of no use.
+            if re.fullmatch(r"[0-9]{1,3}(-[0-9]{1,3})?", part):
+                found += range(int(low), int(high or low) + 1)
+    return tuple(found)
+
+
 def parse_tres(text: str) -> dict[str, float]:
     """Return what a text such as ``cpu=4,mem=16G,node=1,gres/gpu=2`` lists; memory is in MiB.
 
@@ -101,7 +129,7 @@ def parse_tres(text: str) -> dict[str, float]:
     found: dict[str, float] = {}
     for part in text.split(","):
         name, sign, amount = part.strip().rpartition("=")
-        if sign and (name in ("cpu", "mem", "node") or name.startswith("gres/gpu")):
+        if sign and (name in ("cpu", "mem", "node", "gres/shard") or name.startswith("gres/gpu")):
             found[name] = _amount(amount, 2 if name == "mem" else 0)
     return found
 
@@ -111,6 +139,8 @@ Words = Annotated[Many[str], BeforeValidator(_as_words)]
 States = Annotated[Many[str], BeforeValidator(lambda value: _as_words(value, ",+"))]
 Hosts = Annotated[tuple[str, ...], BeforeValidator(_as_hosts)]
 Gres = Annotated[dict[str, float], _text(parse_gres)]
+Shards = Annotated[float, _text(parse_shards)]
+Places = Annotated[tuple[int, ...], _text(parse_places)]
 Tres = Annotated[dict[str, float], _text(parse_tres)]
 
 
@@ -129,6 +159,10 @@ class NodeRecord(Part):
     alloc_memory: Number = None
     gres: Gres = {}
     gres_used: Gres = {}
+    features: Words = ()
+    active_features: Words = ()
+    shards: Shards = Field(default=0.0, validation_alias="gres")
+    shards_used: Shards = Field(default=0.0, validation_alias="gres_used")
 
 
 class NodeRecords(Part):
@@ -153,6 +187,13 @@ class _Range(Part):
 class _Gres(Part):
     total: Gres = {}
     used: Gres = {}
+    shards: Shards = Field(default=0.0, validation_alias="total")
+    shards_used: Shards = Field(default=0.0, validation_alias="used")
+
+
+class _Features(Part):
+    total: Words = ()
+    active: Words = ()
 
 
 class _Partition(Part):
@@ -167,6 +208,7 @@ class SinfoRow(Part):
     cpus: _Range
     memory: _Range
     gres: _Gres = _Gres()
+    features: _Features = _Features()
     partition: _Partition | None = None
 
 
@@ -198,6 +240,12 @@ class JobRecord(Part):
     tres_per_socket: Gres = {}
     tres_per_task: Gres = {}
     gres_detail: Many[Gres] | None = None
+    shards_per_job: Shards = Field(default=0.0, validation_alias="tres_per_job")
+    shards_per_node: Shards = Field(default=0.0, validation_alias="tres_per_node")
+    shards_per_socket: Shards = Field(default=0.0, validation_alias="tres_per_socket")
+    shards_per_task: Shards = Field(default=0.0, validation_alias="tres_per_task")
+    places_detail: Many[Places] | None = Field(default=None, validation_alias="gres_detail")
+    shards_detail: Many[Shards] | None = Field(default=None, validation_alias="gres_detail")
     array_job_id: Number = None
     array_task_id: Number = None
     array_task_string: str | None = None
@@ -211,6 +259,6 @@ class JobRecord(Part):
 
 
 class JobRecords(Part):
-    """The document that holds them."""
+    """The document that holds them; each is a `JobRecord`, if it is valid."""
 
-    jobs: Many[JobRecord]
+    jobs: tuple[Any, ...]

@@ -38,6 +38,22 @@ def test_the_second_of_a_name_is_left_out() -> None:
     assert list(left_out.sentences()) == ["1 pod is invalid and left out: a (is listed twice)."]
 
 
+def test_names_cannot_command_a_terminal() -> None:
+    """What is not printable is written as an escape, for the sentence goes into the instance."""
+    left_out = LeftOut("pod")
+    assert read([{"name": "a", "size": 1}, {"name": "b\x1b", "size": -1}], left_out) == ["a"]
+    (sentence,) = left_out.sentences()
+    assert "b\\x1b (name is blank" in sentence
+
+
+def test_entries_without_a_key_may_be_alike() -> None:
+    """Each is one."""
+    left_out = LeftOut("job")
+    rows: list[tuple[str, str, dict[str, object]]] = [("rows[0]", "a", {"name": "a", "size": 1})] * 2
+    assert len(list(valid_entries(Row, rows, "file", left_out))) == 2
+    assert left_out.data == []
+
+
 def test_nothing_is_said_where_nothing_is_left_out() -> None:
     """A list that is right has no sentence."""
     left_out = LeftOut("pod")

@@ -1,9 +1,17 @@
-"""A choice of servers becomes a resource that only those servers have."""
+"""A choice of servers becomes GPU models, or a resource that only those servers have."""
 
 from __future__ import annotations
 
 from clusterplan.instances.common.printable import some
-from clusterplan.instances.importers.node_restrictions import LONGEST, Choice, Restrictions, counted, numbered
+from clusterplan.instances.importers.node_restrictions import (
+    LONGEST,
+    Choice,
+    Restrictions,
+    about_models,
+    counted,
+    models_of_choice,
+    numbered,
+)
 
 ALL = frozenset({"a", "b", "c"})
 
@@ -44,3 +52,24 @@ def test_names_are_short_printable_and_different() -> None:
     names = [name for one in choices for name in found.demand(one)]
     assert len(set(names)) == 2
     assert all(len(name) <= LONGEST and name.isprintable() for name in names)
+
+
+def test_choices_that_are_gpu_models() -> None:
+    """All servers of these models and no others; a server without a model can be in no list."""
+    models = {"a": "A100", "b": "A100", "c": "T4", "d": "L4", "e": None}
+    assert models_of_choice(frozenset("abd"), models) == ["A100", "L4"]
+    assert models_of_choice(frozenset("c"), models) == ["T4"]
+    for chosen in ("a", "ac", "ce", "e", "abcde", ""):
+        assert models_of_choice(frozenset(chosen), models) is None
+    assert models_of_choice(frozenset("abcd"), {**models, "e": "A100"}) is None
+    many = {str(number): f"M{number}" for number in range(102)}
+    assert models_of_choice(frozenset(many) - {"0"}, many) is None
+    assert len(models_of_choice(frozenset(many) - {"0", "1"}, many) or ()) == 100
+
+
+def test_jobs_whose_choice_is_of_models_are_named() -> None:
+    """Only where there are any."""
+    assert list(about_models([])) == []
+    (sentence,) = about_models(["x"])
+    assert sentence.startswith("1 job may use certain nodes only")
+    assert sentence.endswith("gpu_model: x.")

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import clusterplan
 from clusterplan.formulations.consolidation.plan import JobPlacement
-from clusterplan.instances.consolidation.devices import DeviceSlot
+from clusterplan.instances.consolidation.devices import Ask, DeviceSlot
 from clusterplan.instances.consolidation.instance import ConsolidationInstance
-from clusterplan.planner.consolidation.devices import beside, in_words
+from clusterplan.instances.importers.slurm.jobs import SHARES
+from clusterplan.planner.consolidation.devices import beside, in_words, partitions
 from clusterplan.planner.consolidation.kubernetes import kubernetes_lines
 from clusterplan.planner.consolidation.page import consolidation_parts
 from clusterplan.planner.consolidation.plan import as_data, columns
 from clusterplan.planner.consolidation.slurm import slurm_lines, slurm_notes
 from clusterplan.planner.output.text import cells_of
 
-DOCUMENT = {
+DOCUMENT: dict[str, Any] = {
     "schema_version": 1,
     "kind": "consolidation",
     "name": "views",
@@ -23,6 +26,7 @@ DOCUMENT = {
     "jobs": [
         {"name": "w", "tasks": 1, "task_demand": {"cpu": 1}, "devices": {"gpu": 2}},
         {"name": "p", "tasks": 1, "task_demand": {"cpu": 1}, "profile": {"gpu": "4g.20gb"}, "value": 1},
+        {"name": "s", "tasks": 2, "task_demand": {"cpu": 1}, "share": {"gpu": 455}},
     ],
 }
 PLAN = (
@@ -32,6 +36,9 @@ PLAN = (
     JobPlacement.model_validate(
         {"job": "p", "servers": {"n": 1}, "devices": {"tasks": {"n": [{"gpu": {"device": 2, "slot": 0}}]}}}
     ),
+)
+SHARED = JobPlacement.model_validate(
+    {"job": "s", "servers": {"n": 2}, "devices": {"tasks": {"n": [{"gpu": [3]}, {"gpu": [3]}]}}}
 )
 
 
@@ -48,6 +55,15 @@ def test_words() -> None:
     )
     assert in_words([{"gpu": (0,)}] * 9) == "gpu 0; gpu 0; gpu 0; gpu 0; 5 more"
     assert beside(None, "tasks", "n") == ""
+    asks = {"gpu": Ask(share=455), "npu": Ask(profile="half"), "tpu": Ask(whole=1)}
+    task = {"gpu": (0,), "npu": DeviceSlot(device=1, slot=4), "tpu": (2,)}
+    assert in_words([task], asks) == "gpu 0 (45.5 %), npu 1 slot 4 (half), tpu 2"
+
+
+def test_partitions_of_servers() -> None:
+    """Those that the entries need; other servers are not named."""
+    jobs = {job.name: job for job in _instance().jobs}
+    assert partitions([*PLAN, SHARED, PLAN[1]], jobs) == {"n": {"4g.20gb": 2}}
 
 
 def test_the_table_and_the_data_name_devices() -> None:
@@ -59,23 +75,48 @@ def test_the_table_and_the_data_name_devices() -> None:
 
 
 def test_the_page_shows_devices_as_amounts() -> None:
-    """A bar for the GPUs, of which two and a half are in use, and the devices in the table of jobs."""
+    """A bar for the GPUs, of which 3.41 are in use, and the devices in the table of jobs."""
     result = clusterplan.solve(_instance(), solver="exact")
     parts = consolidation_parts(_instance(), result)
     bars = {name: words for name, _, words in parts["bars"]}
-    assert bars["gpu"] == "2.5 of the 4 that were free"
+    assert bars["gpu"] == "3.41 of the 4 that were free"
     assert "gpu" in str(parts["jobs"].rows)
     # Ruled slots would be taken for devices.
     assert parts["on_devices"]
     assert parts["slots"](4.0) == 1
 
 
-def test_forms_of_cluster_managers() -> None:
-    """Kubernetes as a comment; Slurm asks for whole devices, and says what it cannot."""
-    lines = list(kubernetes_lines(_instance(), PLAN))
-    assert "# Devices on n: gpu 2 slot 0. Affinity does not choose devices." in lines
-    assert [line.rsplit(" ", 1)[1] for line in slurm_lines(_instance(), PLAN)] == [
-        "--gres=gpu:2",
-        "--ntasks-per-node=1",
+def test_kubernetes_has_devices_as_comments() -> None:
+    """With the share or the profile of a task; affinity cannot choose them."""
+    lines = list(kubernetes_lines(_instance(), [*PLAN, SHARED]))
+    assert "# Devices on n: gpu 0+1. Affinity does not choose devices." in lines
+    assert "# Devices on n: gpu 2 slot 0 (4g.20gb). Affinity does not choose devices." in lines
+    assert "# Devices on n: gpu 3 (45.5 %); gpu 3 (45.5 %). Affinity does not choose devices." in lines
+
+
+def test_slurm_asks_for_devices_and_partitions() -> None:
+    """How many shards a share is, is not known; notes say so, and which partitions there have to be."""
+    whole, part, shared = slurm_lines(_instance(), [*PLAN, SHARED])
+    assert whole.endswith("--gres=gpu:2")
+    assert part.endswith("--ntasks-per-node=1 --gres=gpu:4g.20gb:1")
+    assert shared.endswith("--ntasks-per-node=2")
+    devices, shards, parts = slurm_notes(_instance(), [*PLAN, SHARED])
+    assert devices.startswith("Slurm chooses devices itself")
+    assert shards.startswith("1 job has a share of a GPU: in Slurm these are shards")
+    assert parts == "to have partitions: n 1 of 4g.20gb"
+
+
+def test_jobs_from_slurm_keep_their_tasks_and_types() -> None:
+    """What is placed of them are equal shares, whatever they ask for of GPUs."""
+    jobs = [{**job, "gpu_model": "a100"} for job in DOCUMENT["jobs"]]
+    servers = [{**server, "gpu_model": "a100"} for server in DOCUMENT["servers"]]
+    own = {**DOCUMENT, "assumptions": [f"{SHARES}: such."], "jobs": jobs, "servers": servers}
+    lines = list(slurm_lines(clusterplan.parse_instance(own), [*PLAN, SHARED]))
+    assert lines == [
+        "w --nodelist=n --nodes=1 --gres=gpu:a100:2",
+        "p --nodelist=n --nodes=1 --gres=gpu:a100_4g.20gb:1",
+        "s --nodelist=n --nodes=1",
     ]
-    assert next(iter(slurm_notes(_instance(), PLAN))).startswith("Slurm chooses devices itself")
+    assert any(
+        "keep their own --ntasks" in note for note in slurm_notes(clusterplan.parse_instance(own), [SHARED])
+    )

@@ -176,7 +176,7 @@ def test_no_quantities(text: str) -> None:
 
 
 def requests(**spec: Any) -> dict[str, float]:
-    found = Pod.model_validate({"metadata": {"name": "p"}, "spec": spec}).requests()
+    found = Pod.model_validate({"metadata": {"name": "p"}, "spec": spec}).requests
     return {name: float(amount) for name, amount in found.items()}
 
 
@@ -423,6 +423,9 @@ def test_required_node_affinity(tmp_path: Path, terms: Any, expected: set[str]) 
     assert usable(imported(tmp_path, (pod("a", affinity={"nodeAffinity": required}),), nodes)) == expected
 
 
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+MODELS = {"key": PRODUCT, "operator": "In", "values": ["L4", "A100"]}
+AB = ("A100", "L4")
 TERMS = [
     {"matchExpressions": [{"key": "rank", "operator": "Gt", "values": ["1"]}]},
     {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]},
@@ -465,6 +468,42 @@ def test_a_gpu_model_that_all_pods_select(tmp_path: Path) -> None:
     assert instance.jobs[0].gpu_model == "T4"
     assert usable(instance) == {"n3"}
     assert "The resource" not in said(instance)
+
+
+@pytest.mark.parametrize(
+    ("spec", "models"),
+    [
+        ({"nodeSelector": {ZONE: "z2"}, "tolerations": [{"operator": "Exists"}]}, "T4"),
+        (
+            {
+                "affinity": {
+                    "nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [{"matchExpressions": [MODELS]}]}}
+                }
+            },
+            AB,
+        ),
+        ({"tolerations": [{"operator": "Exists"}]}, None),
+        ({}, AB),
+        ({"nodeSelector": {PRODUCT: "T4"}, "tolerations": [{"operator": "Exists"}]}, "T4"),
+        # One of two nodes of a model is no choice of models.
+        ({"nodeSelector": {"disk": "ssd"}}, None),
+    ],
+)
+def test_a_choice_of_nodes_that_is_one_of_models(tmp_path: Path, spec: dict[str, Any], models: Any) -> None:
+    """It stands in the job's gpu_model, and becomes no resource; whoever runs elsewhere may stay there."""
+    nodes = (
+        *(node(f"a{k}", labels={"disk": "ssd"} if k else None) for k in range(2)),
+        node("b", labels={PRODUCT: "L4"}),
+        node("t", labels={ZONE: "z2", PRODUCT: "T4"}, taints=[TAINT]),
+    )
+    instance = imported(tmp_path, (pod("a", **spec), pod("all", tolerations=[{"operator": "Exists"}])), nodes)
+    assert job(instance, "team/a").gpu_model == models
+    resources = [name for name in instance.resource_names if name.startswith("node")]
+    assert bool(resources) == ("disk" in str(spec))
+    asked = (spec.get("nodeSelector") or {}).get(PRODUCT)
+    assert ("stand in gpu_model: team/a." in said(instance)) == (models is not None and not asked)
+    elsewhere = imported(tmp_path, (pod("a", on="t"),), nodes)
+    assert elsewhere.jobs[0].gpu_model is None
 
 
 def test_a_pod_may_stay_where_it_could_not_go_today(tmp_path: Path) -> None:
@@ -638,17 +677,35 @@ def places(data: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     return [path, *(place for key, value in inner for place in places(value, (*path, key)))]
 
 
-PLACES = [path for path in places(DOCUMENTS) if len(path) > 1]
-
-
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(
-    st.lists(st.tuples(st.sampled_from(PLACES), junk), min_size=1, max_size=3),
-    st.sampled_from(["gpu", "all"]),
-)
-def test_whatever_the_documents_hold(tmp_path: Path, changes: list[Any], choice: Any) -> None:
-    """With any fields altered the cluster is imported or refused; nothing else can come out."""
+def with_parts_of_gpus() -> dict[str, Any]:
+    """Return a cluster where pods ask for shares and partitions."""
     documents = copy.deepcopy(DOCUMENTS)
+    shared, parted = node("s"), node("m", labels={PRODUCT: "A100-SXM4-40GB"})
+    register = [{"id": "a", "devmem": 32768, "health": True}]
+    shared["metadata"]["annotations"] = {"hami.io/node-nvidia-register": json.dumps(register)}
+    parted["status"]["allocatable"]["nvidia.com/mig-1g.5gb"] = "7"
+    documents["nodes"]["items"] += [shared, parted]
+    asked = [{"nvidia.com/gpumem": "1000", "nvidia.com/gpucores": "10"}, {"nvidia.com/mig-1g.5gb": "1"}]
+    for number, asks in enumerate(asked):
+        wants = pod(f"w{number}", number ^ 1, on="m" if number else "s")
+        wants["spec"]["containers"][0]["resources"]["limits"] = asks
+        documents["pods"]["items"].append(wants)
+    fraction = pod("f", 0)
+    fraction["metadata"]["annotations"] = {"gpu-fraction": "0.5"}
+    documents["pods"]["items"].append(fraction)
+    return documents
+
+
+CLUSTERS = (DOCUMENTS, with_parts_of_gpus())
+
+
+@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.data(), st.sampled_from(CLUSTERS), st.sampled_from(["gpu", "all"]))
+def test_whatever_the_documents_hold(tmp_path: Path, data: st.DataObject, cluster: Any, choice: Any) -> None:
+    """With any fields altered the cluster is imported or refused; nothing else can come out."""
+    known = [path for path in places(cluster) if len(path) > 1]
+    changes = data.draw(st.lists(st.tuples(st.sampled_from(known), junk), min_size=1, max_size=3))
+    documents = copy.deepcopy(cluster)
     for path, value in changes:
         here: Any = documents
         try:
@@ -662,3 +719,12 @@ def test_whatever_the_documents_hold(tmp_path: Path, changes: list[Any], choice:
     except InstanceError:
         return
     assert instance.jobs
+
+
+def test_a_cluster_with_parts_of_gpus_is_imported(tmp_path: Path) -> None:
+    """The one whose fields are altered."""
+    documents = with_parts_of_gpus()
+    instance = imported(tmp_path, documents["pods"], documents["nodes"])
+    assert instance.has_devices
+    assert [server.name for server in instance.servers] == ["n1", "n2", "s", "m"]
+    assert {"team/w0", "team/w1", "team/f"} <= {job.name for job in instance.jobs}

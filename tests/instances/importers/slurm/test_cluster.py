@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from clusterplan.instances.importers.slurm.assumptions import ignored
 from clusterplan.instances.importers.slurm.cluster import Cluster, SlurmOptions
 from clusterplan.instances.importers.slurm.nodes import SlurmNode
 from clusterplan.instances.importers.slurm.objects import JobRecord
@@ -78,5 +79,53 @@ def test_a_job_may_use_the_nodes_of_its_partition() -> None:
     made = cluster(record(1, excluded_nodes="a"), record(2, required_nodes="b", node_count=1))
     assert [made.allowed(job) for job in made.jobs] == [{"b"}, {"b"}]
     first = made.document_of(made.jobs[0])
+    assert made.by_models == []
     assert {name for name in first["task_demand"] if "other than a" in name}
     assert made.document_of(made.jobs[1])["name"] != first["name"]
+
+
+def test_a_partition_that_is_all_nodes_of_a_model() -> None:
+    """It stands in gpu_model, and becomes no resource; a job that runs elsewhere stays as it was."""
+    nodes = (
+        node("a"),
+        node("b"),
+        SlurmNode("t", NODES[0].states, 8.0, 2048.0, {"t4": 2.0}, 0.0, 0.0, 0.0, {"q"}),
+    )
+    options = SlurmOptions(nodes=Path("n"), queue=Path("q"))
+    records = (record(1), record(2, partition="q"), record(3, partition="p,q"), record(4, on="t"))
+    made = Cluster(nodes, records, options)
+    documents = [made.document_of(job) for job in made.jobs]
+    assert [document["gpu_model"] for document in documents] == [["a100"], ["t4"], None, None]
+    assert made.by_models == ["1 j", "2 j"]
+    assert [name for name in made.server(nodes[0])["capacity"] if name.startswith("node")] == [
+        "node in partition p"
+    ]
+
+
+def test_features_that_are_gpu_models() -> None:
+    """They stand in gpu_model; of other features it is said that the plan does not look at them."""
+    features = ({"a100", "nvlink"}, {"a100"}, {"h100", "nvlink"}, {"t4"})
+    nodes = tuple(
+        SlurmNode(
+            name,
+            frozenset({"IDLE"}),
+            8.0,
+            2048.0,
+            {model: 4.0},
+            0.0,
+            0.0,
+            0.0,
+            {"p"},
+            features=frozenset(own),
+        )
+        for name, model, own in zip("abht", ("a100", "a100", "h100", "t4"), features, strict=True)
+    )
+    wishes = ("a100|h100", "h100&nvlink", "nvlink", "[a100|h100]", "(a100|h100)&nvlink", None, "none")
+    records = [record(k, features=wish) for k, wish in enumerate(wishes)]
+    records += [record(7, on="t", features="a100")]
+    made = Cluster(nodes, tuple(records), SlurmOptions(nodes=Path("n"), queue=Path("q")))
+    found = [made.document_of(job)["gpu_model"] for job in made.jobs]
+    assert found == [["a100", "h100"], ["h100"], None, None, None, None, None, None]
+    (sentence,) = (sentence for sentence in ignored(made) if "features" in sentence)
+    assert sentence.startswith("5 jobs ask for features of nodes")
+    assert not any(name.startswith("node") for name in made.server(nodes[0])["capacity"])

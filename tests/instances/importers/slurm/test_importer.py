@@ -19,7 +19,7 @@ from clusterplan.instances.common.hostlist import compress_hostlist, expand_host
 from clusterplan.instances.consolidation.instance import ConsolidationInstance, PlacementJob, Server
 from clusterplan.instances.documents import parse_instance, to_text
 from clusterplan.instances.importers.slurm.importer import import_slurm
-from clusterplan.instances.importers.slurm.objects import parse_gres, parse_tres
+from clusterplan.instances.importers.slurm.objects import parse_gres, parse_places, parse_shards, parse_tres
 from clusterplan.planner.api import solve
 
 # Lists of nodes
@@ -100,6 +100,39 @@ def test_any_text_is_a_list_or_a_value_error(text: str) -> None:
 def test_generic_resources(text: str, gpus: dict[str, float]) -> None:
     """GPUs are counted by type; what stands in brackets and other resources are passed over."""
     assert parse_gres(text) == gpus
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [
+        ("gpu:a100:3(IDX:0,2-3)", (0, 2, 3)),
+        ("gpu:a100:1(IDX:1),gpu:t4:2(IDX:4-5)", (1, 4, 5)),
+        ("gpu:0(IDX:N/A)", ()),
+        ("gpu:4(S:0-1)", ()),
+        ("mps:10(IDX:0)", ()),
+        ("gpu:1(IDX:-,1-,99999)", ()),
+        ("", ()),
+    ],
+)
+def test_numbers_of_gpus(text: str, numbers: tuple[int, ...]) -> None:
+    """Ranges are written out; other resources and other brackets have none."""
+    assert parse_places(text) == numbers
+
+
+@pytest.mark.parametrize(
+    ("text", "shards"),
+    [
+        ("gpu:a100:4,shard:a100:40(10/10,0/10)", 40),
+        ("gres/shard:2", 2),
+        ("gres:shard:2", 2),
+        ("shard", 1),
+        ("gpu:4", 0),
+        ("(null)", 0),
+    ],
+)
+def test_shards(text: str, shards: float) -> None:
+    """Whatever type of GPU they are of."""
+    assert parse_shards(text) == shards
 
 
 def test_trackable_resources() -> None:
@@ -579,6 +612,9 @@ junk = st.sampled_from(
         "n[1-9",
         "gpu:9",
         "cpu=0,gres/gpu=7",
+        "gpu:1g.5gb:999999999999999999",
+        "gpu:2,shard:999999999999999999",
+        "cpu=0,gres/shard=7",
         "\x00",
         [],
         [None],
@@ -594,18 +630,39 @@ def places(data: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     return [path, *(place for key, value in inner for place in places(value, (*path, key)))]
 
 
-PLACES = [path for path in places(DOCUMENTS) if len(path) > 1]
+def with_parts_of_gpus() -> dict[str, Any]:
+    """Return a cluster where jobs ask for shards and partitions."""
+    documents = copy.deepcopy(DOCUMENTS)
+    shards = {"gres": "gpu:a100:2,shard:20", "gres_used": "gpu:a100:0,shard:7(4/10,3/10)"}
+    documents["nodes"]["nodes"] += [node("s", **shards), node("m", gres="gpu:1g.5gb:7,gpu:2g.10gb:1")]
+    documents["sinfo"]["sinfo"].append(
+        row(["s"], gres={"total": shards["gres"], "used": shards["gres_used"]})
+    )
+    documents["jobs"]["jobs"] += [
+        running(3, "s", "cpu=1,node=1,gres/shard=4"),
+        job(4, "cpu=1,node=1", tres_per_node="gres/shard:2"),
+        job(5, "cpu=1,node=1,gres/gpu:1g.5gb=2"),
+    ]
+    return documents
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+CLUSTERS = (DOCUMENTS, with_parts_of_gpus())
+
+
+@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
-    st.lists(st.tuples(st.sampled_from(PLACES), junk), min_size=1, max_size=3),
+    st.data(),
+    st.sampled_from(CLUSTERS),
     st.sampled_from(["nodes", "sinfo"]),
     st.sampled_from(["gpu", "all"]),
 )
-def test_whatever_the_documents_hold(tmp_path: Path, changes: list[Any], layout: str, choice: Any) -> None:
+def test_whatever_the_documents_hold(
+    tmp_path: Path, data: st.DataObject, cluster: Any, layout: str, choice: Any
+) -> None:
     """With any fields altered the cluster is imported or refused; nothing else can come out."""
-    documents = copy.deepcopy(DOCUMENTS)
+    known = [path for path in places(cluster) if len(path) > 1]
+    changes = data.draw(st.lists(st.tuples(st.sampled_from(known), junk), min_size=1, max_size=3))
+    documents = copy.deepcopy(cluster)
     for path, value in changes:
         here: Any = documents
         with suppress(TypeError, KeyError, IndexError):  # an earlier change has removed the place
@@ -614,3 +671,15 @@ def test_whatever_the_documents_hold(tmp_path: Path, changes: list[Any], layout:
             here[path[-1]] = copy.deepcopy(value)
     with suppress(InstanceError):
         assert imported(tmp_path, documents["jobs"], documents[layout], choice=choice).jobs
+
+
+def test_a_cluster_with_parts_of_gpus_is_imported(tmp_path: Path) -> None:
+    """The one whose fields are altered; what of shards no job of the queue holds is taken."""
+    documents = with_parts_of_gpus()
+    instance = imported(tmp_path, documents["jobs"], documents["nodes"])
+    assert instance.has_devices
+    assert [server.name for server in instance.servers] == ["n1", "n2", "s", "m"]
+    assert [job.name.split()[0] for job in instance.jobs] == ["1_1", "1_2", "1_3", "2", "3", "4", "5"]
+    shared = server(instance, "s").devices
+    assert shared is not None
+    assert [row.share for row in shared["gpu"].taken or ()] == [300]
