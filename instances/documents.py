@@ -110,7 +110,7 @@ def _with_files(data: Mapping[str, Any], kind: str, source: str, folder: Folder)
     return resolved
 
 
-def load(path: str | Path, allow_outside: bool = False) -> Instance:
+def load(path: str | Path, allow_outside: bool = False, changes: Mapping[str, Any] | None = None) -> Instance:
     """Load an instance from a YAML or JSON file, or a bundled one from ``example:NAME``.
 
     Parameters
@@ -119,6 +119,8 @@ def load(path: str | Path, allow_outside: bool = False) -> Instance:
         The file; what it refers to lies beside or below it.
     allow_outside
         Whether that may also lie elsewhere.
+    changes
+        Fields of the document that are replaced, or added.
 
     Raises
     ------
@@ -129,7 +131,10 @@ def load(path: str | Path, allow_outside: bool = False) -> Instance:
     file = _bundled_path(source, source) if source.startswith(BUNDLED) else Path(path)
     if file.suffix.lower() in TABLE_SUFFIXES:
         raise fail(source, "is a table; give the YAML or JSON document that refers to it")
-    return parse_instance(read_file(file, source), source, file.parent, allow_outside)
+    data = read_file(file, source)
+    if changes and isinstance(data, Mapping):
+        data = {**data, **changes}
+    return parse_instance(data, source, file.parent, allow_outside)
 
 
 def load_catalogue(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from typing import Any
 
+from fuzz.device_documents import on_devices
+
 from clusterplan.instances.common.base import Instance
 from clusterplan.instances.documents import parse_instance
 
@@ -136,7 +138,17 @@ OBJECTIVES = ["value", "spread", "servers", "racks", "migrations", "slowdown", "
 
 def random_consolidation(seed: int) -> Instance:
     """Return one to three jobs on two or three servers, over every objective in any order."""
+    return parse_instance(consolidation_data(random.Random(seed), f"random-{seed}"))
+
+
+def random_devices(seed: int, **fields: Any) -> Instance:
+    """Return such jobs and servers whose GPUs are single devices; fields replace those of the document."""
     rng = random.Random(seed)
+    return parse_instance({**on_devices(rng, consolidation_data(rng, f"devices-{seed}")), **fields})
+
+
+def consolidation_data(rng: random.Random, title: str) -> dict[str, Any]:
+    """Return the document of one to three jobs on two or three servers."""
     resources = ["gpu", "cpu"][: rng.randint(1, 2)]
     servers = []
     for index in range(rng.randint(2, 3)):
@@ -187,16 +199,14 @@ def random_consolidation(seed: int) -> Instance:
         if rng.random() < 0.4:
             job["speed_by_servers"] = {1: 1.0, 2: rng.choice([0.5, 0.8, 1.2]), 3: rng.choice([0.4, 0.9])}
         jobs.append(job)
-    return parse_instance(
-        {
-            "schema_version": 1,
-            "kind": "consolidation",
-            "name": f"random-{seed}",
-            "objectives": rng.sample(OBJECTIVES, rng.randint(1, 4)),
-            "servers": servers,
-            "jobs": jobs,
-        }
-    )
+    return {
+        "schema_version": 1,
+        "kind": "consolidation",
+        "name": title,
+        "objectives": rng.sample(OBJECTIVES, rng.randint(1, 4)),
+        "servers": servers,
+        "jobs": jobs,
+    }
 
 
 def unlike_consolidation(seed: int) -> Instance:
@@ -244,3 +254,5 @@ def unlike_consolidation(seed: int) -> Instance:
 
 
 RANDOM = {"allocation": random_allocation, "staging": random_staging, "consolidation": random_consolidation}
+OF_CLUSTERS = {"devices": random_devices, "unlike": unlike_consolidation}
+"""Further sorts of consolidation instances."""

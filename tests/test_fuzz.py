@@ -114,7 +114,7 @@ def test_a_turn_finds_nothing_wrong_with_right_answers(kind: str) -> None:
         counts.update(turn.counts)
         assert not turn.failures, (number, [finding for finding, _ in turn.failures])
     assert counts[f"{kind} solved by exact"] > 15
-    assert counts["results forged"] > 10
+    assert counts["results forged"] > 5
 
 
 def with_records(result: Result, **figures: Any) -> Result:

@@ -10,6 +10,7 @@ from fractions import Fraction
 from ...instances.consolidation.instance import PlacementJob
 from .classes import exact, worth_of
 from .cluster_data import ClusterData
+from .devices.staying import staying
 from .plan import JobPlacement
 
 
@@ -45,9 +46,7 @@ def _migrations(data: ClusterData, plan: Sequence[JobPlacement]) -> float:
     for job in data.instance.jobs:
         for group in job.task_groups:
             if group.current:
-                placed = entries[job.name].tasks.get(group.name, {})
-                # Tasks of a group are interchangeable: as many as are still there have not moved.
-                kept = sum(min(count, placed.get(server, 0)) for server, count in group.current.items())
+                kept = staying(group, entries[job.name], data.instance.device_moves)
                 moved += sum(group.current.values()) - kept
     return float(moved)
 

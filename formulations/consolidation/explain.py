@@ -12,6 +12,7 @@ from functools import cached_property
 
 from ...instances.consolidation.instance import GpuModels, Group, PlacementJob, allows, models_of
 from .cluster_data import ClusterData
+from .devices.staying import staying
 from .fewest_servers import Shapes, fewest_servers, shape_of, work_of
 from .plan import Action, JobPlacement
 
@@ -180,11 +181,14 @@ class Reasons:
         return dict(found)
 
 
-def action_of(job: PlacementJob, entry: JobPlacement) -> Action:
-    """Return what a plan means for a job."""
+def action_of(job: PlacementJob, entry: JobPlacement, device_moves: bool | None = None) -> Action:
+    """Return what a plan means for a job; a move between devices of one server may count."""
     now = {group.name: group.current for group in job.task_groups if group.current}
     if not entry.placed:
         return "stop" if now else "wait"
     if not now:
         return "start"
-    return "keep" if now == {name: placed for name, placed in entry.tasks.items() if placed} else "move"
+    if now != {name: placed for name, placed in entry.tasks.items() if placed}:
+        return "move"
+    stay = (staying(group, entry, device_moves) == sum(group.current.values()) for group in job.task_groups)
+    return "keep" if all(stay) else "move"

@@ -16,7 +16,8 @@ Objectives, lexicographic in the order that the instance lists
     spread      min Σ over preferred jobs of (Σ_n y_jn − m_j z_j)
     servers     min number of servers with y_jn = 1 for some j
     racks       min Σ_j (racks used − z_j); a server without a rack is a rack of its own
-    migrations  min Σ over groups with a current placement of tasks not where they are now
+    migrations  min Σ over groups with a current placement of tasks not where they are now; on other
+                devices of their server only if the instance says that this counts
     slowdown    min Σ v_j (1 − s_j(Σ_n y_jn)) over placed jobs
     traffic     min of the largest b_n + Σ c_g x_gn over servers
 """
@@ -123,7 +124,7 @@ class ConsolidationFormulation(ClassifiedCluster, Formulation[ConsolidationInsta
         finished = []
         for position, job in enumerate(self.instance.jobs):
             entry = entries[job.name]
-            action = action_of(job, entry) if running else None
+            action = action_of(job, entry, self.instance.device_moves) if running else None
             if not entry.placed:
                 entry = JobPlacement(job=job.name, placed=False, reason=reasons.why(position), action=action)
             elif entry.action != action or entry.reason is not None:

@@ -15,7 +15,7 @@ from ..common.clock import check_time, refuse_beyond
 from ..common.milp_model import MilpModel, ModelObjective, at_most, new_problem
 from ..common.tolerance import TOLERANCE
 from .cluster_data import ClusterData
-from .devices.milp import DeviceRows
+from .devices.milp import DeviceRows, device_terms
 from .devices.naming import with_devices
 from .fewest_servers import tasks_that_fit
 from .plan import JobPlacement, entry_of
@@ -38,6 +38,7 @@ class _Builder:
         self.y_of: dict[str, list[Any]] = defaultdict(list)
         self.z: dict[str, Any] = {}
         self._names = itertools.count()
+        self.rows: DeviceRows | None = None
 
     def add(self, constraint: Any) -> None:
         """Add a constraint under the next free name."""
@@ -94,16 +95,15 @@ class _Builder:
             free = self.data.servers[server_name].available.get(resource, 0.0)
             self.add(at_most([x for x, _ in terms], [a for _, a in terms], free))
 
-    def devices(self) -> DeviceRows:
+    def devices(self) -> None:
         """Write down which contents the devices of each server have."""
         names = itertools.count()
 
         def variable(letter: str, low: int, high: int) -> Any:
             return self.problem.add_variable(f"{letter}_{next(names)}", low, high, self.pulp.LpInteger)
 
-        rows = DeviceRows(variable, self.add, self.total)
-        rows.write(self.data.jobs, self.data.servers, self.x)
-        return rows
+        self.rows = DeviceRows(variable, self.add, self.total)
+        self.rows.write(self.data.jobs, self.data.servers, self.x)
 
     def used(self, job: PlacementJob) -> pulp.LpAffineExpression:
         """Return Σ_n y_jn, the servers that the job uses."""
@@ -144,12 +144,17 @@ class _Builder:
     def migrations(self) -> tuple[Any, bool]:
         there = 0
         kept: list[Any] = []
+        moves = self.rows if self.data.instance.device_moves else None
+        on_devices = moves.staying(self.data.jobs, self.x) if moves is not None else {}
         for job in self.data.instance.jobs:
             for group in job.task_groups:
                 there += sum(group.current.values())
                 for server, count in group.current.items():
-                    x = self.x.get((job.name, group.name, server))
-                    if x is not None:
+                    place = job.name, group.name, server
+                    x = self.x.get(place)
+                    if place in on_devices:
+                        kept += on_devices[place]
+                    elif x is not None:
                         stays = self.problem.add_variable(f"stays_{len(kept)}", 0, count, self.pulp.LpInteger)
                         self.add(stays <= x)
                         kept.append(stays)
@@ -204,6 +209,8 @@ def model_terms(data: ClusterData) -> int:
             needs = np.array([group.demand.get(name, 0.0) for name in names])
             holds = int(count[(there * (1 + TOLERANCE) >= needs).all(axis=1)].sum())
             total += len(alike) * holds * (5 + len(names) + more)
+    if data.instance.has_devices:
+        total += device_terms(data.instance.jobs, data.servers.values())
     return total
 
 
@@ -219,7 +226,9 @@ def milp_model(data: ClusterData) -> MilpModel[JobPlacement]:
     builder = _Builder(data)
     builder.variables()
     builder.constraints()
-    rows = builder.devices() if data.instance.has_devices else None
+    if data.instance.has_devices:
+        builder.devices()
+    rows = builder.rows
     objectives = []
     for objective in data.objectives:
         expression, whole = getattr(builder, objective.name)()
@@ -240,6 +249,6 @@ def milp_model(data: ClusterData) -> MilpModel[JobPlacement]:
             start[x] = float(entries[job].tasks.get(group, {}).get(server, 0))
         for (job, server), y in builder.y.items():
             start[y] = float(server in entries[job].used_servers)
-        return start if rows is None else start | rows.encode(data.jobs, plan)
+        return start if rows is None else start | dict(rows.encode(data.jobs, plan))
 
     return MilpModel(builder.problem, tuple(objectives), decode, encode)

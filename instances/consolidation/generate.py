@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from ..common.arrays import Floats, Ints
 from ..common.errors import OptionError
+from .generate_devices import as_devices, with_unlike_amounts
 from .instance import ConsolidationInstance, PlacementJob, Server
 
 RESOURCES = ("gpu", "cpu", "memory_gib")
@@ -161,6 +162,10 @@ def generate_consolidation(
     shapes: int = 1,
     rack_size: int = 32,
     must_place_share: float = 0.0,
+    devices: bool = False,
+    shared: float = 0.3,
+    partitioned: float = 0.0,
+    unlike: bool = False,
 ) -> ConsolidationInstance:
     """Return a random queue of jobs for a partly filled cluster.
 
@@ -185,6 +190,12 @@ def generate_consolidation(
         Servers of a rack; 0 for no racks.
     must_place_share
         Share of the jobs, random ones, that must be placed; with many there may be no plan.
+    devices
+        GPUs are single devices.
+    shared, partitioned
+        Shares of the jobs of one GPU that are replicas with a share of a GPU, or with a partition of one.
+    unlike
+        Amounts are in milli-CPUs and MiB, so that sums hardly repeat, and values have nine decimals.
 
     Raises
     ------
@@ -192,9 +203,10 @@ def generate_consolidation(
         If a parameter is out of range, or no sizes of jobs meet the load.
     """
     _check_counts(servers, jobs, gpus_per_server, resources, shapes, rack_size)
+    _check_devices(devices, resources, shared, partitioned)
     _check_shares(load, required_share, preferred_share, must_place_share)
     # Streams of their own: another cluster does not change the queue, nor the other way round.
-    rng, running = np.random.default_rng(seed).spawn(2)
+    rng, running, devices_rng, digits_rng = np.random.default_rng(seed).spawn(4)
     sizes = _Sizes(rng.random(jobs))
     cluster = _cluster(running, servers, gpus_per_server or 8, resources, shapes).filled(running)
     asked, free = _balanced(cluster, sizes, load)
@@ -202,12 +214,19 @@ def generate_consolidation(
     rule = np.searchsorted([required_share, required_share + preferred_share], rng.random(jobs), side="right")
     must = rng.random(jobs) < must_place_share
     what = "running tasks" if resources == 1 else "requests, server shapes, running tasks"
+    rows, queue = list(_servers(cluster, rack_size)), list(_jobs(rng, cluster, asked, rule, must))
+    if devices:
+        rows, queue = as_devices(devices_rng, rows, queue, shared, partitioned)
+        what = f"{what}, what is shared and partitioned"
+    if unlike:
+        rows, queue = with_unlike_amounts(digits_rng, rows, queue)
+        what = f"{what}, the digits of amounts and values"
     return ConsolidationInstance(
         name=f"synthetic-consolidation-{servers}-{jobs}-{seed}",
         source="synthetic",
         assumptions=(f"job sizes, spread rules, {what} and the order of their ends are random",),
-        servers=tuple(_servers(cluster, rack_size)),
-        jobs=tuple(_jobs(rng, cluster, asked, rule, must)),
+        servers=tuple(rows),
+        jobs=tuple(queue),
     )
 
 
@@ -231,6 +250,15 @@ def _check_shares(load: float | None, required: float, preferred: float, must_pl
         raise OptionError("load must be positive, and the two spread shares must add up to at most 1")
     if not 0 <= must_place <= 1:
         raise OptionError("the share of jobs that must be placed must lie between 0 and 1")
+
+
+def _check_devices(devices: bool, resources: int, shared: float, partitioned: float) -> None:
+    if devices and resources == 1:
+        raise OptionError("single devices are no resource; resources must be 3")
+    if partitioned and not devices:
+        raise OptionError("what is partitioned must be single devices; ask for devices, too")
+    if not 0 <= shared <= 1 - partitioned <= 1:
+        raise OptionError("the shares of jobs with shares and with partitions must add up to at most 1")
 
 
 def _cluster(rng: np.random.Generator, servers: int, gpus: int, resources: int, shapes: int) -> _Cluster:

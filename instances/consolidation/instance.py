@@ -325,6 +325,8 @@ class ConsolidationInstance(Instance):
         Lexicographic: each is fixed at its optimum before the next is looked at.
     skew_threshold
         A job with `spread: from_skew` must be consolidated if its skew is above this.
+    device_moves
+        A task that goes to other devices of its server is a migration, too.
     """
 
     kind: Literal["consolidation"] = "consolidation"
@@ -334,6 +336,7 @@ class ConsolidationInstance(Instance):
         "servers",
     )
     skew_threshold: Share = 0.3
+    device_moves: Annotated[Flag | None, AfterValidator(lambda flag: flag or None)] = None
     catalogue: Annotated[HardwareCatalogue | None, TABLE_FILE] = None
     servers: Annotated[tuple[Server, ...], Field(min_length=1), in_slices(), TABLE_FILE]
     jobs: Annotated[tuple[PlacementJob, ...], Field(min_length=1), in_slices(), TABLE_FILE]

@@ -7,7 +7,7 @@ import math
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +49,8 @@ class BatchOptions:
         Address of a Dask scheduler, whose workers do the work; None: processes on this machine.
     allow_outside
         Whether files that an instance names may lie outside its own folder.
+    changes
+        Fields of the documents of all instances that are replaced.
     """
 
     jobs: int | None = None
@@ -58,6 +60,7 @@ class BatchOptions:
     memory_limit_gib: float | None = None
     scheduler: str | None = None
     allow_outside: bool = False
+    changes: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.output is not None:
@@ -266,4 +269,5 @@ def task_of(
         alone=apart or _is_foreign(solver),
         warm_up=apart,
         allow_outside=batch.allow_outside,
+        changes=batch.changes,
     )

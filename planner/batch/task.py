@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 from ...instances.common.base import Instance, ProblemKind
 from ...instances.common.errors import ClusterplanError
@@ -55,6 +55,8 @@ class Task:
         not count the loading of libraries.
     allow_outside
         Whether files that the source names may lie outside its own folder.
+    changes
+        Fields of the source's document that are replaced.
     check
         A result as JSON, which is verified instead of solving: a solver of another package may have changed
         anything in the process that it ran in, the check of its plan too.
@@ -70,6 +72,7 @@ class Task:
     alone: bool = False
     warm_up: bool = False
     allow_outside: bool = False
+    changes: Mapping[str, Any] = field(default_factory=dict)
     check: str | None = None
 
 
@@ -130,7 +133,7 @@ def read(task: Task) -> Instance:
     """
     if isinstance(task.source, Instance):
         return task.source
-    return load(task.source, task.allow_outside)
+    return load(task.source, task.allow_outside, task.changes)
 
 
 def _checked(head: Head, instance: Instance, text: str) -> Answer:

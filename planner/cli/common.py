@@ -27,6 +27,18 @@ AllowOutside = Annotated[
     bool,
     typer.Option("--allow-outside", help="Also read files that an instance names outside its own folder."),
 ]
+DeviceMoves = Annotated[
+    bool,
+    typer.Option(
+        "--device-moves",
+        help="Consolidation: a move between devices of one server is a migration.",
+    ),
+]
+
+
+def changes_of(device_moves: bool) -> dict[str, bool]:
+    """Return what an option changes in the documents of instances."""
+    return {"device_moves": True} if device_moves else {}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,6 +69,7 @@ class RunOptions:
         Literal["load-balance", "exact"] | None,
         typer.Option(help="How HeterPS's methods find units. [default: load-balance]"),
     ] = None
+    device_moves: DeviceMoves = False
     config: Annotated[Path | None, typer.Option(help="YAML file with options; those given here win.")] = None
     jobs: Annotated[
         int | None, typer.Option(help="Solves at a time, each in a process of its own.", min=1)

@@ -13,7 +13,7 @@ from ..exit_codes import NOT_VERIFIED, code_of_result
 from ..export_plan import export_plan as export
 from ..export_plan import notes, verified_result
 from ..output.terminal import say
-from .common import AllowOutside, InstanceFile, ResultFile, write_text
+from .common import AllowOutside, DeviceMoves, InstanceFile, ResultFile, changes_of, write_text
 
 
 def export_plan(
@@ -30,12 +30,13 @@ def export_plan(
     ] = False,
     output: Annotated[Path | None, typer.Option(help="Where to write it; stdout if not given.")] = None,
     allow_outside: AllowOutside = False,
+    device_moves: DeviceMoves = False,
 ) -> None:
     """Write a plan, once it is verified, for those who carry it out.
 
     Where a bound is only claimed the plan is written all the same, and it is said on stderr and in the file.
     """
-    instance = load(instance_file, allow_outside)
+    instance = load(instance_file, allow_outside, changes_of(device_moves))
     result, checked = verified_result(instance, result_file)
     if result is None:
         typer.echo(f"{result_file}: verification failed, so the plan is not exported", err=True)

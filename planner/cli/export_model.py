@@ -11,7 +11,7 @@ import typer
 from ...formulations.registry import formulate, milp_model
 from ...instances.common.errors import OptionError
 from ...instances.documents import load
-from .common import AllowOutside, write_text
+from .common import AllowOutside, DeviceMoves, changes_of, write_text
 
 
 def export_model(
@@ -25,11 +25,12 @@ def export_model(
     ] = 1,
     output: Annotated[Path | None, typer.Option(help="Where to write it; stdout if not given.")] = None,
     allow_outside: AllowOutside = False,
+    device_moves: DeviceMoves = False,
 ) -> None:
     """Write the textbook model for any other solver; earlier objectives are not fixed in it."""
     ending = output.suffix.lower().removeprefix(".") if output is not None else ""
     chosen = format or ("lp" if ending == "lp" else "mps")
-    model = milp_model(formulate(load(file, allow_outside)))
+    model = milp_model(formulate(load(file, allow_outside, changes_of(device_moves))))
     if not 1 <= objective <= len(model.objectives):
         raise OptionError(f"--objective {objective}: the instance has {len(model.objectives)}")
     with tempfile.TemporaryDirectory() as folder:

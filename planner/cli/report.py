@@ -16,7 +16,7 @@ from ..reports.frontier_files import frontier_page
 from ..reports.plan_page import plan_page
 from ..verification.findings import Verification
 from ..verification.stored import is_frontier, parse_frontier, parse_result, read_results, verify_stored
-from .common import AllowOutside
+from .common import AllowOutside, DeviceMoves, changes_of
 
 
 def report(
@@ -30,12 +30,13 @@ def report(
     ],
     output: Annotated[Path, typer.Option(help="HTML file to write.")],
     allow_outside: AllowOutside = False,
+    device_moves: DeviceMoves = False,
 ) -> None:
     """Write a stored result or frontier as one HTML page that opens without a network.
 
     Of a file with several results it takes the last one of the instance.
     """
-    page, checked = page_of(load(instance_file, allow_outside), result_file)
+    page, checked = page_of(load(instance_file, allow_outside, changes_of(device_moves)), result_file)
     write_file(output, page)
     say(f"written: {output}")
     if not checked.complete:

@@ -14,7 +14,7 @@ from ..output.results import COLUMNS, notes, plan_table, summary
 from ..output.terminal import say
 from ..output.text import console, csv_line
 from .batch import print_result, solve_batch
-from .common import RunOptions, write_text
+from .common import RunOptions, changes_of, write_text
 from .options import batch_options, search_options
 from .progress import working
 
@@ -44,7 +44,7 @@ def _solve_in_turn(run: RunOptions, solver: str, options: SolveOptions) -> int:
     results: list[Result] = []
     for file in run.files:
         try:
-            instance = load(file, run.allow_outside)
+            instance = load(file, run.allow_outside, changes_of(run.device_moves))
             with working(f"{instance.name}: {solver}", options, run.quiet):
                 result = solve(instance, solver, options)
         except ClusterplanError as error:

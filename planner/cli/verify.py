@@ -11,7 +11,7 @@ from ...instances.documents import load
 from ..exit_codes import code_of_verification, worst
 from ..output.terminal import say
 from ..verification.stored import of_instance, read_results, verify_stored
-from .common import AllowOutside, HowToPrint, InstanceFile, ResultFile
+from .common import AllowOutside, DeviceMoves, HowToPrint, InstanceFile, ResultFile, changes_of
 
 
 def verify(
@@ -23,6 +23,7 @@ def verify(
     ] = False,
     format: HowToPrint = "table",
     allow_outside: AllowOutside = False,
+    device_moves: DeviceMoves = False,
 ) -> None:
     """Check stored results: constraints, objective, bounds and everything else that can be derived again.
 
@@ -31,7 +32,7 @@ def verify(
     """
     if format == "csv":
         raise OptionError("verify prints a table or JSON; --format csv is not for it")
-    instance = load(instance_file, allow_outside)
+    instance = load(instance_file, allow_outside, changes_of(device_moves))
     results = read_results(result_file)
     own = of_instance(instance, results)
     if len(own) < len(results):

@@ -60,7 +60,8 @@ def _move(now: dict[str, Counter[str]], entry: JobPlacement) -> str:
     leaving = total({group: counts - planned.get(group, Counter()) for group, counts in now.items()})
     coming = total({group: counts - now.get(group, Counter()) for group, counts in planned.items()})
     parts = [f"from {_counts(leaving)}" if leaving else "", f"to {_counts(coming)}" if coming else ""]
-    return " ".join(filter(None, parts))
+    # Nothing leaves a server where tasks only change devices.
+    return " ".join(filter(None, parts)) or f"to other devices of {', '.join(total(planned))}"
 
 
 def _counts(servers: Counter[str]) -> str:

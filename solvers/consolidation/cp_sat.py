@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...formulations.common.clock import check_time, refuse_beyond
+from ...formulations.consolidation.devices.milp import DeviceRows
+from ...formulations.consolidation.devices.naming import with_devices
 from ...formulations.consolidation.fewest_servers import tasks_that_fit
 from ...formulations.consolidation.formulation import ConsolidationFormulation
 from ...formulations.consolidation.milp import model_terms
@@ -40,6 +42,19 @@ class _Model:
         for job in formulation.instance.jobs:
             self._place(job)
         self._capacities()
+        self.rows: DeviceRows | None = None
+        if formulation.instance.has_devices:
+            self._devices()
+
+    def _devices(self) -> None:
+        """Write down which contents the devices of each server have, in the rows of the compact model."""
+
+        def variable(letter: str, low: int, high: int) -> Any:
+            check_time()
+            return self.m.new_int_var(low, high, letter)
+
+        self.rows = DeviceRows(variable, self.m.add, sum)
+        self.rows.write(self.f.jobs, self.f.servers, self.x)
 
     def _place(self, job: PlacementJob) -> None:
         fewest = self.f.fewest(job)
@@ -120,12 +135,17 @@ class _Model:
     def migrations(self) -> tuple[Any, float]:
         there = 0
         kept: list[Any] = []
+        moves = self.rows if self.f.instance.device_moves else None
+        on_devices = moves.staying(self.f.jobs, self.x) if moves is not None else {}
         for job in self.f.instance.jobs:
             for group in job.task_groups:
                 there += sum(group.current.values())
                 for server, count in group.current.items():
-                    x = self.x.get((job.name, group.name, server))
-                    if x is not None:
+                    place = job.name, group.name, server
+                    x = self.x.get(place)
+                    if place in on_devices:
+                        kept += on_devices[place]
+                    elif x is not None:
                         kept.append(self.m.new_int_var(0, count, f"stays {job.name} {group.name} {server}"))
                         self.m.add_min_equality(kept[-1], [x, count])
         return there - sum(kept), 1.0
@@ -178,7 +198,9 @@ class _Model:
         tasks: dict[str, dict[str, dict[str, int]]] = defaultdict(lambda: defaultdict(dict))
         for (job, group, server), x in self.x.items():
             tasks[job][group][server] = value(x)
-        return [entry_of(job, tasks[job.name]) for job in self.f.instance.jobs]
+        plan = [entry_of(job, tasks[job.name]) for job in self.f.instance.jobs]
+        named = None if self.rows is None else with_devices(self.f.jobs, self.f.servers, plan)
+        return plan if named is None else named
 
     def _hint(self, plan: Sequence[Any]) -> list[tuple[Any, int]]:
         entries = {entry.job: entry for entry in plan}
@@ -186,4 +208,6 @@ class _Model:
             (x, entries[job].tasks.get(group, {}).get(server, 0))
             for (job, group, server), x in self.x.items()
         ]
-        return placed + [(z, int(entries[job].placed)) for job, z in self.z.items()]
+        placed += [(z, int(entries[job].placed)) for job, z in self.z.items()]
+        held = [] if self.rows is None else self.rows.encode(self.f.jobs, plan)
+        return [*placed, *((variable, int(count)) for variable, count in held)]

@@ -24,7 +24,7 @@ from .keep_in_place import stay_put
 CONSOLIDATION = SolverKind(
     exact=ExactOnDevices(ConsolidationExact()),
     solvers=(
-        OnDevices(ConsolidationCpSat()),
+        ConsolidationCpSat(),
         BestFitOnDevices(BestFit()),
         OnDevices(FirstFit()),
         OnDevices(ConsolidateOrWait()),

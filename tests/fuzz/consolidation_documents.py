@@ -6,10 +6,13 @@ import random
 from typing import Any
 
 from .consolidation_truth import ALL, expanded, groups_of
+from .device_documents import on_devices
 from .palette import Palette
 
 MODELS = ("p100", "v100")
 RACKS = ("r0", "r1")
+ON_DEVICES = 0.35
+"""Share of the documents in which GPUs are single devices."""
 
 
 def _group(
@@ -124,4 +127,4 @@ def document(rng: random.Random) -> dict[str, Any]:
         data["objectives"] = rng.sample(ALL, rng.randint(1, rng.choice([2, 4, 7])))
     if rng.random() < 0.2:
         data["skew_threshold"] = rng.choice([0.3, 0.1 + 0.2, 0.7, 0])
-    return data
+    return on_devices(rng, data) if rng.random() < ON_DEVICES else data

@@ -9,10 +9,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from .device_truth import DeviceTruth, Tasks, tasks_there, thousandths
 from .truth import TooManyPlansError, Truth, limits, whole
 
 MOST_WAYS = 4000
+OF_A_GROUP = ("traffic_gbit_per_s", "current", "devices", "share", "profile", "current_devices")
 ALL = ("value", "spread", "servers", "racks", "migrations", "slowdown", "traffic")
+MOVES = ALL.index("migrations")
 Cut = tuple[tuple[int, ...], ...]
 """Tasks of each group on each server."""
 
@@ -32,9 +35,7 @@ def groups_of(job: dict[str, Any]) -> list[dict[str, Any]]:
     if job.get("groups") is not None:
         return [{"name": "tasks"} | group for group in job["groups"]]
     group = {"name": "tasks", "tasks": job["tasks"], "demand": job["task_demand"]}
-    return [
-        group | {key: job.get(key) for key in ("traffic_gbit_per_s", "current") if job.get(key) is not None}
-    ]
+    return [group | {key: job.get(key) for key in OF_A_GROUP if job.get(key) is not None}]
 
 
 def splits(tasks: int, servers: int) -> Iterator[tuple[int, ...]]:
@@ -51,6 +52,7 @@ def splits(tasks: int, servers: int) -> Iterator[tuple[int, ...]]:
 class Way:
     """One way to place a job, or to leave it out: what it takes and what it counts for each objective."""
 
+    cut: Cut | None
     uses: list[tuple[int, int]]
     mask: int
     counts: list[int]
@@ -69,6 +71,8 @@ class ConsolidationTruth(Truth):
         self.jobs = {job["name"]: job for job in data["jobs"]}
         self.resources = list(dict.fromkeys(r for s in self.servers for r in s["capacity"]))
         self._scale()
+        self.names = [server["name"] for server in self.servers]
+        self.devices = DeviceTruth(self.servers, bool(data.get("device_moves")))
         size = math.prod(
             1 + math.prod(math.comb(g["tasks"] + len(self.servers) - 1, g["tasks"]) for g in groups_of(job))
             for job in data["jobs"]
@@ -79,7 +83,7 @@ class ConsolidationTruth(Truth):
         self.plans = []
         self._steps = 0
         ways = [self._ways(job) for job in data["jobs"]]
-        self._extend(ways, 0, [0] * len(self.limits), 0, [0] * len(ALL), tuple(self._before))
+        self._extend(ways, [], [0] * len(self.limits), 0, [0] * len(ALL), tuple(self._before))
 
     def _scale(self) -> None:
         """Turn demands, room, values, slowdowns and traffic into whole numbers."""
@@ -116,7 +120,10 @@ class ConsolidationTruth(Truth):
     def _worth(job: dict[str, Any]) -> Fraction:
         if job.get("value") is not None:
             return Fraction(job["value"])
-        return sum((g["tasks"] * Fraction(g["demand"].get("gpu", 0)) for g in groups_of(job)), Fraction(0))
+        each = (
+            (g, Fraction(g["demand"].get("gpu", 0)) + Fraction(thousandths(g), 1000)) for g in groups_of(job)
+        )
+        return sum((g["tasks"] * gpus for g, gpus in each), Fraction(0))
 
     @staticmethod
     def _speed(job: dict[str, Any], servers: int) -> Fraction:
@@ -134,7 +141,8 @@ class ConsolidationTruth(Truth):
 
     def _eligible(self, job: dict[str, Any]) -> list[int]:
         wanted = job.get("gpu_model")
-        return [n for n, s in enumerate(self.servers) if wanted is None or s.get("gpu_model") == wanted]
+        models = wanted if isinstance(wanted, list) else [wanted]
+        return [n for n, s in enumerate(self.servers) if wanted is None or s.get("gpu_model") in models]
 
     def _cuts(self, job: dict[str, Any]) -> Iterator[Cut]:
         """Yield every way to put all tasks of a job on eligible servers."""
@@ -164,12 +172,18 @@ class ConsolidationTruth(Truth):
                     <= self._capacity[n][r][which]
                     for n in used
                     for r in range(len(self.resources))
+                ) and all(
+                    self.devices.could_hold(n, tasks) for n, tasks in self._there([(job, cut)]).items()
                 ):
                     best = len(used)
             found.append(best)
         if found[0] != found[1]:
             self.unclear = f"the fewest servers of {job['name']!r} lie within the slack"
         return found[1]
+
+    def _there(self, cuts: Sequence[tuple[dict[str, Any], Cut | None]]) -> dict[int, list[Tasks]]:
+        """Return server → the tasks there that ask for devices."""
+        return tasks_there([(groups_of(job), cut) for job, cut in cuts], self.names)
 
     def _way(self, job: dict[str, Any], cut: Cut | None) -> Way:
         """Return what a placement takes and counts; None leaves the job out."""
@@ -179,7 +193,7 @@ class ConsolidationTruth(Truth):
             for server, count in (group.get("current") or {}).items():
                 moved += count - (min(count, cut[g][self.place[server]]) if cut else 0)
         if cut is None:
-            return Way([], 0, [0, 0, 0, 0, moved, 0, 0], (0,) * len(self.servers))
+            return Way(None, [], 0, [0, 0, 0, 0, moved, 0, 0], (0,) * len(self.servers))
         used = [n for n in range(len(self.servers)) if any(group[n] for group in cut)]
         racks = {self.servers[n].get("rack") or (n,) for n in used}
         uses = []
@@ -194,7 +208,7 @@ class ConsolidationTruth(Truth):
             sum(group[n] * self._traffic[name, g] for g, group in enumerate(cut))
             for n in range(len(self.servers))
         )
-        return Way(uses, sum(1 << n for n in used), counts, traffic)
+        return Way(cut, uses, sum(1 << n for n in used), counts, traffic)
 
     def _allowed(self, job: dict[str, Any], cut: Cut) -> bool:
         used = sum(any(group[n] for group in cut) for n in range(len(self.servers)))
@@ -213,7 +227,7 @@ class ConsolidationTruth(Truth):
     def _extend(
         self,
         ways: list[list[Way]],
-        job: int,
+        chosen: list[Way],
         used: list[int],
         mask: int,
         counts: list[int],
@@ -222,11 +236,15 @@ class ConsolidationTruth(Truth):
         self._steps += 1
         if self._steps > MOST_WAYS:
             raise TooManyPlansError
-        if job == len(ways):
+        if len(chosen) == len(ways):
             certain = all(amount <= limit[0] for amount, limit in zip(used, self.limits, strict=True))
-            self.plans.append((self._costs(mask, counts, traffic), certain))
+            there = self._there(list(zip(self.data["jobs"], (way.cut for way in chosen), strict=True)))
+            moves = [self.devices.moves(n, tasks) for n, tasks in there.items()]
+            if None not in moves:
+                more = [*counts[:MOVES], counts[MOVES] + sum(filter(None, moves)), *counts[MOVES + 1 :]]
+                self.plans.append((self._costs(mask, more, traffic), certain))
             return
-        for way in ways[job]:
+        for way in ways[len(chosen)]:
             after = used
             if way.uses:
                 after = used.copy()
@@ -236,7 +254,7 @@ class ConsolidationTruth(Truth):
                     continue
             total = [a + b for a, b in zip(counts, way.counts, strict=True)]
             load = tuple(a + b for a, b in zip(traffic, way.traffic, strict=True))
-            self._extend(ways, job + 1, after, mask | way.mask, total, load)
+            self._extend(ways, [*chosen, way], after, mask | way.mask, total, load)
 
     def _costs(self, mask: int, counts: list[int], traffic: Sequence[int]) -> tuple[int, ...]:
         of = dict(zip(ALL, counts, strict=True)) | {"servers": mask.bit_count(), "traffic": max(traffic)}
@@ -256,12 +274,14 @@ class ConsolidationTruth(Truth):
             return None, ["the jobs of the plan are not those of the instance"]
         used, mask, counts = [0] * len(self.limits), 0, [0] * len(ALL)
         traffic, wrong = list(self._before), []
+        held: dict[int, list[tuple[Tasks, list[dict[str, Any]]]]] = {}
         for entry in plan:
             job = self.jobs[entry["job"]]
             cut, fault = self._cut_of(job, entry)
             if fault:
                 return None, [fault]
-            if entry.get("action") not in self._actions(job, cut):
+            moved = self._held(job, cut, entry, held, wrong)
+            if entry.get("action") not in self._actions(job, cut, moved):
                 wrong.append(f"{job['name']}: the action is {entry.get('action')}")
             if cut is not None and not self._allowed(job, cut):
                 wrong.append(f"{job['name']}: on more servers than it may use")
@@ -270,12 +290,39 @@ class ConsolidationTruth(Truth):
                 used[at] += amount
             mask |= way.mask
             counts = [a + b for a, b in zip(counts, way.counts, strict=True)]
+            counts[MOVES] += moved
             traffic = [a + b for a, b in zip(traffic, way.traffic, strict=True)]
+        wrong += self.devices.faults(held)
         if any(amount > limit[1] for amount, limit in zip(used, self.limits, strict=True)):
             wrong.append("more than is free on a server")
         return self._costs(mask, counts, traffic), wrong
 
-    def _actions(self, job: dict[str, Any], cut: Cut | None) -> tuple[str | None, ...]:
+    def _held(
+        self,
+        job: dict[str, Any],
+        cut: Cut | None,
+        entry: dict[str, Any],
+        held: dict[int, list[tuple[Tasks, list[dict[str, Any]]]]],
+        wrong: list[str],
+    ) -> int:
+        """Note what the tasks of a job hold; return how many that stay on their server change devices."""
+        moved = 0
+        named = {
+            (group, server): tasks
+            for group, there in (entry.get("devices") or {}).items()
+            for server, tasks in there.items()
+        }
+        for g, group in enumerate(groups_of(job) if cut is not None else ()):
+            only = [row if k == g else () for k, row in enumerate(cut or ())]
+            for n, (tasks,) in tasks_there([(groups_of(job), only)], self.names).items():
+                places = list(named.pop((group["name"], self.names[n]), ()))
+                held.setdefault(n, []).append((tasks, places))
+                moved += self.devices.moved(tasks, places)
+        if any(named.values()):
+            wrong.append(f"{job['name']}: holds devices where it has no task that asks for them")
+        return moved
+
+    def _actions(self, job: dict[str, Any], cut: Cut | None, moved: int) -> tuple[str | None, ...]:
         """Return what an entry may say of what becomes of its job; nothing where no job runs now."""
         running = [bool(group.get("current")) for other in self.jobs.values() for group in groups_of(other)]
         groups = groups_of(job)
@@ -289,7 +336,7 @@ class ConsolidationTruth(Truth):
         if any(sum((group.get("current") or {}).values()) != group["tasks"] for group in groups):
             return None, "keep", "move"  # only some of the tasks run; what that is, no document says
         same = all(group.get("current") == row for group, row in zip(groups, placed, strict=True))
-        return (None, "keep") if same else (None, "move")
+        return (None, "keep") if same and not moved else (None, "move")
 
     def _cut_of(self, job: dict[str, Any], entry: dict[str, Any]) -> tuple[Cut | None, str | None]:
         """Return where an entry puts the tasks of its job, or what is wrong with it."""

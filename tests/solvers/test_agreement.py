@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import cache
 
 import pytest
-from random_instances import RANDOM
+from random_instances import OF_CLUSTERS, RANDOM
 
 from clusterplan.formulations.registry import formulate
 from clusterplan.instances.common.errors import OptionError
@@ -16,7 +16,8 @@ from clusterplan.solvers.common.result import Result
 from clusterplan.solvers.registry import find_solver, solvers_for
 from clusterplan.solvers.run import solve_with
 
-INSTANCES = {"allocation": 500, "staging": 200, "consolidation": 500}
+MAKERS = RANDOM | OF_CLUSTERS
+INSTANCES = {"allocation": 500, "staging": 200, "consolidation": 500, "devices": 500, "unlike": 200}
 QUICK, BATCH = 25, 100
 """The first few instances are tried by the quick tests, the others in batches by the slow ones."""
 PARTIAL = ("minlp", "geometric")
@@ -30,40 +31,45 @@ LEARNED = {
 """Methods whose defaults are made for larger instances: fewer instances and smaller budgets here."""
 
 
-def batches(kind: str, name: str) -> Iterator[range]:
+def kind_of(sort: str) -> str:
+    """Return the kind of the instances of a sort."""
+    return sort if sort in RANDOM else "consolidation"
+
+
+def batches(sort: str, name: str) -> Iterator[range]:
     """Yield the seeds of the instances for a method, the quick ones first."""
-    seeds = range(min(INSTANCES[kind], LEARNED.get(name, (INSTANCES[kind],))[0]))
+    seeds = range(min(INSTANCES[sort], LEARNED.get(name, (INSTANCES[sort],))[0]))
     yield seeds[:QUICK]
     for first in seeds[QUICK::BATCH]:
         yield seeds[first : first + BATCH]
 
 
 CASES = [
-    pytest.param(kind, solver.name, seeds, marks=[pytest.mark.slow] if seeds.start else [])
-    for kind in RANDOM
-    for solver in solvers_for(kind)
+    pytest.param(sort, solver.name, seeds, marks=[pytest.mark.slow] if seeds.start else [])
+    for sort in MAKERS
+    for solver in solvers_for(kind_of(sort))
     if solver.name != "brute-force"
-    for seeds in batches(kind, solver.name)
+    for seeds in batches(sort, solver.name)
 ]
 
 
 @cache
-def by_brute_force(kind: str, seed: int) -> Result:
+def by_brute_force(sort: str, seed: int) -> Result:
     """Return what every method is compared with."""
-    return solve_with(RANDOM[kind](seed), find_solver("brute-force", kind), SolveOptions())
+    return solve_with(MAKERS[sort](seed), find_solver("brute-force", kind_of(sort)), SolveOptions())
 
 
-@pytest.mark.parametrize(("kind", "name", "seeds"), CASES, ids=str)
-def test_solver_agrees_with_brute_force(kind: str, name: str, seeds: range) -> None:
+@pytest.mark.parametrize(("sort", "name", "seeds"), CASES, ids=str)
+def test_solver_agrees_with_brute_force(sort: str, name: str, seeds: range) -> None:
     """A proving solver has brute force's status and values; a heuristic is never better, nor wrong."""
-    solver = next(s for s in solvers_for(kind) if s.name == name)
+    solver = next(s for s in solvers_for(kind_of(sort)) if s.name == name)
     reason = solver.unavailable()
     if reason:
         pytest.skip(reason)
     settings = LEARNED.get(name, (0, {}))[1]
     covered = 0
     for seed in seeds:
-        instance, expected = RANDOM[kind](seed), by_brute_force(kind, seed)
+        instance, expected = MAKERS[sort](seed), by_brute_force(sort, seed)
         try:
             result = solve_with(instance, solver, SolveOptions(threads=1, seed=seed, method_options=settings))
         except OptionError:
@@ -85,13 +91,13 @@ def test_solver_agrees_with_brute_force(kind: str, name: str, seeds: range) -> N
 
 
 @pytest.mark.parametrize("number", [50, pytest.param(500, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("kind", RANDOM)
-def test_bounds_hold(kind: str, number: int) -> None:
+@pytest.mark.parametrize("sort", MAKERS)
+def test_bounds_hold(sort: str, number: int) -> None:
     """No elementary bound is better than the optimum, and what counting calls infeasible is infeasible."""
     infeasible = 0
-    for seed in range(1000, 1000 + min(number, INSTANCES[kind])):
-        formulation = formulate(RANDOM[kind](seed))
-        outcome = find_solver("brute-force", kind)
+    for seed in range(1000, 1000 + min(number, INSTANCES[sort])):
+        formulation = formulate(MAKERS[sort](seed))
+        outcome = find_solver("brute-force", kind_of(sort))
         if formulation.elementary_infeasibility() is not None:
             infeasible += 1
             answer = outcome.solve(formulation, SolveOptions(), Clock())
@@ -106,12 +112,11 @@ def test_bounds_hold(kind: str, number: int) -> None:
     assert infeasible > 0
 
 
-@pytest.mark.parametrize("kind", RANDOM)
-def test_same_seed_and_one_thread_give_the_same_plan(kind: str) -> None:
+@pytest.mark.parametrize("sort", MAKERS)
+def test_same_seed_and_one_thread_give_the_same_plan(sort: str) -> None:
     """Solving twice with one thread and one seed returns the same plan."""
     options = SolveOptions(threads=1, seed=7)
     for name in ("auto", "milp:highs", "cp-sat"):
-        instance = RANDOM[kind](3)
-        first = solve_with(instance, find_solver(name, kind), options)
-        second = solve_with(instance, find_solver(name, kind), options)
+        instance, solver = MAKERS[sort](3), find_solver(name, kind_of(sort))
+        first, second = (solve_with(instance, solver, options) for _ in range(2))
         assert first.plan == second.plan

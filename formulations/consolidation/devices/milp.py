@@ -5,22 +5,45 @@ For the devices i of one name on a server, with T tasks there of each sort
     q_i, p_i ∈ {0,1}: i is shared, or partitioned
     Σ_s s a_is ≤ left_i q_i;  each slot of i is taken at most p_i times;  q_i + p_i ≤ 1 where i is free
     Σ_i a_is = T_s;  Σ_ik b_ipk = T_p;  Σ w T_w ≤ Σ_i (1 − q_i − p_i)
+
+Where moves between devices count, with the n_h tasks of a group that hold h on this server now and x there
+    k_h ∈ {0, …, n_h}: tasks that hold h;  Σ_h k_h ≤ x
+    for each device and content: Σ k_h over the h with it ≤ a_is, b_ipk, or 1 − q_i − p_i for a whole device
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ....instances.consolidation.devices import WHOLE, Ask, Device, Devices, DeviceSlot
-from ....instances.consolidation.instance import PlacementJob, Server
+from ....instances.consolidation.instance import Group, PlacementJob, Server
 from ..plan import JobPlacement
+from .staying import Holding, holding
 
 Variable = Callable[[str, int, int], Any]
 """Makes an integer variable of this name between two limits."""
 Key = tuple[str, str, int, Ask, int]
 """Server, name and index of a device, contents, and the slot where a partition starts, else 0."""
+
+
+def device_terms(jobs: Iterable[PlacementJob], servers: Iterable[Server]) -> int:
+    """Return how many coefficients the rows of all devices have, roughly."""
+    asked: dict[str, set[Ask]] = defaultdict(set)
+    for job in jobs:
+        for group in job.task_groups:
+            for name, ask in group.asks.items():
+                asked[name].add(ask)
+    total = 0
+    for server in servers:
+        for name, devices in (server.devices or {}).items():
+            shares = sum(ask.share > 0 for ask in asked[name])
+            profiles = devices.partitions.profiles if devices.partitions else {}
+            wanted = [profiles[ask.profile] for ask in asked[name] if ask.profile in profiles]
+            slots = sum(len(profile.starts) * (1 + profile.size) for profile in wanted)
+            total += devices.count * (4 + 2 * shares + slots)
+    return total
 
 
 class DeviceRows:
@@ -32,14 +55,17 @@ class DeviceRows:
         How often each content is on each device.
     modes
         Whether a free device is shared, and whether it is partitioned.
+    stays
+        Job, group and server → what tasks there hold now → how many of them keep it, and how many hold it.
     """
 
     def __init__(
-        self, make: Variable, add: Callable[[Any], None], total: Callable[[Sequence[Any]], Any]
+        self, make: Variable, add: Callable[[Any], object], total: Callable[[Sequence[Any]], Any]
     ) -> None:
         self._make, self._add, self._total = make, add, total
         self.contents: dict[Key, Any] = {}
         self.modes: dict[tuple[str, str, int], tuple[Any, Any]] = {}
+        self.stays: dict[tuple[str, str, str], dict[Holding, tuple[Any, int]]] = {}
 
     def write(
         self,
@@ -135,23 +161,74 @@ class DeviceRows:
         for taken in slots.values():
             self._add(self._total(taken) <= parted)
 
-    def encode(self, jobs: Mapping[str, PlacementJob], plan: Sequence[JobPlacement]) -> dict[Any, float]:
-        """Return the values of the variables in a plan that names devices."""
-        count: dict[Key, int] = defaultdict(int)
-        held: dict[tuple[str, str, int], Ask] = {}
+    def staying(
+        self, jobs: Mapping[str, PlacementJob], tasks: Mapping[tuple[str, str, str], Any]
+    ) -> Mapping[tuple[str, str, str], Sequence[Any]]:
+        """Write down which tasks stay on the devices that they hold now.
+
+        Returns
+        -------
+        stays
+            Job, group and server → variables whose sum is the tasks that stay, where it is said which devices
+            they hold.
+        """
+        users: dict[Key, list[Any]] = defaultdict(list)
+        for (job, group_name, server), x in tasks.items():
+            group = next(g for g in jobs[job].task_groups if g.name == group_name)
+            now = (group.current_devices or {}).get(server)
+            if now is None:
+                continue
+            counts = Counter(map(holding, now))
+            here = self.stays[job, group_name, server] = {
+                held: (self._make("k", 0, count), count) for held, count in counts.items()
+            }
+            self._add(self._total([k for k, _ in here.values()]) <= x)
+            for held, (k, _) in here.items():
+                for key in _contents_of(server, group, held):
+                    users[key].append(k)
+        for key, listed in users.items():
+            self._add(self._total(listed) <= self._room(key))
+        return {place: [k for k, _ in here.values()] for place, here in self.stays.items()}
+
+    def _room(self, key: Key) -> Any:
+        """Return how many tasks can hold what the key says."""
+        server, name, i, ask, _ = key
+        if not ask.whole:
+            return self.contents.get(key, 0)
+        shared, parted = self.modes.get((server, name, i), (1, 0))
+        return 1 - shared - parted
+
+    def encode(
+        self, jobs: Mapping[str, PlacementJob], plan: Sequence[JobPlacement]
+    ) -> list[tuple[Any, float]]:
+        """Return variables and their values in a plan that names devices."""
+        count: Counter[Key] = Counter()
+        asked: dict[tuple[str, str, int], Ask] = {}
+        there: dict[tuple[str, str, str], Counter[Holding]] = {}
         for entry in plan:
             for group in jobs[entry.job].task_groups:
                 for server, tasks in (entry.devices or {}).get(group.name, {}).items():
-                    for task in tasks:
-                        for name, places in task.items():
-                            ask = group.asks[name]
-                            start = places.slot if isinstance(places, DeviceSlot) else 0
-                            for i in [places.device] if isinstance(places, DeviceSlot) else places:
-                                held[server, name, i] = ask
-                                count[server, name, i, ask, start] += 1
-        start_values = {variable: float(count[key]) for key, variable in self.contents.items()}
+                    held = there[entry.job, group.name, server] = Counter(map(holding, tasks))
+                    for task, times in held.items():
+                        for key in _contents_of(server, group, task):
+                            count[key] += times
+                            asked[key[:3]] = key[3]
+        values = [(variable, float(count[key])) for key, variable in self.contents.items()]
         for device, (shared, parted) in self.modes.items():
-            ask = held.get(device, Ask())
-            start_values[shared] = float(ask.share > 0)
-            start_values[parted] = float(bool(ask.profile))
-        return start_values
+            ask = asked.get(device, Ask())
+            values += [(shared, float(ask.share > 0)), (parted, float(bool(ask.profile)))]
+        for place, here in self.stays.items():
+            staying = there.get(place, Counter())
+            values += [(k, float(min(staying[now], most))) for now, (k, most) in here.items()]
+        return values
+
+
+def _contents_of(server: str, group: Group, held: Holding) -> Iterator[Key]:
+    """Yield the contents of devices that a task holds; each device of a whole ask is one."""
+    for name, at in held:
+        ask = group.asks[name]
+        if isinstance(at, DeviceSlot):
+            yield server, name, at.device, ask, at.slot
+        else:
+            for i in at:
+                yield server, name, i, Ask(whole=1) if ask.whole else ask, 0

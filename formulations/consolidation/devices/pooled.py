@@ -32,7 +32,7 @@ def pooled(instance: ConsolidationInstance) -> ConsolidationInstance:
         fields = {"groups": groups} if several else {"task_demand": groups[0].demand}
         jobs.append(job.model_copy(update={**plain, **fields, "value": job.worth}))
     servers = tuple(_server(server, counted) for server in instance.servers)
-    return instance.model_copy(update={"servers": servers, "jobs": tuple(jobs)})
+    return instance.model_copy(update={"servers": servers, "jobs": tuple(jobs), "device_moves": None})
 
 
 def counter(name: str, profile: str) -> str:

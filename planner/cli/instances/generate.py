@@ -92,6 +92,16 @@ def consolidation(
         float, typer.Option(help="Share of jobs that must be placed.", min=0, max=1)
     ] = 0.0,
     rack_size: Annotated[int, typer.Option(help="Servers of a rack; 0: no racks.", min=0)] = 32,
+    devices: Annotated[bool, typer.Option("--devices", help="GPUs are single devices.")] = False,
+    shared: Annotated[
+        float, typer.Option(help="With --devices: share of one-GPU jobs that share GPUs.", min=0, max=1)
+    ] = 0.3,
+    partitioned: Annotated[
+        float, typer.Option(help="With --devices: share of one-GPU jobs on partitions.", min=0, max=1)
+    ] = 0.0,
+    unlike: Annotated[
+        bool, typer.Option("--unlike", help="Amounts in milli-CPUs and MiB, values with nine decimals.")
+    ] = False,
     seed: Seed = 0,
     output: Output = None,
     table: Annotated[
@@ -114,5 +124,9 @@ def consolidation(
         shapes=shapes,
         rack_size=rack_size,
         must_place_share=must_place_share,
+        devices=devices,
+        shared=shared,
+        partitioned=partitioned,
+        unlike=unlike,
     )
     emit(made, output, table)

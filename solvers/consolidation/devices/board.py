@@ -6,19 +6,16 @@ Plain lists: mostly a few servers are looked at, for which arrays would be slowe
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from ....formulations.consolidation.plan import JobPlacement
-from ....instances.common.geometries import Geometry
-from ....instances.consolidation.devices import WHOLE, Ask, Device, DeviceSlot
+from ....instances.consolidation.devices import WHOLE
 from ....instances.consolidation.instance import ONLY_GROUP
 from ....instances.consolidation.packing import Held
+from .bank import Bank
 from .cluster import Cluster, TaskKind
-
-FREE, TAKEN, SHARED, PARTED = range(4)
-MODES = {"free": FREE, "whole": TAKEN, "shared": SHARED, "parted": PARTED}
 
 
 class Task(NamedTuple):
@@ -54,118 +51,6 @@ class Taste:
     fresh: float = 0.0
 
 
-class Bank:
-    """The devices of one name on one server.
-
-    Attributes
-    ----------
-    mode, used
-        Of each device: how it is held; thousandths of a shared one, slots of a partitioned one as bits.
-    fixed
-        Whether others hold a part of the device, so that it is never free.
-    free, spare, room
-        Free devices, thousandths left on these and on shared ones, and the most that is left on a shared one.
-    """
-
-    __slots__ = ("fixed", "free", "geometry", "mode", "most", "room", "spare", "used")
-
-    def __init__(self, states: Sequence[Device], geometry: Geometry | None) -> None:
-        self.mode = [MODES[state.mode] for state in states]
-        self.used = [state.used for state in states]
-        self.fixed = [state.mode != "free" for state in states]
-        self.geometry = geometry
-        self.free = self.mode.count(FREE)
-        shared = (WHOLE - state.used for state in states if state.mode == "shared")
-        self.spare = WHOLE * self.free + sum(shared)
-        self.most = max(1, self.spare)
-        self._measure()
-
-    def _measure(self) -> None:
-        """Find the most that is left on a shared device."""
-        pairs = zip(self.mode, self.used, strict=True)
-        self.room = max((WHOLE - used for mode, used in pairs if mode == SHARED), default=0)
-
-    def gap(self, ask: Ask) -> float | None:
-        """Return how much is left beside what is asked, 1 for a free device; None if it does not fit."""
-        if ask.whole:
-            return (self.free - ask.whole) / 8 if ask.whole <= self.free else None
-        if ask.share:
-            if ask.share <= self.room:
-                place = self._shared(ask.share)
-                return (WHOLE - self.used[place] - ask.share) / WHOLE
-            return 1.0 - ask.share / (2 * WHOLE) if self.free else None
-        if self._slot(ask.profile) is not None:
-            return 0.0
-        known = self.geometry is not None and ask.profile in self.geometry.profiles
-        return 1.0 if self.free and known else None
-
-    def _shared(self, share: int) -> int:
-        """Return the fullest shared device that holds a share; there has to be one."""
-        best, most, limit = -1, -1, WHOLE - share
-        for place, used in enumerate(self.used):
-            if most < used <= limit and self.mode[place] == SHARED:
-                best, most = place, used
-        return best
-
-    def _slot(self, wanted: str) -> tuple[int, int] | None:
-        """Return where on a partitioned device a partition fits, the fullest device first."""
-        if self.geometry is None or wanted not in self.geometry.profiles:
-            return None
-        profile = self.geometry.profiles[wanted]
-        parted = [place for place, mode in enumerate(self.mode) if mode == PARTED]
-        for place in sorted(parted, key=lambda i: -self.used[i].bit_count()):
-            # From behind, for the last slots are those that fewest profiles can use.
-            for start in sorted(profile.starts, reverse=True):
-                if not self.used[place] & profile.mask(start):
-                    return place, start
-        return None
-
-    def choose(self, ask: Ask) -> Held:
-        """Return the devices that a task takes; there has to be room."""
-        if ask.whole:
-            free = (place for place, mode in enumerate(self.mode) if mode == FREE)
-            return tuple(place for _, place in zip(range(ask.whole), free, strict=False))
-        if ask.share:
-            return (self._shared(ask.share) if ask.share <= self.room else self.mode.index(FREE),)
-        found = self._slot(ask.profile)
-        if found is not None:
-            return DeviceSlot(device=found[0], slot=found[1])
-        assert self.geometry is not None
-        start = max(self.geometry.profiles[ask.profile].starts)
-        return DeviceSlot(device=self.mode.index(FREE), slot=start)
-
-    def take(self, ask: Ask, held: Held) -> None:
-        """Take what a task holds."""
-        for place in [held.device] if isinstance(held, DeviceSlot) else held:
-            if self.mode[place] == FREE:
-                self.free -= 1
-                self.spare -= 0 if ask.share else WHOLE
-            self.mode[place] = TAKEN if ask.whole else SHARED if ask.share else PARTED
-            self.used[place] += self._size(ask, held)
-        self.spare -= ask.share
-        if ask.share:
-            self._measure()
-
-    def give(self, ask: Ask, held: Held) -> None:
-        """Give back what a task held."""
-        self.spare += ask.share
-        for place in [held.device] if isinstance(held, DeviceSlot) else held:
-            self.used[place] -= self._size(ask, held)
-            if not self.used[place] and not self.fixed[place]:
-                self.mode[place] = FREE
-                self.free += 1
-                self.spare += 0 if ask.share else WHOLE
-        if ask.share:
-            self._measure()
-
-    def _size(self, ask: Ask, held: Held) -> int:
-        """Return what a task adds to the figure of its device; slots do not overlap, so that bits add up."""
-        if isinstance(held, DeviceSlot):
-            assert self.geometry is not None
-            return self.geometry.profiles[ask.profile].mask(held.slot)
-        return ask.share
-
-
 class Board:
     """Servers with their tasks.
 
@@ -181,6 +66,8 @@ class Board:
         Position of a placed job → its tasks.
     on
         For each server the positions of jobs there.
+    log
+        Servers whose tasks change, one after the other, if somebody wants to know.
     """
 
     def __init__(self, cluster: Cluster) -> None:
@@ -203,6 +90,7 @@ class Board:
                 }
             )
         self.holds = [0] * count
+        self.log: list[int] | None = None
         self.jobs: dict[int, list[Task]] = {}
         self.on: list[set[int]] = [set() for _ in range(count)]
         self.hosts: list[list[bool]] = cluster.hosts.tolist()
@@ -227,38 +115,46 @@ class Board:
     def best(
         self, k: int, servers: Iterable[int], taste: Taste, prices: Sequence[Sequence[float]] | None = None
     ) -> int | None:
-        """Return the best of these servers for one more task of a kind; None if none holds it.
+        """Return the best of these servers for one more task of a kind; None if none holds it."""
+        found, least = None, math.inf
+        for server in servers:
+            score = self.score(k, server, taste, prices)
+            if score is not None and score < least:
+                found, least = server, score
+        return found
+
+    def score(
+        self, k: int, server: int, taste: Taste, prices: Sequence[Sequence[float]] | None = None
+    ) -> float | None:
+        """Return how well a server suits one more task of a kind, less is better; None if it does not fit.
 
         Parameters
         ----------
         prices
             What a task of each kind costs on each shape, of the size of gaps; shape (K, S).
         """
-        kind, found, least = self.cluster.kinds[k], None, math.inf
-        taken = {d: ask.thousandths for d, ask in kind.asks}
+        gap = self.gap(k, server)
+        if gap is None:
+            return None
+        kind, shape, left = self.cluster.kinds[k], self.shape_of[server], self.left[server]
+        taken = dict(kind.asks)
         part = taste.uneven / max(1, len(kind.need))
-        for server in servers:
-            gap = self.gap(k, server)
-            if gap is None:
-                continue
-            shape, left = self.shape_of[server], self.left[server]
-            score = taste.gap * gap
-            capacity = self.capacity[shape]
-            for d, bank in self.banks[server].items():
-                spare = (bank.spare - taken.get(d, 0)) / bank.most
-                score += taste.room * spare
-                uneven = 0.0
-                for amount, need, most in zip(left, kind.need, capacity, strict=True):
-                    uneven += abs((amount - need) / most - spare)
-                score += part * uneven
-            if prices is not None:
-                score += taste.price * prices[k][shape]
-            if taste.fresh and not self.holds[server]:
-                most = max((bank.most for bank in self.banks[server].values()), default=1)
-                score += taste.fresh * (1.0 + WHOLE / (WHOLE + most))
-            if score < least:
-                found, least = server, score
-        return found
+        score = taste.gap * gap
+        capacity = self.capacity[shape]
+        for d, bank in self.banks[server].items():
+            asked = taken[d].thousandths if d in taken else 0
+            spare = (bank.spare - asked) / bank.most
+            score += taste.room * spare
+            uneven = 0.0
+            for amount, need, most in zip(left, kind.need, capacity, strict=True):
+                uneven += abs((amount - need) / most - spare)
+            score += part * uneven
+        if prices is not None:
+            score += taste.price * prices[k][shape]
+        if taste.fresh and not self.holds[server]:
+            most = max((bank.most for bank in self.banks[server].values()), default=1)
+            score += taste.fresh * (1.0 + WHOLE / (WHOLE + most))
+        return score
 
     def put(self, k: int, server: int) -> tuple[Held, ...]:
         """Place a task on a server that has room; return what it holds."""
@@ -273,6 +169,8 @@ class Board:
         for r, need in enumerate(kind.need):
             left[r] -= need
         self.holds[server] += 1
+        if self.log is not None:
+            self.log.append(server)
         for (d, ask), places in zip(kind.asks, held, strict=True):
             self.banks[server][d].take(ask, places)
 
@@ -282,21 +180,25 @@ class Board:
         for r, need in enumerate(kind.need):
             left[r] += need
         self.holds[server] -= 1
+        if self.log is not None:
+            self.log.append(server)
         for (d, ask), places in zip(kind.asks, held, strict=True):
             self.banks[server][d].give(ask, places)
 
     def place(
         self,
         position: int,
-        servers: Sequence[int],
+        anywhere: Callable[[int], int | None],
         taste: Taste,
         prices: Sequence[Sequence[float]] | None = None,
         most: int | None = None,
     ) -> bool:
-        """Place all tasks of a job on some of the servers, or none; return whether it was possible.
+        """Place all tasks of a job, or none; return whether it was possible.
 
         Parameters
         ----------
+        anywhere
+            Returns the server for one more task of a kind where the job has none that holds it.
         most
             Servers that the job may use; any number if None.
         """
@@ -307,7 +209,7 @@ class Board:
                 # Where the job stands already comes first: it spreads no further than it has to.
                 server = self.best(k, here, taste, prices) if here else None
                 if server is None and (most is None or len(here) < most):
-                    server = self.best(k, servers, taste, prices)
+                    server = anywhere(k)
                 if server is None:
                     self._drop(position, tasks)
                     return False
@@ -368,11 +270,12 @@ class Board:
         """Return the plan of what stands here."""
         jobs = self.cluster.formulation.instance.jobs
         return [
-            self._entry(position) if position in self.jobs else JobPlacement(job=job.name, placed=False)
+            self.entry(position) if position in self.jobs else JobPlacement(job=job.name, placed=False)
             for position, job in enumerate(jobs)
         ]
 
-    def _entry(self, position: int) -> JobPlacement:
+    def entry(self, position: int) -> JobPlacement:
+        """Return the plan entry of a job that is placed."""
         job = self.cluster.formulation.instance.jobs[position]
         counts: dict[str, dict[str, int]] = {}
         devices: dict[str, dict[str, list[dict[str, Held]]]] = {}

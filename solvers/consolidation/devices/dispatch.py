@@ -13,10 +13,9 @@ from ....formulations.consolidation.plan import JobPlacement
 from ...common.base import Clock, Outcome, Solver
 from ...common.brute_force import Enumeration
 from ...common.options import SolveOptions
-from .board import Board
 from .cluster import Cluster
 from .exact import Search, certify_on_devices
-from .improve import Placing
+from .improve import greedily_placed
 from .repair import repaired
 
 Certify = Callable[[Any, Outcome, Clock], None]
@@ -94,8 +93,7 @@ class BestFitOnDevices(OnDevices):
 
     def on_devices(self, formulation: DeviceFormulation, options: SolveOptions, clock: Clock) -> Outcome:
         """Place one job after the other; nothing is moved again."""
-        placing = Placing(Board(Cluster(formulation)), None, options.seed)
-        placing.greedy(clock)
+        placing = greedily_placed(Cluster(formulation), options.seed, clock)
         must = [p for p, job in enumerate(placing.jobs) if job.must_place and p not in placing.board.jobs]
         if must:
             name = placing.jobs[must[0]].name

@@ -1,27 +1,31 @@
 """`exact` on single devices, and what makes certificates of plans that name devices.
 
 The bound is that of the linear programme by shape, and of the pooled relaxation where this is small enough to
-be solved; the plan comes from a greedy method that follows the prices, and from ruin and recreate.
+be solved; the plan comes from a greedy method that follows the prices, and from ruin and recreate. What these
+leave open is settled by the compact model, which names servers and devices, where this is small.
 """
 
 from __future__ import annotations
 
+import itertools
 import logging
+import math
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
 from ....formulations.consolidation.devices.device_prices import PRICED_BY_SHAPE
 from ....formulations.consolidation.devices.formulation import DeviceFormulation
-from ....formulations.consolidation.devices.naming import without_devices
+from ....formulations.consolidation.devices.naming import kept_in_place, without_devices
 from ....formulations.consolidation.plan import JobPlacement
 from ....instances.common.errors import OutOfTimeError, TooLargeError
 from ...backends.base import BackendError
 from ...common.base import Clock, Outcome, Solver
 from ...common.options import SolveOptions
+from .. import named_servers
 from .board import Board
 from .cluster import Cluster
-from .improve import Placing, Ruin
+from .improve import Placing, Ruin, greedily_placed
 from .repair import repaired
 from .shape_prices import Relaxed, ShapeProgram
 
@@ -38,6 +42,8 @@ FEW_SECONDS = 1.0
 """For a plan where the time is up already."""
 MOST_ROUNDS = 4_000
 """Of ruin and recreate without a time limit."""
+MOST_NAMED, ROUNDS_BEFORE_NAMED = 20_000, 400
+"""Groups of tasks times servers and devices up to which the compact model is small; rounds before it."""
 
 
 class Search:
@@ -49,6 +55,8 @@ class Search:
         self.values: tuple[float, ...] = ()
         self.bounds: tuple[float | None, ...] = formulation.elementary_bounds()
         self.certificate: dict[str, Any] = {}
+        self.by_names: list[float | None] = []  # bounds of the model with named servers
+        self.infeasible = False
         self.notes: list[str] = []
         self.check_s = 0.0
         if options.warm_start is not None:
@@ -58,6 +66,8 @@ class Search:
         """Update the incumbent if a feasible plan improves it."""
         if plan is None or self.formulation.violations(plan):
             return
+        if self.formulation.instance.device_moves:
+            plan = kept_in_place(self.formulation.jobs, self.formulation.servers, plan)
         values = self.formulation.evaluate(plan)
         if self.plan is None or self.formulation.precedes(values, self.values):
             self.plan, self.values = plan, values
@@ -66,39 +76,89 @@ class Search:
         """Return the best plan and what is proven about it."""
         clock, formulation = self.clock, self.formulation
         cluster = Cluster(formulation)
-        first = Placing(Board(cluster), None, self.options.seed)
         left = clock.remaining_s
-        first.greedy(Clock(None if left is None else max(FEW_SECONDS, 0.75 * left)))
+        patience = Clock(None if left is None else max(FEW_SECONDS, 0.75 * left))
+        first = greedily_placed(cluster, self.options.seed, patience)
         began_s = clock.elapsed_s
         self.offer(first.board.plan())
         self.check_s = clock.elapsed_s - began_s
         if self._short_of_time():
             return self._first_plan()
-        infeasible = False
         if len(cluster.servers) * len(cluster.groups_of) <= MOST_POOLED:
-            infeasible = self._pooled(pooled)
-        if not infeasible:
+            self._pooled(pooled)
+        if not self.infeasible:
             program = ShapeProgram(cluster)
             relaxed = self._price(program, 0, clock.share(0.5))
             if relaxed is None and self._short_of_time():
                 return self._first_plan()
             self._improve(cluster, relaxed)
-            for index in range(1, len(formulation.objectives)):
-                self._price(program, index, clock)
-        # The bound on the first objective does not depend on the plan.
-        if self.certificate and (infeasible or len(formulation.objectives) > 1):
-            self.bounds = formulation.certified_bounds(self.certificate, self.values or None)
-        pairs = zip(formulation.objectives, self.values, self.bounds, strict=False)
-        gaps = [objective.gap(value, bound) for objective, value, bound in pairs]
-        proven = bool(gaps) and all(gap is not None and gap <= self.options.gap for gap in gaps)
+            self._price_later(program)
+            if self._is_small() and not self._proven() and not clock.expired:
+                self._name_servers()
+                self._price_later(program)
+                self.bounds = self._with_claimed()
+        proven = self._proven()
         return Outcome(
-            None if infeasible else self.plan,
+            None if self.infeasible else self.plan,
             self.bounds,
-            limit="none" if proven or infeasible or clock.limit_s is None else "time",
-            infeasible=infeasible,
+            limit="none" if proven or self.infeasible or clock.limit_s is None else "time",
+            infeasible=self.infeasible,
             message="; ".join(self.notes) or None,
             certificate=self.certificate or None,
         )
+
+    def _proven(self) -> bool:
+        """Return whether the bounds that are known meet the plan."""
+        return self.plan is not None and len(self._settled()) == len(self.values)
+
+    def _settled(self) -> list[float]:
+        """Return the values of the first objectives that their bounds meet."""
+        found = []
+        known = zip(self.formulation.objectives, self.values, self.bounds, strict=False)
+        for objective, value, bound in known:
+            gap = objective.gap(value, bound)
+            if gap is None or gap > self.options.gap:
+                break
+            found.append(value)
+        return found
+
+    def _price_later(self, program: ShapeProgram) -> None:
+        """Add prices for the later objectives, and derive all bounds for the plan there is."""
+        for index in range(1, len(self.formulation.objectives)):
+            self._price(program, index, self.clock)
+        # The bound on the first objective does not depend on the plan.
+        if self.certificate and len(self.formulation.objectives) > 1:
+            self.bounds = self.formulation.certified_bounds(self.certificate, self.values or None)
+
+    def _with_claimed(self) -> tuple[float | None, ...]:
+        """Return the tighter of the bounds that prices prove and those of the compact model."""
+        pairs = itertools.zip_longest(self.bounds, self.by_names)
+        triples = zip(self.formulation.objectives, pairs, strict=True)
+        return tuple(objective.tighter(*pair) for objective, pair in triples)
+
+    def _is_small(self) -> bool:
+        """Return whether the compact model, which names servers and devices, is small."""
+        servers = self.formulation.servers.values()
+        places = sum(1 + sum(map(len, server.device_states.values())) for server in servers)
+        return places * sum(len(job.task_groups) for job in self.formulation.instance.jobs) <= MOST_NAMED
+
+    def _name_servers(self) -> None:
+        """Settle what is not proven by the compact model, with what is proven kept."""
+        formulation, patience = self.formulation, self._patience()
+        try:
+            with patience.enforced():
+                found = named_servers.solve(formulation, self.plan, self._settled(), self.options, patience)
+        except (BackendError, TooLargeError) as error:
+            self.notes.append(f"without the model with named servers: {error}")
+            return
+        self.infeasible = found.infeasible and self.plan is None
+        self.offer(found.plan)
+        if found.plan is None or formulation.violations(found.plan):
+            return
+        # A bound on a later objective holds for the values that the model kept in the earlier ones.
+        pairs = zip(formulation.evaluate(found.plan), self.values, strict=True)
+        same = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
+        self.by_names = list(found.bounds)[: same + 1]
 
     def _short_of_time(self) -> bool:
         """Return whether what is left is needed for the check of the result."""
@@ -109,8 +169,8 @@ class Search:
         message = "the plan of best-fit; there was no time for more"
         return Outcome(self.plan, limit="time", message=message, certificate=self.certificate or None)
 
-    def _pooled(self, solver: Solver[Any]) -> bool:
-        """Solve the pooled relaxation; return whether even it has no plan."""
+    def _pooled(self, solver: Solver[Any]) -> None:
+        """Solve the pooled relaxation; where even it has no plan, there is none."""
         options = self.options
         if self.plan is not None:
             start = tuple(entry.model_dump() for entry in without_devices(self.plan))
@@ -119,12 +179,14 @@ class Search:
             outcome = solver.solve(self.formulation.pooled, options, self.clock.share(POOLED_SHARE))
         except (BackendError, TooLargeError) as error:
             self.notes.append(f"without the pooled relaxation: {error}")
-            return False
+            return
         if outcome.certificate is not None:
             self.certificate["pooled"] = outcome.certificate
         if outcome.plan is not None:
             self.offer(repaired(self.formulation, outcome.plan))
-        return outcome.infeasible
+        if outcome.infeasible:
+            self.infeasible = True
+            self.bounds = self.formulation.certified_bounds(self.certificate or None)
 
     def _price(self, program: ShapeProgram, index: int, clock: Clock) -> Relaxed | None:
         """Add prices for one objective, with what the plan reaches in earlier ones kept."""
@@ -133,14 +195,22 @@ class Search:
         )
         return relaxed
 
+    def _patience(self) -> Clock:
+        """Return the time that is left but for later prices and the check of the result."""
+        left = self.clock.remaining_s
+        # What is to come takes as long again as the first check.
+        return Clock(None if left is None else left - max(LEFT_FOR_PROOF * left, CHECKS * self.check_s))
+
     def _improve(self, cluster: Cluster, relaxed: Relaxed | None) -> None:
         """Improve the incumbent until the time is nearly up, or the first objective meets its bound."""
-        formulation, left = self.formulation, self.clock.remaining_s
-        began_s = self.clock.elapsed_s
+        formulation, clock = self.formulation, self.clock
+        began_s = clock.elapsed_s
         bounds = self.bounds = formulation.certified_bounds(self.certificate, self.values or None)
-        self.check_s += self.clock.elapsed_s - began_s
-        # What is to come takes as long again: prices of later objectives, and the check of the result.
-        patience = Clock(None if left is None else left - max(LEFT_FOR_PROOF * left, CHECKS * self.check_s))
+        self.check_s += clock.elapsed_s - began_s
+        most = MOST_ROUNDS if clock.remaining_s is None else math.inf
+        if self._is_small():
+            most = ROUNDS_BEFORE_NAMED
+        patience = self._patience()
         placing = Placing(Board(cluster), relaxed, self.options.seed)
         if self.plan is None:
             placing.greedy(patience)
@@ -156,7 +226,7 @@ class Search:
             gaps = [objective.gap(value, bound) for objective, value, bound in pairs]
             return bool(gaps) and all(gap is not None and gap <= self.options.gap for gap in gaps)
 
-        while not reached() and not patience.expired and (left is not None or ruin.rounds < MOST_ROUNDS):
+        while not reached() and not patience.expired and ruin.rounds < most:
             ruin.run(patience, lambda: False, ROUNDS_AT_ONCE)
         without = placing.board.plan() if len(formulation.objectives) > 1 else None
         placing.finish(self.clock)

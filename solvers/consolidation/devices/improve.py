@@ -10,28 +10,32 @@ from __future__ import annotations
 import itertools
 import math
 import random
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from ....formulations.consolidation.devices.staying import staying
 from ....formulations.consolidation.plan import JobPlacement
 from ....instances.common.arrays import Floats
 from ....instances.consolidation.devices import WHOLE
 from ....instances.consolidation.instance import PlacementJob
 from ....instances.consolidation.packing import Held
 from ...common.base import Clock
-from .board import Board, Task, Taste
+from .board import Board, Taste
 from .cluster import Cluster, JobsAlike
+from .ranking import Ranking
 from .shape_prices import Relaxed
 
 FEWEST_FREED, MORE_FREED, MOST_FREED = 2, 1.0, 14
 """Servers whose jobs are taken away at a time: so many, more on average, and at most."""
 MOST_WAITING = 3
 """Waiting jobs of one kind that are tried at a time."""
-SOME = 40
-"""Servers among which the greedy method looks for the best."""
+FIRST_TASTE = Taste()
+OTHER_TASTES = Taste(uneven=0.35, room=0.12), Taste(uneven=0.2)
+"""Of the greedy method: it depends on the cluster how much balance is worth a new device."""
+SHORT = 0.1
+"""Share of the time that is left within which another taste is tried."""
 SAME_WEIGHTS = 50
 """Rounds after which servers with unused devices are counted again."""
 WORTHLESS = 3
@@ -114,13 +118,14 @@ class Placing:
         part = cost / alike.job.worth if math.isfinite(cost) else math.inf
         return (1, 0.0) if part < 1 - SURE else (2, part)
 
-    def try_place(self, position: int, servers: Sequence[int], taste: Taste) -> bool:
-        """Place a job on some of the servers; return whether it was possible."""
-        most = self.most[position]
-        return most != 0 and self.board.place(position, servers, taste, self.prices, most)
-
     def fill(self, servers: Sequence[int], order: Iterable[int], taste: Taste, clock: Clock) -> None:
         """Place waiting jobs one after the other; of a class of which one did not fit no other is tried."""
+        self._one_by_one(order, lambda k: self.board.best(k, servers, taste, self.prices), taste, clock)
+
+    def _one_by_one(
+        self, order: Iterable[int], anywhere: Callable[[int], int | None], taste: Taste, clock: Clock
+    ) -> None:
+        """Place jobs that wait on servers that a function finds for their tasks."""
         failed: set[int] = set()
         for position in order:
             kind = self.number[position]
@@ -128,29 +133,16 @@ class Placing:
                 continue
             if clock.expired:
                 return
-            if not self.try_place(position, servers, taste):
+            most = self.most[position]
+            if most == 0 or not self.board.place(position, anywhere, taste, self.prices, most):
                 failed.add(kind)
 
-    def greedy(self, clock: Clock) -> None:
-        """Place all jobs that wait by rank and value, each where it fits best among some servers."""
+    def greedy(self, clock: Clock, taste: Taste = FIRST_TASTE) -> None:
+        """Place all jobs that wait by rank and value, each where it fits best of all servers."""
         order = sorted(range(len(self.jobs)), key=self._first)
-        failed: set[int] = set()
-        taste = Taste(fresh=self.fresh)
-        for position in order:
-            kind = self.number[position]
-            if position in self.board.jobs or kind in failed:
-                continue
-            if clock.expired:
-                return
-            # The best of all is no better on the whole than the best of some, and takes longer.
-            some = self.random.sample(self.everywhere, min(SOME, len(self.everywhere)))
-            if self.fresh:
-                opened = [n for n in self.everywhere if self.board.holds[n]]
-                some += self.random.sample(opened, min(SOME, len(opened)))
-            if not self.try_place(position, some, taste) and not self.try_place(
-                position, self.everywhere, taste
-            ):
-                failed.add(kind)
+        taste = replace(taste, fresh=self.fresh)
+        self._one_by_one(order, Ranking(self.board, taste, self.prices).best, taste, clock)
+        self.board.log = None
 
     def _first(self, position: int) -> tuple[bool, float, float]:
         job = self.jobs[position]
@@ -168,6 +160,9 @@ class Placing:
         for position, entry in sorted(
             listed, key=lambda pair: (not self.jobs[pair[0]].must_place, -self.size[pair[0]])
         ):
+            most = self.most[position]
+            if most is not None and len(entry.used_servers) > most:
+                continue  # the pooled relaxation may not know the rule on the spread of a job
             wanted: list[tuple[int, int, tuple[Held, ...] | None]] = []
             for g, group in enumerate(self.jobs[position].task_groups):
                 kind = self.cluster.kinds[self.cluster.groups_of[position][g][0]]
@@ -195,7 +190,7 @@ class Local:
         for position in jobs:
             tasks, job = board.jobs.get(position), self.placing.jobs[position]
             if "migrations" in total:
-                total["migrations"] -= self._stay(job, tasks or [])
+                total["migrations"] -= self._stay(position)
             if tasks is None:
                 continue
             used = {task.server for task in tasks}
@@ -211,16 +206,29 @@ class Local:
             total["servers"] = float(sum(board.holds[n] > 0 for n in servers))
         return tuple(round(total[name], 9) for name in names)
 
-    def _stay(self, job: PlacementJob, tasks: Sequence[Task]) -> int:
-        """Return how many tasks are where they are now."""
-        there: dict[tuple[int, str], int] = defaultdict(int)
-        for task in tasks:
-            there[task.group, self.placing.cluster.servers[task.server].name] += 1
-        return sum(
-            min(count, there[g, server])
-            for g, group in enumerate(job.task_groups)
-            for server, count in group.current.items()
-        )
+    def _stay(self, position: int) -> int:
+        """Return how many tasks of a job are where they are now."""
+        groups = self.placing.jobs[position].task_groups
+        if position not in self.placing.board.jobs or not any(group.current for group in groups):
+            return 0
+        entry, moves = self.placing.board.entry(position), self.placing.formulation.instance.device_moves
+        return sum(staying(group, entry, moves) for group in groups)
+
+
+def greedily_placed(cluster: Cluster, seed: int | None, clock: Clock) -> Placing:
+    """Return the best of several greedy placements, of which the first is made in any case."""
+    found: list[tuple[int, tuple[float, ...], int, Placing]] = []
+    began_s = clock.elapsed_s
+    for taste in (FIRST_TASTE, *OTHER_TASTES):
+        placing = Placing(Board(cluster), None, seed)
+        placing.greedy(clock, taste)
+        positions = range(len(placing.jobs))
+        left_out = sum(placing.jobs[p].must_place and p not in placing.board.jobs for p in positions)
+        values = Local(placing).values(positions, placing.everywhere)
+        found.append((left_out, values, len(found), placing))
+        if clock.remaining_s is not None and clock.elapsed_s - began_s > SHORT * clock.remaining_s:
+            break
+    return min(found)[-1]
 
 
 class Ruin:

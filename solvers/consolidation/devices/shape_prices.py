@@ -330,7 +330,8 @@ class ShapeProgram:
 def _device_prices(prices: Mapping[Ask, float]) -> dict[str, Any]:
     return {
         "whole": prices.get(Ask(whole=1), 0.0),
-        "shares": {ask.share: p for ask, p in prices.items() if ask.share and p > 0},
+        # Keys are text, as in JSON, so that a stored certificate is the same.
+        "shares": {str(ask.share): p for ask, p in prices.items() if ask.share and p > 0},
         "profiles": {ask.profile: p for ask, p in prices.items() if ask.profile and p > 0},
     }
 

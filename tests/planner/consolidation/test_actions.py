@@ -40,3 +40,9 @@ def test_tasks_are_summed_over_groups() -> None:
     """By server."""
     assert total({"a": Counter(n=1), "b": Counter(n=2, m=1)}) == Counter(n=3, m=1)
     assert runs_now(INSTANCE)["moves"] == {"tasks": Counter(n=2)}
+
+
+def test_moves_between_devices_name_the_server() -> None:
+    """Where they count; nothing leaves it."""
+    entry = JobPlacement(job="moves", servers={"n": 2}, action="move")
+    assert list(actions(INSTANCE, [entry])) == ["to move: moves: to other devices of n"]

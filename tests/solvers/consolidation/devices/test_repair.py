@@ -50,3 +50,20 @@ def test_what_devices_do_not_hold_goes_elsewhere() -> None:
     found = repaired(formulation, plan)
     assert formulation.violations(found) == []
     assert sorted(server for entry in found for server in entry.servers) == ["m", "n", "n"]
+
+
+def test_a_job_that_is_spread_too_far_is_placed_again() -> None:
+    """Three shares of 600 fit the sum of one server, so that the relaxation has no rule; devices need two."""
+    document = {
+        "schema_version": 1,
+        "kind": "consolidation",
+        "name": "spread",
+        "servers": [{"name": "n", "count": 3, "capacity": {"cpu": 8}, "devices": {"gpu": {"count": 2}}}],
+        "jobs": [{"name": "j", "tasks": 3, "task_demand": {}, "share": {"gpu": 600}, "spread": "required"}],
+    }
+    formulation = DeviceFormulation(clusterplan.parse_instance(document))  # type: ignore[arg-type]
+    plan = formulation.pooled.parse_plan([{"job": "j", "servers": {"n-0": 1, "n-1": 1, "n-2": 1}}])
+    assert formulation.pooled.violations(plan) == []
+    (entry,) = repaired(formulation, plan)
+    assert len(entry.servers) == 2
+    assert formulation.violations([entry]) == []

@@ -1,0 +1,109 @@
+"""The option --device-moves: what counts as a migration, whatever the instance says."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from verbs import invoke
+
+from clusterplan.instances.common.errors import InstanceError
+from clusterplan.instances.documents import load, parse_instance
+from clusterplan.planner.batch.solve_many import BatchOptions
+from clusterplan.planner.cli.common import RunOptions, changes_of
+from clusterplan.planner.cli.export import export_plan
+from clusterplan.planner.cli.options import batch_options
+from clusterplan.planner.cli.report import report
+from clusterplan.planner.cli.solve import solve
+from clusterplan.planner.cli.verify import verify
+from clusterplan.planner.comparison.compare import compare
+from clusterplan.solvers.common.options import SolveOptions
+
+
+def _job(name: str, **fields: Any) -> dict[str, Any]:
+    return {"name": name, "tasks": 1, "task_demand": {}, **fields}
+
+
+DOCUMENT: dict[str, Any] = {
+    "schema_version": 1,
+    "kind": "consolidation",
+    "name": "moves",
+    "objectives": ["value", "migrations"],
+    "servers": [{"name": "n", "capacity": {"cpu": 8}, "devices": {"gpu": {"count": 2}}}],
+    "jobs": [
+        _job(name, share={"gpu": 400}, current={"n": 1}, current_devices={"n": [{"gpu": [device]}]})
+        for device, name in enumerate("ab")
+    ]
+    + [_job("c", devices={"gpu": 1})],
+}
+
+
+@pytest.fixture
+def instance(tmp_path: Path) -> Path:
+    """Return the file of an instance where one of two shares has to go to the other device."""
+    path = tmp_path / "moves.yaml"
+    path.write_text(yaml.safe_dump(DOCUMENT))
+    return path
+
+
+def test_moves_count_with_the_option_alone(instance: Path, tmp_path: Path) -> None:
+    """And every verb that reads the result needs it, for the instance is another one."""
+    moved = {}
+    for words in ((), ("--device-moves",)):
+        answer = invoke(solve, instance, "--format", "json", "--quiet", *words)
+        assert answer.exit_code == 0
+        moved[words] = json.loads(answer.stdout)["objectives"][1]["value"]
+    assert list(moved.values()) == [0, 1]
+    result = tmp_path / "result.json"
+    result.write_text(answer.stdout)
+    assert invoke(verify, instance, result, "--device-moves", "--accept-claimed").exit_code == 0
+    assert invoke(verify, instance, result, "--accept-claimed").exit_code == 7
+    plan = invoke(export_plan, instance, result, "--device-moves", "--format", "slurm")
+    assert plan.exit_code == 0
+    assert "to other devices of n" in plan.stderr
+    page = tmp_path / "page.html"
+    assert invoke(report, instance, result, "--device-moves", "--output", page).exit_code in (0, 8)
+    assert page.exists()
+
+
+def test_the_document_may_say_it() -> None:
+    """False is as if nothing were said, so that results of before are still of the instance."""
+    plain = parse_instance(DOCUMENT).sha256()
+    no, yes = (parse_instance({**DOCUMENT, "device_moves": flag}).sha256() for flag in (False, True))
+    assert plain == no
+    assert plain != yes
+
+
+def test_processes_of_a_batch_are_told(instance: Path, tmp_path: Path) -> None:
+    """As the workers of a comparison."""
+    run = RunOptions(files=[str(instance)], device_moves=True)
+    batch = batch_options(run)
+    assert batch.changes == changes_of(True) == {"device_moves": True}
+    assert BatchOptions().changes == changes_of(False) == {}
+    found = compare([str(instance)], ["best-fit"], SolveOptions(time_limit_s=20), batch)
+    assert found.rows[0].status in ("optimal", "feasible")
+    answer = invoke(
+        solve,
+        instance,
+        "--jobs",
+        1,
+        "--device-moves",
+        "--quiet",
+        "--format",
+        "json",
+        "--output",
+        tmp_path / "b",
+    )
+    assert answer.exit_code == 0, answer.output
+    assert json.loads(answer.stdout.splitlines()[0])["objectives"][1]["value"] == 1
+
+
+def test_other_kinds_have_no_such_field(tmp_path: Path) -> None:
+    """A fault names the field."""
+    path = tmp_path / "a.yaml"
+    path.write_text("schema_version: 1\nkind: allocation\nname: a\n")
+    with pytest.raises(InstanceError, match="device_moves"):
+        load(path, changes=changes_of(True))
