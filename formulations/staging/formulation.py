@@ -140,6 +140,8 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
             if stage.first_layer != expected or stage.last_layer < stage.first_layer:
                 yield Violation("layers", f"{where}: should begin at layer {expected} and not end before it")
             expected = stage.last_layer + 1
+            if stage.layers is not None and len(stage.layers) != expected - stage.first_layer:
+                yield Violation("layers", f"{where}: the layers of a chain's stage are consecutive")
             for layer in self.instance.layers[stage.first_layer : stage.last_layer + 1]:
                 if stage.type not in layer.compute_s:
                     yield Violation("layers", f"{where}: layer {layer.name!r} cannot run on this type")

@@ -37,6 +37,10 @@ class StagingExact(Solver[StagingFormulation]):
 
     def solve(self, formulation: StagingFormulation, options: SolveOptions, clock: Clock) -> Outcome:
         """Return the best plan, the bound, and the intervals that prove it."""
+        return self.solve_stages(formulation, options, clock)
+
+    def solve_stages(self, formulation: StagingFormulation, options: SolveOptions, clock: Clock) -> Outcome:
+        """Return the best path of the stages in the formulation's table."""
         incumbent = incumbent_of(formulation, options)
         search = Search(formulation, incumbent, options, clock)
         if options.warm_start is not None:
