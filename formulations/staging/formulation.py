@@ -52,6 +52,8 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
 
     kind: ClassVar[ProblemKind] = "staging"
     entry = Stage
+    time_rounding: ClassVar[float] = 0.0
+    """How far stage times of a method and of the check may differ, relatively: intervals end so much earlier."""
 
     @cached_property
     def objectives(self) -> tuple[Objective, ...]:

@@ -116,14 +116,14 @@ def intervals_of(
     formulation: StagingFormulation, intervals: Sequence[Interval], slowest_s: float
 ) -> list[dict[str, Any]]:
     """Return the intervals of a search, by rising stage time, as the intervals of a certificate."""
-    certified = []
+    certified, earlier = [], 1 - formulation.time_rounding
     if intervals and intervals[0].low > 0:
         # Faster than any plan can be: without prices no path of segments is fast enough there.
-        certified.append(CertifiedInterval(until_s=math.nextafter(intervals[0].low, 0.0)))
+        certified.append(CertifiedInterval(until_s=math.nextafter(intervals[0].low, 0.0) * earlier))
     for interval in intervals:
         named, budget = named_prices(formulation.instance, interval.prices)
         # At the slowest stage time every segment has one unit; from there on nothing changes.
-        until = LARGEST if interval.high >= slowest_s else min(interval.high, LARGEST)
+        until = LARGEST if interval.high >= slowest_s else min(interval.high * earlier, LARGEST)
         certified.append(
             CertifiedInterval(
                 until_s=until, prices=named, budget_price=budget, counts_cost=interval.counts_cost

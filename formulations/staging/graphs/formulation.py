@@ -38,6 +38,9 @@ def formulation_of(instance: StagingInstance) -> StagingFormulation:
 class GraphFormulation(StagingFormulation):
     """The mathematics of a staging instance whose layers make a graph."""
 
+    # Sums over a set of layers have no order of their own.
+    time_rounding = 1e-11
+
     @cached_property
     def classes(self) -> Classes:
         """Layers that are in one stage, their order, and the tensors between them."""
