@@ -109,7 +109,7 @@ def _spread(
     """Note where the stages that end with an ideal lead."""
     for row in range(count):
         t = kind[row]
-        serial, parallel, waiting, moved = parts[row]
+        serial, parallel, waiting, moved = parts[row, 0], parts[row, 1], parts[row, 2], parts[row, 3]
         units = 1
         while (
             max(serial + parallel / units, waiting + moved / units) * (1 - 1e-12) > slowest

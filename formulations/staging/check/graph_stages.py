@@ -126,18 +126,33 @@ def _beyond(graph: Stages, end: int) -> NDArray[np.bool_]:
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
 def _take_off(
-    graph: Stages, g: int, touched: Ints, size: Ints, beyond: NDArray[np.bool_], cut: Floats, sent: Floats
+    graph: Stages,
+    level: int,
+    g: int,
+    touched: Ints,
+    size: Ints,
+    beyond: NDArray[np.bool_],
+    sums: Floats,
+    cut: Floats,
+    sent: Floats,
 ) -> None:
-    """Move a group into the stage: update the tensors that it touches, and what is cut and sent."""
+    """Move a group into the stage of a level: add its times, and update what is cut and sent."""
+    # Loops over few types, for slices would be objects.
+    types = len(graph.room)
+    for t in range(types):
+        cut[level, t], sent[level, t] = cut[level - 1, t], sent[level - 1, t]
+        for part in range(4):
+            sums[level, t, part] = sums[level - 1, t, part] + graph.parts[g, t, part]
     for at in range(graph.own_start[g], graph.own_start[g + 1]):
         h = graph.own[at]
         touched[h] += 1
-        if touched[h] == 1:
-            cut += graph.seconds[h]
-            if beyond[h]:
-                sent += graph.seconds[h]
-        if touched[h] == size[h]:
-            cut -= graph.seconds[h]
+        for t in range(types):
+            if touched[h] == 1:
+                cut[level, t] += graph.seconds[h, t]
+                if beyond[h]:
+                    sent[level, t] += graph.seconds[h, t]
+            if touched[h] == size[h]:
+                cut[level, t] -= graph.seconds[h, t]
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
@@ -147,10 +162,12 @@ def _put_back(graph: Stages, g: int, touched: Ints) -> None:
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
-def _fast(parts: Floats, transfers: float, units: float, adds_up: bool, slowest: float) -> bool:
+def _fast(
+    sums: Floats, level: int, t: int, transfers: float, units: float, adds_up: bool, slowest: float
+) -> bool:
     """Return whether a stage may take at most `slowest`, rounded so that no such stage is missed."""
-    computing = parts[0] + parts[1] / units
-    communicating = parts[2] + (parts[3] + transfers) / units
+    computing = sums[level, t, 0] + sums[level, t, 1] / units
+    communicating = sums[level, t, 2] + (sums[level, t, 3] + transfers) / units
     time = computing + communicating if adds_up else max(computing, communicating)
     return bool(time * (1 - 1e-12) <= slowest)
 
@@ -187,22 +204,20 @@ def stages_into(graph: Stages, end: int, slowest: float, start: Ints, kind: Ints
         level, g, to = level + 1, graph.group[at], graph.smaller[at]
         here[level], off[level], link[level] = to, g, graph.link_start[to]
         held[level] = held[level - 1] + graph.memory[g]
-        sums[level] = sums[level - 1] + graph.parts[g]
-        cut[level], sent[level] = cut[level - 1], sent[level - 1]
-        _take_off(graph, g, touched, size, beyond, cut[level], sent[level])
+        _take_off(graph, level, g, touched, size, beyond, sums, cut, sent)
         larger = False
         for t in range(types):
-            own = sums[level, t]
-            if held[level] > graph.room[t] or np.isinf(own[0]):
+            if held[level] > graph.room[t] or np.isinf(sums[level, t, 0]):
                 continue
-            if not _fast(own, sent[level, t], graph.units[t], graph.adds_up, slowest):
+            if not _fast(sums, level, t, sent[level, t], graph.units[t], graph.adds_up, slowest):
                 continue
             larger = True
             # Adding and subtracting may leave a little more than there is.
             transfers = max(0.0, cut[level, t] - drift[t])
-            if _fast(own, transfers, graph.units[t], graph.adds_up, slowest):
+            if _fast(sums, level, t, transfers, graph.units[t], graph.adds_up, slowest):
                 start[written], kind[written] = to, t
-                parts[written] = own
+                for part in range(4):
+                    parts[written, part] = sums[level, t, part]
                 parts[written, 3] += transfers
                 written += 1
         if not larger:

@@ -102,18 +102,32 @@ def _begun(problem: Problem, source: int) -> NDArray[np.bool_]:
 
 @compiled
 def _add(
-    problem: Problem, block: int, count: Ints, begun: NDArray[np.bool_], cut: Floats, kept: Floats
+    problem: Problem,
+    depth: int,
+    block: int,
+    count: Ints,
+    begun: NDArray[np.bool_],
+    sums: Floats,
+    cut: Floats,
+    kept: Floats,
 ) -> None:
-    """Count a block in the tensors that it touches, and update what the stage cuts, now and for ever."""
+    """Add a block to the stage below: its times, and what the stage cuts now, and however it grows."""
+    # Loops over few types, for slices would be objects.
+    types = len(problem.room)
+    for t in range(types):
+        cut[depth, t], kept[depth, t] = cut[depth - 1, t], kept[depth - 1, t]
+        for part in range(4):
+            sums[depth, t, part] = sums[depth - 1, t, part] + problem.parts[block, t, part]
     for at in range(problem.touching_start[block], problem.touching_start[block + 1]):
         tensor = problem.touching[at]
         count[tensor] += 1
-        if count[tensor] == 1:
-            cut += problem.transfer[tensor]
-            if begun[tensor]:
-                kept += problem.transfer[tensor]
-        if count[tensor] == problem.touched_start[tensor + 1] - problem.touched_start[tensor]:
-            cut -= problem.transfer[tensor]
+        for t in range(types):
+            if count[tensor] == 1:
+                cut[depth, t] += problem.transfer[tensor, t]
+                if begun[tensor]:
+                    kept[depth, t] += problem.transfer[tensor, t]
+            if count[tensor] == problem.touched_start[tensor + 1] - problem.touched_start[tensor]:
+                cut[depth, t] -= problem.transfer[tensor, t]
 
 
 @compiled
@@ -123,12 +137,14 @@ def _remove(problem: Problem, block: int, count: Ints) -> None:
 
 
 @compiled
-def _with_transfers(problem: Problem, sums: Floats, transfers: float) -> tuple[float, float, float, float]:
+def _with_transfers(
+    problem: Problem, sums: Floats, depth: int, t: int, transfers: float
+) -> tuple[float, float, float, float]:
     """Return S, A, S' and A' of a stage; where times add up, all of them are of computing."""
-    received = max(transfers, 0.0) + sums[3]
+    received = max(transfers, 0.0) + sums[depth, t, 3]
     if problem.adds_up:
-        return sums[0] + sums[2], sums[1] + received, 0.0, 0.0
-    return sums[0], sums[1], sums[2], received
+        return sums[depth, t, 0] + sums[depth, t, 2], sums[depth, t, 1] + received, 0.0, 0.0
+    return sums[depth, t, 0], sums[depth, t, 1], sums[depth, t, 2], received
 
 
 @compiled
@@ -162,19 +178,18 @@ def stages_from(problem: Problem, source: int, slowest: float, rows: Rows) -> in
         depth += 1
         ideal[depth], edge[depth], added[depth] = target, problem.start[target], block
         held[depth] = held[depth - 1] + problem.memory[block]
-        sums[depth] = sums[depth - 1] + problem.parts[block]
-        cut[depth], kept[depth] = cut[depth - 1], kept[depth - 1]
-        _add(problem, block, count, begun, cut[depth], kept[depth])
+        _add(problem, depth, block, count, begun, sums, cut, kept)
         useful = False
         for t in range(types):
             if sums[depth, t, 0] == np.inf or held[depth] > problem.room[t]:
                 continue
-            bound = time_of(_with_transfers(problem, sums[depth, t], kept[depth, t]), problem.most_units[t])
+            least = _with_transfers(problem, sums, depth, t, kept[depth, t])
+            bound = time_of(least, problem.most_units[t])
             # The margin is for sums that rounding makes a little larger than a larger stage's.
             if bound * (1 - 1e-12) > slowest:
                 continue
             useful = True
-            parts = _with_transfers(problem, sums[depth, t], cut[depth, t])
+            parts = _with_transfers(problem, sums, depth, t, cut[depth, t])
             if time_of(parts, problem.most_units[t]) <= slowest:
                 rows.last[written], rows.type[written] = target, t
                 for part in range(4):
