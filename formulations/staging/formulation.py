@@ -53,7 +53,7 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
     kind: ClassVar[ProblemKind] = "staging"
     entry = Stage
     time_rounding: ClassVar[float] = 0.0
-    """How far stage times of a method and of the check may differ, relatively: intervals end so much earlier."""
+    """How far a method and the check may differ in a stage time, relatively; intervals end so much earlier."""
 
     @cached_property
     def objectives(self) -> tuple[Objective, ...]:

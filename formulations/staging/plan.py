@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
-from ...instances.common.fields import Checked, Complaint, Count, Model, Name, PositiveCount, in_slices
+from ...instances.common.fields import Checked, Complaint, Count, Name, PositiveCount, in_slices
 
 MOST_LAYERS = 2000
 

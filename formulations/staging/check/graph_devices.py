@@ -10,28 +10,18 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from ....instances.common.arrays import Floats, Ints
 from ....instances.staging.instance import StagingInstance
 from ...common.clock import check_time
+from ...common.compiled import compiled
 from .graph_stages import Stages, derive_stages, room_for, stages_into
 
 MOST_STATES = 60_000_000
 """Ideals times ways to use units, one byte each."""
 LOOK_EVERY = 16
 """Ideals between two looks at the clock."""
-
-
-def only_devices_limit(instance: StagingInstance) -> bool:
-    """Return whether nothing but units, memory and the floor restricts the plans of a graph."""
-    return (
-        instance.is_graph
-        and instance.cost_limit_usd is None
-        and instance.hourly_budget_usd is None
-        and all(one.limit is not None for one in instance.types)
-    )
 
 
 def refuted(instance: StagingInstance, slowest_s: float) -> bool:
@@ -93,7 +83,7 @@ def _work(graph: Stages, left: Ints) -> tuple[Floats, Floats]:
     )
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def _spread(
     graph: Stages,
     reached: NDArray[np.bool_],

@@ -1,6 +1,6 @@
 """The check's own stages of a graph, one larger ideal at a time.
 
-A stage J \\ I is found by taking groups off J, in falling order. What it sends beyond J is cut however many
+A stage J − I is found by taking groups off J, in falling order. What it sends beyond J is cut however many
 groups it has, so that computing and sending bound all larger stages with the same end. Parts are rounded
 down, so that no stage is found too slow.
 """
@@ -11,13 +11,13 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from ....instances.common.arrays import Floats, Ints
 from ....instances.common.errors import TooLargeError
 from ....instances.staging.instance import StagingInstance
 from ...common.clock import check_time
+from ...common.compiled import compiled
 from ...common.tolerance import loosened
 from ..stage_times import MOST_UNITS
 from .graph_order import Order, ideals_below
@@ -113,7 +113,7 @@ def derive_stages(instance: StagingInstance) -> Stages:
     )
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def _beyond(graph: Stages, end: int) -> NDArray[np.bool_]:
     """Return which tensors touch a group outside an ideal."""
     beyond = np.zeros(len(graph.seconds), dtype=np.bool_)
@@ -124,7 +124,7 @@ def _beyond(graph: Stages, end: int) -> NDArray[np.bool_]:
     return beyond
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def _take_off(
     graph: Stages,
     level: int,
@@ -155,13 +155,13 @@ def _take_off(
                 cut[level, t] -= graph.seconds[h, t]
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def _put_back(graph: Stages, g: int, touched: Ints) -> None:
     for at in range(graph.own_start[g], graph.own_start[g + 1]):
         touched[graph.own[at]] -= 1
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def _fast(
     sums: Floats, level: int, t: int, transfers: float, units: float, adds_up: bool, slowest: float
 ) -> bool:
@@ -172,7 +172,7 @@ def _fast(
     return bool(time * (1 - 1e-12) <= slowest)
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def stages_into(graph: Stages, end: int, slowest: float, start: Ints, kind: Ints, parts: Floats) -> int:
     """Write the stages that end with an ideal and can be as fast; return their number.
 

@@ -15,6 +15,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+
 import numpy as np
 
 from ....instances.staging.instance import StagingInstance

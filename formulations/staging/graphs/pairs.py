@@ -8,18 +8,16 @@ Pairs are not kept here: a graph of 35,000 ideals has hundreds of millions.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from ....instances.common.arrays import Floats, Ints
 from ...common.clock import check_time
+from ...common.compiled import compiled
 
-FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 LOOK_EVERY = 64
 """Ideals between two looks at the clock."""
 
@@ -77,14 +75,8 @@ def rows_for(problem: Problem) -> Rows:
     return Rows(np.empty(most, dtype=np.int64), np.empty(most, dtype=np.int64), np.empty((most, 4)))
 
 
-def compiled(function: FunctionT) -> FunctionT:
-    """Return a function compiled by numba, and kept compiled on disk."""
-    result: FunctionT = njit(cache=True)(function)
-    return result
-
-
 @compiled
-def time_of(parts: tuple[float, float, float, float], units: float) -> float:
+def _time_of(parts: tuple[float, float, float, float], units: float) -> float:
     """Return ET = max(S + A/k, S' + A'/k)."""
     return max(parts[0] + parts[1] / units, parts[2] + parts[3] / units)
 
@@ -184,13 +176,13 @@ def stages_from(problem: Problem, source: int, slowest: float, rows: Rows) -> in
             if sums[depth, t, 0] == np.inf or held[depth] > problem.room[t]:
                 continue
             least = _with_transfers(problem, sums, depth, t, kept[depth, t])
-            bound = time_of(least, problem.most_units[t])
+            bound = _time_of(least, problem.most_units[t])
             # The margin is for sums that rounding makes a little larger than a larger stage's.
             if bound * (1 - 1e-12) > slowest:
                 continue
             useful = True
             parts = _with_transfers(problem, sums, depth, t, cut[depth, t])
-            if time_of(parts, problem.most_units[t]) <= slowest:
+            if _time_of(parts, problem.most_units[t]) <= slowest:
                 rows.last[written], rows.type[written] = target, t
                 for part in range(4):
                     rows.parts[written, part] = parts[part]

@@ -91,7 +91,10 @@ def graph_table(instance: StagingInstance, blocks: Blocks, ideals: Ideals, slowe
         found.first[order],
         found.last[order] - 1,
         found.type[order],
-        *found.parts[order].T.copy(),
+        found.parts[order, 0],
+        found.parts[order, 1],
+        found.parts[order, 2],
+        found.parts[order, 3],
         np.array([one.price_usd_per_hour for one in instance.types]),
         problem.most_units.copy(),
     )

@@ -13,12 +13,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ....formulations.staging.graphs.pairs import Problem, Rows, compiled, rows_for, stages_from, time_of
+from ....formulations.common.compiled import compiled
+from ....formulations.staging.graphs.pairs import Problem, Rows, rows_for, stages_from
 from ....instances.common.arrays import Floats, Ints
 from ...common.base import Clock
 
-IDEALS_AT_ONCE = 32
-"""Ideals expanded between two looks at the clock."""
 ROUNDING = 1 + 1e-9
 """Work that is left counts as fitting up to this."""
 
@@ -28,8 +27,10 @@ class Devices(NamedTuple):
 
     Attributes
     ----------
-    stride, limit
-        State = Σ_t used_t · stride_t, used_t ≤ limit_t; shape (T,).
+    stride
+        State = Σ_t used_t · stride_t, shape (T,).
+    left
+        Units of each type that are left in each state, shape (T, U).
     capacity
         Σ_t y_t · (units left), for each way y to weigh the types, shape (Y, U).
     work
@@ -39,7 +40,7 @@ class Devices(NamedTuple):
     """
 
     stride: Ints
-    limit: Ints
+    left: Ints
     capacity: Floats
     work: Floats
     room: Floats
@@ -83,7 +84,7 @@ def devices_of(problem: Problem, limits: list[int]) -> Devices:
         room = np.where(left > 0, left * problem.room[:, None], 0.0)
     return Devices(
         np.array(strides),
-        np.array(limits),
+        left,
         np.array([y @ left for y in weights]).reshape(len(weights), len(states)),
         np.ascontiguousarray(least @ ~inside.T),
         room.sum(axis=0),
@@ -102,54 +103,44 @@ def _weights(work: Floats, own: int) -> Floats:
 
 
 @compiled
-def _expand(
-    problem: Problem,
-    devices: Devices,
+def _extend(
     values: Values,
+    stride: Ints,
+    left: Ints,
+    most_units: Floats,
+    source: int,
+    count: int,
     rows: Rows,
-    sources: tuple[int, int],
     cutoff: float,
 ) -> float:
-    """Expand some ideals; return the time of the best plan if that is less than `cutoff`, else `cutoff`."""
-    states = values.time.shape[1]
-    ideals = len(values.time)
-    for source in range(sources[0], sources[1]):
-        alive = False
-        for state in range(states):
-            if values.time[source, state] < cutoff:
-                fits = devices.memory[source] <= devices.room[state] * 1.000000001
-                for way in range(len(devices.capacity)):
-                    most = cutoff * devices.capacity[way, state] * 1.000000001
-                    fits = fits and devices.work[way, source] <= most
-                alive = alive or fits
-                if not fits:
-                    values.time[source, state] = np.inf
-        if not alive:
-            continue
-        for row in range(stages_from(problem, source, cutoff, rows)):
-            last, t = rows.last[row], rows.type[row]
-            own = rows.parts[row]
-            parts = (own[0], own[1], own[2], own[3])
-            before = np.inf
-            for units in range(1, int(problem.most_units[t]) + 1):
-                time = time_of(parts, units)
-                if time >= before:
-                    break
-                before = time
-                if time >= cutoff:
+    """Extend the plans of an ideal by stages; return the time of the best whole plan, or `cutoff`."""
+    ideals, states = values.time.shape
+    for row in range(count):
+        last, t = rows.last[row], rows.type[row]
+        before = np.inf
+        for units in range(1, int(most_units[t]) + 1):
+            time = max(
+                rows.parts[row, 0] + rows.parts[row, 1] / units,
+                rows.parts[row, 2] + rows.parts[row, 3] / units,
+            )
+            # Further units that do not speed a stage up are of no use.
+            if time >= before:
+                break
+            before = time
+            if time >= cutoff:
+                continue
+            for state in range(states):
+                if left[t, state] < units:
                     continue
-                step = units * devices.stride[t]
-                for state in range(states - step):
-                    if state // devices.stride[t] % (devices.limit[t] + 1) + units > devices.limit[t]:
-                        continue
-                    slowest = max(values.time[source, state], time)
-                    if slowest < values.time[last, state + step] and slowest < cutoff:
-                        values.time[last, state + step] = slowest
-                        values.before[last, state + step] = source
-                        values.type[last, state + step] = t
-                        values.units[last, state + step] = units
-                        if last == ideals - 1:
-                            cutoff = slowest
+                after = state + units * stride[t]
+                slowest = max(values.time[source, state], time)
+                if slowest < values.time[last, after] and slowest < cutoff:
+                    values.time[last, after] = slowest
+                    values.before[last, after] = source
+                    values.type[last, after] = t
+                    values.units[last, after] = units
+                    if last == ideals - 1:
+                        cutoff = slowest
     return cutoff
 
 
@@ -158,20 +149,29 @@ def fastest_path(
 ) -> tuple[FastestPath | None, bool]:
     """Return the fastest plan that is faster than the cutoff, and whether all were looked at in time."""
     ideals, states = len(problem.bits), len(devices.room)
-    shape = (ideals, states)
     values = Values(
-        np.full(shape, np.inf),
-        np.full(shape, -1, dtype=np.int32),
-        np.zeros(shape, dtype=np.int16),
-        np.zeros(shape, dtype=np.int32),
+        np.full((ideals, states), np.inf),
+        np.full((ideals, states), -1, dtype=np.int32),
+        np.zeros((ideals, states), dtype=np.int16),
+        np.zeros((ideals, states), dtype=np.int32),
     )
     values.time[0, 0] = 0.0
     rows, best = rows_for(problem), cutoff
-    for start in range(0, ideals - 1, IDEALS_AT_ONCE):
+    for source in range(ideals - 1):
         if clock.expired:
             return _path(values, devices) if best < cutoff else None, False
-        end = min(start + IDEALS_AT_ONCE, ideals - 1)
-        best = _expand(problem, devices, values, rows, (start, end), best)
+        time = values.time[source]
+        if not (time < best).any():
+            continue
+        fits = devices.memory[source] <= devices.room * ROUNDING
+        for capacity, work in zip(devices.capacity, devices.work[:, source], strict=True):
+            fits &= work <= best * capacity * ROUNDING
+        time[~fits | (time >= best)] = np.inf
+        if np.isfinite(time).any():
+            count = stages_from(problem, source, best, rows)
+            best = _extend(
+                values, devices.stride, devices.left, problem.most_units, source, count, rows, best
+            )
     return _path(values, devices) if best < cutoff else None, True
 
 
