@@ -9,7 +9,39 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from clusterplan.instances.documents import parse_instance
+from clusterplan.instances.staging.instance import StagingInstance
+
 SLACK = 1e-9
+
+
+def diamond(limit: int = 2, **fields: Any) -> StagingInstance:
+    """Return a before b and c, and both before d, of 1, 2, 3 and 1 s; a tensor takes half a second.
+
+    Times add up and a stage has one unit. Two stages take 5 s at best (a and b, then c and d), three 4 s
+    (a and b, then c, then d).
+    """
+    layers = [
+        {"name": name, "compute_s": {"gpu": seconds}, "compute_parallel": 0, "transfer_s": {"gpu": 0.5}}
+        for name, seconds in zip("abcd", (1.0, 2.0, 3.0, 1.0), strict=True)
+    ]
+    given: dict[str, Any] = {
+        "schema_version": 1,
+        "kind": "staging",
+        "name": "diamond",
+        "objective": "time",
+        "stage_rule": "free_cuts",
+        "stage_cost": "sum",
+        "most_units_per_stage": 1,
+        "training": {"samples": 1},
+        "probe_batch": 1,
+        "types": [{"name": "gpu", "price_usd_per_hour": 1.0, "limit": limit}],
+        "layers": layers,
+        "edges": [{"source": a, "target": b} for a, b in ("ab", "ac", "bd", "cd")],
+    }
+    made = parse_instance({key: value for key, value in {**given, **fields}.items() if value is not None})
+    assert isinstance(made, StagingInstance)
+    return made
 
 
 def random_graph(seed: int) -> dict[str, Any]:
@@ -34,7 +66,6 @@ def random_graph(seed: int) -> dict[str, Any]:
     elif rng.random() < 0.3:
         for layer in rng.sample(layers, 2):
             layer["colour"] = "shared"
-    # At most one colour too many for the enumeration is one too many.
     types = [
         {"name": "gpu", "price_usd_per_hour": rng.choice([1.0, 2.5]), "limit": rng.randint(1, 3)},
         {"name": "cpu", "price_usd_per_hour": rng.choice([0.1, 0.5]), "limit": rng.randint(1, 2)},

@@ -53,7 +53,7 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
     kind: ClassVar[ProblemKind] = "staging"
     entry = Stage
     time_rounding: ClassVar[float] = 0.0
-    """How far a method and the check may differ in a stage time, relatively; intervals end so much earlier."""
+    """How far a method and the check may differ in a stage time, intervals end so much earlier."""
 
     @cached_property
     def objectives(self) -> tuple[Objective, ...]:
@@ -90,6 +90,11 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
         """Return the stage of layers `first` to `last` on units of the type with this index."""
         name = self.instance.types[unit_type].name
         return Stage(first_layer=first, last_layer=last, type=name, units=units)
+
+    def positions(self, plan: Sequence[Stage]) -> list[int] | None:
+        """Return where the stages of a feasible plan stand in the table, None where they do not."""
+        names = [hardware.name for hardware in self.instance.types]
+        return [self.table.index(s.first_layer, s.last_layer, names.index(s.type)) for s in plan]
 
     def stage_time_s(self, plan: Sequence[Stage]) -> float:
         """Return τ, the time of the slowest stage [s per B0 samples]."""

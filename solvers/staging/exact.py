@@ -44,7 +44,9 @@ class StagingExact(Solver[StagingFormulation]):
         incumbent = incumbent_of(formulation, options)
         search = Search(formulation, incumbent, options, clock)
         if options.warm_start is not None:
-            incumbent.update(candidate_of(formulation, formulation.parse_plan(options.warm_start)))
+            start = candidate_of(formulation, formulation.parse_plan(options.warm_start))
+            if start is not None:
+                incumbent.update(start)
         found = search.run()
         outcome = Outcome(limit=found.limit, trace=search.trace, build_s=search.build_s)
         if incumbent.best is not None:
@@ -58,11 +60,11 @@ class StagingExact(Solver[StagingFormulation]):
             outcome.prices = formulation.prices(outcome.certificate, outcome.plan)
             if self.setting(options, "what_if"):
                 outcome.message = what_if(
-                    formulation, outcome.plan, lambda other: self._best(other, options, clock)
+                    formulation, outcome.plan, lambda other: self.best_of_changed(other, options, clock)
                 )
         return outcome
 
-    def _best(
+    def best_of_changed(
         self, formulation: StagingFormulation, options: SolveOptions, clock: Clock
     ) -> Sequence[Stage] | None:
         """Return the best plan of a changed instance, None if the time does not suffice."""

@@ -82,6 +82,26 @@ class GraphFormulation(StagingFormulation):
         layers = [layer for b, own in enumerate(self.blocks.layers) if inside >> b & 1 for layer in own]
         return stage_of(sorted(layers), self.instance.types[unit_type].name, units)
 
+    def positions(self, plan: Sequence[Stage]) -> list[int] | None:
+        """Return where the stages of a feasible plan stand in the table, None where they do not."""
+        place = {ideal: index for index, ideal in enumerate(self.ideals.sets)}
+        names = [hardware.name for hardware in self.instance.types]
+        done, ideal, found = set[int](), 0, []
+        for stage in plan:
+            done.update(stage.members)
+            larger = sum(1 << b for b, own in enumerate(self.blocks.layers) if done.issuperset(own))
+            # A plan may part the layers of a block, or not follow the one order that was looked at.
+            if len(done) != sum(len(own) for b, own in enumerate(self.blocks.layers) if larger >> b & 1):
+                return None
+            if larger not in place:
+                return None
+            at = self.table.index(place[ideal], place[larger] - 1, names.index(stage.type))
+            if at < 0:
+                return None
+            found.append(at)
+            ideal = larger
+        return found
+
     def time_of_stage_s(self, stage: Stage) -> float:
         """Return ET of a stage [s per probe batch]."""
         return parts_time_s(stage_parts(self.instance, self.classes, stage.members, stage.type), stage.units)

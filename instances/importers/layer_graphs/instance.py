@@ -134,8 +134,8 @@ def _merged_note(chain: Chain) -> Iterable[str]:
     if len(chain.layers) > 1 and (len(largest.nodes) > total / 2 or share > 0.5):
         yield (
             f"Merging to a chain puts {len(largest.nodes)} of {total} nodes, with {share:.0%} of all time, "
-            f"into one layer, {chain.graph.nodes[largest.cut].name!r}, which no plan divides; one of the graph "
-            "may (--shape graph)."
+            f"into one layer, {chain.graph.nodes[largest.cut].name!r}, which no plan divides "
+            "(--shape graph does)."
         )
 
 

@@ -40,7 +40,7 @@ class DeviceSearch:
 
     def run(self) -> Outcome:
         """Search until the gap is closed or the time is up."""
-        formulation, options = self.formulation, self.options
+        formulation = self.formulation
         self.bound_s = max(formulation.fastest_s, formulation.shared_work_s)
         latest = math.nextafter(min(formulation.latest_s, formulation.slowest_sum_s), math.inf)
         try:
@@ -51,8 +51,6 @@ class DeviceSearch:
                     self._close(latest)
         except (KeyboardInterrupt, OutOfTimeError) as stop:
             self.limit = "time" if isinstance(stop, OutOfTimeError) else "interrupt"
-        if options.warm_start is not None:
-            self._warm(formulation.parse_plan(options.warm_start))
         return self._outcome(latest)
 
     def _close(self, latest: float) -> None:
@@ -100,12 +98,6 @@ class DeviceSearch:
 
     def _value(self) -> float | None:
         return None if self.best is None else self.formulation.of_stage_time(self.best.time_s)
-
-    def _warm(self, plan: tuple[Stage, ...]) -> None:
-        if self.plan is None or self.formulation.stage_time_s(plan) < self.formulation.stage_time_s(
-            self.plan
-        ):
-            self.plan = plan
 
     def _outcome(self, latest: float) -> Outcome:
         formulation = self.formulation

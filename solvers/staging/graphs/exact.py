@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from ....formulations.staging.graphs.formulation import GraphFormulation
+from ....formulations.staging.plan import Stage
 from ....instances.common.errors import TooLargeError
 from ...common.base import Clock, Outcome
 from ...common.options import SolveOptions
 from ..exact import StagingExact
+from ..what_if import what_if
 from .device_search import DeviceSearch, one_order_only
 
 MOST_STATES = 30_000_000
@@ -19,6 +22,31 @@ def solve_graph(
     method: StagingExact, formulation: GraphFormulation, options: SolveOptions, clock: Clock
 ) -> Outcome:
     """Return the best plan of a graph with its bound; of one order alone where there are too many ideals."""
+    what_if_wanted = method.setting(options, "what_if")
+    plain = options.model_copy(update={"method_options": {}})
+    outcome = _answer(method, formulation, plain, clock)
+    if options.warm_start is not None:
+        _keep_better(formulation, outcome, formulation.parse_plan(options.warm_start))
+    if what_if_wanted and outcome.plan is not None:
+        outcome.message = what_if(
+            formulation, outcome.plan, lambda other: method.best_of_changed(other, options, clock)
+        )
+    return outcome
+
+
+def _keep_better(formulation: GraphFormulation, outcome: Outcome, start: Sequence[Stage]) -> None:
+    """Keep the plan to start from where it is better, or there is no other."""
+    if outcome.infeasible:
+        return  # the two contradict each other, which the conclusion says
+    if outcome.plan is None or formulation.precedes(
+        formulation.evaluate(start), formulation.evaluate(outcome.plan)
+    ):
+        outcome.plan = start
+
+
+def _answer(
+    method: StagingExact, formulation: GraphFormulation, options: SolveOptions, clock: Clock
+) -> Outcome:
     if devices_decide(formulation):
         return DeviceSearch(formulation, options, clock).run()
     if formulation.ideals.complete:
