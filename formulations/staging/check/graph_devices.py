@@ -20,6 +20,8 @@ from .graph_stages import Stages, derive_stages, room_for, stages_into
 
 MOST_STATES = 60_000_000
 """Ideals times ways to use units, one byte each."""
+LONGEST_S = 1e200
+"""Stands for an infinite stage time, which no units left would make anything of."""
 LOOK_EVERY = 16
 """Ideals between two looks at the clock."""
 
@@ -49,7 +51,7 @@ def refuted(instance: StagingInstance, slowest_s: float) -> bool:
         if end % LOOK_EVERY == 0:
             check_time()
         # Work before this ideal that the units left cannot do in the time leads nowhere.
-        fits = (needed[:, end, None] <= slowest_s * offered * (1 + 1e-9)).all(axis=0)
+        fits = (needed[:, end, None] <= min(slowest_s, LONGEST_S) * offered * (1 + 1e-9)).all(axis=0)
         reached[end] &= fits
         if reached[end].any():
             count = stages_into(graph, end, slowest_s, *room)

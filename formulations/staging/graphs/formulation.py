@@ -15,9 +15,11 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
+from ....instances.common.errors import TooLargeError
 from ....instances.staging.instance import StagingInstance
 from ...common.objective import Violation
 from ...common.tolerance import within
@@ -176,6 +178,15 @@ class GraphFormulation(StagingFormulation):
             return super().elementary_bounds()
         time = max(self.fastest_s, self.shared_work_s)
         return (self.of_stage_time(time) if time > 0 else None,)
+
+    def certified_bounds(
+        self, certificate: Any, values: Sequence[float] | None = None
+    ) -> tuple[float | None, ...]:
+        """Return the bound that the certificate proves, or the elementary one where the graph is too large."""
+        try:
+            return super().certified_bounds(certificate, values)
+        except TooLargeError:
+            return self.elementary_bounds()
 
     @cached_property
     def shared_work_s(self) -> float:

@@ -109,6 +109,8 @@ class DeviceSearch:
         if bound is not None or outcome.infeasible:
             outcome.certificate = certificate(formulation, [], bound, latest)
         if not formulation.ideals.complete:
+            # The bound is the elementary one, which needs no certificate.
+            outcome.certificate = None
             outcome.message = one_order_only(formulation)
         return outcome
 

@@ -18,6 +18,8 @@ from ....formulations.staging.graphs.pairs import Problem, Rows, rows_for, stage
 from ....instances.common.arrays import Floats, Ints
 from ...common.base import Clock
 
+LONGEST_S = 1e200
+"""Stands for an infinite cutoff, which no units left would make anything of."""
 ROUNDING = 1 + 1e-9
 """Work that is left counts as fitting up to this."""
 
@@ -165,7 +167,7 @@ def fastest_path(
             continue
         fits = devices.memory[source] <= devices.room * ROUNDING
         for capacity, work in zip(devices.capacity, devices.work[:, source], strict=True):
-            fits &= work <= best * capacity * ROUNDING
+            fits &= work <= min(best, LONGEST_S) * capacity * ROUNDING
         time[~fits | (time >= best)] = np.inf
         if np.isfinite(time).any():
             count = stages_from(problem, source, best, rows)
