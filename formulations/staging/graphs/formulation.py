@@ -182,7 +182,7 @@ class GraphFormulation(StagingFormulation):
     def certified_bounds(
         self, certificate: Any, values: Sequence[float] | None = None
     ) -> tuple[float | None, ...]:
-        """Return the bound that the certificate proves, or the elementary one where the graph is too large."""
+        """Return the bound that the certificate proves; the elementary one where the graph is too large."""
         try:
             return super().certified_bounds(certificate, values)
         except TooLargeError:
