@@ -7,7 +7,6 @@ from typing import Any
 
 from ....formulations.staging.formulation import StagingFormulation
 from ....formulations.staging.graphs.formulation import GraphFormulation
-from ....instances.common.errors import OptionError
 from ...common.base import Clock, Outcome, Solver
 from ...common.options import SolveOptions
 from ..exact import StagingExact
@@ -48,13 +47,8 @@ class OnChains(Solver[StagingFormulation]):
         self.method.check_options(options)
 
     def solve(self, formulation: StagingFormulation, options: SolveOptions, clock: Clock) -> Outcome:
-        """Solve a chain.
-
-        Raises
-        ------
-        OptionError
-            If the layers make a graph.
-        """
+        """Solve a chain; of a graph only say what plans it."""
         if isinstance(formulation, GraphFormulation):
-            raise OptionError(f"{self.name} plans chains of layers, and these make a graph; take exact")
+            message = f"{self.name} plans chains of layers, and these make a graph; take exact"
+            return Outcome(failed=True, message=message)
         return self.method.solve(formulation, options, clock)

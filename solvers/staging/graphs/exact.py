@@ -25,13 +25,23 @@ def solve_graph(
     what_if_wanted = method.setting(options, "what_if")
     plain = options.model_copy(update={"method_options": {}})
     outcome = _answer(method, formulation, plain, clock)
+    outcome.message = "; ".join(filter(None, (merged(formulation), outcome.message)))
     if options.warm_start is not None:
         _keep_better(formulation, outcome, formulation.parse_plan(options.warm_start))
     if what_if_wanted and outcome.plan is not None:
-        outcome.message = what_if(
-            formulation, outcome.plan, lambda other: method.best_of_changed(other, options, clock)
-        )
+        more = what_if(formulation, outcome.plan, lambda other: method.best_of_changed(other, options, clock))
+        outcome.message = f"{outcome.message}; {more}"
     return outcome
+
+
+def merged(formulation: GraphFormulation) -> str:
+    """Say how many layers, classes, blocks and ideals a graph has."""
+    layers, classes = len(formulation.instance.layers), len(formulation.classes.members)
+    blocks = len(formulation.blocks)
+    said = f"{layers:,} layers" if classes == layers else f"{layers:,} layers in {classes:,} classes"
+    if blocks < classes:
+        said += f", {classes - blocks:,} without time joined to a neighbour, which makes no plan worse"
+    return f"{said}; {len(formulation.ideals):,} ideals" if formulation.ideals.complete else said
 
 
 def _keep_better(formulation: GraphFormulation, outcome: Outcome, start: Sequence[Stage]) -> None:

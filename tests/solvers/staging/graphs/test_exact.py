@@ -9,7 +9,6 @@ import pytest
 from staging_graphs import GraphTruth, diamond, random_graph
 from staging_instances import two_layers
 
-from clusterplan.formulations.registry import formulate
 from clusterplan.formulations.staging.graphs.formulation import GraphFormulation
 from clusterplan.formulations.staging.graphs.stage_table import problem_of
 from clusterplan.formulations.staging.plan import stage_of
@@ -164,8 +163,11 @@ def test_methods_for_chains_refuse_graphs() -> None:
     method = find_solver("greedy", "staging")
     assert isinstance(method, OnChains)
     assert isinstance(find_solver("exact", "staging"), ExactOnGraphs)
-    with pytest.raises(OptionError, match="greedy plans chains of layers"):
-        method.solve(formulate(diamond()), SolveOptions(), Clock())
+    result = solved(diamond(), "greedy")
+    assert (result.status, result.plan) == ("error", None)
+    assert "greedy plans chains of layers" in str(result.message)
+    with pytest.raises(OptionError, match="the textbook model is of chains"):
+        solved(diamond(), "milp:highs")
     assert solved(two_layers(), "greedy").plan is not None
 
 
@@ -180,4 +182,5 @@ def test_an_unreachable_floor_is_explained() -> None:
 def test_what_if_on_a_graph() -> None:
     """One unit more saves a second."""
     result = solved(diamond(), method_options={"what_if": True})
+    assert "4 layers; 6 ideals; what more units would bring" in str(result.message)
     assert "gpu: 1 more units" in str(result.message)
