@@ -52,6 +52,8 @@ class Order:
         By number; numbers have gaps.
     tensors
         The groups that a tensor touches, with its seconds on each type, shape (T,).
+    touching
+        The places in `tensors` of those that touch a group.
     """
 
     def __init__(self, instance: StagingInstance) -> None:
@@ -78,7 +80,14 @@ class Order:
             (frozenset(numbers), _seconds(instance, instance.layers[source]))
             for source, numbers in touched.items()
         ]
+        self.tensors = [(own, s) for own, s in self.tensors if len(own) > 1 and s.any()]
+        self.touching: dict[int, set[int]] = {number: set() for number in self.groups}
+        for index, (numbers, _) in enumerate(self.tensors):
+            for one in numbers:
+                self.touching[one].add(index)
         self._drop_idle()
+        # A tensor that touches a single group now is of no stage's concern.
+        self.tensors = [(own, s) for own, s in self.tensors if len(own) > 1]
 
     def _drop_idle(self) -> None:
         """Join groups without time to a neighbour where no plan is the worse for it, until none is left."""
@@ -88,8 +97,8 @@ class Order:
         moved = True
         while moved:
             moved = False
-            self.tensors = [(own, s) for own, s in self.tensors if len(own) > 1 and s.any()]
             for number, group in list(self.groups.items()):
+                check_time()
                 runs = np.isfinite(group.parts[:, 0])
                 if group.parts[runs].any() or (group.memory_gib and not roomy):
                     continue
@@ -102,15 +111,17 @@ class Order:
         """Return the groups whose stage a group may always be moved to."""
         group = self.groups[number]
         found = [next(iter(side)) for side in (group.before, group.after) if len(side) == 1]
-        alone = not group.before and not group.after and all(number not in own for own, _ in self.tensors)
+        busy = any(len(self.tensors[index][0]) > 1 for index in self.touching[number])
+        alone = not group.before and not group.after and not busy
         return [other for other in self.groups if other != number] if alone else found
 
     def _may_join(self, number: int, other: int) -> bool:
         """Return whether no stage pays more where a group without time is in the stage of another."""
         runs, needed = (np.isfinite(self.groups[one].parts[:, 0]) for one in (number, other))
         more = np.zeros(len(runs))
-        for own, seconds in self.tensors:
-            if number in own and other not in own:
+        for index in self.touching[number]:
+            own, seconds = self.tensors[index]
+            if len(own) > 1 and other not in own:
                 more = more + seconds
             elif own == {number, other}:
                 more = more - seconds
@@ -121,7 +132,7 @@ class Order:
         group, host = self.groups.pop(number), self.groups[other]
         host.layers += group.layers
         host.memory_gib += group.memory_gib
-        for one in self.groups.values():
+        for one in [self.groups[near] for near in group.before | group.after]:
             for side in (one.before, one.after):
                 if number in side:
                     side.discard(number)
@@ -129,9 +140,10 @@ class Order:
                         side.add(other)
         host.before |= group.before - {other}
         host.after |= group.after - {other}
-        self.tensors = [
-            (own - {number} | {other} if number in own else own, seconds) for own, seconds in self.tensors
-        ]
+        for index in self.touching.pop(number):
+            own, seconds = self.tensors[index]
+            self.tensors[index] = (own - {number} | {other}, seconds)
+            self.touching[other].add(index)
 
 
 def _parts(instance: StagingInstance, layer: Layer) -> Floats:

@@ -17,6 +17,7 @@ import numpy as np
 
 from ....instances.common.arrays import Floats
 from ....instances.staging.instance import StagingInstance
+from ...common.clock import check_time
 from ...common.tolerance import loosened
 from ..stage_times import layer_parts
 from .classes import Classes
@@ -81,12 +82,15 @@ class _Merging:
             self.after[a].add(b)
             self.before[b].add(a)
         self.weights: dict[frozenset[int], Floats] = {}
+        self.touching: dict[int, set[frozenset[int]]] = {index: set() for index in self.members}
         for tensor in classes.tensors:
             self._add(tensor.classes, np.array(tensor_seconds(instance, tensor.layer)))
 
     def _add(self, touched: frozenset[int], seconds: Floats) -> None:
         if len(touched) > 1 and seconds.any():
             self.weights[touched] = self.weights.get(touched, np.zeros(len(seconds))) + seconds
+            for index in touched:
+                self.touching[index].add(touched)
 
     def run(self) -> None:
         """Merge until nothing changes."""
@@ -94,6 +98,7 @@ class _Merging:
         while changed:
             changed = False
             for index in list(self.members):
+                check_time()
                 host = self._host(index) if self._takes_nothing(index) else None
                 if host is not None:
                     self._absorb(index, host)
@@ -107,7 +112,7 @@ class _Merging:
 
     def _host(self, index: int) -> int | None:
         """Return the class that may take in a class without time."""
-        own = [touched for touched in self.weights if index in touched]
+        own = self.touching[index]
         neighbours: Iterable[int] = [*self.before[index]] if len(self.before[index]) == 1 else []
         if len(self.after[index]) == 1:
             neighbours = [*neighbours, *self.after[index]]
@@ -134,9 +139,11 @@ class _Merging:
                 if other != host:
                     theirs[other].add(host)
                     mine[host].add(other)
-        old, self.weights = self.weights, {}
-        for touched, seconds in old.items():
-            self._add((touched - {index}) | {host} if index in touched else touched, seconds)
+        for touched in list(self.touching[index]):
+            for other in touched:
+                self.touching[other].discard(touched)
+            self._add((touched - {index}) | {host}, self.weights.pop(touched))
+        del self.touching[index]
 
     def blocks(self) -> Blocks:
         """Return what is left, in an order of its arcs."""
