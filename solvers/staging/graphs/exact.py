@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from ....formulations.staging.graphs.formulation import GraphFormulation
@@ -13,9 +12,12 @@ from ...common.options import SolveOptions
 from ..exact import StagingExact
 from ..what_if import what_if
 from .device_search import DeviceSearch, one_order_only
+from .device_states import states_of
 
 MOST_STATES = 30_000_000
 """Ideals times states of a dynamic program, each some 20 bytes."""
+FEW_STEPS = 5000
+"""Steps of the dynamic program for a stage: with more, the search over stage times is tried first."""
 
 
 def solve_graph(
@@ -57,13 +59,14 @@ def _keep_better(formulation: GraphFormulation, outcome: Outcome, start: Sequenc
 def _answer(
     method: StagingExact, formulation: GraphFormulation, options: SolveOptions, clock: Clock
 ) -> Outcome:
-    if devices_decide(formulation):
+    if devices_decide(formulation) and steps_of(formulation) <= FEW_STEPS:
         return DeviceSearch(formulation, options, clock).run()
     if formulation.ideals.complete:
         try:
             return method.solve_stages(formulation, options, clock)
         except TooLargeError:
-            pass  # there are too many stages, which the message below says
+            if devices_decide(formulation):
+                return DeviceSearch(formulation, options, clock).run()
     outcome = method.solve_stages(formulation.of_one_order(), options, clock)
     # What was searched is a part of all plans: its bound and its certificate say nothing of the others.
     outcome.infeasible, outcome.certificate, outcome.prices = False, None, None
@@ -72,15 +75,22 @@ def _answer(
     return outcome
 
 
+def steps_of(formulation: GraphFormulation) -> int:
+    """Return how many steps the dynamic program takes for one stage: units that it may have, times states."""
+    instance = formulation.instance
+    limits = [one.limit for one in instance.types if one.limit is not None]
+    most = instance.most_units_per_stage
+    return max(limits if most is None else [min(limit, most) for limit in limits]) * states_of(limits)
+
+
 def devices_decide(formulation: GraphFormulation) -> bool:
     """Return whether the fastest plan is sought and only limited units, memory and a floor restrict it."""
     instance = formulation.instance
     limits = [one.limit for one in instance.types if one.limit is not None]
-    states = math.prod(limit + 1 for limit in limits)
     return (
         instance.objective != "cost"
         and instance.cost_limit_usd is None
         and instance.hourly_budget_usd is None
         and len(limits) == len(instance.types)
-        and len(formulation.ideals) * states <= MOST_STATES
+        and len(formulation.ideals) * states_of(limits) <= MOST_STATES
     )

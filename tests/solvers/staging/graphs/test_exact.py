@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from pathlib import Path
 
@@ -15,6 +16,8 @@ from clusterplan.formulations.staging.plan import stage_of
 from clusterplan.instances.common.errors import OptionError
 from clusterplan.instances.documents import parse_instance
 from clusterplan.instances.importers import import_dnn_partitioning
+from clusterplan.instances.staging.edges import Edge
+from clusterplan.instances.staging.generate import generate_staging
 from clusterplan.instances.staging.instance import StagingInstance
 from clusterplan.solvers.common.base import Clock
 from clusterplan.solvers.common.options import SolveOptions
@@ -121,6 +124,34 @@ def test_devices_decide(limit: int, seconds: float) -> None:
     assert fastest_path(problem, devices, seconds, Clock()) == (None, True)
     outcome = DeviceSearch(formulation, SolveOptions(), Clock()).run()
     assert outcome.bounds[0] == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_path_is_planned_like_a_chain(seed: int) -> None:
+    """Without transfers a graph that is a path costs what the chain costs, where cuts are free."""
+    chain = generate_staging(6, 3, "tight", seed=seed).model_copy(
+        update={"stage_rule": "free_cuts", "link_gbit_per_s": None}
+    )
+    names = [layer.name for layer in chain.layers]
+    edges = [Edge(source=a, target=b) for a, b in itertools.pairwise(names)]
+    for objective in ("cost", "time"):
+        plain = chain.model_copy(update={"objective": objective})
+        path = plain.model_copy(update={"edges": tuple(edges)})
+        assert solved(path).objective == pytest.approx(solved(plain).objective, rel=1e-6)
+
+
+def test_many_units_are_left_to_the_search_over_stage_times() -> None:
+    """A hundred of each of two types make ten thousand states."""
+    types = [{"name": n, "price_usd_per_hour": 1.0, "limit": 100} for n in ("gpu", "tpu")]
+    formulation = GraphFormulation(diamond(types=types))
+    assert exact.devices_decide(formulation)
+    assert exact.steps_of(formulation) == 101 * 101
+    assert (
+        exact.steps_of(GraphFormulation(diamond(types=types, most_units_per_stage=None))) == 100 * 101 * 101
+    )
+    result = solved(diamond(types=types))
+    assert (result.status, result.objective) == ("optimal", 4.0)
+    assert result.certified_gap == pytest.approx(0, abs=1e-6)
 
 
 def test_money_sends_graphs_to_the_search_for_chains() -> None:
