@@ -12,7 +12,6 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-import networkx as nx
 import numpy as np
 
 from ....instances.common.arrays import Floats
@@ -147,6 +146,8 @@ class _Merging:
 
     def blocks(self) -> Blocks:
         """Return what is left, in an order of its arcs."""
+        import networkx as nx
+
         order: nx.DiGraph[int] = nx.DiGraph()
         order.add_nodes_from(self.members)
         order.add_edges_from((a, b) for a in self.members for b in self.after[a])

@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-import networkx as nx
-
 from ....instances.staging.instance import StagingInstance
 
 
@@ -54,6 +52,8 @@ class Classes:
 
 def classes_of(instance: StagingInstance) -> Classes:
     """Return the classes of the layers of a graph."""
+    import networkx as nx
+
     edges = instance.edges or ()
     place = {layer.name: index for index, layer in enumerate(instance.layers)}
     pairs = [(place[edge.source], place[edge.target]) for edge in edges]
