@@ -17,6 +17,8 @@ from ...common.result import Limit
 from ..exact import certificate
 from .device_states import Devices, FastestPath, devices_of, fastest_path
 
+GRACE_S = 30.0
+"""Seconds for a first plan of one order of the layers; a hundredth is the rule, but loops may be compiled."""
 FIRST_STEP = 0.01
 """The first cutoff is this much above the lower bound, relatively; each further one twice as much."""
 
@@ -46,7 +48,8 @@ class DeviceSearch:
         try:
             with self.clock.enforced():
                 one = formulation.of_one_order()
-                self._pass(one, self._prepared(one), latest)
+                # However long the loops took to be compiled, there is a plan.
+                self._pass(one, self._prepared(one), latest, Clock(GRACE_S))
                 if formulation.ideals.complete:
                     self._close(latest)
         except (KeyboardInterrupt, OutOfTimeError) as stop:
@@ -64,7 +67,7 @@ class DeviceSearch:
             # Near the best plan the proof of all the rest is hardly dearer.
             cutoff = known if cutoff * (1 + step) > known else cutoff
             before = self.best
-            self._pass(self.formulation, prepared, cutoff)
+            self._pass(self.formulation, prepared, cutoff, self.clock)
             self.bound_s = cutoff if self.best is before else self.best.time_s  # type: ignore[union-attr]
             self.trace.append(
                 (self.clock.elapsed_s, self._value(), self.formulation.of_stage_time(self.bound_s))
@@ -82,9 +85,11 @@ class DeviceSearch:
         limits = [one.limit for one in formulation.instance.types if one.limit is not None]
         return problem, devices_of(problem, limits)
 
-    def _pass(self, formulation: GraphFormulation, prepared: tuple[Problem, Devices], cutoff: float) -> None:
+    def _pass(
+        self, formulation: GraphFormulation, prepared: tuple[Problem, Devices], cutoff: float, clock: Clock
+    ) -> None:
         """Keep the fastest plan on some ideals if it is faster than the cutoff."""
-        found, complete = fastest_path(*prepared, cutoff, self.clock)
+        found, complete = fastest_path(*prepared, cutoff, clock)
         self._keep(formulation, found)
         if not complete:
             raise OutOfTimeError("the pass ended early")
