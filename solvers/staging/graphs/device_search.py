@@ -17,7 +17,7 @@ from ...common.result import Limit
 from ..exact import certificate
 from .device_states import Devices, FastestPath, devices_of, fastest_path
 
-GRACE_S = 30.0
+GRACE_S = 10.0
 """Seconds for a first plan of one order of the layers; a hundredth is the rule, but loops may be compiled."""
 FIRST_STEP = 0.01
 """The first cutoff is this much above the lower bound, relatively; each further one twice as much."""

@@ -40,3 +40,17 @@ def test_the_stages_are_those_of_the_methods(seed: int) -> None:
     assert len(own.first) == len(table.first)
     assert np.sort(own.time_s(np.ones(len(own.first)))) == pytest.approx(np.sort(table.time_s(1)))
     assert len(derive_stages(instance).inside) == table.layers + 1
+
+
+def test_a_claim_that_is_too_good_proves_nothing() -> None:
+    """Two units allow 5 s: that none takes less than 5.5 s is not believed, and 3.5 s is elementary."""
+    formulation = GraphFormulation(diamond(2))
+    (right,) = formulation.certified_bounds({"cutoff": 5.0 * (1 - 1e-9), "intervals": []})
+    assert right == pytest.approx(5.0)
+    for forged in ({"cutoff": 5.5, "intervals": []}, {"cutoff": None, "intervals": []}):
+        (bound,) = formulation.certified_bounds(forged)
+        assert bound == pytest.approx(3.5)
+    (none,) = GraphFormulation(diamond(2, throughput_floor_samples_per_s=0.21)).certified_bounds(
+        {"cutoff": None, "intervals": []}
+    )
+    assert none == math.inf

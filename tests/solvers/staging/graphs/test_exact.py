@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from pathlib import Path
+from typing import Any
 
 import pytest
 from staging_graphs import GraphTruth, diamond, random_graph
@@ -15,7 +16,7 @@ from clusterplan.formulations.staging.graphs.stage_table import problem_of
 from clusterplan.formulations.staging.plan import stage_of
 from clusterplan.instances.common.errors import OptionError
 from clusterplan.instances.documents import parse_instance
-from clusterplan.instances.importers import import_dnn_partitioning
+from clusterplan.instances.importers import import_dnn_partitioning, import_pipedream
 from clusterplan.instances.staging.edges import Edge
 from clusterplan.instances.staging.generate import generate_staging
 from clusterplan.instances.staging.instance import StagingInstance
@@ -96,6 +97,28 @@ def test_published_optima(shared_data: Path, name: str) -> None:
     assert result.objective == pytest.approx(1000 / KNOWN[name], rel=2e-5)
     assert result.certified_gap is not None
     assert result.certified_gap <= 1e-6
+
+
+@pytest.mark.parametrize(
+    ("model", "ms"),
+    [
+        ("alexnet", 28.721),
+        ("vgg16", 216.45),
+        ("resnet50", 111.497),
+        ("densenet121", 81.985),
+        ("gnmt", 25.868),
+    ],
+)
+def test_straight_pipelines_of_pipedream(shared_data: Path, model: str, ms: float) -> None:
+    """Four GPUs, one for each stage, without transfers: what PipeDream's own optimiser finds, run beside."""
+    path = shared_data / "pipedream" / model / "graph.txt"
+    options: dict[str, Any] = {"limit": {"gpu": 4}, "link_gbit_per_s": None, "parallel_share": 0.0}
+    instance = import_pipedream(path, {"gpu": 1.0}, shape="graph", input_time=False, **options)
+    once = instance.training.model_copy(update={"samples": instance.probe_batch})
+    changes = {"objective": "time", "most_units_per_stage": 1, "training": once}
+    result = solved(instance.model_copy(update=changes))
+    assert result.status == "optimal"
+    assert result.objective == pytest.approx(ms / 1000)
 
 
 @pytest.mark.slow
