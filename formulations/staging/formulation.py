@@ -52,6 +52,8 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
 
     kind: ClassVar[ProblemKind] = "staging"
     entry = Stage
+    time_rounding: ClassVar[float] = 0.0
+    """How far a method and the check may differ in a stage time, intervals end so much earlier."""
 
     @cached_property
     def objectives(self) -> tuple[Objective, ...]:
@@ -88,6 +90,11 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
         """Return the stage of layers `first` to `last` on units of the type with this index."""
         name = self.instance.types[unit_type].name
         return Stage(first_layer=first, last_layer=last, type=name, units=units)
+
+    def positions(self, plan: Sequence[Stage]) -> list[int] | None:
+        """Return where the stages of a feasible plan stand in the table, None where they do not."""
+        names = [hardware.name for hardware in self.instance.types]
+        return [self.table.index(s.first_layer, s.last_layer, names.index(s.type)) for s in plan]
 
     def stage_time_s(self, plan: Sequence[Stage]) -> float:
         """Return τ, the time of the slowest stage [s per B0 samples]."""
@@ -140,6 +147,8 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
             if stage.first_layer != expected or stage.last_layer < stage.first_layer:
                 yield Violation("layers", f"{where}: should begin at layer {expected} and not end before it")
             expected = stage.last_layer + 1
+            if stage.layers is not None and len(stage.layers) != expected - stage.first_layer:
+                yield Violation("layers", f"{where}: the layers of a chain's stage are consecutive")
             for layer in self.instance.layers[stage.first_layer : stage.last_layer + 1]:
                 if stage.type not in layer.compute_s:
                     yield Violation("layers", f"{where}: layer {layer.name!r} cannot run on this type")

@@ -1,4 +1,4 @@
-"""Staging instances: a chain of layers to be cut into stages on mixed hardware."""
+"""Staging instances: a chain or a graph of layers to be cut into stages on mixed hardware."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from ..common.base import Instance
 from ..common.fields import (
     TABLE_FILE,
     Complaint,
+    Flag,
     Model,
     Name,
     NonNegative,
@@ -23,6 +24,7 @@ from ..common.fields import (
     unknown_names,
 )
 from ..common.hardware import HardwareCatalogue, HardwareType, fill_from_catalogue
+from .edges import MOST_EDGES, Edge, edge_complaints
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -73,6 +75,13 @@ class Layer(Model):
         What every unit of the stage holds for this layer.
     input_bytes, output_bytes, weight_bytes
         Sizes per probe batch; `output_bytes` is what the next layer receives.
+    transfer_s
+        In a graph: seconds per probe batch in which one unit sends or receives the output, by type; a type
+        that is missing takes `output_bytes` over the link.
+    colour
+        In a graph: layers of one colour are in one stage.
+    backward
+        In a graph: whether the layer is of the backward pass, whose edges set no order of stages.
     """
 
     name: Name
@@ -81,10 +90,13 @@ class Layer(Model):
     input_bytes: NonNegative = 0.0
     output_bytes: NonNegative = 0.0
     weight_bytes: NonNegative = 0.0
-    compute_s: Annotated[dict[Name, Positive], Field(min_length=1), in_slices(1000)]
+    compute_s: Annotated[dict[Name, NonNegative], Field(min_length=1), in_slices(1000)]
     communication_s: Annotated[dict[Name, NonNegative], in_slices(1000)] = {}
     compute_parallel: Shares
     communication_parallel: Shares = 0.0
+    transfer_s: Annotated[dict[Name, NonNegative] | None, in_slices(1000)] = None
+    colour: Name | None = None
+    backward: Flag | None = None
 
 
 class Training(Model):
@@ -110,6 +122,13 @@ class StagingInstance(Instance):
         B0, the samples that layer times refer to.
     link_gbit_per_s
         Speed at which a stage receives the output of the one before; none: transfers take no time.
+    edges
+        Which layer hands its output to which; none: each to the next, a chain. In a graph a stage pays for
+        every tensor that it sends or receives, once.
+    stage_cost
+        In a graph: whether computing and communicating `overlap`, as in a chain, or add up (`sum`).
+    most_units_per_stage
+        In a graph: how many units one stage may have; none: any number.
     """
 
     kind: Literal["staging"] = "staging"
@@ -124,6 +143,14 @@ class StagingInstance(Instance):
     catalogue: Annotated[HardwareCatalogue | None, TABLE_FILE] = None
     types: Annotated[tuple[StageType, ...], Field(min_length=1, max_length=1000), in_slices(1000), TABLE_FILE]
     layers: Annotated[tuple[Layer, ...], Field(min_length=1, max_length=2000), in_slices(2000), TABLE_FILE]
+    edges: Annotated[tuple[Edge, ...] | None, Field(max_length=MOST_EDGES), in_slices(), TABLE_FILE] = None
+    stage_cost: Literal["overlap", "sum"] | None = None
+    most_units_per_stage: PositiveCount | None = None
+
+    @property
+    def is_graph(self) -> bool:
+        """Whether edges say which layer hands its output to which."""
+        return self.edges is not None
 
     @model_validator(mode="before")
     @classmethod
@@ -139,6 +166,7 @@ class StagingInstance(Instance):
             path = f"layers[{index}]"
             yield from unknown_names(layer.compute_s, known, f"{path}.compute_s", "type", "types")
             yield from unknown_names(layer.communication_s, known, f"{path}.communication_s", "type", "types")
+            yield from unknown_names(layer.transfer_s or (), known, f"{path}.transfer_s", "type", "types")
             for key in ("compute_parallel", "communication_parallel"):
                 shares = getattr(layer, key)
                 if isinstance(shares, dict):
@@ -149,6 +177,27 @@ class StagingInstance(Instance):
                                 f"{path}.{key}",
                                 f"has no share for {name!r}; give one number or one per type",
                             )
+        yield from self._chain_complaints() if self.edges is None else self._graph_complaints(self.edges)
+
+    def _chain_complaints(self) -> Iterator[Complaint]:
+        for index, layer in enumerate(self.layers):
+            for name, seconds in layer.compute_s.items():
+                if not seconds:
+                    yield f"layers[{index}].compute_s.{name}", "is 0.0; must be greater than 0"
+            for key in ("transfer_s", "colour", "backward"):
+                if getattr(layer, key) is not None:
+                    yield f"layers[{index}].{key}", "is for graphs, and there are no edges"
+        for key in ("stage_cost", "most_units_per_stage"):
+            if getattr(self, key) is not None:
+                yield key, "is for graphs, and there are no edges"
+
+    def _graph_complaints(self, edges: tuple[Edge, ...]) -> Iterator[Complaint]:
+        if self.stage_rule != "free_cuts":
+            yield "stage_rule", f"is {self.stage_rule}; stages of a graph have no neighbours: take free_cuts"
+        if not any(time for layer in self.layers for time in layer.compute_s.values()):
+            yield "layers", "no layer takes any time"
+        backward = {layer.name: bool(layer.backward) for layer in self.layers}
+        yield from edge_complaints(edges, backward)
 
     def to_frame(self) -> pd.DataFrame:
         """Return one row for each layer."""

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 
 from ...formulations.common.tolerance import within
-from ...formulations.staging.formulation import StagingFormulation
+from ...formulations.staging.graphs.formulation import formulation_of
 from ...formulations.staging.plan import Corner, Stage
 from ...instances.staging.instance import StagingInstance
 from ...solvers.staging.frontier import describe
@@ -27,7 +27,7 @@ class StagingFrontierCheck(FrontierCheck):
 
     def __init__(self, instance: StagingInstance, frontier: Frontier) -> None:
         super().__init__(instance, frontier)
-        self.formulation = StagingFormulation(instance)
+        self.formulation = formulation_of(instance)
         self.most_usd = math.inf if frontier.most_usd is None else frontier.most_usd
         self.most = "" if frontier.most_usd is None else f" of at most {frontier.most_usd:g} USD"
         limit = math.inf if instance.cost_limit_usd is None else instance.cost_limit_usd

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ...formulations.staging.formulation import StagingFormulation
+from ...formulations.staging.graphs.formulation import formulation_of
 from ...instances.staging.instance import StagingInstance
 from ...solvers.common.result import Result
 from ...solvers.staging.frontier import describe
@@ -132,7 +132,7 @@ def _today_words(instance: StagingInstance) -> str:
 def _baselines(
     instance: StagingInstance, frontier: Frontier, results: Sequence[Result]
 ) -> Iterator[Baseline]:
-    formulation = StagingFormulation(instance)
+    formulation = formulation_of(instance)
     for result in results:
         if result.plan is None:
             continue

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, cast
 
 from ...formulations.staging.certificate import BUDGET
-from ...formulations.staging.formulation import StagingFormulation
+from ...formulations.staging.graphs.formulation import formulation_of
 from ...formulations.staging.plan import Stage
 from ...instances.staging.instance import StagingInstance
 from ...solvers.common.result import Result
@@ -25,7 +25,7 @@ def staging_parts(instance: StagingInstance, result: Result) -> dict[str, Any]:
         "scripts": ("choose.js", "chain.js"),
         "data": data,
         "sections": [*([("plan", "Plan")] if plan else []), ("hardware", "Types and limits")],
-        "figures": figures_of(describe(StagingFormulation(instance), plan)) if plan else [],
+        "figures": figures_of(describe(formulation_of(instance), plan)) if plan else [],
         "types": types_table(instance, plan, result.prices),
         "budget_price": _budget_price(result),
         "limits": limits_facts(instance),

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache, partial
 from typing import Any
 
+from ...formulations.staging.graphs.formulation import GraphFormulation, formulation_of
 from ...formulations.staging.plan import Stage
 from ...formulations.staging.stage_times import stage_time_s
 from ...instances.staging.instance import StageType, StagingInstance
@@ -14,6 +15,7 @@ from ...solvers.staging.frontier_result import FrontierPoint
 from ..reports.provenance import Facts, usd
 from ..reports.tables import Cell, CellColumn, Column, Table, number, table_of
 from ..reports.text import duration, short
+from .plan import layers_of
 
 
 class PlanDrawing:
@@ -34,11 +36,24 @@ class PlanDrawing:
     def plan(self, plan: Sequence[Stage]) -> dict[str, Any]:
         """Return stages as (first layer, last layer, type, units, seconds), and units of each type."""
         units, stages = dict.fromkeys(range(len(self.instance.types)), 0), []
+        if self.instance.is_graph:
+            return self._of_graph(plan, units)
         for s in plan:
             index, time_s = self._index[s.type], self._time_s(s.first_layer, s.last_layer, s.type, s.units)
             units[index] += s.units
             stages.append([s.first_layer, s.last_layer, index, s.units, float(f"{time_s:.6g}")])
         return {"stages": stages, "units": units}
+
+    def _of_graph(self, plan: Sequence[Stage], units: dict[int, int]) -> dict[str, Any]:
+        """Return the same with layers in the order of the stages, and the layers of each in words."""
+        formulation, stages, order = formulation_of(self.instance), [], list[int]()
+        for s in plan:
+            index, time_s = self._index[s.type], formulation.stage_time_s([s])
+            units[index] += s.units
+            last = len(order) + len(s.members) - 1
+            stages.append([len(order), last, index, s.units, float(f"{time_s:.6g}")])
+            order += s.members
+        return {"stages": stages, "units": units, "order": order, "words": [layers_of(s) for s in plan]}
 
 
 def figures_of(point: FrontierPoint) -> Facts:
@@ -86,6 +101,22 @@ def types_table(
     return table_of("types", "Types of hardware", instance.types, columns)
 
 
+def _graph_facts(instance: StagingInstance) -> Facts:
+    """Return what only graphs have."""
+    if instance.edges is None:
+        return []
+    most = instance.most_units_per_stage
+    formulation = formulation_of(instance)
+    assert isinstance(formulation, GraphFormulation)
+    apart = len(formulation.classes.members)
+    return [
+        ("edges", f"{len(instance.edges):,}"),
+        ("layers that can be apart", f"{apart:,}; colours and cycles keep the others together"),
+        ("computing and communicating", "add up" if instance.stage_cost == "sum" else "overlap"),
+        ("units of a stage", "any number" if most is None else f"{most:,} at most"),
+    ]
+
+
 def limits_facts(instance: StagingInstance) -> Facts:
     """Return the limits of the instance, its stage rule, and the training."""
     floor = instance.throughput_floor_samples_per_s
@@ -103,6 +134,7 @@ def limits_facts(instance: StagingInstance) -> Facts:
             "none" if instance.hourly_budget_usd is None else f"{short(instance.hourly_budget_usd)} USD/h",
         ),
         ("layers", f"{len(instance.layers):,}"),
+        *_graph_facts(instance),
         ("stages", rule),
         ("training", f"{short(instance.training.samples)} samples × {short(instance.training.epochs)}"),
         ("layer times are of", f"{short(instance.probe_batch)} samples"),

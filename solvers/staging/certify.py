@@ -43,7 +43,9 @@ def certify(formulation: StagingFormulation, outcome: Outcome, clock: Clock) -> 
     options = SolveOptions()
     incumbent = incumbent_of(formulation, options)
     if outcome.plan is not None and not formulation.violations(outcome.plan):
-        incumbent.update(candidate_of(formulation, outcome.plan))
+        known = candidate_of(formulation, outcome.plan)
+        if known is not None:
+            incumbent.update(known)
     # The search has a clock of its own: what it does not settle in time keeps a weaker bound.
     patience = clock.at_most(PATIENCE_S)
     search = Search(formulation, incumbent, options, patience)

@@ -7,11 +7,12 @@ from collections.abc import Iterator
 
 from ...formulations.common.objective import Diagnosis
 from ...formulations.staging.formulation import StagingFormulation
+from ...formulations.staging.graphs.formulation import formulation_of
 from ...formulations.staging.plan import Stage
 from ...formulations.staging.stage_times import layer_parts, parts_time_s
 from ..common.base import Clock
 from ..common.options import SolveOptions
-from .exact import StagingExact
+from .graphs.dispatch import ExactOnGraphs
 
 GAP = 1e-4
 """Relative optimality gap: a sentence needs no more digits."""
@@ -43,10 +44,10 @@ def _best(
     formulation: StagingFormulation, clock: Clock, **changes: float | str | None
 ) -> tuple[tuple[Stage, ...], StagingFormulation] | None:
     """Return the best plan of a changed instance, if one was found in time."""
-    changed = StagingFormulation(formulation.instance.model_copy(update=changes))
+    changed = formulation_of(formulation.instance.model_copy(update=changes))
     if clock.expired or changed.elementary_infeasibility() is not None:
         return None
-    outcome = StagingExact().solve(changed, SolveOptions(gap=GAP), Clock(clock.remaining_s))
+    outcome = ExactOnGraphs().solve(changed, SolveOptions(gap=GAP), Clock(clock.remaining_s))
     return None if outcome.plan is None else (tuple(outcome.plan), changed)
 
 
@@ -69,6 +70,8 @@ def _floor(formulation: StagingFormulation, clock: Clock) -> Iterator[tuple[list
     within = "limits and budgets" if budgets else "the limits"
     named = instance.layers[slowest.first_layer].name, instance.layers[slowest.last_layer].name
     layers = f"layer {named[0]!r}" if named[0] == named[1] else f"layers {named[0]!r} to {named[1]!r}"
+    if slowest.layers is not None and len(slowest.layers) > 1:
+        layers = f"{len(slowest.layers)} layers, such as {named[0]!r},"
     reason = (
         f"the highest throughput within {within} is {best:g} samples/s, and the floor is {floor:g}; "
         f"{layers} on {slowest.units} {slowest.type} would be the slowest stage"

@@ -37,10 +37,16 @@ class StagingExact(Solver[StagingFormulation]):
 
     def solve(self, formulation: StagingFormulation, options: SolveOptions, clock: Clock) -> Outcome:
         """Return the best plan, the bound, and the intervals that prove it."""
+        return self.solve_stages(formulation, options, clock)
+
+    def solve_stages(self, formulation: StagingFormulation, options: SolveOptions, clock: Clock) -> Outcome:
+        """Return the best path of the stages in the formulation's table."""
         incumbent = incumbent_of(formulation, options)
         search = Search(formulation, incumbent, options, clock)
         if options.warm_start is not None:
-            incumbent.update(candidate_of(formulation, formulation.parse_plan(options.warm_start)))
+            start = candidate_of(formulation, formulation.parse_plan(options.warm_start))
+            if start is not None:
+                incumbent.update(start)
         found = search.run()
         outcome = Outcome(limit=found.limit, trace=search.trace, build_s=search.build_s)
         if incumbent.best is not None:
@@ -54,11 +60,11 @@ class StagingExact(Solver[StagingFormulation]):
             outcome.prices = formulation.prices(outcome.certificate, outcome.plan)
             if self.setting(options, "what_if"):
                 outcome.message = what_if(
-                    formulation, outcome.plan, lambda other: self._best(other, options, clock)
+                    formulation, outcome.plan, lambda other: self.best_of_changed(other, options, clock)
                 )
         return outcome
 
-    def _best(
+    def best_of_changed(
         self, formulation: StagingFormulation, options: SolveOptions, clock: Clock
     ) -> Sequence[Stage] | None:
         """Return the best plan of a changed instance, None if the time does not suffice."""
@@ -112,14 +118,14 @@ def intervals_of(
     formulation: StagingFormulation, intervals: Sequence[Interval], slowest_s: float
 ) -> list[dict[str, Any]]:
     """Return the intervals of a search, by rising stage time, as the intervals of a certificate."""
-    certified = []
+    certified, earlier = [], 1 - formulation.time_rounding
     if intervals and intervals[0].low > 0:
         # Faster than any plan can be: without prices no path of segments is fast enough there.
-        certified.append(CertifiedInterval(until_s=math.nextafter(intervals[0].low, 0.0)))
+        certified.append(CertifiedInterval(until_s=math.nextafter(intervals[0].low, 0.0) * earlier))
     for interval in intervals:
         named, budget = named_prices(formulation.instance, interval.prices)
         # At the slowest stage time every segment has one unit; from there on nothing changes.
-        until = LARGEST if interval.high >= slowest_s else min(interval.high, LARGEST)
+        until = LARGEST if interval.high >= slowest_s else min(interval.high * earlier, LARGEST)
         certified.append(
             CertifiedInterval(
                 until_s=until, prices=named, budget_price=budget, counts_cost=interval.counts_cost

@@ -6,6 +6,7 @@ import math
 from typing import Any, Literal
 
 from ...formulations.staging.formulation import StagingFormulation
+from ...formulations.staging.graphs.formulation import formulation_of
 from ...formulations.staging.plan import Corner, Stage
 from ...instances.common.errors import OutOfTimeError
 from ...instances.staging.instance import StagingInstance
@@ -42,7 +43,7 @@ def find_frontier(
     """
     clock = Clock(options.time_limit_s)
     try:
-        return _find(StagingFormulation(instance), options, error, most_usd, clock)
+        return _find(formulation_of(instance), options, error, most_usd, clock)
     except OutOfTimeError:  # before the search could begin
         return Frontier(
             instance=instance.name,

@@ -193,10 +193,11 @@ def plan_of(formulation: StagingFormulation, candidate: Candidate) -> tuple[Stag
     return tuple(map(formulation.stage, *(column.tolist() for column in columns)))
 
 
-def candidate_of(formulation: StagingFormulation, plan: Sequence[Stage]) -> Candidate:
-    """Return a feasible plan as a candidate."""
-    table, names = formulation.table, [hardware.name for hardware in formulation.instance.types]
-    positions = [table.index(s.first_layer, s.last_layer, names.index(s.type)) for s in plan]
+def candidate_of(formulation: StagingFormulation, plan: Sequence[Stage]) -> Candidate | None:
+    """Return a feasible plan as a candidate, None where the table does not have its stages."""
+    positions = formulation.positions(plan)
+    if positions is None:
+        return None
     return Candidate(
         formulation.stage_time_s(plan),
         formulation.plan_cost_usd(plan),

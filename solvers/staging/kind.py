@@ -1,11 +1,11 @@
 """What staging consists of on this floor."""
 
 from ..common.kind import SolverKind
-from .brute_force import StagingBruteForce
 from .certify import certify
 from .cp_sat import StagingCpSat
 from .diagnose import diagnose
-from .exact import StagingExact
+from .graphs.brute_force import BruteForceOnGraphs
+from .graphs.dispatch import ExactOnGraphs, OnChains
 from .heterps.bayesian import Bayesian
 from .heterps.genetic import Genetic
 from .heterps.greedy import Greedy
@@ -14,16 +14,16 @@ from .heterps.reinforce import Reinforce
 from .heterps.single_type import SingleType
 
 STAGING = SolverKind(
-    exact=StagingExact(),
+    exact=ExactOnGraphs(),
     solvers=(
-        StagingCpSat(),
-        Greedy(),
-        SingleType(),
-        Genetic(),
-        Bayesian(),
-        Reinforce("lstm"),
-        Reinforce("rnn"),
-        StagingBruteForce(),
+        OnChains(StagingCpSat()),
+        OnChains(Greedy()),
+        OnChains(SingleType()),
+        OnChains(Genetic()),
+        OnChains(Bayesian()),
+        OnChains(Reinforce("lstm")),
+        OnChains(Reinforce("rnn")),
+        BruteForceOnGraphs(),
     ),
     certify=certify,
     diagnose=diagnose,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ...formulations.staging.formulation import StagingFormulation
+from ...formulations.staging.graphs.formulation import formulation_of
 from ...formulations.staging.plan import Stage
 
 Solve = Callable[[StagingFormulation], Sequence[Stage] | None]
@@ -27,7 +28,7 @@ def what_if(formulation: StagingFormulation, plan: Sequence[Stage], solve: Solve
             continue
         free = hardware.model_copy(update={"limit": None})
         types = (*instance.types[:index], free, *instance.types[index + 1 :])
-        other = StagingFormulation(instance.model_copy(update={"types": types}))
+        other = formulation_of(instance.model_copy(update={"types": types}))
         best = solve(other)
         if best is None:
             found.append(f"{hardware.name}: no time to tell")

@@ -17,8 +17,10 @@ import numpy as np
 from ....instances.staging.instance import StagingInstance
 from ...common.tolerance import loosened
 from ..certificate import CertifiedInterval, limited_types, read_certificate
+from .graph_devices import refuted
+from .graph_stages import derive_graph_segments
 from .interval_bounds import MOST_WORK, Interval, IntervalBounds, Limits
-from .segments import derive_segments
+from .segments import Segments, derive_segments
 
 ROUNDING = 1e-12
 """Limits are this much wider here, relatively, than in the check of a plan: sums may round otherwise."""
@@ -80,6 +82,10 @@ class CertificateCheck:
         if isinstance(given, str):
             return None
         last = self.slowest_s if claimed_s is None else math.nextafter(claimed_s, 0.0)
+        if self._only_devices_limit() and not given.intervals:
+            if not refuted(self.instance, last):
+                return 0.0
+            return math.inf if claimed_s is None else claimed_s
         unproven = self.unproven(given.intervals, last, lambda _: self.most_usd)
         return min([math.inf if claimed_s is None else claimed_s, *(one.low for one, _ in unproven)])
 
@@ -119,8 +125,19 @@ class CertificateCheck:
         if low <= last_s:
             found.append(Interval(low, last_s, np.zeros(len(limits.capacity)), True, cutoff(low)))
         alternating = self.instance.stage_rule == "maximal_runs"
-        segments = derive_segments(self.instance)
+        segments = self._segments(last_s)
         return IntervalBounds(segments, self.cost_factor, limits, alternating, most_work).unproven(found)
+
+    def _only_devices_limit(self) -> bool:
+        """Return whether nothing but units, memory and the floor restricts the plans of a graph."""
+        instance = self.instance
+        money = instance.cost_limit_usd is not None or instance.hourly_budget_usd is not None
+        return instance.is_graph and not money and all(one.limit is not None for one in instance.types)
+
+    def _segments(self, last_s: float) -> Segments:
+        if self.instance.is_graph:
+            return derive_graph_segments(self.instance, last_s)
+        return derive_segments(self.instance)
 
     def _limits(self) -> Limits:
         """Return one row for each limited type, and one for an hourly budget."""

@@ -34,6 +34,7 @@ from ...common.hardware import GIB
 from ...files.reading import fail, read_mapping
 from ...staging.instance import StagingInstance
 from ..importer import Importer, Option
+from .as_graph import GraphLayer, branches, graph_instance
 from .graph import LayerGraph, Node, chain_of, check_size, in_order
 from .instance import GraphOptions, staging_instance
 
@@ -115,6 +116,8 @@ def import_dnn_partitioning(options: DnnPartitioningOptions) -> StagingInstance:
     none = [name for name in options.types if not limits[name]]
     what = f"{file} has 0 of them; give --limit "
     refuse_faults("options", ((f"types.{name}", f"{what}{name}=N, or choose other types") for name in none))
+    if options.shape == "graph" or (options.shape == "auto" and _branches(data, str(file), link)):
+        return _as_graph(data, options.model_copy(update={"limit": limits}))
     graph = folded(data, str(file), link)
     return staging_instance(
         chain_of(graph),
@@ -126,6 +129,54 @@ def import_dnn_partitioning(options: DnnPartitioningOptions) -> StagingInstance:
         batch=options.batch,
         memory_gib={ACCELERATOR: data.maxSizePerFPGA / GIB},
         all_reduce=False,
+    )
+
+
+def _branches(data: _File, source: str, link_gbit_per_s: float) -> bool:
+    """Return whether the classes of the graph have no single order; one with orphans needs a graph too."""
+    colours = {node.colorClass for node in data.nodes if not node.isBackwardNode}
+    orphans = any(node.isBackwardNode and node.colorClass not in colours for node in data.nodes)
+    return orphans or branches(folded(data, source, link_gbit_per_s))
+
+
+def _as_graph(data: _File, options: DnnPartitioningOptions) -> StagingInstance:
+    """Return the graph as it is, with the rules of the source: one device a part, times added up."""
+    edges = [edge for edge in data.edges if edge.sourceId != edge.destId]
+    costs: dict[int, float] = {}
+    sizes: dict[int, float] = {}
+    for edge in edges:
+        # One tensor goes to several nodes; where its edges disagree, the largest counts.
+        costs[edge.sourceId] = max(costs.get(edge.sourceId, 0.0), edge.cost)
+        sizes[edge.sourceId] = max(sizes.get(edge.sourceId, 0.0), edge.size or 0.0)
+    over_link = options.link_gbit_per_s is not None and all(edge.size is not None for edge in edges)
+    layers = []
+    for node in data.nodes:
+        seconds = {ACCELERATOR: node.fpgaLatency / 1000} if node.supportedOnFpga else {}
+        seconds[CPU] = node.cpuLatency / 1000
+        transfer = {CPU: 0.0}
+        if not over_link:
+            transfer[ACCELERATOR] = costs.get(node.id, 0.0) / 1000
+        bytes_held = Node(node.label, seconds, None, sizes.get(node.id, 0.0), node.size)
+        colour = None if node.colorClass is None else str(node.colorClass)
+        layers.append(GraphLayer(bytes_held, transfer, colour, node.isBackwardNode))
+    place = {node.id: index for index, node in enumerate(data.nodes)}
+    took = "over the link that was given at import" if over_link else "for the source's own transfer times"
+    return graph_instance(
+        layers,
+        [(place[edge.sourceId], place[edge.destId]) for edge in edges],
+        options,
+        {name: (name, 1.0) for name in options.types},
+        file=str(options.file),
+        name=f"dnn-partitioning-{options.file.stem}",
+        source=f"{options.file.name}, in the layout of {SOURCE}",
+        assumptions=list(_assumptions(data, options, folded=False)),
+        transfers=(
+            f"A stage sends or receives every tensor that passes between it and others, once, {took}, and "
+            "computes before or after that; a CPU pays for no transfers. A stage has one device."
+        ),
+        batch=options.batch,
+        memory_gib={ACCELERATOR: data.maxSizePerFPGA / GIB},
+        rules={"stage_cost": "sum", "most_units_per_stage": 1},
     )
 
 
@@ -270,9 +321,11 @@ def _folded_node(label: str, nodes: Sequence[_Node], tensors: Mapping[int, float
     )
 
 
-def _assumptions(data: _File, options: DnnPartitioningOptions) -> Iterable[str]:
+def _assumptions(data: _File, options: DnnPartitioningOptions, folded: bool = True) -> Iterable[str]:
     backward = sum(node.isBackwardNode for node in data.nodes)
-    if backward:
+    if backward and not folded:
+        yield f"{backward} backward nodes are in the stages of the forward nodes of their colour class."
+    elif backward:
         yield (
             f"{backward} backward nodes were folded onto the forward nodes of their colour class, with their "
             "latencies and sizes."

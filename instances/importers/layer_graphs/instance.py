@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain as joined
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -19,6 +20,10 @@ from ..staging_options import StagingOptions
 from .graph import Chain, ChainLayer
 
 LONGEST_NAME = 200
+TRANSFERS_OF_CHAINS = (
+    "A stage receives, once for each batch, every tensor made before it that it or a later stage uses; "
+    "the gradients that come back over the same links are not charged."
+)
 
 
 class GraphOptions(StagingOptions):
@@ -29,6 +34,10 @@ class GraphOptions(StagingOptions):
         Field(min_length=1),
         Option("USD per GPU-hour of each type, such as v100=2.48,t4=0.5."),
     ]
+    shape: Annotated[
+        Literal["auto", "graph", "chain"],
+        Option("Layers as a graph, or merged to a chain at the cut nodes; auto: as a graph if it branches."),
+    ] = "auto"
 
     def refuse_unknown(self, *keys: str) -> None:
         """Make sure that these options name types that are chosen.
@@ -76,10 +85,30 @@ def staging_instance(
             held = chain.graph.named(layer.nodes)
             raise fail(chain.graph.source, f"none of {', '.join(devices)} can run {held}; choose other types")
         layers.append(_layer(chain, layer, options, compute, all_reduce))
-    document = {
+    said = [
+        *chain.notes,
+        *_merged_note(chain),
+        *assumptions,
+        *shared_assumptions(options, TRANSFERS_OF_CHAINS),
+    ]
+    document = document_of(options, layers, name, source, said, batch, memory_gib)
+    return validated(StagingInstance, document, chain.graph.source)
+
+
+def document_of(
+    options: GraphOptions,
+    layers: Sequence[Mapping[str, Any]],
+    name: str,
+    source: str,
+    assumptions: Sequence[str],
+    batch: float,
+    memory_gib: Mapping[str, float],
+) -> dict[str, Any]:
+    """Return the document of a staging instance with these layers."""
+    return {
         "name": name[:LONGEST_NAME],
         "source": source,
-        "assumptions": [*chain.notes, *assumptions, *_assumptions(options)],
+        "assumptions": assumptions,
         "throughput_floor_samples_per_s": options.throughput,
         "training": {"samples": options.samples, "epochs": options.epochs},
         "probe_batch": batch,
@@ -95,7 +124,19 @@ def staging_instance(
         ],
         "layers": layers,
     }
-    return validated(StagingInstance, document, chain.graph.source)
+
+
+def _merged_note(chain: Chain) -> Iterable[str]:
+    """Say so where most of the graph has become one layer, which no plan can divide."""
+    total, largest = len(chain.graph.nodes), max(chain.layers, key=lambda layer: len(layer.nodes))
+    times = [sum(chain.graph.nodes[key].seconds.values()) for key in largest.nodes]
+    share = math.fsum(times) / math.fsum(sum(node.seconds.values()) for node in chain.graph.nodes.values())
+    if len(chain.layers) > 1 and (len(largest.nodes) > total / 2 or share > 0.5):
+        yield (
+            f"Merging to a chain puts {len(largest.nodes)} of {total} nodes, with {share:.0%} of all time, "
+            f"into one layer, {chain.graph.nodes[largest.cut].name!r}, which no plan divides "
+            "(--shape graph does)."
+        )
 
 
 def _layer(
@@ -122,14 +163,12 @@ def _layer(
     return row
 
 
-def _assumptions(options: GraphOptions) -> Iterable[str]:
+def shared_assumptions(options: GraphOptions, transfers: str) -> Iterable[str]:
+    """Yield what every import of a layer graph assumes; `transfers` says when stages communicate."""
     yield options.how_units_share("units")
     yield (
         "Prices were given at import and are not from the source: "
         f"{', '.join(f'{name} {price:g} USD/h' for name, price in options.types.items())}."
     )
-    yield (
-        "A stage receives, once for each batch, every tensor made before it that it or a later stage uses; "
-        "the gradients that come back over the same links are not charged."
-    )
+    yield transfers
     yield options.how_much_is_trained()

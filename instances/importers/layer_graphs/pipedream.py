@@ -21,6 +21,7 @@ from ...common.fields import Cell, Model, Name, NonNegative, Positive, PositiveC
 from ...files.reading import fail, read_text
 from ...staging.instance import StagingInstance
 from ..importer import Importer, Option
+from .as_graph import GraphLayer, branches, graph_instance
 from .graph import LayerGraph, Node, chain_of, check_size
 from .instance import GraphOptions, staging_instance
 
@@ -30,6 +31,10 @@ COPIES = 3
 """Weights, gradients and the momentum of SGD."""
 IMAGE_BYTES = 3 * 224 * 224 * 4
 """One colour picture of 224 x 224 points in single precision, as ImageNet models take them."""
+TRANSFERS = (
+    "A stage sends or receives, once for each batch, every tensor that passes between it and others; the "
+    "gradients that come back over the same links are not charged."
+)
 INPUT = re.compile(r"[Ii]nput[0-9]*")
 # A name is tried from its first letter only, and a list ends before the next one begins: else a long line
 # would be looked through from each of its places.
@@ -37,7 +42,7 @@ FIGURE = re.compile(r"(?<!\w)(\w+)=(\[[^\[\]]*\]|[^,\[]*)")
 
 
 class PipedreamOptions(GraphOptions):
-    """Profiled graphs of layers (PipeDream, SOSP'19), cut into a chain: a staging instance."""
+    """Profiled graphs of layers (PipeDream, SOSP'19): a staging instance."""
 
     ORDER = ("graph_file", "types", "speeds", "limit", "memory", "throughput", "batch", "input_time")
 
@@ -68,20 +73,22 @@ def import_pipedream(options: PipedreamOptions) -> StagingInstance:
     graph = read_pipedream(options.graph_file, options.input_time)
     probe, why = (options.batch, "given at import") if options.batch else _batch(graph)
     model = options.graph_file.absolute().parent.name
-    return staging_instance(
-        chain_of(graph),
-        options,
-        {name: (DEVICE, options.speeds.get(name, 1.0)) for name in options.types},
-        name=f"pipedream-{model}",
-        source=f"profile of {model}, in the layout of {SOURCE}",
-        assumptions=[
-            *_assumptions(options, graph),
-            f"The times refer to {probe} samples: {why}.",
-        ],
-        batch=probe,
-        memory_gib=options.memory,
-        all_reduce=True,
-    )
+    devices = {name: (DEVICE, options.speeds.get(name, 1.0)) for name in options.types}
+    facts: dict[str, Any] = {
+        "name": f"pipedream-{model}",
+        "source": f"profile of {model}, in the layout of {SOURCE}",
+        "assumptions": [*_assumptions(options, graph), f"The times refer to {probe} samples: {why}."],
+        "batch": probe,
+        "memory_gib": options.memory,
+        "all_reduce": True,
+    }
+    if options.shape == "graph" or (options.shape == "auto" and branches(graph)):
+        place = {key: index for index, key in enumerate(graph.nodes)}
+        edges = [(place[a], place[b]) for a, b in graph.edges]
+        layers = [GraphLayer(node, {}) for node in graph.nodes.values()]
+        source = graph.source
+        return graph_instance(layers, edges, options, devices, file=source, transfers=TRANSFERS, **facts)
+    return staging_instance(chain_of(graph), options, devices, **facts)
 
 
 def read_pipedream(path: Path, input_time: bool = True) -> LayerGraph:

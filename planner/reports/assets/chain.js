@@ -36,7 +36,8 @@
     list.replaceChildren();
     point.stages.forEach(([first, last, type, units, time], index) => {
       const name = chain.types[type], atMost = time >= slowest * (1 - 1e-9);
-      const where = first === last ? `layer ${first}` : `layers ${first}–${last}`;
+      const words = point.words ? point.words[index] : first === last ? `${first}` : `${first}–${last}`;
+      const where = first === last ? `layer ${words}` : `layers ${words}`;
       const tip = `${where}: ${units.toLocaleString("en")} × ${name}, ${figure(time)} s`;
       const peak = make("i", `${look(type)}${atMost ? " slowest" : ""}`), block = make("span", look(type));
       peak.style.height = `${(100 * time) / slowest}%`;
@@ -51,14 +52,17 @@
       head.scope = "row";
       head.dataset.v = index;
       share.append(`${((100 * time) / slowest).toFixed(1)} %`);
-      const names = first === last ? chain.layers[first] : `${chain.layers[first]} … ${chain.layers[last]}`;
-      row.append(head, make("td", "", first === last ? `${first}` : `${first}–${last}`), make("td", "", names), kind,
+      // In a graph the layers stand in the order of the stages.
+      const title = (place) => chain.layers[point.order ? point.order[place] : place];
+      const names = first === last ? title(first) : `${title(first)} … ${title(last)}`;
+      row.append(head, make("td", "", words), make("td", "", names), kind,
         make("td", "num", units.toLocaleString("en")), make("td", "num", figure(time)), share);
       list.append(row);
     });
-    holder.replaceChildren(skyline, layers, ticks());
+    holder.replaceChildren(skyline, layers, ...(point.order ? [] : [ticks()]));
     holder.setAttribute("aria-label", `${point.stages.length} stages: ` + point.stages.slice(0, 12).map(
-      ([first, last, type, units]) => `layers ${first} to ${last} on ${units} ${chain.types[type]}`).join("; ") +
+      ([first, last, type, units], index) =>
+        `layers ${point.words ? point.words[index] : `${first} to ${last}`} on ${units} ${chain.types[type]}`).join("; ") +
       (point.stages.length > 12 ? "; the table below lists all" : ""));
     for (const [type, units] of Object.entries(point.units)) {
       const cell = document.getElementById(`units-${type}`);

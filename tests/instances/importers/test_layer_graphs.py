@@ -116,7 +116,7 @@ def test_pipedream_counts(shared_data: Path, model: str, nodes: int, cut: int, m
     read = read_pipedream(path)
     order, found = in_order(read)
     assert (len(order), len(found)) == (nodes, cut)
-    instance = import_pipedream(path, {"gpu": 2.5})
+    instance = import_pipedream(path, {"gpu": 2.5}, shape="chain")
     assert (len(instance.layers), instance.probe_batch) == (made, batch)
     total = math.fsum(node.seconds["profiled"] for node in read.nodes.values())
     assert math.fsum(layer.compute_s["gpu"] for layer in instance.layers) == pytest.approx(total)
@@ -128,7 +128,8 @@ def test_pipedream_counts(shared_data: Path, model: str, nodes: int, cut: int, m
 
 def test_pipedream_without_order_is_refused(shared_data: Path) -> None:
     """GNMT has several inputs and outputs and no cut node, and the fault names them."""
-    (fault,) = faults(lambda: import_pipedream(shared_data / "pipedream" / "gnmt" / "graph.txt", {"gpu": 1}))
+    path = shared_data / "pipedream" / "gnmt" / "graph.txt"
+    (fault,) = faults(lambda: import_pipedream(path, {"gpu": 1}, shape="chain"))
     assert "its 48 nodes have no single order" in fault
     assert "inputs: node1 Input0, node2 Input1, node3 Input2, node20 hidden" in fault
 
@@ -251,9 +252,11 @@ def test_dnn_partitioning_counts(shared_data: Path, name: str, classes: int, cut
     order, found = in_order(folded(read(path), str(path), link_gbit_per_s=100.0))
     assert (len(order), len(found)) == (classes, cut)
     if not cut:
-        assert "have no single order" in faults(lambda: import_dnn_partitioning(path, PRICES))[0]
+        assert (
+            "have no single order" in faults(lambda: import_dnn_partitioning(path, PRICES, shape="chain"))[0]
+        )
         return
-    instance = import_dnn_partitioning(path, PRICES)
+    instance = import_dnn_partitioning(path, PRICES, shape="chain")
     assert len(instance.layers) == made
     raw = json.loads(path.read_text())["nodes"]
     for kind, key in (("accelerator", "fpgaLatency"), ("cpu", "cpuLatency")):
@@ -321,7 +324,8 @@ def test_dnn_partitioning_against_the_authors_optimum(
     listed = (shared_data / "published" / "reference_optima.csv").read_text()
     assert f"dnn-partitioning/{name}.json" in listed
     assert f"{reference}" in listed
-    instance = import_dnn_partitioning(shared_data / "dnn-partitioning" / f"{name}.json", PRICES)
+    path = shared_data / "dnn-partitioning" / f"{name}.json"
+    instance = import_dnn_partitioning(path, PRICES, shape="chain")
     found = smallest_max_load(instance, 6, 1)
     assert reference * (1 - 1e-5) <= found <= reference * within, found / reference
 
@@ -353,7 +357,7 @@ def small_dnn(
     path = folder / "tiny.json"
     document = {**DEVICES, **options.pop("devices", {}), "nodes": nodes, "edges": edges}
     path.write_text(json.dumps(document) if text is None else text)
-    return import_dnn_partitioning(path, **{"types": PRICES, **options})
+    return import_dnn_partitioning(path, **{"types": PRICES, "shape": "chain", **options})
 
 
 def test_dnn_partitioning_folds_backward_nodes(tmp_path: Path) -> None:

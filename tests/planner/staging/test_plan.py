@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import pytest
+from staging_graphs import diamond
 from staging_instances import half_serial, two_layers
 
 import clusterplan
-from clusterplan.formulations.staging.plan import Stage
+from clusterplan.formulations.staging.plan import Stage, stage_of
 from clusterplan.planner.output.text import cells_of
 from clusterplan.planner.staging.kind import STAGING
 from clusterplan.planner.staging.page import staging_parts
-from clusterplan.planner.staging.plan import as_data, columns
+from clusterplan.planner.staging.plan import as_data, columns, layers_of
 from clusterplan.planner.staging.stages import PlanDrawing, in_short, limits_facts, types_table
 
 PLAN = (
@@ -88,3 +89,19 @@ def test_the_frontier_page_has_quick_baselines(method: str) -> None:
     assert method in STAGING.frontier.baselines
     options = clusterplan.SolveOptions(seed=1, time_limit_s=2)
     assert clusterplan.solve(half_serial(), method, options).objective == pytest.approx(1.0)
+
+
+def test_a_plan_of_a_graph() -> None:
+    """Its layers stand as ranges in the table, and in the order of the stages in the drawing."""
+    plan = (stage_of([0, 2], "gpu", 1), stage_of([1, 3], "gpu", 1))
+    assert cells_of(columns(plan), plan) == [["0", "0, 2", "gpu", "1"], ["1", "1, 3", "gpu", "1"]]
+    assert (
+        layers_of(stage_of([*range(4), 6, 8, 10, 12, 14, 16], "gpu", 1))
+        == "0–3, 6, 8, 10, 12, 14 … (10 layers)"
+    )
+    assert [stage["layers"] for stage in as_data(diamond(), plan)["stages"]] == [["a", "c"], ["b", "d"]]
+    drawn = PlanDrawing(diamond()).plan(plan)
+    assert drawn["stages"] == [[0, 1, 0, 1, 5.0], [2, 3, 0, 1, 4.0]]
+    assert (drawn["order"], drawn["words"]) == ([0, 2, 1, 3], ["0, 2", "1, 3"])
+    facts = dict(limits_facts(diamond()))
+    assert (facts["edges"], facts["units of a stage"]) == ("4", "1 at most")

@@ -1,0 +1,264 @@
+"""The check's own reading of a graph: which layers share a stage, their order, and all ideals of it.
+
+Written from docs/problems/staging.md, apart from what the methods use (`graphs/`). Layers that share a stage
+are found by reachability; ideals are found from all layers downwards.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ....instances.common.arrays import Floats
+from ....instances.common.errors import TooLargeError
+from ....instances.staging.instance import Layer, StagingInstance
+from ...common.clock import check_time
+from ...common.tolerance import loosened
+
+MOST_IDEALS = 200_000
+Bools = NDArray[np.bool_]
+
+
+@dataclass
+class Group:
+    """Layers that share a stage.
+
+    Attributes
+    ----------
+    layers
+        Indices of the layers.
+    parts
+        S, A, S', A' on each type, shape (T, 4); S is infinite where it cannot run.
+    before, after
+        Numbers of the groups that have to be in this group's stage or an earlier one, or a later one.
+    """
+
+    layers: list[int]
+    parts: Floats
+    memory_gib: float
+    before: set[int]
+    after: set[int]
+
+
+class Order:
+    """The groups of a graph that matter, by number, and the tensors between them.
+
+    Attributes
+    ----------
+    groups
+        By number; numbers have gaps.
+    tensors
+        The groups that a tensor touches, with its seconds on each type, shape (T,).
+    touching
+        The places in `tensors` of those that touch a group.
+    """
+
+    def __init__(self, instance: StagingInstance) -> None:
+        self.instance = instance
+        together, before = _shared_stages(instance)
+        count = len(instance.layers)
+        number = [int(np.flatnonzero(together[layer])[0]) for layer in range(count)]
+        self.groups: dict[int, Group] = {}
+        for head in sorted(set(number)):
+            own = [layer for layer in range(count) if number[layer] == head]
+            parts = sum(_parts(instance, instance.layers[layer]) for layer in own)
+            memory = math.fsum(instance.layers[layer].memory_gib for layer in own)
+            self.groups[head] = Group(own, np.asarray(parts), memory, set(), set())
+        for a, b in np.argwhere(before).tolist():
+            if number[a] != number[b]:
+                self.groups[number[b]].before.add(number[a])
+                self.groups[number[a]].after.add(number[b])
+        place = {layer.name: index for index, layer in enumerate(instance.layers)}
+        touched: dict[int, set[int]] = {}
+        for edge in instance.edges or ():
+            source = place[edge.source]
+            touched.setdefault(source, {number[source]}).add(number[place[edge.target]])
+        self.tensors = [
+            (frozenset(numbers), _seconds(instance, instance.layers[source]))
+            for source, numbers in touched.items()
+        ]
+        self.tensors = [(own, s) for own, s in self.tensors if len(own) > 1 and s.any()]
+        self.touching: dict[int, set[int]] = {number: set() for number in self.groups}
+        for index, (numbers, _) in enumerate(self.tensors):
+            for one in numbers:
+                self.touching[one].add(index)
+        self._drop_idle()
+        # A tensor that touches a single group now is of no stage's concern.
+        self.tensors = [(own, s) for own, s in self.tensors if len(own) > 1]
+
+    def _drop_idle(self) -> None:
+        """Join groups without time to a neighbour where no plan is the worse for it, until none is left."""
+        rooms = [one.memory_gib for one in self.instance.types if one.memory_gib is not None]
+        needed = math.fsum(layer.memory_gib for layer in self.instance.layers)
+        roomy = needed <= loosened(min(rooms, default=math.inf))
+        moved = True
+        while moved:
+            moved = False
+            for number, group in list(self.groups.items()):
+                check_time()
+                runs = np.isfinite(group.parts[:, 0])
+                if group.parts[runs].any() or (group.memory_gib and not roomy):
+                    continue
+                to = next((other for other in self._near(number) if self._may_join(number, other)), None)
+                if to is not None:
+                    self._join(number, to)
+                    moved = True
+
+    def _near(self, number: int) -> list[int]:
+        """Return the groups whose stage a group may always be moved to."""
+        group = self.groups[number]
+        found = [next(iter(side)) for side in (group.before, group.after) if len(side) == 1]
+        busy = any(len(self.tensors[index][0]) > 1 for index in self.touching[number])
+        alone = not group.before and not group.after and not busy
+        return [other for other in self.groups if other != number] if alone else found
+
+    def _may_join(self, number: int, other: int) -> bool:
+        """Return whether no stage pays more where a group without time is in the stage of another."""
+        runs, needed = (np.isfinite(self.groups[one].parts[:, 0]) for one in (number, other))
+        more = np.zeros(len(runs))
+        for index in self.touching[number]:
+            own, seconds = self.tensors[index]
+            if len(own) > 1 and other not in own:
+                more = more + seconds
+            elif own == {number, other}:
+                more = more - seconds
+        # Rounding must not let through what adds up to a little more.
+        return bool((needed <= runs).all() and (more <= 0).all())
+
+    def _join(self, number: int, other: int) -> None:
+        group, host = self.groups.pop(number), self.groups[other]
+        host.layers += group.layers
+        host.memory_gib += group.memory_gib
+        for one in [self.groups[near] for near in group.before | group.after]:
+            for side in (one.before, one.after):
+                if number in side:
+                    side.discard(number)
+                    if one is not host:
+                        side.add(other)
+        host.before |= group.before - {other}
+        host.after |= group.after - {other}
+        for index in self.touching.pop(number):
+            own, seconds = self.tensors[index]
+            self.tensors[index] = (own - {number} | {other}, seconds)
+            self.touching[other].add(index)
+
+
+def _parts(instance: StagingInstance, layer: Layer) -> Floats:
+    """Return S, A, S' and A' of a layer on each type, shape (T, 4)."""
+    rows = []
+    for one in instance.types:
+        alpha, beta = (
+            shares.get(one.name, 0.0) if isinstance(shares, dict) else shares
+            for shares in (layer.compute_parallel, layer.communication_parallel)
+        )
+        if one.name in layer.compute_s:
+            c, d = layer.compute_s[one.name], layer.communication_s.get(one.name, 0.0)
+            rows.append([c * (1 - alpha), c * alpha, d * (1 - beta), d * beta])
+        else:
+            rows.append([math.inf, 0.0, 0.0, 0.0])
+    return np.array(rows)
+
+
+def _seconds(instance: StagingInstance, layer: Layer) -> Floats:
+    """Return the seconds in which one unit of each type sends or receives the output of a layer."""
+    link = instance.link_gbit_per_s
+    usual = 0.0 if link is None else layer.output_bytes * 8 / (link * 1e9)
+    given = layer.transfer_s or {}
+    return np.array([given.get(one.name, usual) for one in instance.types])
+
+
+def _shared_stages(instance: StagingInstance) -> tuple[Bools, Bools]:
+    """Return which layers share a stage in every plan, and which may not be after which, shape (L, L)."""
+    layers = instance.layers
+    place = {layer.name: index for index, layer in enumerate(layers)}
+    colours = np.unique(
+        [layer.colour or f"\0{index}" for index, layer in enumerate(layers)], return_inverse=True
+    )
+    alike = colours[1][:, None] == colours[1][None, :]
+    backward = np.array([bool(layer.backward) for layer in layers])
+    led = (alike & ~backward).any(axis=1)
+    before = np.zeros((len(layers), len(layers)), dtype=bool)
+    for edge in instance.edges or ():
+        a, b = place[edge.source], place[edge.target]
+        if not backward[a] and not backward[b]:
+            before[a, b] = True
+        elif backward[a] and backward[b] and not (led[a] and led[b]):
+            before[b, a] = True
+    # Reachability by squaring: a path of layers of one colour and of arcs.
+    reach = (alike | before).astype(np.float32)
+    while True:
+        check_time()
+        further = ((reach @ reach) > 0).astype(np.float32)
+        if (further == reach).all():
+            break
+        reach = further
+    reached = reach > 0
+    return reached & reached.T, before
+
+
+@dataclass(frozen=True)
+class Below:
+    """All ideals, from the largest to the smallest.
+
+    Attributes
+    ----------
+    groups
+        Numbers of the groups, in an order that their neighbours allow.
+    sets
+        The groups of each ideal as bits.
+    links
+        (ideal, group, ideal): the second ideal is the first without the group, all by place.
+    """
+
+    groups: list[int]
+    sets: list[int]
+    links: list[tuple[int, int, int]]
+
+
+def ideals_below(order: Order) -> Below:
+    """Return all ideals, found from the set of all groups downwards.
+
+    Raises
+    ------
+    TooLargeError
+        If there are too many.
+    """
+    groups = _sorted(order)
+    bit = {number: index for index, number in enumerate(groups)}
+    after = [sum(1 << bit[other] for other in order.groups[number].after) for number in groups]
+    before = [[bit[other] for other in order.groups[number].before] for number in groups]
+    everything = (1 << len(bit)) - 1
+    sets, links = [everything], []
+    level = {everything: (0, [index for index, later in enumerate(after) if not later])}
+    while level:
+        check_time()
+        smaller: dict[int, tuple[int, list[int]]] = {}
+        for ideal, (place, last) in level.items():
+            # A group may be left out once all that come after it are.
+            for index in last:
+                rest = ideal ^ 1 << index
+                if rest not in smaller:
+                    freed = [one for one in before[index] if not after[one] & rest]
+                    smaller[rest] = (len(sets), [one for one in last if one != index] + freed)
+                    sets.append(rest)
+                links.append((place, index, smaller[rest][0]))
+        level = smaller
+        if len(sets) > MOST_IDEALS:
+            raise TooLargeError(f"the graph has more than {MOST_IDEALS:,} ideals")
+    return Below(groups, sets, links)
+
+
+def _sorted(order: Order) -> list[int]:
+    """Return the numbers of the groups in an order that their neighbours allow."""
+    left, found = {number: set(group.before) for number, group in order.groups.items()}, []
+    while left:
+        ready = [number for number, needs in left.items() if not needs]
+        found += ready
+        for number in ready:
+            del left[number]
+        for needs in left.values():
+            needs.difference_update(ready)
+    return found

@@ -1,0 +1,264 @@
+"""The check's own stages of a graph, one larger ideal at a time.
+
+A stage J − I is found by taking groups off J, in falling order. What it sends beyond J is cut however many
+groups it has, so that computing and sending bound all larger stages with the same end. Parts are rounded
+down, so that no stage is found too slow.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ....instances.common.arrays import Floats, Ints
+from ....instances.common.errors import TooLargeError
+from ....instances.staging.instance import StagingInstance
+from ...common.clock import check_time
+from ...common.compiled import compiled
+from ...common.tolerance import loosened
+from ..stage_times import MOST_UNITS
+from .graph_order import Order, ideals_below
+from .segments import Segments
+
+ROUNDED_DOWN = 1 - 1e-12
+"""Sums of times are taken so much smaller: they may be added in another order elsewhere."""
+MOST_STAGES = 4_000_000
+LOOK_EVERY = 64
+"""Ideals between two looks at the clock."""
+
+
+class Stages(NamedTuple):
+    """A graph in arrays; ideals are numbered from the empty one, 0, by rising size.
+
+    Attributes
+    ----------
+    inside
+        Whether an ideal has a group, shape (I, G).
+    link_start, group, smaller
+        Ideal i without group[e] is ideal smaller[e], for e from link_start[i] to link_start[i + 1] - 1, by
+        falling group.
+    parts, memory
+        Of each group, shapes (G, T, 4) and (G,).
+    tensor
+        Whether a tensor touches a group, shape (H, G).
+    own_start, own
+        The tensors that touch group g are own[own_start[g]:own_start[g + 1]].
+    seconds
+        Of each tensor on each type, shape (H, T).
+    room, units
+        Memory of a unit of each type, and units that a stage may have, shape (T,).
+    adds_up
+        Whether computing and communicating add up.
+    """
+
+    inside: NDArray[np.bool_]
+    link_start: Ints
+    group: Ints
+    smaller: Ints
+    parts: Floats
+    memory: Floats
+    tensor: NDArray[np.bool_]
+    own_start: Ints
+    own: Ints
+    seconds: Floats
+    room: Floats
+    units: Floats
+    adds_up: bool
+
+
+def derive_stages(instance: StagingInstance) -> Stages:
+    """Return the graph of an instance in arrays.
+
+    Raises
+    ------
+    TooLargeError
+        If it has too many ideals.
+    """
+    order = Order(instance)
+    below = ideals_below(order)
+    count = len(below.sets)
+    groups = [order.groups[number] for number in below.groups]
+    inside = np.array(
+        [[ideal >> g & 1 for g in range(len(groups))] for ideal in below.sets[::-1]], dtype=bool
+    )
+    links = np.array(below.links, dtype=np.int64).reshape(-1, 3)
+    larger, group, smaller = count - 1 - links[:, 0], links[:, 1], count - 1 - links[:, 2]
+    sequence = np.lexsort((-group, larger))
+    tensor = np.array(
+        [[number in own for number in below.groups] for own, _ in order.tensors], dtype=bool
+    ).reshape(-1, len(groups))
+    touching, touched = np.nonzero(tensor.T)
+    units = [
+        float(min(MOST_UNITS, one.limit or MOST_UNITS, instance.most_units_per_stage or MOST_UNITS))
+        for one in instance.types
+    ]
+    return Stages(
+        inside,
+        np.searchsorted(larger[sequence], np.arange(count + 1)),
+        group[sequence],
+        smaller[sequence],
+        np.array([one.parts for one in groups]),
+        np.array([one.memory_gib for one in groups]),
+        tensor,
+        np.searchsorted(touching, np.arange(len(groups) + 1)),
+        touched,
+        np.array([seconds for _, seconds in order.tensors]).reshape(-1, len(units)),
+        np.array([math.inf if t.memory_gib is None else loosened(t.memory_gib) for t in instance.types])
+        * (1 + 1e-12),
+        np.array(units),
+        instance.stage_cost == "sum",
+    )
+
+
+@compiled
+def _beyond(graph: Stages, end: int) -> NDArray[np.bool_]:
+    """Return which tensors touch a group outside an ideal."""
+    beyond = np.zeros(len(graph.seconds), dtype=np.bool_)
+    for g in range(len(graph.memory)):
+        if not graph.inside[end, g]:
+            for at in range(graph.own_start[g], graph.own_start[g + 1]):
+                beyond[graph.own[at]] = True
+    return beyond
+
+
+@compiled
+def _take_off(
+    graph: Stages,
+    level: int,
+    g: int,
+    touched: Ints,
+    size: Ints,
+    beyond: NDArray[np.bool_],
+    sums: Floats,
+    cut: Floats,
+    sent: Floats,
+) -> None:
+    """Move a group into the stage of a level: add its times, and update what is cut and sent."""
+    # Loops over few types, for slices would be objects.
+    types = len(graph.room)
+    for t in range(types):
+        cut[level, t], sent[level, t] = cut[level - 1, t], sent[level - 1, t]
+        for part in range(4):
+            sums[level, t, part] = sums[level - 1, t, part] + graph.parts[g, t, part]
+    for at in range(graph.own_start[g], graph.own_start[g + 1]):
+        h = graph.own[at]
+        touched[h] += 1
+        for t in range(types):
+            if touched[h] == 1:
+                cut[level, t] += graph.seconds[h, t]
+                if beyond[h]:
+                    sent[level, t] += graph.seconds[h, t]
+            if touched[h] == size[h]:
+                cut[level, t] -= graph.seconds[h, t]
+
+
+@compiled
+def _put_back(graph: Stages, g: int, touched: Ints) -> None:
+    for at in range(graph.own_start[g], graph.own_start[g + 1]):
+        touched[graph.own[at]] -= 1
+
+
+@compiled
+def _fast(
+    sums: Floats, level: int, t: int, transfers: float, units: float, adds_up: bool, slowest: float
+) -> bool:
+    """Return whether a stage may take at most `slowest`, rounded so that no such stage is missed."""
+    computing = sums[level, t, 0] + sums[level, t, 1] / units
+    communicating = sums[level, t, 2] + (sums[level, t, 3] + transfers) / units
+    time = computing + communicating if adds_up else max(computing, communicating)
+    return bool(time * (1 - 1e-12) <= slowest)
+
+
+@compiled
+def stages_into(graph: Stages, end: int, slowest: float, start: Ints, kind: Ints, parts: Floats) -> int:
+    """Write the stages that end with an ideal and can be as fast; return their number.
+
+    Parameters
+    ----------
+    start, kind, parts
+        Smaller ideal, type, and S, A, S' and A' of each stage, written from the first row on.
+    """
+    groups, types = len(graph.memory), len(graph.room)
+    size, beyond = graph.tensor.sum(axis=1), _beyond(graph, end)
+    touched, drift = np.zeros(len(size), dtype=np.int64), 1e-13 * graph.seconds.sum(axis=0)
+    # By level, the number of groups taken off: the ideal, its next link, the group taken off last, and sums.
+    here, link = np.zeros(groups + 1, dtype=np.int64), np.zeros(groups + 1, dtype=np.int64)
+    off = np.full(groups + 1, groups, dtype=np.int64)
+    held, sums = np.zeros(groups + 1), np.zeros((groups + 1, types, 4))
+    cut, sent = np.zeros((groups + 1, types)), np.zeros((groups + 1, types))
+    here[0], link[0] = end, graph.link_start[end]
+    level, written = 0, 0
+    while level >= 0:
+        at = link[level]
+        while at < graph.link_start[here[level] + 1] and graph.group[at] >= off[level]:
+            at += 1
+        link[level] = at + 1
+        if at >= graph.link_start[here[level] + 1]:
+            if level > 0:
+                _put_back(graph, off[level], touched)
+            level -= 1
+            continue
+        level, g, to = level + 1, graph.group[at], graph.smaller[at]
+        here[level], off[level], link[level] = to, g, graph.link_start[to]
+        held[level] = held[level - 1] + graph.memory[g]
+        _take_off(graph, level, g, touched, size, beyond, sums, cut, sent)
+        larger = False
+        for t in range(types):
+            if held[level] > graph.room[t] or np.isinf(sums[level, t, 0]):
+                continue
+            if not _fast(sums, level, t, sent[level, t], graph.units[t], graph.adds_up, slowest):
+                continue
+            larger = True
+            # Adding and subtracting may leave a little more than there is.
+            transfers = max(0.0, cut[level, t] - drift[t])
+            if _fast(sums, level, t, transfers, graph.units[t], graph.adds_up, slowest):
+                start[written], kind[written] = to, t
+                for part in range(4):
+                    parts[written, part] = sums[level, t, part]
+                parts[written, 3] += transfers
+                written += 1
+        if not larger:
+            link[level] = graph.link_start[to + 1]
+    if graph.adds_up:
+        # All of it is computing.
+        parts[:written, 0] += parts[:written, 2]
+        parts[:written, 1] += parts[:written, 3]
+        parts[:written, 2:] = 0.0
+    return written
+
+
+def room_for(graph: Stages) -> tuple[Ints, Ints, Floats]:
+    """Return room for the stages that end with one ideal."""
+    most = len(graph.inside) * len(graph.room)
+    return np.empty(most, dtype=np.int64), np.empty(most, dtype=np.int64), np.empty((most, 4))
+
+
+def derive_graph_segments(instance: StagingInstance, slowest_s: float) -> Segments:
+    """Return the stages of a graph as segments between ideals, those that can be as fast.
+
+    Raises
+    ------
+    TooLargeError
+        If there are too many.
+    """
+    graph = derive_stages(instance)
+    start, kind, parts = room_for(graph)
+    columns, total = [], 0
+    for end in range(1, len(graph.inside)):
+        if end % LOOK_EVERY == 0:
+            check_time()
+        count = stages_into(graph, end, slowest_s, start, kind, parts)
+        total += count
+        if total > MOST_STAGES:
+            raise TooLargeError(f"the graph has more than {MOST_STAGES:,} possible stages")
+        order = np.lexsort((start[:count], kind[:count]))
+        columns.append(
+            (start[:count][order], np.full(count, end - 1), kind[:count][order], *parts[:count][order].T)
+        )
+    first, last, unit_type, *rows = map(np.concatenate, zip(*columns, strict=True))
+    price = np.array([one.price_usd_per_hour for one in instance.types])
+    rows = [row * ROUNDED_DOWN for row in rows]
+    return Segments(len(graph.inside) - 1, price, graph.units, first, last, unit_type, *rows)

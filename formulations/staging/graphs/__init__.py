@@ -1,0 +1,1 @@
+"""Staging on graphs of layers: classes, ideals, and the stages between them."""

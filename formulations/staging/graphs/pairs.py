@@ -1,0 +1,228 @@
+"""Every stage between two ideals, one smaller ideal at a time: the inner loop of all methods on graphs.
+
+From an ideal I the supersets are reached by adding blocks in rising order, each once. Sums and cut tensors
+change by the block that is added; a count for each tensor says whether a stage touches it in part. What a
+stage receives from I stays cut however it grows, so that computing and receiving bound all larger stages.
+Pairs are not kept here: a graph of 35,000 ideals has hundreds of millions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ....instances.common.arrays import Floats, Ints
+from ...common.clock import check_time
+from ...common.compiled import compiled
+
+LOOK_EVERY = 64
+"""Ideals between two looks at the clock."""
+
+
+class Problem(NamedTuple):
+    """Blocks and ideals in arrays.
+
+    Attributes
+    ----------
+    bits
+        The blocks of each ideal, 64 a word, shape (I, W).
+    start, block, target
+        As in `Ideals`.
+    parts, memory
+        Of each block, shapes (B, T, 4) and (B,).
+    room, most_units
+        Memory of a unit of each type, and units that a stage may have, shape (T,).
+    touching_start, touching
+        The tensors of block b are touching[touching_start[b]:touching_start[b + 1]].
+    touched_start, touched
+        The blocks of each tensor, in the same form.
+    transfer
+        Seconds of each tensor on each type, shape (H, T).
+    adds_up
+        Whether computing and communicating add up.
+    """
+
+    bits: NDArray[np.uint64]
+    start: Ints
+    block: Ints
+    target: Ints
+    parts: Floats
+    memory: Floats
+    room: Floats
+    most_units: Floats
+    touching_start: Ints
+    touching: Ints
+    touched_start: Ints
+    touched: Ints
+    transfer: Floats
+    adds_up: bool
+
+
+class Rows(NamedTuple):
+    """Room for the stages that begin with one ideal: larger ideal, type, and S, A, S', A' of each."""
+
+    last: Ints
+    type: Ints
+    parts: Floats
+
+
+def rows_for(problem: Problem) -> Rows:
+    """Return room for as many stages as can begin with one ideal."""
+    most = len(problem.bits) * len(problem.room)
+    return Rows(np.empty(most, dtype=np.int64), np.empty(most, dtype=np.int64), np.empty((most, 4)))
+
+
+@compiled
+def _time_of(parts: tuple[float, float, float, float], units: float) -> float:
+    """Return ET = max(S + A/k, S' + A'/k)."""
+    return max(parts[0] + parts[1] / units, parts[2] + parts[3] / units)
+
+
+@compiled
+def _begun(problem: Problem, source: int) -> NDArray[np.bool_]:
+    """Return which tensors touch an ideal."""
+    begun = np.zeros(len(problem.transfer), dtype=np.bool_)
+    for block in range(len(problem.memory)):
+        if problem.bits[source, block >> 6] >> np.uint64(block & 63) & np.uint64(1):
+            for at in range(problem.touching_start[block], problem.touching_start[block + 1]):
+                begun[problem.touching[at]] = True
+    return begun
+
+
+@compiled
+def _add(
+    problem: Problem,
+    depth: int,
+    block: int,
+    count: Ints,
+    begun: NDArray[np.bool_],
+    sums: Floats,
+    cut: Floats,
+    kept: Floats,
+) -> None:
+    """Add a block to the stage below: its times, and what the stage cuts now, and however it grows."""
+    # Loops over few types, for slices would be objects.
+    types = len(problem.room)
+    for t in range(types):
+        cut[depth, t], kept[depth, t] = cut[depth - 1, t], kept[depth - 1, t]
+        for part in range(4):
+            sums[depth, t, part] = sums[depth - 1, t, part] + problem.parts[block, t, part]
+    for at in range(problem.touching_start[block], problem.touching_start[block + 1]):
+        tensor = problem.touching[at]
+        count[tensor] += 1
+        for t in range(types):
+            if count[tensor] == 1:
+                cut[depth, t] += problem.transfer[tensor, t]
+                if begun[tensor]:
+                    kept[depth, t] += problem.transfer[tensor, t]
+            if count[tensor] == problem.touched_start[tensor + 1] - problem.touched_start[tensor]:
+                cut[depth, t] -= problem.transfer[tensor, t]
+
+
+@compiled
+def _remove(problem: Problem, block: int, count: Ints) -> None:
+    for at in range(problem.touching_start[block], problem.touching_start[block + 1]):
+        count[problem.touching[at]] -= 1
+
+
+@compiled
+def _with_transfers(
+    problem: Problem, sums: Floats, depth: int, t: int, transfers: float
+) -> tuple[float, float, float, float]:
+    """Return S, A, S' and A' of a stage; where times add up, all of them are of computing."""
+    received = max(transfers, 0.0) + sums[depth, t, 3]
+    if problem.adds_up:
+        return sums[depth, t, 0] + sums[depth, t, 2], sums[depth, t, 1] + received, 0.0, 0.0
+    return sums[depth, t, 0], sums[depth, t, 1], sums[depth, t, 2], received
+
+
+@compiled
+def stages_from(problem: Problem, source: int, slowest: float, rows: Rows) -> int:
+    """Write the stages from one ideal that are fast enough on all units they may have; return their number.
+
+    Parameters
+    ----------
+    slowest
+        The longest stage time of interest.
+    """
+    types, blocks = len(problem.room), len(problem.memory)
+    count, begun = np.zeros(len(problem.transfer), dtype=np.int64), _begun(problem, source)
+    # The stack: ideal, next edge, block added last, and the sums so far.
+    ideal, edge = np.zeros(blocks + 1, dtype=np.int64), np.zeros(blocks + 1, dtype=np.int64)
+    added = np.full(blocks + 1, -1, dtype=np.int64)
+    held, sums = np.zeros(blocks + 1), np.zeros((blocks + 1, types, 4))
+    cut, kept = np.zeros((blocks + 1, types)), np.zeros((blocks + 1, types))
+    ideal[0], edge[0] = source, problem.start[source]
+    depth, written = 0, 0
+    while depth >= 0:
+        if edge[depth] == problem.start[ideal[depth] + 1]:
+            if depth:
+                _remove(problem, added[depth], count)
+            depth -= 1
+            continue
+        block, target = problem.block[edge[depth]], problem.target[edge[depth]]
+        edge[depth] += 1
+        if block <= added[depth]:
+            continue
+        depth += 1
+        ideal[depth], edge[depth], added[depth] = target, problem.start[target], block
+        held[depth] = held[depth - 1] + problem.memory[block]
+        _add(problem, depth, block, count, begun, sums, cut, kept)
+        useful = False
+        for t in range(types):
+            if sums[depth, t, 0] == np.inf or held[depth] > problem.room[t]:
+                continue
+            least = _with_transfers(problem, sums, depth, t, kept[depth, t])
+            bound = _time_of(least, problem.most_units[t])
+            # The margin is for sums that rounding makes a little larger than a larger stage's.
+            if bound * (1 - 1e-12) > slowest:
+                continue
+            useful = True
+            parts = _with_transfers(problem, sums, depth, t, cut[depth, t])
+            if _time_of(parts, problem.most_units[t]) <= slowest:
+                rows.last[written], rows.type[written] = target, t
+                for part in range(4):
+                    rows.parts[written, part] = parts[part]
+                written += 1
+        if not useful:
+            # No larger stage is of use either.
+            edge[depth] = problem.start[target + 1]
+    return written
+
+
+@dataclass(frozen=True)
+class StagePairs:
+    """Stages: smaller and larger ideal and type, shape (n,), and S, A, S', A', shape (n, 4)."""
+
+    first: Ints
+    last: Ints
+    type: Ints
+    parts: Floats
+
+
+class Pairs:
+    """The stages of a graph, all of them where there are few."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+
+    def up_to(self, slowest_s: float, most: int) -> StagePairs | None:
+        """Return the stages that can be as fast, None where there are more than `most`."""
+        rows = rows_for(self.problem)
+        first, last, types, parts = [], [], [], []
+        total = 0
+        for source in range(len(self.problem.bits) - 1):
+            if source % LOOK_EVERY == 0:
+                check_time()
+            count = stages_from(self.problem, source, slowest_s, rows)
+            total += count
+            if total > most:
+                return None
+            first.append(np.full(count, source))
+            last.append(rows.last[:count].copy())
+            types.append(rows.type[:count].copy())
+            parts.append(rows.parts[:count].copy())
+        return StagePairs(*map(np.concatenate, (first, last, types, parts)))

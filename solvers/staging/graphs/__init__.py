@@ -1,0 +1,1 @@
+"""Exact methods for staging on graphs of layers."""

@@ -1,0 +1,96 @@
+"""`exact` on graphs: by units used where devices alone decide, else by the search over stage times."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ....formulations.staging.graphs.formulation import GraphFormulation
+from ....formulations.staging.plan import Stage
+from ....instances.common.errors import TooLargeError
+from ...common.base import Clock, Outcome
+from ...common.options import SolveOptions
+from ..exact import StagingExact
+from ..what_if import what_if
+from .device_search import DeviceSearch, one_order_only
+from .device_states import states_of
+
+MOST_STATES = 30_000_000
+"""Ideals times states of a dynamic program, each some 20 bytes."""
+FEW_STEPS = 5000
+"""Steps of the dynamic program for a stage: with more, the search over stage times is tried first."""
+
+
+def solve_graph(
+    method: StagingExact, formulation: GraphFormulation, options: SolveOptions, clock: Clock
+) -> Outcome:
+    """Return the best plan of a graph with its bound; of one order alone where there are too many ideals."""
+    what_if_wanted = method.setting(options, "what_if")
+    plain = options.model_copy(update={"method_options": {}})
+    outcome = _answer(method, formulation, plain, clock)
+    outcome.message = "; ".join(filter(None, (merged(formulation), outcome.message)))
+    if options.warm_start is not None:
+        _keep_better(formulation, outcome, formulation.parse_plan(options.warm_start))
+    if what_if_wanted and outcome.plan is not None:
+        more = what_if(formulation, outcome.plan, lambda other: method.best_of_changed(other, options, clock))
+        outcome.message = f"{outcome.message}; {more}"
+    return outcome
+
+
+def merged(formulation: GraphFormulation) -> str:
+    """Say how many layers, classes, blocks and ideals a graph has."""
+    layers, classes = len(formulation.instance.layers), len(formulation.classes.members)
+    blocks = len(formulation.blocks)
+    said = f"{layers:,} layers" if classes == layers else f"{layers:,} layers in {classes:,} classes"
+    if blocks < classes:
+        said += f", {classes - blocks:,} without time joined to a neighbour, which makes no plan worse"
+    return f"{said}; {len(formulation.ideals):,} ideals" if formulation.ideals.complete else said
+
+
+def _keep_better(formulation: GraphFormulation, outcome: Outcome, start: Sequence[Stage]) -> None:
+    """Keep the plan to start from where it is better, or there is no other."""
+    if outcome.infeasible:
+        return  # the two contradict each other, which the conclusion says
+    if outcome.plan is None or formulation.precedes(
+        formulation.evaluate(start), formulation.evaluate(outcome.plan)
+    ):
+        outcome.plan = start
+
+
+def _answer(
+    method: StagingExact, formulation: GraphFormulation, options: SolveOptions, clock: Clock
+) -> Outcome:
+    if devices_decide(formulation) and steps_of(formulation) <= FEW_STEPS:
+        return DeviceSearch(formulation, options, clock).run()
+    if formulation.ideals.complete:
+        try:
+            return method.solve_stages(formulation, options, clock)
+        except TooLargeError:
+            if devices_decide(formulation):
+                return DeviceSearch(formulation, options, clock).run()
+    outcome = method.solve_stages(formulation.of_one_order(), options, clock)
+    # What was searched is a part of all plans: its bound and its certificate say nothing of the others.
+    outcome.infeasible, outcome.certificate, outcome.prices = False, None, None
+    outcome.bounds = formulation.elementary_bounds()
+    outcome.message = one_order_only(formulation)
+    return outcome
+
+
+def steps_of(formulation: GraphFormulation) -> int:
+    """Return how many steps the dynamic program takes for one stage: units that it may have, times states."""
+    instance = formulation.instance
+    limits = [one.limit for one in instance.types if one.limit is not None]
+    most = instance.most_units_per_stage
+    return max(limits if most is None else [min(limit, most) for limit in limits]) * states_of(limits)
+
+
+def devices_decide(formulation: GraphFormulation) -> bool:
+    """Return whether the fastest plan is sought and only limited units, memory and a floor restrict it."""
+    instance = formulation.instance
+    limits = [one.limit for one in instance.types if one.limit is not None]
+    return (
+        instance.objective != "cost"
+        and instance.cost_limit_usd is None
+        and instance.hourly_budget_usd is None
+        and len(limits) == len(instance.types)
+        and len(formulation.ideals) * states_of(limits) <= MOST_STATES
+    )

@@ -1,0 +1,56 @@
+"""The check's own proofs about graphs: stages, and that no faster plan exists."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from staging_graphs import diamond, random_graph
+
+from clusterplan.formulations.staging.check.graph_devices import refuted
+from clusterplan.formulations.staging.check.graph_stages import derive_graph_segments, derive_stages
+from clusterplan.formulations.staging.graphs.formulation import GraphFormulation
+from clusterplan.instances.documents import parse_instance
+from clusterplan.instances.staging.instance import StagingInstance
+
+
+@pytest.mark.parametrize(("limit", "best"), [(1, 7.0), (2, 5.0), (3, 4.0), (4, 4.0)])
+def test_what_devices_allow(limit: int, best: float) -> None:
+    """A plan as fast as the best is not refuted, and any faster one is."""
+    assert not refuted(diamond(limit), best)
+    assert refuted(diamond(limit), best * (1 - 1e-9))
+
+
+def test_memory_counts() -> None:
+    """Two layers of one GiB do not fit into a unit of one and a half."""
+    rows = [layer.model_dump(exclude_none=True) | {"memory_gib": 1.0} for layer in diamond().layers]
+    types = [{"name": "gpu", "price_usd_per_hour": 1.0, "limit": 3, "memory_gib": 1.5}]
+    assert refuted(diamond(layers=rows, types=types), math.inf)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_the_stages_are_those_of_the_methods(seed: int) -> None:
+    """As many, and as fast, though found from the other end."""
+    instance = parse_instance(random_graph(seed))
+    assert isinstance(instance, StagingInstance)
+    own, table = derive_graph_segments(instance, math.inf), GraphFormulation(instance).table
+    if not math.isinf(GraphFormulation(instance).latest_s):
+        own = own.only(np.flatnonzero(own.time_s(own.limit[own.type]) <= GraphFormulation(instance).latest_s))
+    assert len(own.first) == len(table.first)
+    assert np.sort(own.time_s(np.ones(len(own.first)))) == pytest.approx(np.sort(table.time_s(1)))
+    assert len(derive_stages(instance).inside) == table.layers + 1
+
+
+def test_a_claim_that_is_too_good_proves_nothing() -> None:
+    """Two units allow 5 s: that none takes less than 5.5 s is not believed, and 3.5 s is elementary."""
+    formulation = GraphFormulation(diamond(2))
+    (right,) = formulation.certified_bounds({"cutoff": 5.0 * (1 - 1e-9), "intervals": []})
+    assert right == pytest.approx(5.0)
+    for forged in ({"cutoff": 5.5, "intervals": []}, {"cutoff": None, "intervals": []}):
+        (bound,) = formulation.certified_bounds(forged)
+        assert bound == pytest.approx(3.5)
+    (none,) = GraphFormulation(diamond(2, throughput_floor_samples_per_s=0.21)).certified_bounds(
+        {"cutoff": None, "intervals": []}
+    )
+    assert none == math.inf

@@ -1,0 +1,136 @@
+"""The formulation of a graph: stage times, constraints, bounds, blocks and the table of stages."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from staging_graphs import diamond
+from staging_instances import half_serial
+
+from clusterplan.formulations.staging.graphs.blocks import blocks_of
+from clusterplan.formulations.staging.graphs.formulation import GraphFormulation, formulation_of
+from clusterplan.formulations.staging.graphs.pairs import Pairs
+from clusterplan.formulations.staging.graphs.stage_table import graph_table, problem_of
+from clusterplan.formulations.staging.graphs.stage_times import stage_parts, tensor_seconds
+from clusterplan.formulations.staging.plan import Stage, stage_of
+
+BEST = [stage_of([0, 1], "gpu", 1), stage_of([2, 3], "gpu", 1)]
+
+
+def graph(**fields: object) -> GraphFormulation:
+    return GraphFormulation(diamond(**fields))  # type: ignore[arg-type]
+
+
+def broken(plan: list[Stage], **fields: object) -> set[str]:
+    return {violation.constraint for violation in graph(**fields).violations(plan)}
+
+
+def test_only_edges_make_a_graph() -> None:
+    """A chain keeps its formulation."""
+    assert type(formulation_of(diamond())) is GraphFormulation
+    assert type(formulation_of(half_serial())) is not GraphFormulation
+
+
+def test_a_stage_pays_for_what_it_sends_and_receives_once() -> None:
+    """The tensor of a goes from the first stage to c, that of b to d."""
+    formulation = graph()
+    assert [formulation.time_of_stage_s(stage) for stage in BEST] == [4.0, 5.0]
+    assert formulation.evaluate(BEST) == (5.0,)
+    # Where times overlap the transfers vanish behind the computing.
+    assert graph(stage_cost="overlap").evaluate(BEST) == (4.0,)
+
+
+def test_transfers_over_the_link_where_no_time_is_given() -> None:
+    """Half a gigabyte over 8 Gbit/s takes half a second; two units halve it."""
+    layers = [
+        layer.model_copy(update={"transfer_s": None, "output_bytes": 5e8}) for layer in diamond().layers
+    ]
+    instance = diamond().model_copy(update={"layers": tuple(layers), "link_gbit_per_s": 8.0})
+    formulation = GraphFormulation(instance)
+    assert tensor_seconds(instance, 0) == [0.5]
+    assert stage_parts(instance, formulation.classes, [0, 1], "gpu") == (3.0, 1.0, 0.0, 0.0)
+    assert formulation.time_of_stage_s(stage_of([0, 1], "gpu", 2)) == 3.5
+
+
+def test_constraints() -> None:
+    """Order, cover, units and memory; each is named."""
+    assert broken(BEST) == set()
+    assert broken(BEST[::-1]) == {"order"}
+    assert broken(BEST[:1]) == {"layers"}
+    assert broken([stage_of([0, 1, 2, 9], "gpu", 1)]) == {"layers"}
+    assert broken([stage_of([0, 1], "tpu", 1), BEST[1]]) == {"type", "layers"}
+    assert broken([stage_of([0, 1], "gpu", 2), BEST[1]]) == {"units of a stage"}
+    assert broken(BEST, limit=1) == {"limit of gpu"}
+    # Consecutive layers need not be listed.
+    assert broken([Stage(first_layer=0, last_layer=3, type="gpu", units=1)]) == set()
+
+
+def test_colours_stay_together() -> None:
+    """Layers b and c of one colour are in one stage, whatever it costs."""
+    rows = [layer.model_dump(exclude_none=True) for layer in diamond().layers]
+    for row in rows[1:3]:
+        row["colour"] = "x"
+    assert broken(BEST, layers=rows) == {"classes"}
+    assert GraphFormulation(diamond(layers=rows)).classes.members == ((0,), (1, 2), (3,))
+
+
+def test_bounds_of_the_stage_time() -> None:
+    """The slowest layer, and all work on both units: 7 s on 2."""
+    formulation = graph()
+    assert formulation.fastest_s == 3.0
+    assert formulation.shared_work_s == pytest.approx(3.5)
+    assert formulation.elementary_bounds()[0] == pytest.approx(3.5)
+
+
+def test_the_table_has_every_pair_of_ideals_once() -> None:
+    """Six ideals make 14 pairs; each stage takes what evaluating it alone gives."""
+    formulation = graph(limit=3)
+    table = formulation.table
+    places = set(zip(table.first.tolist(), table.last.tolist(), strict=True))
+    assert len(table.first) == len(places) == 14
+    times = table.time_s(1)
+    for first, last, time in zip(table.first.tolist(), table.last.tolist(), times, strict=True):
+        stage = formulation.stage(first, last, 0, 1)
+        assert formulation.time_of_stage_s(stage) == pytest.approx(time)
+        assert table.index(first, last, 0) >= 0
+    assert table.index(5, 1, 0) == -1
+    assert formulation.positions(BEST) is not None
+    assert formulation.positions([stage_of([0, 1, 2, 3], "gpu", 1)]) == [table.index(0, 4, 0)]
+
+
+def test_a_floor_leaves_fewer_stages() -> None:
+    """Those that no unit is fast enough for are not listed."""
+    instance = diamond()
+    formulation = GraphFormulation(instance)
+    few = graph_table(instance, formulation.blocks, formulation.ideals, 4.0)
+    assert 0 < len(few.first) < 14
+    assert (few.time_s(1) <= 4.0).all()
+    problem = problem_of(instance, formulation.blocks, formulation.ideals)
+    assert Pairs(problem).up_to(math.inf, 13) is None
+
+
+def test_layers_without_time_join_a_neighbour() -> None:
+    """Where no stage pays more for it: b takes no time and its tensor weighs less than that of a."""
+    rows = [layer.model_dump(exclude_none=True) for layer in diamond().layers]
+    rows[1]["compute_s"] = {"gpu": 0.0}
+    pairs = [{"source": a, "target": b} for a, b in ("ab", "bc", "cd")]
+    formulation = GraphFormulation(diamond(layers=rows, edges=pairs))
+    blocks = blocks_of(formulation.instance, formulation.classes)
+    assert sorted(blocks.layers) in ([(0, 1), (2,), (3,)], [(0,), (1, 2), (3,)])
+    # A heavy tensor keeps it with the layer that receives it.
+    rows[1]["transfer_s"] = {"gpu": 5.0}
+    formulation = GraphFormulation(diamond(layers=rows, edges=pairs))
+    assert formulation.blocks.layers == ((0,), (1, 2), (3,))
+    assert np.isfinite(formulation.blocks.parts).all()
+
+
+def test_memory_keeps_layers_without_time_apart() -> None:
+    """One that is held somewhere is not moved where memory may be short."""
+    rows = [layer.model_dump(exclude_none=True) | {"memory_gib": 1.0} for layer in diamond().layers]
+    rows[3]["compute_s"] = {"gpu": 0.0}
+    types = [{"name": "gpu", "price_usd_per_hour": 1.0, "limit": 4, "memory_gib": 1.0}]
+    edges = [{"source": a, "target": b} for a, b in ("ab", "ac", "cd")]
+    assert len(GraphFormulation(diamond(layers=rows, types=types, edges=edges)).blocks) == 4
+    assert len(GraphFormulation(diamond(layers=rows, edges=edges)).blocks) == 3

@@ -1,0 +1,109 @@
+"""Layer graphs as they are."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clusterplan.instances.importers import import_dnn_partitioning, import_pipedream
+from clusterplan.instances.importers.layer_graphs.as_graph import branches, unique_names
+from clusterplan.instances.importers.layer_graphs.graph import LayerGraph, Node
+from clusterplan.instances.staging.instance import StagingInstance
+
+PRICES = {"accelerator": 2.5, "cpu": 0.5}
+
+
+def node(number: int, colour: int, backward: int = 0, fpga: int = 1) -> dict[str, Any]:
+    return {
+        "id": number,
+        "supportedOnFpga": fpga,
+        "cpuLatency": 20.0,
+        "fpgaLatency": 2.0,
+        "isBackwardNode": backward,
+        "colorClass": colour,
+        "size": 2**30,
+    }
+
+
+def small(folder: Path, pairs: str = "12 13 24 34", **options: Any) -> StagingInstance:
+    """Return the import of nodes 1 to 4, of which 3 runs on a CPU alone, and an orphan 9."""
+    edges = [{"sourceId": int(a), "destId": int(b), "cost": 3.0, "size": 8.0} for a, b in pairs.split()]
+    nodes = [
+        *(node(number, number, fpga=int(number != 3)) for number in (1, 2, 3, 4)),
+        node(9, 9, backward=1),
+    ]
+    document = {"maxSizePerFPGA": 2.0**34, "maxFPGAs": 2, "maxCPUs": 1, "nodes": nodes, "edges": edges}
+    path = folder / "g.json"
+    path.write_text(json.dumps(document))
+    return import_dnn_partitioning(path, PRICES, **options)
+
+
+def test_what_becomes_of_nodes_and_edges(tmp_path: Path) -> None:
+    """Each is one of the instance; times are seconds, and a CPU pays for no transfers."""
+    instance = small(tmp_path)
+    assert [layer.name for layer in instance.layers] == ["node1", "node2", "node3", "node4", "node9"]
+    assert [(edge.source, edge.target) for edge in instance.edges or ()][:2] == [
+        ("node1", "node2"),
+        ("node1", "node3"),
+    ]
+    first, _, third, _, last = instance.layers
+    assert first.compute_s == {"accelerator": 0.002, "cpu": 0.02}
+    assert first.transfer_s == {"accelerator": 0.003, "cpu": 0.0}
+    assert (first.colour, first.backward, last.backward) == ("1", None, True)
+    assert third.compute_s == {"cpu": 0.02}
+    assert (instance.stage_rule, instance.stage_cost) == ("free_cuts", "sum")
+    assert instance.most_units_per_stage == 1
+    assert [one.limit for one in instance.types] == [2, 1]
+
+
+def test_a_given_link_moves_the_sizes(tmp_path: Path) -> None:
+    """Instead of the source's transfer times; the CPU still pays nothing."""
+    first = small(tmp_path, link_gbit_per_s=8.0).layers[0]
+    assert (first.output_bytes, first.transfer_s) == (8.0, {"cpu": 0.0})
+
+
+def test_only_what_branches_is_a_graph() -> None:
+    """A skip connection does not."""
+    nodes = {name: Node(name, {"d": 1.0}) for name in "abcd"}
+    assert not branches(LayerGraph("g", nodes, [("a", "b"), ("b", "c"), ("c", "d"), ("a", "d")]))
+    assert branches(LayerGraph("g", nodes, [("a", "b"), ("a", "c"), ("b", "d"), ("c", "d")]))
+
+
+def test_names_are_unique() -> None:
+    """Those that stand twice get a number."""
+    assert unique_names(["a", "b", "a"]) == ["a (1)", "b", "a (2)"]
+
+
+@pytest.mark.parametrize(
+    ("model", "layers", "edges"), [("alexnet", 19, None), ("resnet50", 177, 193), ("gnmt", 48, 58)]
+)
+def test_profiles_of_pipedream(shared_data: Path, model: str, layers: int, edges: int | None) -> None:
+    """A chain stays one, and the others keep all nodes."""
+    instance = import_pipedream(shared_data / "pipedream" / model / "graph.txt", {"gpu": 2.5})
+    assert len(instance.layers) == layers
+    assert (None if instance.edges is None else len(instance.edges)) == edges
+
+
+def test_every_graph_of_dnn_partitioning_imports(shared_data: Path) -> None:
+    """Training graphs with orphans and graphs of operators too."""
+    files = [p for p in (shared_data / "dnn-partitioning").glob("*.json") if "expert" not in p.name]
+    assert len(files) == 10
+    for path in files:
+        instance = import_dnn_partitioning(path, PRICES)
+        assert len(instance.layers) == len(json.loads(path.read_text())["nodes"])
+
+
+def test_a_chain_says_what_it_merges(tmp_path: Path) -> None:
+    """Where most of a graph becomes one layer."""
+    path = tmp_path / "profile" / "graph.txt"
+    path.parent.mkdir()
+    figures = "forward_compute_time=1, backward_compute_time=0, activation_size=8, parameter_size=0"
+    lines = [f"node{n} -- Op -- {figures}" for n in range(1, 8)]
+    pairs = ["12", "13", "14", "15", "26", "36", "46", "56", "67"]
+    path.write_text("\n".join([*lines, *(f"\tnode{a} -- node{b}" for a, b in pairs)]))
+    said = " ".join(import_pipedream(path, {"gpu": 1.0}, shape="chain").assumptions)
+    assert "Merging to a chain puts 5 of 7 nodes, with 71% of all time, into one layer" in said
+    assert "Merging" not in " ".join(import_pipedream(path, {"gpu": 1.0}).assumptions)

@@ -1,0 +1,238 @@
+"""Random small graphs of layers, and all their plans by enumeration, from docs/problems/staging.md."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from clusterplan.instances.documents import parse_instance
+from clusterplan.instances.staging.instance import StagingInstance
+
+SLACK = 1e-9
+
+
+def diamond(limit: int = 2, **fields: Any) -> StagingInstance:
+    """Return a before b and c, and both before d, of 1, 2, 3 and 1 s; a tensor takes half a second.
+
+    Times add up and a stage has one unit. Two stages take 5 s at best (a and b, then c and d), three 4 s
+    (a and b, then c, then d).
+    """
+    layers = [
+        {"name": name, "compute_s": {"gpu": seconds}, "compute_parallel": 0, "transfer_s": {"gpu": 0.5}}
+        for name, seconds in zip("abcd", (1.0, 2.0, 3.0, 1.0), strict=True)
+    ]
+    given: dict[str, Any] = {
+        "schema_version": 1,
+        "kind": "staging",
+        "name": "diamond",
+        "objective": "time",
+        "stage_rule": "free_cuts",
+        "stage_cost": "sum",
+        "most_units_per_stage": 1,
+        "training": {"samples": 1},
+        "probe_batch": 1,
+        "types": [{"name": "gpu", "price_usd_per_hour": 1.0, "limit": limit}],
+        "layers": layers,
+        "edges": [{"source": a, "target": b} for a, b in ("ab", "ac", "bd", "cd")],
+    }
+    made = parse_instance({key: value for key, value in {**given, **fields}.items() if value is not None})
+    assert isinstance(made, StagingInstance)
+    return made
+
+
+def random_graph(seed: int) -> dict[str, Any]:
+    """Return a document with branches, joins, colours, a CPU, memory, limits, and either cost rule."""
+    rng = random.Random(seed)
+    count = rng.randint(2, 5)
+    training = rng.random() < 0.4
+    names = [f"f{index}" for index in range(count)]
+    pairs = [(a, b) for a, b in itertools.combinations(range(count), 2) if rng.random() < 0.45]
+    edges = [(names[a], names[b]) for a, b in pairs]
+    layers = [_layer(rng, name) for name in names]
+    if training:
+        backward = [_layer(rng, f"b{index}") for index in range(count)]
+        for index, layer in enumerate(backward):
+            layer["backward"] = True
+            layer["colour"] = f"c{index}"
+            if rng.random() < 0.9:
+                layers[index]["colour"] = f"c{index}"
+        edges += [(f"b{b}", f"b{a}") for a, b in pairs if rng.random() < 0.9]
+        edges += [(name, f"b{index}") for index, name in enumerate(names) if rng.random() < 0.5]
+        layers += backward
+    elif rng.random() < 0.3:
+        for layer in rng.sample(layers, 2):
+            layer["colour"] = "shared"
+    types = [
+        {"name": "gpu", "price_usd_per_hour": rng.choice([1.0, 2.5]), "limit": rng.randint(1, 3)},
+        {"name": "cpu", "price_usd_per_hour": rng.choice([0.1, 0.5]), "limit": rng.randint(1, 2)},
+    ]
+    if rng.random() < 0.5:
+        types[0]["memory_gib"] = rng.choice([2.0, 3.0, 5.0])
+    document: dict[str, Any] = {
+        "schema_version": 1,
+        "kind": "staging",
+        "name": f"graph-{seed}",
+        "objective": rng.choice(["cost", "throughput", "time"]),
+        "stage_rule": "free_cuts",
+        "stage_cost": rng.choice(["overlap", "sum", None]),
+        "most_units_per_stage": rng.choice([1, 2, None]),
+        "training": {"samples": 3600.0},
+        "probe_batch": 2,
+        "link_gbit_per_s": 8.0,
+        "types": types,
+        "layers": layers,
+        "edges": [{"source": a, "target": b} for a, b in edges],
+    }
+    if rng.random() < 0.4:
+        document["throughput_floor_samples_per_s"] = rng.choice([0.1, 0.2, 0.4, 0.8])
+    if rng.random() < 0.2:
+        document["hourly_budget_usd"] = rng.choice([2.0, 4.0, 6.0])
+    if rng.random() < 0.2:
+        document["cost_limit_usd"] = rng.choice([5.0, 20.0, 60.0])
+    if not any(layer["compute_s"][t] for layer in layers for t in layer["compute_s"]):
+        layers[0]["compute_s"] = {"gpu": 1.0, "cpu": 10.0}
+    return {key: value for key, value in document.items() if value is not None}
+
+
+def _layer(rng: random.Random, name: str) -> dict[str, Any]:
+    seconds = rng.choice([0.0, 0.0, 1.0, 2.0, 3.0, rng.uniform(0.5, 4)])
+    compute = {"gpu": seconds, "cpu": seconds * rng.choice([5.0, 10.0])}
+    if rng.random() < 0.1:
+        del compute["gpu"]
+    layer: dict[str, Any] = {
+        "name": name,
+        "compute_s": compute,
+        "compute_parallel": rng.choice([0.0, 0.5, 0.99]),
+        "memory_gib": rng.choice([0.0, 0.5, 1.0, 2.0]),
+        "output_bytes": rng.choice([0.0, 1e8, 5e8, 1e9]),
+    }
+    if rng.random() < 0.5:
+        layer["transfer_s"] = {"cpu": 0.0, "gpu": rng.choice([0.0, 0.3, 1.0])}
+    if rng.random() < 0.2:
+        layer["communication_s"] = {"gpu": 0.5}
+        layer["communication_parallel"] = 0.5
+    return layer
+
+
+@dataclass(frozen=True)
+class _Choice:
+    type: int
+    units: int
+    seconds: float
+
+
+class GraphTruth:
+    """The best plan of a document, by enumerating all ways to put colours together."""
+
+    def __init__(self, document: dict[str, Any]) -> None:
+        self.data = document
+        self.layers = {layer["name"]: layer for layer in document["layers"]}
+        self.colour = {name: layer.get("colour", f"alone {name}") for name, layer in self.layers.items()}
+        self.edges = [(edge["source"], edge["target"]) for edge in document["edges"]]
+        self.arcs = set(self._arcs())
+
+    def _arcs(self) -> Iterator[tuple[str, str]]:
+        back = {name: layer.get("backward", False) for name, layer in self.layers.items()}
+        forward = {self.colour[name] for name in self.layers if not back[name]}
+        for a, b in self.edges:
+            if not back[a] and not back[b]:
+                yield self.colour[a], self.colour[b]
+            elif back[a] and back[b] and not {self.colour[a], self.colour[b]} <= forward:
+                yield self.colour[b], self.colour[a]
+
+    def best(self) -> float | None:
+        """Return the best value of the objective; None if there is no plan."""
+        colours = sorted(set(self.colour.values()))
+        values = [
+            value for parts in _partitions(colours) if self._ordered(parts) for value in self._values(parts)
+        ]
+        if not values:
+            return None
+        return max(values) if self.data["objective"] == "throughput" else min(values)
+
+    def _ordered(self, parts: list[list[str]]) -> bool:
+        """Return whether the parts can stand in a row so that no arc runs backwards."""
+        place = {colour: index for index, part in enumerate(parts) for colour in part}
+        left, arcs = set(range(len(parts))), {(place[a], place[b]) for a, b in self.arcs}
+        while left:
+            first = [p for p in left if not any(a in left and a != p for a, b in arcs if b == p)]
+            if not first:
+                return False
+            left -= set(first)
+        return True
+
+    def _values(self, parts: list[list[str]]) -> Iterator[float]:
+        types = self.data["types"]
+        choices = [list(self._choices(set(part))) for part in parts]
+        for chosen in itertools.product(*choices):
+            for t, one in enumerate(types):
+                if sum(c.units for c in chosen if c.type == t) > one["limit"]:
+                    break
+            else:
+                yield from self._value(chosen)
+
+    def _choices(self, part: set[str]) -> Iterator[_Choice]:
+        own = [name for name in self.layers if self.colour[name] in part]
+        link = self.data["link_gbit_per_s"] * 1e9 / 8
+        for t, one in enumerate(self.data["types"]):
+            name = one["name"]
+            rows = [self.layers[layer] for layer in own]
+            held = sum(row["memory_gib"] for row in rows)
+            if any(name not in row["compute_s"] for row in rows):
+                continue
+            if held > one.get("memory_gib", math.inf) * (1 + SLACK):
+                continue
+            received = 0.0
+            for layer, row in self.layers.items():
+                ends = {layer, *(b for a, b in self.edges if a == layer)}
+                if len({end in own for end in ends}) == 2:
+                    received += row.get("transfer_s", {}).get(name, row["output_bytes"] / link)
+            for k in range(1, min(one["limit"], self.data.get("most_units_per_stage", 99)) + 1):
+                computing = sum(_shared(r["compute_s"][name], r["compute_parallel"], k) for r in rows)
+                moving = sum(
+                    _shared(
+                        r.get("communication_s", {}).get(name, 0.0), r.get("communication_parallel", 0.0), k
+                    )
+                    for r in rows
+                )
+                moving += received / k
+                adds_up = self.data.get("stage_cost") == "sum"
+                yield _Choice(t, k, computing + moving if adds_up else max(computing, moving))
+
+    def _value(self, chosen: tuple[_Choice, ...]) -> Iterator[float]:
+        data = self.data
+        time = max(c.seconds for c in chosen)
+        rate = sum(c.units * data["types"][c.type]["price_usd_per_hour"] for c in chosen)
+        cost = data["training"]["samples"] / 3600 / data["probe_batch"] * time * rate
+        floor = data.get("throughput_floor_samples_per_s")
+        if floor is not None and time > data["probe_batch"] / floor * (1 + SLACK):
+            return
+        if rate > data.get("hourly_budget_usd", math.inf) * (1 + SLACK):
+            return
+        if cost > data.get("cost_limit_usd", math.inf) * (1 + SLACK):
+            return
+        if data["objective"] == "cost":
+            yield cost
+        elif data["objective"] == "throughput":
+            yield data["probe_batch"] / time if time else math.inf
+        else:
+            yield data["training"]["samples"] / data["probe_batch"] * time
+
+
+def _shared(seconds: float, share: float, units: int) -> float:
+    return seconds * (1 - share + share / units)
+
+
+def _partitions(items: list[str]) -> Iterator[list[list[str]]]:
+    if not items:
+        yield []
+        return
+    head, *rest = items
+    for parts in _partitions(rest):
+        yield [[head], *parts]
+        for index in range(len(parts)):
+            yield [*parts[:index], [head, *parts[index]], *parts[index + 1 :]]
