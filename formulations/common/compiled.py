@@ -28,7 +28,11 @@ class _AtFirstCall:
         for name in self.function.__code__.co_names:
             if isinstance(names.get(name), _AtFirstCall):
                 names[name] = names[name].compiled
-        return cast("Callable[..., Any]", njit(cache=True)(self.function))
+        try:
+            made = njit(cache=True)(self.function)
+        except RuntimeError:  # there is no folder in which it could be kept
+            made = njit(self.function)
+        return cast("Callable[..., Any]", made)
 
 
 def compiled(function: FunctionT) -> FunctionT:
