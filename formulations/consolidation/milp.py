@@ -14,6 +14,7 @@ from ...instances.consolidation.instance import GpuModels, PlacementJob
 from ..common.clock import check_time, refuse_beyond
 from ..common.milp_model import MilpModel, ModelObjective, at_most, new_problem
 from ..common.tolerance import TOLERANCE
+from .classes import exact, worth_of
 from .cluster_data import ClusterData
 from .devices.milp import DeviceRows, device_terms
 from .devices.naming import with_devices
@@ -172,7 +173,9 @@ class _Builder:
             }
             self.add(self.total(list(uses.values())) == self.z[job.name])
             self.add(self.total([u * variable for u, variable in uses.items()]) == self.used(job))
-            terms += [job.worth * (1 - job.relative_speed(u)) * variable for u, variable in uses.items()]
+            # Rounded once, for what is won and lost may cancel to nothing.
+            lost = {u: float(worth_of(job) * (1 - exact(job.relative_speed(u)))) for u in uses}
+            terms += [lost[u] * variable for u, variable in uses.items()]
         return self.total(terms), False
 
     def traffic(self) -> tuple[Any, bool]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...formulations.common.clock import check_time, refuse_beyond
+from ...formulations.consolidation.classes import exact, worth_of
 from ...formulations.consolidation.devices.milp import DeviceRows
 from ...formulations.consolidation.devices.naming import with_devices
 from ...formulations.consolidation.fewest_servers import tasks_that_fit
@@ -160,7 +161,9 @@ class _Model:
             uses = {u: self.m.new_bool_var(f"uses {job.name} {u}") for u in range(1, most + 1)}
             self.m.add(sum(uses.values()) == self.z[job.name])
             self.m.add(sum(u * literal for u, literal in uses.items()) == sum(self.y[job.name].values()))
-            pairs += [(literal, job.worth * (1 - job.relative_speed(u))) for u, literal in uses.items()]
+            # Rounded once, for what is won and lost may cancel to nothing.
+            lost = {u: float(worth_of(job) * (1 - exact(job.relative_speed(u)))) for u in uses}
+            pairs += [(literal, lost[u]) for u, literal in uses.items()]
         return self._weighted(pairs, "min")
 
     def traffic(self) -> tuple[Any, float]:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from device_instances import device_instance
 from placements import job, placement, server
+from random_instances import random_devices
 
 import clusterplan
 from clusterplan.formulations.consolidation.devices.formulation import DeviceFormulation
@@ -89,6 +90,14 @@ def test_jobs_that_must_be_placed_and_do_not_fit() -> None:
         result = clusterplan.solve(instance, solver=name)
         assert result.status == "unknown"
         assert "which must be placed" in str(result.message)
+
+
+@pytest.mark.parametrize("name", ["cp-sat", "exact"])
+def test_what_is_won_and_lost_cancels_to_nothing(name: str) -> None:
+    """Speeds of 1.2 and 0.8 for the same value; products of doubles would leave 1e-15 to be proven."""
+    result = clusterplan.solve(random_devices(66), solver=name)
+    assert result.status == "optimal"
+    assert (result.objectives[2].name, result.objectives[2].value) == ("slowdown", 0)
 
 
 def test_quick_searches_name_devices() -> None:
