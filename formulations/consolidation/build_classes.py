@@ -213,8 +213,7 @@ def _usages(demands: Iterable[tuple[int, ...]], tasks: dict[tuple[int, ...], int
             continue
         more = sums + _packed(taken, shifts)
         held = np.zeros(len(more), dtype=bool)
-        # A sum matters only if some server holds it: then no difference takes a guard bit away, and none takes
-        # more than its own.
+        # A sum matters only if some server holds it: then every guard bit outlives the subtraction.
         for guarded in held_by:
             held |= (guarded - more) & guards == guards
         # Both are sorted. (np.unique hashes since NumPy 2.3, and such numbers collide.)
