@@ -196,8 +196,8 @@ def _usages(demands: Iterable[tuple[int, ...]], tasks: dict[tuple[int, ...], int
     """Return every sum of demands that one of the free vectors holds; None if there are too many."""
     largest, most = _maximal(free), min(MOST_USAGES, MOST_CELLS // len(free))
     limit = largest.max(axis=0).tolist()
-    # A sum is one number of 63 bits. Above the bits of each amount a guard bit is left free.
-    widths = [amount.bit_length() + 1 for amount in limit]
+    # A sum is one number of 63 bits. Each amount has room for twice its limit, and a guard bit above.
+    widths = [amount.bit_length() + 2 for amount in limit]
     if sum(widths) > 63:
         return None
     shifts = [sum(widths[r + 1 :]) for r in range(len(widths))]
@@ -213,7 +213,7 @@ def _usages(demands: Iterable[tuple[int, ...]], tasks: dict[tuple[int, ...], int
             continue
         more = sums + _packed(taken, shifts)
         held = np.zeros(len(more), dtype=bool)
-        # A sum matters only if some server holds it: then no difference borrows its guard bit.
+        # A sum matters only if some server holds it: then every guard bit outlives the subtraction.
         for guarded in held_by:
             held |= (guarded - more) & guards == guards
         # Both are sorted. (np.unique hashes since NumPy 2.3, and such numbers collide.)

@@ -6,6 +6,7 @@ import itertools
 import random
 from fractions import Fraction
 
+import numpy as np
 import pytest
 from placements import job, placement, server
 from random_instances import random_consolidation
@@ -46,6 +47,22 @@ def test_the_table_lists_every_sum_that_a_server_holds() -> None:
             )
         }
         usages = table.usages[None]
+        assert usages is not None
+        assert sorted(held) == list(map(tuple, usages.tolist())), seed
+
+
+def test_sums_are_those_of_a_plain_enumeration() -> None:
+    """Also where one server has nothing of what another has much of."""
+    for seed in range(300):
+        draw = random.Random(seed)
+        tasks = {(draw.randint(0, 4), draw.randint(0, 4)): draw.randint(1, 6) for _ in range(3)}
+        free = [[draw.randint(0, 12), draw.choice([0, 3, 12])] for _ in range(2)]
+        sums = {
+            tuple(sum(n * demand[r] for n, demand in zip(counts, tasks, strict=True)) for r in range(2))
+            for counts in itertools.product(*(range(count + 1) for count in tasks.values()))
+        }
+        held = {s for s in sums if any(s[0] <= gpus and s[1] <= cpus for gpus, cpus in free)}
+        usages = build_classes._usages(tasks, tasks, np.array(free))
         assert usages is not None
         assert sorted(held) == list(map(tuple, usages.tolist())), seed
 
