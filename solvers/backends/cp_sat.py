@@ -127,8 +127,13 @@ def _configured(options: SolveOptions, clock: Clock) -> cp_model.CpSolver:
 
     solver = cp_model.CpSolver()
     parameters = solver.parameters
-    # This part of CP-SAT 9.15's presolve cuts off optima (google/or-tools#5293).
-    settings: dict[str, Any] = {"relative_gap_limit": options.gap / 4, "presolve_inclusion_work_limit": 0}
+    # Two parts of CP-SAT 9.15 cut off optima: inclusions in its presolve (google/or-tools#5293), and
+    # symmetries together with what its presolve fixes because of costs.
+    settings: dict[str, Any] = {
+        "relative_gap_limit": options.gap / 4,
+        "presolve_inclusion_work_limit": 0,
+        "symmetry_level": 0,
+    }
     if clock.remaining_s is not None:
         settings["max_time_in_seconds"] = clock.remaining_s
     if options.threads is not None:
