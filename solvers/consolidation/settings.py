@@ -63,9 +63,11 @@ class ExactSettings:
         Nodes of the branch and bound on the knapsack of one class.
     pricing_patience_s
         Seconds of that branch and bound.
-    most_linked_rows, fewest_groups
-        Classes of servers times shapes that the linear programme by shape tells apart. Beyond, it
-        has groups of classes, as many as these rows allow, or so many where that is more.
+    most_linked_rows
+        Classes of servers times shapes that the linear programme by shape tells apart; beyond, it has groups of
+        classes, as many as these rows allow.
+    fewest_groups
+        So many groups of classes it has, though they have more rows.
     dive_share
         Of the patterns that the relaxation leaves fractional, those that are rounded up at once.
     most_dives
