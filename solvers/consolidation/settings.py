@@ -64,8 +64,8 @@ class ExactSettings:
     pricing_patience_s
         Seconds of that branch and bound.
     most_linked_rows
-        Classes of servers times shapes that the linear programme by shape tells apart; beyond, it has groups of
-        classes, as many as these rows allow.
+        Classes of servers times shapes that the linear programme by shape tells apart; beyond, it has
+        groups of classes, as many as these rows allow.
     fewest_groups
         So many groups of classes it has, though they have more rows.
     dive_share
