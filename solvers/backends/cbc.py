@@ -95,7 +95,9 @@ class Cbc(Backend):
     def _answer(problem: Any, log: str, gap: float) -> Answer:
         """Return status, values and bound by the log: PuLP's status does not tell a limit from an optimum."""
         if re.search(
-            r"proven infeasible|Linear relaxation infeasible|Problem is infeasible|Integer infeasible",
+            r"proven infeasible|Linear relaxation infeasible|Problem is infeasible|Integer infeasible"
+            # The relaxation has an optimum, so that the model is not unbounded.
+            r"|Continuous objective value is[\s\S]*Pre-processing says infeasible or unbounded",
             log,
             re.I,
         ):

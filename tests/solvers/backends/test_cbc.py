@@ -48,3 +48,8 @@ def test_a_log_without_an_answer_is_a_failure() -> None:
     with pytest.raises(BackendError, match="without an answer"):
         Cbc._answer(knapsack(), "Segmentation fault", gap=0.0)
     assert Cbc._answer(knapsack(), "Problem is infeasible - 0.00 seconds", gap=0.0).infeasible
+    unclear = "Pre-processing says infeasible or unbounded\n"
+    with pytest.raises(BackendError):
+        Cbc._answer(knapsack(), unclear, gap=0.0)
+    bounded = "Continuous objective value is 3584 - 0.00 seconds\n"
+    assert Cbc._answer(knapsack(), bounded + unclear, gap=0.0).infeasible
