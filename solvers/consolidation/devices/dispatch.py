@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ....formulations.common.objective import Diagnosis
@@ -10,8 +10,9 @@ from ....formulations.consolidation.devices.formulation import DeviceFormulation
 from ....formulations.consolidation.devices.naming import kept_in_place, with_devices, without_devices
 from ....formulations.consolidation.formulation import ConsolidationFormulation
 from ....formulations.consolidation.plan import JobPlacement
-from ...common.base import Clock, Outcome, Solver
+from ...common.base import Clock, Outcome
 from ...common.brute_force import Enumeration
+from ...common.delegating import Delegating
 from ...common.options import SolveOptions
 from .cluster import Cluster
 from .exact import Search, certify_on_devices
@@ -22,28 +23,8 @@ Certify = Callable[[Any, Outcome, Clock], None]
 Diagnose = Callable[[Any, Diagnosis | None, Clock], Diagnosis | None]
 
 
-class OnDevices(Solver[ConsolidationFormulation]):
+class OnDevices(Delegating[ConsolidationFormulation]):
     """A method that plans the pooled relaxation; what single devices do not hold then goes elsewhere."""
-
-    kinds = ("consolidation",)
-
-    def __init__(self, method: Solver[Any]) -> None:
-        self.method = method
-        self.name, self.proves, self.what = method.name, method.proves, method.what
-        self.features = method.features
-
-    @property
-    def method_options(self) -> Mapping[str, Any]:  # type: ignore[override]
-        """The method's own settings."""
-        return self.method.method_options
-
-    def unavailable(self) -> str | None:
-        """Return why the method cannot be used."""
-        return self.method.unavailable()
-
-    def check_options(self, options: SolveOptions) -> None:
-        """Refuse every option that the method would ignore."""
-        self.method.check_options(options)
 
     def solve(self, formulation: ConsolidationFormulation, options: SolveOptions, clock: Clock) -> Outcome:
         """Solve with or without single devices."""
