@@ -108,10 +108,11 @@ def _graph_facts(instance: StagingInstance) -> Facts:
     most = instance.most_units_per_stage
     formulation = formulation_of(instance)
     assert isinstance(formulation, GraphFormulation)
-    apart = len(formulation.classes.members)
+    apart, layers = len(formulation.classes.members), len(instance.layers)
+    together = "" if apart == layers else "; colours and cycles keep the others together"
     return [
         ("edges", f"{len(instance.edges):,}"),
-        ("layers that can be apart", f"{apart:,}; colours and cycles keep the others together"),
+        ("layers that can be apart", f"{apart:,}{together}"),
         ("computing and communicating", "add up" if instance.stage_cost == "sum" else "overlap"),
         ("units of a stage", "any number" if most is None else f"{most:,} at most"),
     ]
@@ -138,5 +139,10 @@ def limits_facts(instance: StagingInstance) -> Facts:
         ("stages", rule),
         ("training", f"{short(instance.training.samples)} samples × {short(instance.training.epochs)}"),
         ("layer times are of", f"{short(instance.probe_batch)} samples"),
-        ("link", "transfers take no time" if link is None else f"{short(link)} Gbit/s"),
+        ("link", f"{short(link)} Gbit/s" if link is not None else _without_link(instance)),
     ]
+
+
+def _without_link(instance: StagingInstance) -> str:
+    given = any(layer.transfer_s for layer in instance.layers)
+    return "seconds of transfers are given" if given else "transfers take no time"
