@@ -32,7 +32,8 @@ from typing import Any, ClassVar
 
 from ...instances.common.base import ProblemKind
 from ...instances.common.errors import TooLargeError
-from ...instances.consolidation.instance import ConsolidationInstance, PlacementJob, allows, models_of
+from ...instances.consolidation.instance import ConsolidationInstance
+from ...instances.consolidation.job import PlacementJob, allows, models_of
 from ..common.formulation import Formulation
 from ..common.objective import Diagnosis, Violation
 from ..common.tolerance import within

@@ -8,7 +8,7 @@ from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from ...instances.common.fields import Flag, Model, Name, PositiveCount, Text
 from ...instances.consolidation.devices import OnServers
-from ...instances.consolidation.instance import ONLY_GROUP, PlacementJob
+from ...instances.consolidation.job import ONLY_GROUP, PlacementJob
 
 Placed = dict[Name, PositiveCount]
 Action = Literal["start", "keep", "move", "stop", "wait"]

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from ....formulations.consolidation.plan import JobPlacement
 from ....instances.consolidation.devices import WHOLE
-from ....instances.consolidation.instance import ONLY_GROUP
+from ....instances.consolidation.job import ONLY_GROUP
 from ....instances.consolidation.packing import Held
 from .bank import Bank
 from .cluster import Cluster, TaskKind

@@ -15,7 +15,7 @@ import numpy as np
 
 from ....formulations.common.clock import check_time
 from ....formulations.consolidation.formulation import ConsolidationFormulation
-from ....instances.consolidation.instance import PlacementJob, allows
+from ....instances.consolidation.job import PlacementJob, allows
 from .placer import Counts, Demand, FreeCapacity, ListHeuristic, Piece, Request, shares_of_free
 
 Vector = tuple[float, ...]
