@@ -33,8 +33,7 @@ def completed(
     """
     instance = formulation.instance
     known = [
-        entry_of(job, kept[job.name]) if job.name in kept else JobPlacement(job=job.name, placed=False)
-        for job in instance.jobs
+        entry_of(job, kept[job.name]) if job.name in kept else entry_of(job, {}) for job in instance.jobs
     ]
     taken: dict[str, dict[str, float]] = {}
     for job in instance.jobs:
