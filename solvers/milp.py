@@ -71,17 +71,15 @@ class Milp(Solver[Any]):
 
     def solve(self, formulation: Formulation[Any, Any], options: SolveOptions, clock: Clock) -> Outcome:
         """Optimise the objectives in their order, each fixed at its optimum before the next."""
-        began_s = clock.elapsed_s
         model = milp_model(formulation)
         build_s = clock.elapsed_s
-        handover_s = self.backend.handover * (build_s - began_s)
         alike = _alike(model)
         outcome = Outcome(backend=f"{self.backend.title} {self.backend.version()}", build_s=build_s)
         bounds: list[float | None] = []
         if options.warm_start is not None:
             outcome.plan = formulation.parse_plan(options.warm_start)
         for index, target in enumerate(model.objectives):
-            if clock.remaining_s is not None and clock.remaining_s <= handover_s:
+            if clock.expired:
                 outcome.limit = "time"
                 break
             try:

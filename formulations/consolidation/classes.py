@@ -24,7 +24,7 @@ import numpy as np
 
 from ...instances.common.arrays import Ints
 from ...instances.consolidation.devices import WHOLE
-from ...instances.consolidation.instance import GpuModels, PlacementJob, allows
+from ...instances.consolidation.job import GpuModels, PlacementJob, allows
 
 BY_SERVERS = ("spread", "slowdown")
 """Objectives that depend on how many servers a job uses."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from ...instances.consolidation.instance import ConsolidationInstance, GpuModels, PlacementJob, Server, allows
+from ...instances.consolidation.instance import ConsolidationInstance
+from ...instances.consolidation.job import GpuModels, PlacementJob, allows
+from ...instances.consolidation.server import Server
 from ..common.objective import Objective, Sense
 from .fewest_servers import Shapes, fewest_servers, shape_of
 

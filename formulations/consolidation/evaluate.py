@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 
-from ...instances.consolidation.instance import PlacementJob
+from ...instances.consolidation.job import PlacementJob
 from .classes import exact, worth_of
 from .cluster_data import ClusterData
 from .devices.staying import staying

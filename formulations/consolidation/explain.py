@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from functools import cached_property
 
-from ...instances.consolidation.instance import GpuModels, Group, PlacementJob, allows, models_of
+from ...instances.consolidation.job import GpuModels, Group, PlacementJob, allows, models_of
 from .cluster_data import ClusterData
 from .devices.staying import staying
 from .fewest_servers import Shapes, fewest_servers, shape_of, work_of

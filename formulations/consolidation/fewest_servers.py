@@ -14,7 +14,7 @@ import numpy as np
 
 from ...instances.common.arrays import Floats, Ints
 from ...instances.common.errors import TooLargeError
-from ...instances.consolidation.instance import Group
+from ...instances.consolidation.job import Group
 from ..common.clock import check_time
 from ..common.tolerance import TOLERANCE, loosened
 

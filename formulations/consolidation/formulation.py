@@ -32,7 +32,8 @@ from typing import Any, ClassVar
 
 from ...instances.common.base import ProblemKind
 from ...instances.common.errors import TooLargeError
-from ...instances.consolidation.instance import ConsolidationInstance, PlacementJob, allows, models_of
+from ...instances.consolidation.instance import ConsolidationInstance
+from ...instances.consolidation.job import PlacementJob, allows, models_of
 from ..common.formulation import Formulation
 from ..common.objective import Diagnosis, Violation
 from ..common.tolerance import within
@@ -43,7 +44,7 @@ from .check.elementary import elementary_bounds, elementary_infeasibility
 from .classified_cluster import ClassifiedCluster
 from .evaluate import VALUE_OF
 from .explain import Reasons, action_of
-from .plan import JobPlacement
+from .plan import JobPlacement, entry_of
 
 
 class ConsolidationFormulation(ClassifiedCluster, Formulation[ConsolidationInstance, JobPlacement]):
@@ -126,7 +127,9 @@ class ConsolidationFormulation(ClassifiedCluster, Formulation[ConsolidationInsta
             entry = entries[job.name]
             action = action_of(job, entry, self.instance.device_moves) if running else None
             if not entry.placed:
-                entry = JobPlacement(job=job.name, placed=False, reason=reasons.why(position), action=action)
+                entry = entry_of(job, {}).model_copy(
+                    update={"reason": reasons.why(position), "action": action}
+                )
             elif entry.action != action or entry.reason is not None:
                 entry = entry.model_copy(update={"action": action, "reason": None})
             finished.append(entry)

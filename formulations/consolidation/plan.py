@@ -8,7 +8,7 @@ from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from ...instances.common.fields import Flag, Model, Name, PositiveCount, Text
 from ...instances.consolidation.devices import OnServers
-from ...instances.consolidation.instance import ONLY_GROUP, PlacementJob
+from ...instances.consolidation.job import ONLY_GROUP, PlacementJob
 
 Placed = dict[Name, PositiveCount]
 Action = Literal["start", "keep", "move", "stop", "wait"]
@@ -64,9 +64,10 @@ class JobPlacement(Model):
 
 def entry_of(job: PlacementJob, tasks: Placement) -> JobPlacement:
     """Return the plan entry of a job with these tasks; empty tasks mean that it is not placed."""
+    made = JobPlacement.model_construct  # nothing of it comes from outside, and there are thousands
     filled = {g: {n: count for n, count in placed.items() if count} for g, placed in tasks.items()}
     if not any(filled.values()):
-        return JobPlacement(job=job.name, placed=False)
+        return made(job=job.name, placed=False)
     if job.groups is not None:
-        return JobPlacement(job=job.name, groups=filled)
-    return JobPlacement(job=job.name, servers=filled[ONLY_GROUP])
+        return made(job=job.name, groups=filled)
+    return made(job=job.name, servers=filled[ONLY_GROUP])

@@ -17,7 +17,9 @@ from numpy.typing import NDArray
 from ..common.arrays import Floats, Ints
 from ..common.errors import OptionError
 from .generate_devices import as_devices, with_unlike_amounts
-from .instance import ConsolidationInstance, PlacementJob, Server
+from .instance import ConsolidationInstance
+from .job import PlacementJob
+from .server import Server
 
 RESOURCES = ("gpu", "cpu", "memory_gib")
 SIZES = np.array([1, 2, 4, 8, 16, 32])

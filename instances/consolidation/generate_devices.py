@@ -11,7 +11,8 @@ import numpy as np
 from ..common.errors import OptionError
 from ..common.geometries import GEOMETRIES
 from .devices import WHOLE
-from .instance import PlacementJob, Server
+from .job import PlacementJob
+from .server import Server
 
 SHARES = (100, 160, 200, 250, 300, 330, 400, 460, 500, 600)
 """Thousandths of a GPU that a replica takes."""

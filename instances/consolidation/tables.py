@@ -23,7 +23,9 @@ from ..files import tables
 from ..files.columns import Columns
 from ..files.limits import MOST_ALIKE_CELLS
 from ..files.writing import NO_COLUMN, can_be_columns, write_table
-from .instance import ConsolidationInstance, PlacementJob, Server
+from .instance import ConsolidationInstance
+from .job import PlacementJob
+from .server import Server
 
 ModelT = TypeVar("ModelT", bound=Model)
 

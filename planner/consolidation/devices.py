@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from ...formulations.consolidation.plan import JobPlacement
 from ...instances.consolidation.devices import Ask, DeviceSlot, TaskDevices
-from ...instances.consolidation.instance import PlacementJob
+from ...instances.consolidation.job import PlacementJob
 
 MOST_TASKS = 4
 """Tasks on one server whose devices are listed."""

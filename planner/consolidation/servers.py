@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from ...formulations.consolidation.plan import JobPlacement
-from ...instances.consolidation.instance import ConsolidationInstance, Server
+from ...instances.consolidation.instance import ConsolidationInstance
+from ...instances.consolidation.server import Server
 from ..reports.tables import Cell, Column, Table, number
 from ..reports.text import counted, short
 

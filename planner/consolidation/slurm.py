@@ -10,7 +10,8 @@ from typing import NamedTuple
 from ...formulations.consolidation.plan import JobPlacement
 from ...instances.common.hostlist import compress_hostlist
 from ...instances.consolidation.devices import Ask
-from ...instances.consolidation.instance import ConsolidationInstance, PlacementJob
+from ...instances.consolidation.instance import ConsolidationInstance
+from ...instances.consolidation.job import PlacementJob
 from ..output.thinning import some
 from .actions import check_nodes
 from .devices import partitions

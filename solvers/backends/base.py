@@ -57,17 +57,10 @@ class Ending(NamedTuple):
 
 
 class Backend(ABC):
-    """A mixed-integer solver; `minimise` solves a PuLP problem whose sense is to minimise.
-
-    Attributes
-    ----------
-    handover
-        How long PuLP takes to give it a model, beside building it; it does not look at a clock meanwhile.
-    """
+    """A mixed-integer solver; `minimise` solves a PuLP problem whose sense is to minimise."""
 
     name: str
     title: str
-    handover: float = 0.0
     features: frozenset[Feature] = frozenset({"warm_start", "backend_options"})
 
     @abstractmethod

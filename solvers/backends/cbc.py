@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ...instances.common.errors import OptionError
+from ..common.interrupting import interrupting
 from ..common.result import Limit
 from .base import Answer, Backend, BackendError, Request, installed
 
@@ -23,7 +24,7 @@ LOG_ROUNDING = 0.0005
 class Cbc(Backend):
     """CBC, the program that PuLP ships; its bound is read from its log."""
 
-    name, title, handover = "cbc", "CBC", 1.0
+    name, title = "cbc", "CBC"
 
     def unavailable(self) -> str | None:
         """Return why the CBC program cannot be used."""
@@ -63,7 +64,8 @@ class Cbc(Backend):
         # PuLP would settle the time limit before it writes the model, and wait for CBC however long it takes.
         with tempfile.TemporaryDirectory() as folder:
             model, start, found, log = (Path(folder) / name for name in ("m.mps", "m.mst", "m.sol", "log"))
-            variables, names, rows, _ = problem.writeMPS(str(model), rename=1)
+            with interrupting(request.clock):
+                variables, names, rows, _ = problem.writeMPS(str(model), rename=1)
             words = [str(model)]
             if request.start:
                 solver.writesol(str(start), problem, variables, names, rows)

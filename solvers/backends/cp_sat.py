@@ -15,6 +15,7 @@ from ...formulations.common.objective import Objective
 from ...formulations.common.tolerance import loosened
 from ...instances.common.errors import OptionError
 from ..common.base import Clock, FormulationT_contra, Outcome, Solver
+from ..common.interrupting import interrupting
 from ..common.options import SolveOptions
 from ..common.result import Limit
 from .base import BackendError, installed
@@ -119,7 +120,9 @@ class CpSat(Solver[FormulationT_contra]):
         """Solve with CP-SAT; options of the user come before the kind's settings."""
         settings = {**self.settings, **options.backend_options}
         options = options.model_copy(update={"backend_options": settings})
-        return solve_in_order(formulation, self.model(formulation), options, clock)
+        with interrupting(clock):
+            model = self.model(formulation)
+        return solve_in_order(formulation, model, options, clock)
 
 
 def _configured(options: SolveOptions, clock: Clock) -> cp_model.CpSolver:

@@ -8,6 +8,7 @@ from importlib import metadata
 from typing import Any
 
 from ...instances.common.errors import OptionError
+from ..common.interrupting import interrupting
 from ..common.result import Limit
 from .base import Answer, Backend, BackendError, Ending, Request, installed
 
@@ -79,7 +80,7 @@ def how_scip_ended(model: Any) -> tuple[Ending, float | None]:
 class Scip(Backend):
     """SCIP through PySCIPOpt."""
 
-    name, title, handover = "scip", "SCIP", 1.0
+    name, title = "scip", "SCIP"
     features = frozenset({"warm_start", "backend_options", "memory_limit"})
 
     def unavailable(self) -> str | None:
@@ -96,7 +97,8 @@ class Scip(Backend):
         import pulp
 
         solver = pulp.SCIP_PY(msg=False, gapRel=request.gap)
-        solver.buildSolverModel(problem)
+        with interrupting(request.clock):
+            solver.buildSolverModel(problem)
         model, settings = problem.solverModel, dict(request.settings or {})
         if request.clock.remaining_s is not None:
             settings.setdefault("limits/time", request.clock.remaining_s)

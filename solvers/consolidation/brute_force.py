@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from ...formulations.common.tolerance import TOLERANCE
 from ...formulations.consolidation.formulation import ConsolidationFormulation
 from ...formulations.consolidation.plan import JobPlacement, Placement, entry_of
-from ...instances.consolidation.instance import Group, PlacementJob
+from ...instances.consolidation.job import Group, PlacementJob
 from ..common.brute_force import BruteForce, Enumeration, refuse_many
 
 

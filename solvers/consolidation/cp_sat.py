@@ -14,7 +14,7 @@ from ...formulations.consolidation.fewest_servers import tasks_that_fit
 from ...formulations.consolidation.formulation import ConsolidationFormulation
 from ...formulations.consolidation.milp import model_terms
 from ...formulations.consolidation.plan import entry_of
-from ...instances.consolidation.instance import PlacementJob
+from ...instances.consolidation.job import PlacementJob
 from ..backends import cp_sat
 
 

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 from ...formulations.consolidation.formulation import ConsolidationFormulation
 from ...formulations.consolidation.plan import JobPlacement, Placement, entry_of
-from ...instances.consolidation.instance import PlacementJob, Server
+from ...instances.consolidation.job import PlacementJob
+from ...instances.consolidation.server import Server
 from ..common.base import Clock
 from ..common.options import SolveOptions
 from .heuristics.best_fit import BestFit
@@ -32,8 +33,7 @@ def completed(
     """
     instance = formulation.instance
     known = [
-        entry_of(job, kept[job.name]) if job.name in kept else JobPlacement(job=job.name, placed=False)
-        for job in instance.jobs
+        entry_of(job, kept[job.name]) if job.name in kept else entry_of(job, {}) for job in instance.jobs
     ]
     taken: dict[str, dict[str, float]] = {}
     for job in instance.jobs:

@@ -20,7 +20,7 @@ from sample_documents import ALLOCATION, CONSOLIDATION, DOCUMENT, STAGING
 from clusterplan.formulations.consolidation.plan import JobPlacement
 from clusterplan.instances.common.errors import InstanceError
 from clusterplan.instances.common.hostlist import expand_hostlist
-from clusterplan.instances.consolidation.instance import Group, PlacementJob
+from clusterplan.instances.consolidation.job import Group, PlacementJob
 from clusterplan.instances.documents import parse_instance
 from clusterplan.planner.api import solve
 from clusterplan.planner.cli import main as cli

@@ -20,13 +20,8 @@ import numpy as np
 
 from ....instances.common.arrays import Ints
 from ....instances.common.errors import TooLargeError
-from ....instances.consolidation.instance import (
-    ConsolidationInstance,
-    GpuModels,
-    PlacementJob,
-    allows,
-    models_of,
-)
+from ....instances.consolidation.instance import ConsolidationInstance
+from ....instances.consolidation.job import GpuModels, PlacementJob, allows, models_of
 from ...common.clock import check_time
 from ...common.tolerance import loosened
 from ..classes import Classes, CurrentPlacement, JobClass, Part, ServerClass, TaskShape, exact, worth_of

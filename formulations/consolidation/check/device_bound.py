@@ -14,13 +14,9 @@ from fractions import Fraction
 
 from ....instances.common.geometries import Geometry
 from ....instances.consolidation.devices import WHOLE, Ask, Device
-from ....instances.consolidation.instance import (
-    ConsolidationInstance,
-    Group,
-    PlacementJob,
-    Server,
-    allows,
-)
+from ....instances.consolidation.instance import ConsolidationInstance
+from ....instances.consolidation.job import Group, PlacementJob, allows
+from ....instances.consolidation.server import Server
 from ...common.clock import check_time
 from ...common.tolerance import loosened
 from ..classes import common_step, exact, worth_of

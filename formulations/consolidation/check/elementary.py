@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from ....instances.consolidation.instance import PlacementJob
+from ....instances.consolidation.job import PlacementJob
 from ...common.objective import Diagnosis
 from ...common.tolerance import within
 from ..cluster_data import ClusterData

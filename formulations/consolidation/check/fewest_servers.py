@@ -11,7 +11,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from ....instances.consolidation.instance import Group
+from ....instances.consolidation.job import Group
 from ...common.clock import check_time
 from ...common.tolerance import TOLERANCE, loosened
 

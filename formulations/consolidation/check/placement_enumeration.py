@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
 
-from ....instances.consolidation.instance import allows
+from ....instances.consolidation.job import allows
 from ..classes import Classes, JobClass
 from .dual_bound import PriceBound
 from .knapsack import Effort

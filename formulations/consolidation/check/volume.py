@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 from fractions import Fraction
 
-from ....instances.consolidation.instance import PlacementJob
+from ....instances.consolidation.job import PlacementJob
 from ...common.tolerance import TIE, loosened
 from ..classes import exact, worth_of
 from ..cluster_data import ClusterData

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import cached_property
 
 from ....instances.consolidation.devices import Device
-from ....instances.consolidation.instance import Group, PlacementJob
+from ....instances.consolidation.job import Group, PlacementJob
 from ....instances.consolidation.packing import occupied
 from ..cluster_data import ClusterData
 from ..explain import Reasons

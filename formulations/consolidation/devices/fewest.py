@@ -9,8 +9,9 @@ from collections.abc import Iterable, Sequence
 
 from ....instances.common.errors import TooLargeError
 from ....instances.consolidation.devices import WHOLE, Ask, Device, Devices
-from ....instances.consolidation.instance import Group, Server
+from ....instances.consolidation.job import Group
 from ....instances.consolidation.packing import pack
+from ....instances.consolidation.server import Server
 from ...common.clock import check_time
 from ...common.tolerance import within
 from ..fewest_servers import tasks_that_fit

@@ -11,7 +11,9 @@ import math
 from collections.abc import Mapping
 
 from ....instances.consolidation.devices import WHOLE, Device, Devices
-from ....instances.consolidation.instance import ConsolidationInstance, Group, Server
+from ....instances.consolidation.instance import ConsolidationInstance
+from ....instances.consolidation.job import Group
+from ....instances.consolidation.server import Server
 
 FINEST = 10**6
 """Parts of a device in which parts that have no decimals are rounded, so that more seems to fit."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from ....instances.consolidation.devices import DeviceSlot, TaskDevices
-from ....instances.consolidation.instance import Group
+from ....instances.consolidation.job import Group
 from ....instances.consolidation.packing import Held
 from ..plan import JobPlacement
 

@@ -35,6 +35,7 @@ from ....instances.allocation.speed import SpeedTable
 from ....instances.common.arrays import Floats, Ints
 from ...backends.threads import no_warnings
 from ...common.base import Clock
+from ...common.interrupting import interrupting
 from ...common.options import SolveOptions
 
 
@@ -184,9 +185,11 @@ def _run(cp: Any, problem: Any, options: SolveOptions, clock: Clock) -> str:
     """Solve with Clarabel; return the status, `failed` where it gave up."""
     settings: dict[str, Any] = dict.fromkeys(("tol_gap_rel", "tol_gap_abs", "tol_feas"), SETTINGS.accuracy)
     settings |= {"accept_unknown": True, "max_threads": options.threads or 0}
-    if clock.remaining_s is not None:
-        settings["time_limit"] = SETTINGS.time_share * clock.remaining_s
     with no_warnings():  # an inaccurate solution is as good a source of prices as any
+        with interrupting(clock):
+            problem.get_problem_data(cp.CLARABEL)  # what cvxpy makes of it is kept for `solve`
+        if clock.remaining_s is not None:
+            settings["time_limit"] = SETTINGS.time_share * clock.remaining_s
         try:
             problem.solve(solver=cp.CLARABEL, **settings)
         except cp.error.SolverError:

@@ -8,9 +8,6 @@ from __future__ import annotations
 from importlib import metadata
 
 from ....formulations.allocation.formulation import AllocationFormulation
-from ....formulations.common.clock import in_time
-from ....instances.allocation.speed import SpeedTable
-from ....instances.common.errors import OptionError
 from ...backends.base import installed
 from ...backends.scip import configure_scip, how_scip_ended, scip_failures
 from ...common.base import Clock, Outcome, Solver
@@ -35,7 +32,6 @@ class AllocationMinlp(Solver[AllocationFormulation]):
         """Build the model and solve it with SCIP."""
         from .minlp_model import AlgebraicModel
 
-        _refuse_tables(formulation)
         algebra = AlgebraicModel(formulation)
         model = algebra.model
         outcome = Outcome(
@@ -62,13 +58,3 @@ class AllocationMinlp(Solver[AllocationFormulation]):
         if ended.found:
             outcome.plan = algebra.decode(model.getBestSol())
         return outcome
-
-
-def _refuse_tables(formulation: AllocationFormulation) -> None:
-    for job in in_time(formulation.instance.jobs):
-        for variant in job.variants:
-            if isinstance(variant.speed, SpeedTable):
-                raise OptionError(
-                    f"solver 'minlp' needs a formula for every speed, but variant {variant.name!r} of job "
-                    f"{job.name!r} has a table; 'exact', 'milp' and 'cp-sat' take tables"
-                )

@@ -32,13 +32,14 @@ import numpy as np
 from ....formulations.allocation.formulation import AllocationFormulation
 from ....formulations.allocation.monomials import Monomial, monomials
 from ....formulations.allocation.plan import JobAllocation
-from ....formulations.common.clock import check_time
+from ....formulations.common.clock import check_time, in_time
 from ....formulations.common.milp_model import whole_row
 from ....formulations.common.tolerance import loosened
 from ....instances.allocation.instance import AllocationInstance
 from ....instances.allocation.job import Job, Variant
 from ....instances.allocation.speed import SpeedTable
 from ....instances.common.arrays import Floats
+from ....instances.common.errors import OptionError
 
 
 @dataclass(frozen=True)
@@ -115,6 +116,7 @@ class AlgebraicModel:
         from pyscipopt import Model, quicksum
 
         self.instance, self.model, self._sum = formulation.instance, Model(), quicksum
+        self.jobs = _jobs(self.instance)  # listing them takes a second
         self.model.hideOutput()
         self.scale = formulation.elementary_bounds()[0] or 1.0
         self.choices: list[list[_Choice]] = []
@@ -122,7 +124,7 @@ class AlgebraicModel:
         self._tasks: list[tuple[_Count, Mapping[str, float]]] = []
         self._latest: Any = None
         self._limits = _limits(self.instance)
-        times = [self._job(job) for job in self.instance.jobs]
+        times = [self._job(job) for job in self.jobs]
         for limit, price in self._limits:
             self._capacity(limit, price)
         if self.instance.objective == "makespan":
@@ -131,7 +133,7 @@ class AlgebraicModel:
                 self.model.addCons(self._latest >= time / self.scale)
             self.model.setObjective(self._latest)
         else:
-            weights = [job.weight / self.scale for job in self.instance.jobs]
+            weights = [job.weight / self.scale for job in self.jobs]
             self.model.setObjective(quicksum(w * time for w, time in zip(weights, times, strict=True)))
 
     def _job(self, job: Job) -> Any:
@@ -239,8 +241,7 @@ class AlgebraicModel:
     def encode(self, plan: Sequence[JobAllocation], makespan_s: float) -> list[tuple[Any, float]]:
         """Return the value of every variable in a feasible plan."""
         entries = {entry.job: entry for entry in plan}
-        jobs = self.instance.jobs
-        values = [(variable, float(start(entries[jobs[j].name]))) for variable, j, start in self._starts]
+        values = [(variable, float(start(entries[self.jobs[j].name]))) for variable, j, start in self._starts]
         if self._latest is not None:
             values.append((self._latest, makespan_s / self.scale * (1 + 2 * SETTINGS.start_margin)))
         return values
@@ -252,7 +253,7 @@ class AlgebraicModel:
             return of if isinstance(of, int) else round(solution[of])
 
         plan = []
-        for job, choices in zip(self.instance.jobs, self.choices, strict=True):
+        for job, choices in zip(self.jobs, self.choices, strict=True):
             entry = JobAllocation(job=job.name, placed=False)
             for c in choices:
                 if value(c.chosen):
@@ -260,6 +261,25 @@ class AlgebraicModel:
                     entry = JobAllocation(job=job.name, variant=c.variant.name, ps=ps, workers=workers)
             plan.append(entry)
         return tuple(plan)
+
+
+def _jobs(instance: AllocationInstance) -> tuple[Job, ...]:
+    """Return the jobs.
+
+    Raises
+    ------
+    OptionError
+        If a speed is a table.
+    """
+    jobs = tuple(in_time(instance.jobs))
+    for job in jobs:
+        for variant in job.variants:
+            if isinstance(variant.speed, SpeedTable):
+                raise OptionError(
+                    f"solver 'minlp' needs a formula for every speed, but variant {variant.name!r} of job "
+                    f"{job.name!r} has a table; 'exact', 'milp' and 'cp-sat' take tables"
+                )
+    return jobs
 
 
 def _limits(instance: AllocationInstance) -> list[tuple[float, Mapping[str, float]]]:

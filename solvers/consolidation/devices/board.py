@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ....formulations.consolidation.plan import JobPlacement
+from ....formulations.consolidation.plan import JobPlacement, entry_of
 from ....instances.consolidation.devices import WHOLE
-from ....instances.consolidation.instance import ONLY_GROUP
+from ....instances.consolidation.job import ONLY_GROUP
 from ....instances.consolidation.packing import Held
 from .bank import Bank
 from .cluster import Cluster, TaskKind
@@ -270,7 +270,7 @@ class Board:
         """Return the plan of what stands here."""
         jobs = self.cluster.formulation.instance.jobs
         return [
-            self.entry(position) if position in self.jobs else JobPlacement(job=job.name, placed=False)
+            self.entry(position) if position in self.jobs else entry_of(job, {})
             for position, job in enumerate(jobs)
         ]
 

@@ -15,7 +15,7 @@ from ....formulations.common.clock import check_time
 from ....formulations.consolidation.formulation import ConsolidationFormulation
 from ....formulations.consolidation.plan import JobPlacement, entry_of
 from ....instances.common.arrays import Flags, Floats, Ints
-from ....instances.consolidation.instance import PlacementJob
+from ....instances.consolidation.job import PlacementJob
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from collections import defaultdict
 
 from ....formulations.common.clock import check_time
 from ....formulations.consolidation.formulation import ConsolidationFormulation
-from ....instances.consolidation.instance import allows
+from ....instances.consolidation.job import allows
 from .placer import Counts, FreeCapacity, ListHeuristic, Piece, Request, shares_of_free
 
 

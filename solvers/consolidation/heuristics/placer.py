@@ -11,12 +11,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from ....formulations.common.clock import check_time
 from ....formulations.common.tolerance import TOLERANCE
 from ....formulations.consolidation.formulation import ConsolidationFormulation
 from ....formulations.consolidation.plan import JobPlacement, Placement, entry_of
+from ....instances.common.arrays import Flags, Floats
 from ....instances.common.errors import OutOfTimeError
-from ....instances.consolidation.instance import GpuModels, PlacementJob, Server
+from ....instances.consolidation.job import GpuModels, PlacementJob
+from ....instances.consolidation.server import Server
 from ...common.base import Clock, Outcome, Solver
 from ...common.options import SolveOptions
 from ...common.result import Limit
@@ -46,6 +50,16 @@ class Request:
     demands: tuple[Demand, ...]
     tasks: Counts
     gpu_model: GpuModels
+
+    def fits(self, left: Floats) -> Flags:
+        """Return which of S servers with so much left, shape (S, R), hold a task of any group."""
+        held = np.zeros(len(left), dtype=bool)
+        for demand in self.demands:
+            fit = np.ones(len(left), dtype=bool)
+            for resource, amount in demand:
+                fit &= left[:, resource] * LOOSE >= amount
+            held |= fit
+        return held
 
     def load(self, waiting: Counts, left: Sequence[float]) -> Counts:
         """Return how many waiting tasks go on a server with so much left, group after group."""
@@ -166,7 +180,7 @@ class ListHeuristic(Solver[ConsolidationFormulation]):
                 return Outcome(message=self._no_room(job, most))
             else:
                 waiting.add((request, most))
-        plan = [placed.get(j) or JobPlacement(job=job.name, placed=False) for j, job in enumerate(jobs)]
+        plan = [placed.get(j) or entry_of(job, {}) for j, job in enumerate(jobs)]
         return Outcome(plan, limit=limit)
 
     def _order(self, formulation: ConsolidationFormulation) -> list[int]:

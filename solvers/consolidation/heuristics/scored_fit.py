@@ -17,7 +17,7 @@ import numpy as np
 from ....formulations.common.clock import check_time
 from ....formulations.consolidation.formulation import ConsolidationFormulation
 from ....instances.common.arrays import Flags, Floats, Ints
-from ....instances.consolidation.instance import GpuModels, allows
+from ....instances.consolidation.job import GpuModels, allows
 from .placer import LOOSE, Counts, FreeCapacity, ListHeuristic, Piece, Request, shares_of_free
 
 

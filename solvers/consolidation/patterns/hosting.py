@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from ....formulations.consolidation.classes import TaskShape
-from ....instances.consolidation.instance import GpuModels, allows, models_of
+from ....instances.consolidation.job import GpuModels, allows, models_of
 
 
 def hosts(shape: TaskShape, other: TaskShape) -> bool:

@@ -17,7 +17,7 @@ from ....formulations.consolidation.classes import ClassTable, JobClass, Part
 from ....formulations.consolidation.formulation import ConsolidationFormulation
 from ....formulations.consolidation.plan import JobPlacement, Placement
 from ....instances.common.arrays import Ints
-from ....instances.consolidation.instance import PlacementJob
+from ....instances.consolidation.job import PlacementJob
 from ...backends.base import BackendError
 from ...backends.highs_mip import linear_program, solver_with
 from ...common.base import Clock

@@ -810,6 +810,24 @@ print("imported:", sorted(heavy & set(sys.modules)))
     assert done.stdout.rstrip().endswith("imported: []"), done.stdout
 
 
+def test_the_process_ends_with_the_code_of_the_command_after_all_other_exit_handlers() -> None:
+    """And nothing that was printed is lost."""
+    code = """
+import atexit, sys
+from clusterplan.planner.cli import main as cli
+
+def command():
+    atexit.register(print, "handled", end="")
+    print("done")
+    sys.exit(4)
+
+cli.main = command
+cli.program()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (4, "done\nhandled", "")
+
+
 def test_the_module_runs_like_the_command_and_a_closed_pipe_is_quiet() -> None:
     """`python -m clusterplan` works, and a reader that has seen enough causes no noise."""
     with subprocess.Popen(

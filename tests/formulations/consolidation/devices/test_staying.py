@@ -8,7 +8,7 @@ import pytest
 
 from clusterplan.formulations.consolidation.devices.staying import holding, staying
 from clusterplan.formulations.consolidation.plan import JobPlacement
-from clusterplan.instances.consolidation.instance import Group
+from clusterplan.instances.consolidation.job import Group
 
 
 def _group(**fields: Any) -> Group:

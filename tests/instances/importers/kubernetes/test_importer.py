@@ -17,7 +17,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from clusterplan.instances.common.errors import InstanceError
-from clusterplan.instances.consolidation.instance import ConsolidationInstance, PlacementJob, Server
+from clusterplan.instances.consolidation.instance import ConsolidationInstance
+from clusterplan.instances.consolidation.job import PlacementJob
+from clusterplan.instances.consolidation.server import Server
 from clusterplan.instances.documents import parse_instance, to_text
 from clusterplan.instances.importers.kubernetes.importer import import_kubernetes
 from clusterplan.instances.importers.kubernetes.objects import Pod, parse_quantity

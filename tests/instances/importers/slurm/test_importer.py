@@ -16,7 +16,9 @@ from hypothesis import strategies as st
 
 from clusterplan.instances.common.errors import InstanceError
 from clusterplan.instances.common.hostlist import compress_hostlist, expand_hostlist
-from clusterplan.instances.consolidation.instance import ConsolidationInstance, PlacementJob, Server
+from clusterplan.instances.consolidation.instance import ConsolidationInstance
+from clusterplan.instances.consolidation.job import PlacementJob
+from clusterplan.instances.consolidation.server import Server
 from clusterplan.instances.documents import parse_instance, to_text
 from clusterplan.instances.importers.slurm.importer import import_slurm
 from clusterplan.instances.importers.slurm.objects import parse_gres, parse_places, parse_shards, parse_tres

@@ -14,7 +14,8 @@ from clusterplan.formulations.consolidation.formulation import ConsolidationForm
 from clusterplan.formulations.consolidation.plan import entry_of
 from clusterplan.formulations.registry import formulate
 from clusterplan.instances.consolidation.generate import generate_consolidation
-from clusterplan.instances.consolidation.instance import ConsolidationInstance, PlacementJob
+from clusterplan.instances.consolidation.instance import ConsolidationInstance
+from clusterplan.instances.consolidation.job import PlacementJob
 from clusterplan.solvers.common.base import Clock, Outcome
 from clusterplan.solvers.common.options import SolveOptions
 from clusterplan.solvers.consolidation.heuristics import best_fit

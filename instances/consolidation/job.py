@@ -1,0 +1,223 @@
+"""Jobs of consolidation: groups of identical tasks, placed all or none, and the GPU models that will do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property, lru_cache
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
+
+from ..common.fields import (
+    Amounts,
+    ByCount,
+    Checked,
+    Complaint,
+    Flag,
+    Model,
+    Name,
+    NonNegative,
+    PositiveCount,
+    ServerCount,
+    Share,
+    in_slices,
+    refuse,
+    repeated,
+)
+from .devices import (
+    WHOLE,
+    Ask,
+    OnServers,
+    Profiles,
+    Shares,
+    WholeDevices,
+    asked_twice,
+    asks_of,
+    current_faults,
+)
+
+Spread = Literal["required", "preferred", "free", "from_skew"]
+GpuModels = str | tuple[str, ...] | None
+"""The GPU models that will do: one, several, or any."""
+_SeveralNames = Annotated[tuple[Name, ...], Field(min_length=1, max_length=100), Tag("(several)")]
+Placed = Annotated[dict[Name, PositiveCount], in_slices(100_000)]
+"""Server name → number of tasks."""
+
+ONLY_GROUP = "tasks"
+"""Name of the single group of a job that gives `tasks` and `task_demand` instead of `groups`."""
+
+
+def _in_one_way(models: GpuModels) -> GpuModels:
+    """Return GPU models so that what means the same is equal."""
+    if not isinstance(models, tuple):
+        return models
+    listed = tuple(sorted(set(models)))
+    return listed if len(listed) > 1 else listed[0]
+
+
+_OneOrSeveral = Annotated[
+    Annotated[Name, Tag("(one)")] | _SeveralNames,
+    Discriminator(lambda value: "(several)" if isinstance(value, list | tuple) else "(one)"),
+    AfterValidator(_in_one_way),
+]
+
+
+def allows(models: GpuModels, model: str | None) -> bool:
+    """Return whether a server of this GPU model will do."""
+    return models is None or model == models or (model is not None and model in models_of(models))
+
+
+def models_of(models: GpuModels) -> tuple[str, ...]:
+    """Return the GPU models that are named."""
+    return (models,) if isinstance(models, str) else models or ()
+
+
+class Group(Model):
+    """Identical tasks of a job, such as its parameter servers or its workers."""
+
+    name: Name = ONLY_GROUP
+    tasks: ServerCount
+    demand: Amounts
+    traffic_gbit_per_s: NonNegative = 0.0
+    current: Placed = {}
+    devices: WholeDevices | None = None
+    share: Shares | None = None
+    profile: Profiles | None = None
+    current_devices: OnServers | None = None
+
+    @model_validator(mode="after")
+    def _check(self) -> Group:
+        if self.devices or self.share or self.profile or self.current_devices:
+            refuse(asked_twice(self.devices, self.share, self.profile))
+            refuse(current_faults(self.asks, self.current, self.current_devices))
+        return self
+
+    @cached_property
+    def asks(self) -> dict[str, Ask]:
+        """What one task asks of single devices, by name of the devices."""
+        return asks_of(self.devices, self.share, self.profile)
+
+    @property
+    def gpu_thousandths(self) -> int:
+        """Thousandths of GPUs that one task holds as devices or shares; partitions are of no known size."""
+        return self.asks.get("gpu", Ask()).thousandths
+
+
+class PlacementJob(Checked):
+    """A job whose tasks are all placed, or none.
+
+    Attributes
+    ----------
+    tasks, task_demand, traffic_gbit_per_s, current
+        The job's only group of tasks; `groups` says the same for a job that has several.
+    devices, share, profile
+        What each task asks of single devices: name of devices → how many whole ones, thousandths of one, or
+        a partition of one.
+    current_devices
+        Which devices each task holds now, in the form of plans; goes with `current`.
+    value
+        Worth of placing the job; by default the GPUs that it asks for, as amounts, devices and shares.
+    must_place
+        A plan that leaves the job out is not allowed.
+    spread
+        `required`: only on the fewest servers it could ever use; `preferred`: as few as possible;
+        `free`: anywhere; `from_skew`: required if `skew` exceeds the instance's threshold, else free.
+    skew
+        Largest tensor of the model over the sum of all.
+    gpu_model
+        Only servers with this GPU model, or with one of these, are eligible.
+    speed_by_servers
+        Speed relative to the consolidated job, by number of servers used; a number between two listed
+        ones has the speed of the lower, one below the first has the speed of the first.
+    """
+
+    name: Name
+    tasks: ServerCount | None = None
+    task_demand: Amounts | None = None
+    traffic_gbit_per_s: NonNegative | None = None
+    current: Placed | None = None
+    devices: WholeDevices | None = None
+    share: Shares | None = None
+    profile: Profiles | None = None
+    current_devices: OnServers | None = None
+    groups: Annotated[tuple[Group, ...], Field(max_length=1000), in_slices(1000)] | None = None
+    value: NonNegative | None = None
+    must_place: Flag = False
+    spread: Spread = "free"
+    skew: Share | None = None
+    gpu_model: _OneOrSeveral | None = None
+    speed_by_servers: ByCount = Field(default_factory=dict)
+
+    def _complaints(self) -> Iterator[Complaint]:
+        single = ("tasks", "task_demand", "traffic_gbit_per_s", "current", *_OF_DEVICES)
+        if self.groups is not None:
+            for key in single:
+                if getattr(self, key) is not None:
+                    yield key, "is set beside groups; write it inside the groups"
+            if not self.groups:
+                yield "groups", "is empty; a job has at least one group of tasks"
+            yield from repeated((group.name for group in self.groups), "groups")
+        else:
+            for key in single[:2]:
+                if getattr(self, key) is None:
+                    yield key, "is missing; give tasks and task_demand, or groups"
+            if any(getattr(self, key) for key in _OF_DEVICES):
+                yield from asked_twice(self.devices, self.share, self.profile)
+                asks = asks_of(self.devices, self.share, self.profile)
+                yield from current_faults(asks, self.current or {}, self.current_devices)
+        profiles = [self.profile, *(group.profile for group in self.groups or ())]
+        if self.value is None and any("gpu" in (wanted or {}) for wanted in profiles):
+            yield "value", "is missing; what a partition is worth does not follow from the GPUs of the job"
+        if self.spread == "from_skew" and self.skew is None:
+            yield "skew", "is missing; spread: from_skew needs the share of the largest tensor"
+
+    @cached_property
+    def task_groups(self) -> tuple[Group, ...]:
+        """The groups of tasks, whichever way the document gave them."""
+        if self.groups is not None:
+            return self.groups
+        assert self.tasks is not None
+        demand, current = self.task_demand or {}, self.current or {}
+        traffic = self.traffic_gbit_per_s or 0.0
+        if self.current_devices:
+            # Nobody else holds these devices, so no other job shares the group.
+            asked = {key: getattr(self, key) for key in _OF_DEVICES}
+            plain = {"demand": demand, "traffic_gbit_per_s": traffic, "current": current}
+            return (Group(tasks=self.tasks, **plain, **asked),)
+        asks = tuple((key, tuple(getattr(self, key).items())) for key in _OF_DEVICES if getattr(self, key))
+        return _only_group(self.tasks, tuple(demand.items()), traffic, tuple(current.items()), asks)
+
+    @property
+    def worth(self) -> float:
+        """The job's value: as given, else the GPUs that it asks for."""
+        if self.value is not None:
+            return self.value
+        groups = self.task_groups
+        devices = sum(group.tasks * group.gpu_thousandths for group in groups) / WHOLE
+        return sum(group.tasks * group.demand.get("gpu", 0.0) for group in groups) + devices
+
+    def relative_speed(self, servers: int) -> float:
+        """Return the measured relative speed on this many servers; 1 where nothing was measured."""
+        if not self.speed_by_servers:
+            return 1.0
+        listed = sorted(self.speed_by_servers)
+        below = [count for count in listed if count <= servers]
+        return self.speed_by_servers[below[-1] if below else listed[0]]
+
+
+_OF_DEVICES = ("devices", "share", "profile", "current_devices")
+"""Fields of a group that say what its tasks ask of single devices."""
+
+
+@lru_cache(maxsize=10_000)
+def _only_group(
+    tasks: int,
+    demand: tuple[tuple[str, float], ...],
+    traffic: float,
+    current: tuple[tuple[str, int], ...],
+    asks: tuple[tuple[str, tuple[tuple[str, Any], ...]], ...],
+) -> tuple[Group]:
+    """Return the groups of a job that has only one; jobs that ask for the same share it."""
+    asked: dict[str, Any] = {key: dict(amounts) for key, amounts in asks}
+    made = Group(tasks=tasks, demand=dict(demand), traffic_gbit_per_s=traffic, current=dict(current), **asked)
+    return (made,)

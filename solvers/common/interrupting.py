@@ -1,0 +1,48 @@
+"""Time limits for Python code of others, which does not ask our clock."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from ...formulations.common.clock import Clock
+from ...instances.common.errors import OutOfTimeError
+
+_raise_in = ctypes.pythonapi.PyThreadState_SetAsyncExc
+
+
+@contextmanager
+def interrupting(clock: Clock) -> Iterator[None]:
+    """Interrupt the block once the time is up, between two steps of Python code.
+
+    Modelling libraries take seconds to write a large model down, and cannot be given a limit for that. What
+    they do in C is not interrupted.
+
+    Raises
+    ------
+    OutOfTimeError
+        If the time is up before the block ends.
+    """
+    left, here = clock.remaining_s, ctypes.c_ulong(threading.get_ident())
+    if left is None:
+        yield
+        return
+    ended, turn = threading.Event(), threading.Lock()
+
+    def watch() -> None:
+        ended.wait(left)
+        with turn:
+            if not ended.is_set():
+                _raise_in(here, ctypes.py_object(OutOfTimeError))
+
+    try:
+        threading.Thread(target=watch, daemon=True).start()
+        yield
+    except OutOfTimeError:
+        raise OutOfTimeError("preparing it takes longer than there is time for") from None
+    finally:
+        with turn:
+            ended.set()
+        _raise_in(here, None)  # raised too late to interrupt anything
