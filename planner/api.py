@@ -2,25 +2,37 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 from ..instances.common.base import Instance
 from ..instances.common.errors import OptionError
-from ..solvers.common.options import SolveOptions
+from ..instances.documents import load
+from ..solvers.common.options import SolveOptions, parse_options
 from ..solvers.common.result import Result
 from ..solvers.registry import find_solver
 from ..solvers.run import solve_with
 
 
-def solve(instance: Instance, solver: str = "auto", options: SolveOptions | None = None) -> Result:
+def solve(
+    instance: Instance | str | Path,
+    solver: str = "auto",
+    options: SolveOptions | None = None,
+    **settings: Any,
+) -> Result:
     """Solve an instance and return a verified result.
 
     Parameters
     ----------
     instance
-        From `load`, an importer, a generator, or built from the classes in `clusterplan.instances`.
+        From `load`, an importer, a generator, or built from the classes in `clusterplan.instances`; or the
+        file that holds it.
     solver
         Name of a solver of the instance's kind; `auto` proves optimality if it can within the limit.
     options
         Limits and settings.
+    settings
+        Fields of the options by name, such as `time_limit_s=30`; they win over those in `options`.
 
     Returns
     -------
@@ -29,6 +41,8 @@ def solve(instance: Instance, solver: str = "auto", options: SolveOptions | None
 
     Raises
     ------
+    InstanceError
+        If the file is missing or wrong.
     OptionError
         If the solver does not exist or cannot honour an option.
     UnavailableError
@@ -36,6 +50,11 @@ def solve(instance: Instance, solver: str = "auto", options: SolveOptions | None
     TooLargeError
         If the instance is too large for the method's explicit model.
     """
+    if isinstance(instance, str | Path):
+        instance = load(instance)
     if not isinstance(instance, Instance):
-        raise OptionError(f"solve takes an instance, not {type(instance).__name__}; load the file first")
-    return solve_with(instance, find_solver(solver, instance.kind), options or SolveOptions())
+        raise OptionError(f"solve takes an instance or its file, not {type(instance).__name__}")
+    options = options or SolveOptions()
+    if settings:
+        options = parse_options({**dict(options), **settings})
+    return solve_with(instance, find_solver(solver, instance.kind), options)

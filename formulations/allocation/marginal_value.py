@@ -13,11 +13,10 @@ from ...instances.allocation.instance import AllocationInstance
 from .configurations import BUDGET
 
 HOUR = 3600.0
-LEAST_SHOWN = 1e-3
-"""Share of the largest dual price from which on the distance to the bound is shown."""
 NOTHING = 1e-6
 """Weighted job-hours, a few milliseconds."""
-UNIT = {BUDGET: "budget (USD/h)"}
+UNIT = {BUDGET: "USD/h of budget"}
+"""What one more of is said, where that is not the name of the resource."""
 
 
 def buy_next(instance: AllocationInstance, prices: Mapping[str, float], beyond: float) -> str:
@@ -34,14 +33,17 @@ def buy_next(instance: AllocationInstance, prices: Mapping[str, float], beyond: 
     """
     rest = max(beyond, 0.0) / HOUR
     scarce = {name: price / HOUR for name, price in prices.items() if price > 0}
-    more = f" + {rest:.2g}" if rest > LEAST_SHOWN * max(scarce.values(), default=0.0) else ""
+    weighted = any(weight != 1 for weight in instance.table().weight)
+    unit = "weighted job-hours" if weighted else "job-hours"
     if not scarce and rest < NOTHING:
         return "nothing is scarce: one more unit of anything saves nothing"
     if not scarce:
-        return f"nothing is scarce: one more unit saves at most {rest:.2g} weighted job-hours"
+        return f"nothing is scarce: one more unit saves at most {rest:.2g} {unit}"
     ordered = sorted(scarce.items(), key=lambda item: -item[1])
-    parts = [f"{UNIT.get(name, name)} {hours:.4g}{more}" for name, hours in ordered]
-    text = f"one more unit saves at most, in weighted job-hours: {', '.join(parts)}"
+    units = [f"one more {UNIT.get(name, name)}" for name, _ in ordered]
+    most = [f"at most {hours + rest:.4g}" for _, hours in ordered]
+    others = [f", {one} {saved}" for one, saved in zip(units[1:], most[1:], strict=True)]
+    text = f"{units[0]} saves {most[0]} {unit}{''.join(others)}"
     usd = instance.prices_usd_per_hour
     value = {
         name: hours / usd[name] for name, hours in scarce.items() if usd.get(name, 0.0) > 0 and hours > rest
@@ -49,4 +51,4 @@ def buy_next(instance: AllocationInstance, prices: Mapping[str, float], beyond: 
     if not value:
         return text
     best = max(value, key=lambda name: value[name])
-    return f"{text}; buy {best} next: at most {value[best]:.4g} job-hours for each USD/h, the most of all"
+    return f"{text}; buy {best} next: it saves most for its price, at most {value[best]:.4g} {unit} per USD/h"

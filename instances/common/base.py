@@ -6,10 +6,11 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from pydantic import ConfigDict
 
+from .faults import validated
 from .fields import Checked, Many, Name, SchemaVersion, Text, require
 from .html_summary import card
 
@@ -51,6 +52,17 @@ class Instance(Checked):
     def document(self) -> dict[str, Any]:
         """Return the resolved document as plain data; fields that are not set are left out."""
         return self.model_dump(mode="json", exclude_none=True)
+
+    def replace(self, **changes: Any) -> Self:
+        """Return a copy with other values for some fields of the document, checked like a new instance.
+
+        Raises
+        ------
+        InstanceError
+            If anything is wrong.
+        """
+        kept = self.model_dump(mode="json", exclude_none=True, exclude=set(changes))
+        return validated(type(self), {**kept, **changes}, self.name)
 
     def sha256(self) -> str:
         """Return the hash of the resolved canonical document, tables included.

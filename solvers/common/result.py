@@ -22,6 +22,7 @@ from ...instances.common.base import ProblemKind
 from ...instances.common.errors import ClusterplanError
 from ...instances.common.fields import Many, Model, in_slices
 from ...instances.common.html_summary import card, figure, percent
+from ...instances.common.printable import visible
 from .options import SolveOptions
 
 if TYPE_CHECKING:
@@ -63,6 +64,10 @@ def _known(kind: str) -> str:
     if kind not in KINDS:
         raise ValueError(f"allowed: {', '.join(KINDS)}")
     return kind
+
+
+_OF_OBJECTIVE = ("objective", "value", "bound", "gap", "certified bound")
+"""What a summary shows of each objective."""
 
 
 class SolveError(ClusterplanError):
@@ -189,14 +194,29 @@ class Result(Model):
             raise SolveError(f"{self.instance}: {self.status}: {reasons}")
         return self
 
+    def __str__(self) -> str:
+        """Return the summary that `print` shows: a line for the status, each objective and each remark."""
+        first, *remarks = self._remarks()
+        lines = [f"{self.instance}: {first}"]
+        for name, *figures in self._figures():
+            labelled = zip(_OF_OBJECTIVE[2:], figures[1:], strict=True)
+            lines.append(f"  {name}: {figures[0]}; " + ", ".join(f"{label} {f}" for label, f in labelled))
+        return visible("\n".join([*lines, *(f"  {remark}" for remark in remarks if remark)]))
+
     def _repr_html_(self) -> str:
         """Return the summary that a notebook shows."""
+        return card(self.instance, self._remarks(), _OF_OBJECTIVE, self._figures())
+
+    def _remarks(self) -> list[str]:
         stopped = "" if self.limit == "none" else f", stopped by the {self.limit} limit"
         lines = [f"{self.status}{stopped}; {self.solver} in {self.runtime_s:.2f} s", self.message or ""]
-        lines += self.diagnosis.reasons if self.diagnosis else ()
-        rows = [
+        return [*lines, *(self.diagnosis.reasons if self.diagnosis else ())]
+
+    def _figures(self) -> list[tuple[str, ...]]:
+        """Return name, value, bound, gap and certified bound of each objective."""
+        return [
             (
-                f"{r.name} [{r.unit}]",
+                f"{r.name} [{r.unit}]" if r.unit != r.name else r.name,
                 figure(r.value),
                 figure(r.bound),
                 percent(r.gap),
@@ -204,7 +224,6 @@ class Result(Model):
             )
             for r in self.objectives
         ]
-        return card(self.instance, lines, ("objective", "value", "bound", "gap", "certified bound"), rows)
 
     def to_frame(self) -> pd.DataFrame:
         """Return the plan, one row for each entry."""

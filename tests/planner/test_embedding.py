@@ -121,3 +121,38 @@ def test_help_is_enough_to_begin() -> None:
 def test_a_log_level_is_left_to_the_program() -> None:
     """Importing the library configures no logging."""
     assert not logging.getLogger("clusterplan").handlers
+
+
+def test_a_file_is_solved_with_settings_by_name() -> None:
+    result = clusterplan.solve("example:heterps-ctr", "exact", time_limit_s=30, gap=0.01)
+    assert (result.status, result.options.time_limit_s, result.options.gap) == ("optimal", 30, 0.01)
+    options = clusterplan.SolveOptions(gap=0.5, seed=3)
+    result = clusterplan.solve("example:heterps-ctr", options=options, gap=0.01)
+    assert (result.options.gap, result.options.seed) == (0.01, 3)
+    with pytest.raises(clusterplan.OptionError, match="time_limit: unknown key; did you mean 'time_limit_s'"):
+        clusterplan.solve("example:heterps-ctr", time_limit=30)
+    with pytest.raises(clusterplan.InstanceError, match=r"missing\.yaml"):
+        clusterplan.solve("missing.yaml")
+
+
+def test_a_result_prints_its_status_and_every_objective() -> None:
+    lines = str(clusterplan.solve("example:tiresias-testbed", "exact")).splitlines()
+    assert lines[0].startswith("tiresias-testbed: optimal; exact in ")
+    assert lines[1:3] == [
+        "  value: 43; bound 43, gap 0 %, certified bound 43",
+        "  servers: 14; bound 14, gap 0 %, certified bound 14",
+    ]
+
+
+def test_a_changed_copy_of_an_instance_is_checked_like_a_new_one() -> None:
+    for instance in small():
+        renamed = instance.replace(name="other")
+        assert (renamed.name, type(renamed)) == ("other", type(instance))
+        assert renamed.replace(name=instance.name).sha256() == instance.sha256()
+        with pytest.raises(clusterplan.InstanceError, match="unknown key"):
+            instance.replace(nothing=1)
+    *_, consolidation = small()
+    nothing = dict.fromkeys(generate_allocation(4, seed=1).resources, 0)
+    assert clusterplan.solve(small()[0].replace(resources=nothing)).status == "infeasible"
+    with pytest.raises(clusterplan.InstanceError, match=r"objectives\[0\]"):
+        consolidation.replace(objectives=["worth"])

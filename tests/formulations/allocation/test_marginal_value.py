@@ -20,23 +20,28 @@ def priced(**usd: float) -> AllocationInstance:
     ("prices", "beyond", "ending"),
     [
         ({"cpu": 0.0, "gpu": 0.0}, 0.0, "nothing is scarce: one more unit of anything saves nothing"),
-        ({"cpu": 0.0}, 7200.0, "nothing is scarce: one more unit saves at most 2 weighted job-hours"),
-        ({"cpu": 3600.0, "gpu": 7200.0}, 0.0, "in weighted job-hours: gpu 2, cpu 1"),
-        ({"cpu": 3600.0}, 1800.0, "in weighted job-hours: cpu 1 + 0.5"),
+        ({"cpu": 0.0}, 7200.0, "nothing is scarce: one more unit saves at most 2 job-hours"),
+        (
+            {"cpu": 3600.0, "gpu": 7200.0},
+            0.0,
+            "one more gpu saves at most 2 job-hours, one more cpu at most 1",
+        ),
+        ({"cpu": 3600.0}, 1800.0, "one more cpu saves at most 1.5 job-hours"),
+        ({"budget_usd_per_hour": 3600.0}, 0.0, "one more USD/h of budget saves at most 1 job-hours"),
     ],
 )
 def test_prices_are_said_in_job_hours_from_the_highest(
     prices: dict[str, float], beyond: float, ending: str
 ) -> None:
     """The distance to the bound is added where there is one."""
-    assert buy_next(priced(), prices, beyond).endswith(ending)
+    assert buy_next(priced(), prices, beyond) == ending
 
 
 def test_the_resource_to_buy_saves_most_for_each_usd() -> None:
     """One whose dual price is within the distance to the bound is not recommended."""
     prices: dict[str, Any] = {"cpu": 3600.0, "gpu": 7200.0}
     assert buy_next(priced(cpu=1, gpu=4), prices, 0.0).endswith(
-        "buy cpu next: at most 1 job-hours for each USD/h, the most of all"
+        "buy cpu next: it saves most for its price, at most 1 job-hours per USD/h"
     )
     assert "buy gpu next" in buy_next(priced(cpu=1, gpu=4), prices, 5400.0)
     assert "buy" not in buy_next(priced(cpu=1, gpu=4), prices, 10000.0)
