@@ -46,6 +46,8 @@ def why_never(data: ClusterData, job: PlacementJob) -> str | None:
     free = data.shapes(job.gpu_model, free=True)
     for group in job.task_groups:
         now = tasks_held(free, group)
+        if not now:
+            return f"waits: {no_room(group, free)}"
         if now < group.tasks:
             return f"waits: only {now} of its {group.tasks} {group.name} fit in what is free now"
     needed = fewest_servers(job.task_groups, free)
@@ -71,6 +73,28 @@ def tasks_held(shapes: Shapes, group: Group) -> int:
     """Return how many of a group's tasks servers of these shapes hold, without other groups."""
     holds, count = shapes.hold(group.demand, group.tasks)
     return int(holds @ count)
+
+
+def no_room(group: Group, left: Shapes, beside: bool = False) -> str:
+    """Say which resource no server has enough of for a task, or that none has enough of all.
+
+    Parameters
+    ----------
+    left
+        What servers have left; on none of them it is enough.
+    beside
+        Whether that is what the placed jobs leave, not what is free now.
+    """
+    what = "it needs" if group.tasks == 1 else f"each of its {group.tasks} {group.name} needs"
+    demand = [(resource, need) for resource, need in shape_of(group.demand) if need]
+    for resource, need in demand:
+        most = max(dict(shape).get(resource, 0.0) for shape in left)
+        if need > most:
+            whose = "the placed jobs leave" if beside else "is free now"
+            return f"{what} {need:g} {resource} on one server; the most that {whose} is {most:g}"
+    asked = " and ".join(f"{need:g} {resource}" for resource, need in demand)
+    whose = "the placed jobs leave that on none" if beside else "none has all of that free now"
+    return f"{what} {asked} on one server; {whose}"
 
 
 def _short(group: Group, shapes: Shapes, of_model: str) -> str:
@@ -135,10 +159,8 @@ class Reasons:
         left = self.left(job.gpu_model)
         for group in job.task_groups:
             now = tasks_held(left, group)
-            if now == 0:
-                any_ = "its task" if group.tasks == 1 else f"any of its {group.tasks} {group.name}"
-                what = f"no server has room for {any_}"
-                return f"waits: beside the placed jobs {what}"
+            if not now:
+                return f"waits: {no_room(group, left, beside=True)}"
             if now < group.tasks:
                 return f"waits: beside the placed jobs only {now} of its {group.tasks} {group.name} fit"
         needed, fewest = fewest_servers(job.task_groups, left), self.data.fewest(job)
