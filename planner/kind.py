@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..solvers.common.frontier import AnyFrontier
+from .changes import Changes
 from .output.text import TextColumn
 from .reports.frontier_page import FrontierPage
 from .verification.frontier_check import FrontierCheck
@@ -108,6 +109,8 @@ class PlannerKind:
         what has to be done beside them.
     rows_of_plan
         Which list of the document has an entry of the plan for each of its rows, at most.
+    changes
+        What becomes different between two plans, or what runs now and a plan; None if nothing says that.
     frontier
         Its trade-off, if it has one.
     """
@@ -123,4 +126,5 @@ class PlannerKind:
     formats: Mapping[str, PlanFormat] = field(default_factory=dict)
     to_carry_out: Callable[[Sequence[Any], bool], list[Any]] = lambda entries, _: list(entries)
     actions: Callable[[Any, Sequence[Any]], Iterator[str]] = _nothing
+    changes: Callable[[Any, Sequence[Any] | None, Sequence[Any]], Changes] | None = None
     frontier: FrontierKind | None = None

@@ -15,6 +15,7 @@ VERBS = {
     "compare": "Compare solvers: every one on every instance, with hard limits on time and memory.",
     "pareto": "Find what no other plan beats in two aims at once, and prove that none is missing.",
     "report": "Write a stored result or frontier as one HTML page that opens without a network.",
+    "diff": "Show what a plan changes, against what runs now or against another plan.",
     "export-plan": "Write a plan, once it is verified, for those who carry it out.",
     "verify": "Check stored results: constraints, objective, bounds and everything else that can be derived "
     "again.",
@@ -29,7 +30,8 @@ VERBS = {
 }
 """First line of each command, which `--help` shows without loading it."""
 ELSEWHERE = {
-    "export-plan": ("export", "export_plan"),
+    "diff": ("plans.diff", "diff"),
+    "export-plan": ("plans.export", "export_plan"),
     "import": ("instances.imports", "importers"),
     "generate": ("instances.generate", "generators"),
     "fit": ("instances.fit", "fits"),

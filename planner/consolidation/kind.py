@@ -2,6 +2,7 @@
 
 from ..kind import PlanFormat, PlannerKind
 from .actions import actions, to_carry_out
+from .changes import changes
 from .kubernetes import kubernetes_lines
 from .page import consolidation_parts
 from .plan import as_data, columns, left_out, notes
@@ -22,4 +23,5 @@ CONSOLIDATION = PlannerKind(
     },
     to_carry_out=to_carry_out,
     actions=actions,
+    changes=changes,
 )

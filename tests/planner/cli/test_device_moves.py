@@ -14,8 +14,8 @@ from clusterplan.instances.common.errors import InstanceError
 from clusterplan.instances.documents import load, parse_instance
 from clusterplan.planner.batch.solve_many import BatchOptions
 from clusterplan.planner.cli.common import RunOptions, changes_of
-from clusterplan.planner.cli.export import export_plan
 from clusterplan.planner.cli.options import batch_options
+from clusterplan.planner.cli.plans.export import export_plan
 from clusterplan.planner.cli.report import report
 from clusterplan.planner.cli.solve import solve
 from clusterplan.planner.cli.verify import verify

@@ -13,7 +13,7 @@ from verbs import invoke
 import clusterplan
 from clusterplan.formulations.registry import formulate
 from clusterplan.instances.common.errors import OptionError
-from clusterplan.planner.cli.export import export_plan
+from clusterplan.planner.cli.plans.export import export_plan
 from clusterplan.planner.cli.report import page_of, report
 from clusterplan.planner.cli.verify import verify
 

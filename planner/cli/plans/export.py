@@ -8,12 +8,12 @@ from typing import Annotated
 
 import typer
 
-from ...instances.documents import load
-from ..exit_codes import NOT_VERIFIED, code_of_result
-from ..export_plan import export_plan as export
-from ..export_plan import notes, verified_result
-from ..output.terminal import say
-from .common import AllowOutside, DeviceMoves, InstanceFile, ResultFile, changes_of, write_text
+from ....instances.documents import load
+from ...exit_codes import NOT_VERIFIED, code_of_result
+from ...export_plan import export_plan as export
+from ...export_plan import notes, verified_result
+from ...output.terminal import say
+from ..common import AllowOutside, DeviceMoves, InstanceFile, ResultFile, changes_of, write_text
 
 
 def export_plan(

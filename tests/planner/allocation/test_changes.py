@@ -1,0 +1,34 @@
+"""What a plan of allocation changes for jobs, resources and money."""
+
+from __future__ import annotations
+
+from clusterplan.formulations.allocation.plan import JobAllocation
+from clusterplan.instances.allocation.generate import generate_allocation
+from clusterplan.planner.allocation.changes import changes, runs_now_as_plan
+from clusterplan.planner.changes import Amount, Change
+
+
+def test_current_configurations_are_compared_with_the_plan() -> None:
+    made = generate_allocation(2, 1, seed=1)
+    (resource,) = made.resources
+    variant = made.jobs[0].variants[0]
+    now = {"variant": variant.name, "ps": 1, "workers": 2}
+    first, second = (job.model_dump(mode="json", exclude_none=True) for job in made.jobs)
+    instance = made.replace(
+        jobs=[first | {"current": now}, second],
+        prices_usd_per_hour={resource: 2.0},
+        resources={resource: 100},
+    )
+    assert [(entry.ps, entry.workers) for entry in runs_now_as_plan(instance)] == [(1, 2)]
+    plan = [JobAllocation(job=job.name, variant=variant.name, ps=1, workers=1) for job in instance.jobs]
+    found = changes(instance, None, plan)
+    names = [job.name for job in instance.jobs]
+    assert found.changes == [
+        Change(names[0], "change", "1 ps, 2 workers", "1 ps, 1 workers"),
+        Change(names[1], "start", "", "1 ps, 1 workers"),
+    ]
+    used, cost = found.amounts
+    assert (used.name, used.total, cost.name) == (f"{resource} in use", 100, "USD per hour")
+    per_ps, per_worker = variant.ps_demand.get(resource, 0.0), variant.worker_demand[resource]
+    assert used.before == per_ps + 2 * per_worker
+    assert Amount("USD per hour", 2 * used.before, 2 * used.after) == cost
