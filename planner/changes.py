@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -58,7 +59,7 @@ class Changes:
     stay, wait
         How many stay as they are, and how many run neither before nor after.
     amounts
-        Totals, whether they become different or not.
+        Totals, whether they become different or not; the one that matters most first.
     places
         Servers whose use of the leading resource becomes different.
     place
@@ -76,7 +77,7 @@ class Changes:
     def headline(self) -> str:
         """Return the answer in a sentence."""
         counts = Counter(change.action for change in self.changes) + Counter(stay=self.stay, wait=self.wait)
-        first, *others = sorted(counts.items(), key=lambda item: (item[0] in ("stay", "wait"), item[0]))
+        first, *others = sorted(counts.items(), key=lambda item: ORDER.index(item[0]))
         parts = [f"{counted(first[1], self.unit)} {_of(*first)}"]
         return ", ".join([*parts, *(f"{count:,} {_of(action, count)}" for action, count in others)])
 
@@ -87,11 +88,23 @@ class Changes:
             before = f"{figure(amount.before)} → " if amount.differs else ""
             yield f"{amount.name}: {before}{figure(amount.after)}{of}"
 
+    def answer(self) -> str:
+        """Return the headline and the first total as a sentence."""
+        return f"{'; '.join([self.headline(), *itertools.islice(self.sentences(), 1)])}."
+
     def as_data(self) -> dict[str, Any]:
         """Return all of it as plain data."""
         return asdict(self)
 
 
+def leading(resources: Iterable[str]) -> str:
+    """Return the resource that matters most: GPUs by any of their names, else the first one."""
+    ranked = sorted(resources, key=lambda name: ("gpu" not in name.lower(), "mig" not in name.lower()))
+    return ranked[0]
+
+
+ORDER = ("start", "move", "change", "stop", "stay", "wait")
+"""In which a headline counts what jobs do."""
 CHANGE_COLUMNS: tuple[TextColumn[Change], ...] = (
     ("name", False, lambda change: change.name),
     ("action", False, lambda change: change.action),

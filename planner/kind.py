@@ -109,6 +109,8 @@ class PlannerKind:
         what has to be done beside them.
     rows_of_plan
         Which list of the document has an entry of the plan for each of its rows, at most.
+    answer
+        What a plan does, in the sentence with which its page begins.
     changes
         What becomes different between two plans, or what runs now and a plan; None if nothing says that.
     frontier
@@ -126,5 +128,6 @@ class PlannerKind:
     formats: Mapping[str, PlanFormat] = field(default_factory=dict)
     to_carry_out: Callable[[Sequence[Any], bool], list[Any]] = lambda entries, _: list(entries)
     actions: Callable[[Any, Sequence[Any]], Iterator[str]] = _nothing
+    answer: Callable[[Any, Sequence[Any]], str] | None = None
     changes: Callable[[Any, Sequence[Any] | None, Sequence[Any]], Changes] | None = None
     frontier: FrontierKind | None = None

@@ -20,6 +20,8 @@ MOST_SHAPES = 4
 """Shapes of servers that a sentence lists."""
 MOST_WORK = 5_000
 """Servers that are looked at for jobs with several groups of tasks, which takes some seconds."""
+ROUNDING = 1e-6
+"""A smaller share of what a task needs is left by rounding alone."""
 TOO_MUCH = "waits: how its groups of tasks fit beside each other was too much to work out"
 
 
@@ -91,7 +93,8 @@ def no_room(group: Group, left: Shapes, beside: bool = False) -> str:
         most = max(dict(shape).get(resource, 0.0) for shape in left)
         if need > most:
             whose = "the placed jobs leave" if beside else "is free now"
-            return f"{what} {need:g} {resource} on one server; the most that {whose} is {most:g}"
+            shown = most if most > ROUNDING * need else 0.0
+            return f"{what} {need:g} {resource} on one server; the most that {whose} is {shown:g}"
     asked = " and ".join(f"{need:g} {resource}" for resource, need in demand)
     whose = "the placed jobs leave that on none" if beside else "none has all of that free now"
     return f"{what} {asked} on one server; {whose}"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ...formulations.allocation.configurations import BUDGET
 from ...formulations.allocation.plan import JobAllocation
 from ...instances.allocation.instance import AllocationInstance
-from ..changes import Amount, Changes, changed
+from ..changes import Amount, Changes, changed, leading
 from .usage import Usage
 
 
@@ -43,11 +43,17 @@ def changes(
         for name, total in usage.amounts.items()
         if name != BUDGET
     ]
+    amounts.sort(key=lambda amount: amount.name != f"{leading(instance.resources)} in use")
     prices = instance.prices_usd_per_hour
     if any(prices.values()):
         now, then = (sum(price * each[name] for name, price in prices.items()) for each in used)
         amounts.append(Amount("USD per hour", now, then, instance.budget_usd_per_hour))
     return Changes("job", found, stay, len(instance.jobs) - len(old.keys() | new.keys()), amounts)
+
+
+def answer(instance: AllocationInstance, plan: Sequence[JobAllocation]) -> str:
+    """Return what the plan does, in a sentence."""
+    return changes(instance, None, plan).answer()
 
 
 def _configuration(entry: JobAllocation, several: bool) -> str:

@@ -41,6 +41,7 @@ def changes(
         Amount(f"{name} in use", drawn[0].total[name][2], used, capacity - taken)
         for name, (capacity, taken, used) in drawn[1].total.items()
     ]
+    totals.sort(key=lambda amount: amount.name != f"{resource} in use")
     busy, then = (sum(bool(row.held) for row in each.rows.values()) for each in drawn)
     totals.append(Amount("servers in use", busy, then, len(rows)))
     return Changes(
@@ -52,3 +53,8 @@ def changes(
         [place for place in places if place.differs],
         f"{resource} on server",
     )
+
+
+def answer(instance: ConsolidationInstance, plan: Sequence[JobPlacement]) -> str:
+    """Return what the plan does, in a sentence."""
+    return changes(instance, None, plan).answer()

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from ...formulations.consolidation.plan import JobPlacement
 from ...instances.consolidation.instance import ConsolidationInstance
 from ...instances.consolidation.server import Server
+from ..changes import leading
 from ..reports.tables import Cell, Column, Table, number
 from ..reports.text import counted, short
 
@@ -71,7 +72,7 @@ class Servers:
 
     def __init__(self, instance: ConsolidationInstance, plan: Sequence[JobPlacement]) -> None:
         names = instance.resource_names
-        self.resource = "gpu" if "gpu" in names else names[0]
+        self.resource = leading(names)
         self.rows: dict[str, Row] = {}
         for server in instance.expanded_servers:
             capacity = server.capacity.get(self.resource, 0.0)

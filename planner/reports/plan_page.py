@@ -27,16 +27,17 @@ def plan_page(instance: Instance, result: Result, checked: Verification | None =
     check_same(instance, result.instance_sha256, "the result")
     kind = KINDS[instance.kind]
     parts = kind.page(instance, result)
-    sections = [("objectives", "How good it is"), *parts.pop("sections"), ("about", "The instance")]
+    sections = [*parts.pop("sections"), ("objectives", "How good it is"), ("about", "The instance")]
     if result.diagnosis is not None:
-        sections.insert(1, ("why", "Why there is no plan"))
+        sections.insert(0, ("why", "Why there is no plan"))
+    answer = kind.answer(instance, result.plan) + " " if kind.answer and result.plan is not None else ""
     return render(
         kind.template,
         title=instance.name,
         kicker=kind.title,
         verdict=headline(result.status, result.limit, checked),
         claimed=checked.claimed if checked else (),
-        lead=f"By {result.solver} in {duration(result.runtime_s)}.",
+        lead=f"{answer}By {result.solver} in {duration(result.runtime_s)}.",
         sections=sections,
         has_plan=result.plan is not None,
         objectives=objectives_table(result),

@@ -9,6 +9,7 @@ from ...formulations.staging.plan import Stage
 from ...instances.common.errors import OptionError
 from ...instances.staging.instance import StagingInstance
 from ..changes import Amount, Changes, changed
+from ..reports.text import counted, listed
 
 
 def changes(instance: StagingInstance, before: Sequence[Stage] | None, after: Sequence[Stage]) -> Changes:
@@ -33,6 +34,16 @@ def changes(instance: StagingInstance, before: Sequence[Stage] | None, after: Se
         if units[0][kind.name] or units[1][kind.name]
     ]
     return Changes("stage", found, stay, 0, amounts)
+
+
+def answer(instance: StagingInstance, plan: Sequence[Stage]) -> str:
+    """Return what the plan consists of, in a sentence."""
+    del instance
+    units = Counter[str]()
+    for stage in plan:
+        units[stage.type] += stage.units
+    used = listed([f"{count:,} × {name}" for name, count in units.most_common()])
+    return f"{counted(len(plan), 'stage')} on {used}."
 
 
 def _told(stage: Stage) -> str:

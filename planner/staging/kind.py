@@ -3,7 +3,7 @@
 from ...solvers.staging.frontier import find_frontier
 from ...solvers.staging.frontier_result import Frontier
 from ..kind import FrontierKind, PlannerKind
-from .changes import changes
+from .changes import answer, changes
 from .frontier import StagingFrontierCheck, sentences
 from .frontier import columns as frontier_columns
 from .frontier_page import StagingFrontierPage
@@ -17,6 +17,7 @@ STAGING = PlannerKind(
     page=staging_parts,
     template="plan_staging.html.j2",
     rows_of_plan="layers",
+    answer=answer,
     changes=changes,
     frontier=FrontierKind(
         model=Frontier,

@@ -103,9 +103,12 @@ def _in_arrays(problem: Any, variables: Sequence[Any]) -> tuple[Any, float]:
     lp = linear_program(cost, (least, most), (low, high), matrix, whole, by_rows=True)
     # What HiGHS tolerates in a row that was scaled down is more in the row's own unit.
     loose = ~whole[places] & (factors[owner] < 1)
-    slack = np.zeros(len(variables))
-    np.maximum.at(slack, places[loose], TOLERANCE / np.abs(entries[loose]))
-    return lp, float(np.abs(cost) @ slack)
+    seen, slack = loose & (entries != 0), np.zeros(len(variables))
+    np.maximum.at(slack, places[seen], TOLERANCE / np.abs(entries[seen]))
+    # A coefficient that scaling made zero limits its variable no more.
+    slack[places[loose & ~seen & (np.array(value) != 0)]] = np.inf
+    counts = cost != 0
+    return lp, float(np.abs(cost[counts]) @ slack[counts])
 
 
 def _fair_factors(owner: Ints, entries: Floats, over_integers: Flags) -> Floats:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from clusterplan.planner.changes import Amount, Change, Changes, changed
+from clusterplan.planner.changes import Amount, Change, Changes, changed, leading
 
 
 def test_entries_start_stop_change_or_stay() -> None:
@@ -17,8 +17,20 @@ def test_entries_start_stop_change_or_stay() -> None:
 
 def test_the_headline_counts_what_jobs_do() -> None:
     several = [Change("a", "start", "", "x"), Change("b", "start", "", "x"), Change("c", "move", "x", "y")]
-    assert Changes("job", several, 1, 2, []).headline() == "1 job moves, 2 start, 1 stays, 2 wait"
+    assert Changes("job", several, 1, 2, []).headline() == "2 jobs start, 1 moves, 1 stays, 2 wait"
     assert Changes("stage", [], 1_200, 0, []).headline() == "1,200 stages stay"
+
+
+def test_the_answer_is_the_headline_with_the_first_total() -> None:
+    found = Changes("job", [], 1, 0, [Amount("gpu in use", 62, 128, 136), Amount("cpu in use", 1, 1)])
+    assert found.answer() == "1 job stays; gpu in use: 62 → 128 of 136."
+
+
+def test_gpus_lead_by_any_of_their_names() -> None:
+    assert leading(["cpu", "memory", "nvidia.com/gpu"]) == "nvidia.com/gpu"
+    assert leading(["cpu", "nvidia.com/mig-1g.5gb"]) == "nvidia.com/mig-1g.5gb"
+    assert leading(["gres/gpu", "gres/gpu:a100", "cpu"]) == "gres/gpu"
+    assert leading(["cpu", "memory"]) == "cpu"
 
 
 def test_an_amount_that_stays_is_said_once() -> None:

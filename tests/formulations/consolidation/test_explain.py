@@ -26,7 +26,7 @@ from clusterplan.instances.consolidation.job import Group
 def test_the_resource_that_no_server_has_enough_of_is_named(
     tasks: int, demand: dict[str, float], words: str
 ) -> None:
-    left = Shapes([shape_of({"gpu": 3, "cpu": 8}), shape_of({"gpu": 1, "cpu": 64})])
+    left = Shapes([shape_of({"gpu": 3, "cpu": 8, "tpu": 1e-9}), shape_of({"gpu": 1, "cpu": 64})])
     assert no_room(Group(name="workers", tasks=tasks, demand=demand), left) == words
 
 
