@@ -21,7 +21,10 @@ from .servers import Row, Servers
 
 MOST_JOBS = 3000
 MOST_REASONS = 30
-MOST_CELLS = 20_000
+MOST_CELLS = 5_000
+"""Servers of a map; each is an element of the page."""
+MAP_WIDTH, MAP_HEIGHT = 860, 290
+"""Pixels that cells stand on."""
 ACTION_MARK = {"start": "good", "keep": "good", "move": "fair", "stop": "bad", "wait": "fair"}
 
 
@@ -110,29 +113,32 @@ def _map(servers: Servers) -> Figure:
     """Return every server as one cell, coloured by the share of it that is in use."""
     rows = list(servers.rows.values())
     wide = math.ceil(math.sqrt(2.5 * len(rows)))
-    lines = [rows[first : first + wide] for first in range(0, len(rows), wide)]
 
     def words(row: Row) -> str:
         used, free = short(row.used), short(row.free)
         return f"{shown(row.server.name)}<br>plan {used}, others {short(row.taken)}, free {free}"
 
     trace = {
-        "type": "heatmap",
-        "z": [[round(100 * row.busy, 2) for row in line] + [None] * (wide - len(line)) for line in lines],
-        "customdata": [[words(row) for row in line] + [""] * (wide - len(line)) for line in lines],
+        "type": "scatter",
+        "mode": "markers",
+        "x": [place % wide for place in range(len(rows))],
+        "y": [place // wide for place in range(len(rows))],
+        "customdata": [words(row) for row in rows],
         "hovertemplate": "%{customdata}<extra></extra>",
-        "hoverongaps": False,
-        "zmin": 0,
-        "zmax": 100,
-        "colorscale": [[0, "@low"], [0.5, "@middle"], [1, "@high"]],
-        "colorbar": {
-            "title": {"text": f"{shown(servers.resource)} in use [%]", "side": "right"},
-            "thickness": 12,
-            "outlinewidth": 0,
-            "tickfont": {"color": "@muted"},
+        "marker": {
+            "symbol": "square",
+            "size": max(2, round(0.85 * min(MAP_WIDTH / wide, MAP_HEIGHT / (len(rows) // wide + 1)))),
+            "color": [round(100 * row.busy, 2) for row in rows],
+            "cmin": 0,
+            "cmax": 100,
+            "colorscale": [[0, "@low"], [0.5, "@middle"], [1, "@high"]],
+            "colorbar": {
+                "title": {"text": f"{shown(servers.resource)} in use [%]", "side": "right"},
+                "thickness": 12,
+                "outlinewidth": 0,
+                "tickfont": {"color": "@muted"},
+            },
         },
-        "xgap": 1 if len(rows) < 2000 else 0,
-        "ygap": 1 if len(rows) < 2000 else 0,
     }
     hidden = {"showgrid": False, "zeroline": False, "showticklabels": False, "ticks": ""}
     x, y = axis("", **hidden), axis("", autorange="reversed", **hidden)

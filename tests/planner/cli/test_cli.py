@@ -801,7 +801,7 @@ try:
     main()
 except SystemExit as stop:
     assert not stop.code
-heavy = {"pulp", "ortools", "highspy", "cvxpy", "numpy", "pandas", "scipy", "pyscipopt", "plotly", "yaml"}
+heavy = {"pulp", "ortools", "highspy", "cvxpy", "numpy", "pandas", "scipy", "pyscipopt", "yaml"}
 print("imported:", sorted(heavy & set(sys.modules)))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
