@@ -53,6 +53,10 @@ class AllocationMinlp(Solver[AllocationFormulation]):
         model.optimize()
         ended, bound = how_scip_ended(model)
         outcome.limit, outcome.infeasible = ended.limit, ended.infeasible
+        if ended.infeasible:
+            # SCIP 10 denies plans of instances whose figures are far apart.
+            outcome.doubtful = True
+            outcome.message = "SCIP finds that there is no plan, of which only what is certified counts"
         if bound is not None:
             outcome.bounds = (bound * algebra.scale,)
         if ended.found:
