@@ -7,6 +7,7 @@
 3. Core (Balas & Zemel 1980; for multiple-choice knapsacks Pisinger 1995): the rest is solved exactly. The
    first cores hold only the configurations of least reduced cost; they find better plans, which leave fewer
    configurations to the last one.
+4. Two lists: where many limits bind and a core stays open, partial choices around the prices are paired.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from .lagrangian import Dual, best_prices
 from .lagrangian_bound import knapsack_bound
 from .marginal_gain import choose_by_gain
 from .rounding import round_prices
+from .two_lists import better_choices
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,9 @@ class TotalTimeSettings:
         The dual prices are so many times as accurate as the requested gap, but no finer than the second.
     fixing_margin
         Relative; reduced costs are compared with this much to spare.
+    fewest_priced, two_list_share, least_two_list_s
+        Where so many limits have a price and a core stays open, two lists are searched for this share of the
+        time that is left; not in less than so many seconds, for loops may have to be compiled.
     """
 
     first_core: int = 300
@@ -60,6 +65,9 @@ class TotalTimeSettings:
     price_accuracy: float = 100
     least_price_tolerance: float = 1e-10
     fixing_margin: float = 1e-9
+    fewest_priced: int = 5
+    two_list_share: float = 0.7
+    least_two_list_s: float = 5.0
 
 
 SETTINGS = TotalTimeSettings()
@@ -98,6 +106,7 @@ class TotalTimeSearch(IncumbentSearch):
         self.bound = self.priced
         # Prices that the time did not suffice to find say nothing about what is scarce.
         self.found_prices = bool(self.prices.any()) or not clock.expired
+        self.searched_pairs = False
         self.note()
 
     def value_of(self, chosen: Ints) -> float:
@@ -129,10 +138,13 @@ class TotalTimeSearch(IncumbentSearch):
                 break
             before = self.value
             try:
-                self.learn(core, self.solve(core, complete), complete)
+                answer = self.solve(core, complete)
             except BackendError as error:
                 self.message = f"the core was not solved, plan and bound are from the prices: {error}"
                 break
+            self.learn(core, answer, complete)
+            if answer.limit == "node":
+                self.search_pairs(reduced)
             if complete and not self.value < before:
                 break  # only a better plan leaves a smaller core, on which the bound can be sharper
             size *= SETTINGS.core_growth
@@ -202,6 +214,25 @@ class TotalTimeSearch(IncumbentSearch):
             gap=enough,
             nodes=None if complete else SETTINGS.nodes_of_partial_core,
         )
+
+    def search_pairs(self, reduced: Floats) -> None:
+        """Look for better plans in two lists of partial ones, once, where many limits have prices.
+
+        The relaxation leaves as many jobs fractional as limits bind (Sinha & Zoltners 1979). Few are settled
+        by a core; many leave one open.
+        """
+        clock = self.clock.share(SETTINGS.two_list_share)
+        few = np.count_nonzero(self.prices) < SETTINGS.fewest_priced
+        late = clock.remaining_s is not None and clock.remaining_s < SETTINGS.least_two_list_s
+        if few or late or self.searched_pairs or self.incumbent is None:
+            return
+        self.searched_pairs = True
+        keep = reduced <= (self.value - self.priced) * (1 + SETTINGS.fixing_margin)
+        keep[self.incumbent] = True
+        near = self.problem.only(keep)
+        items = np.searchsorted(near.configuration, self.incumbent)
+        for better in better_choices(near, self.prices, items, clock, self.options.seed):
+            self.update_incumbent(near.configuration[better])
 
     def learn(self, core: MultipleChoice, answer: CoreAnswer, complete: bool) -> None:
         """Update incumbent and bound from the answer of a core."""
