@@ -31,7 +31,7 @@ from .lagrangian import Dual, best_prices
 from .lagrangian_bound import knapsack_bound
 from .marginal_gain import choose_by_gain
 from .rounding import round_prices
-from .two_lists import better_choices
+from .two_lists.search import better_choices
 
 
 @dataclass(frozen=True)
