@@ -31,7 +31,7 @@ class PartialChoiceSettings:
 
 SETTINGS = PartialChoiceSettings()
 DEEPEST = 32
-"""Jobs of a half that may deviate from their base items together."""
+"""Jobs of a half that may deviate together; beyond, there are more partial choices than are ever enough."""
 
 Shorts = NDArray[np.int32]
 
@@ -155,14 +155,14 @@ def _enumerate(
     Returns
     -------
     count, visited
-        How many are kept, and how many there are, or one more than enough if not all were visited.
+        How many are kept, and how many there are, or one more than enough.
     """
     limits = len(point)
     radius, count, visited, depth = np.inf, 0, 0, 0
     path, after = np.full(DEEPEST, -1, np.int32), np.zeros(DEEPEST + 1, np.int64)
     total, taken = np.zeros(DEEPEST + 1), np.zeros((DEEPEST + 1, limits))
     changed = np.zeros(owner.max() + 1 if len(owner) else 1, np.bool_)
-    new, cut = True, False
+    new = True
     while True:
         if new:
             visited += 1
@@ -188,7 +188,6 @@ def _enumerate(
                     count += 1
         k = after[depth]
         extends = k < len(reduced) and total[depth] + reduced[k] <= most
-        cut |= extends and depth == DEEPEST
         if extends and depth < DEEPEST:
             after[depth] = k + 1
             new = not changed[owner[k]]
@@ -206,4 +205,4 @@ def _enumerate(
             changed[owner[path[depth]]] = False
             path[depth] = -1
             new = False
-    return count, enough + 1 if cut else visited
+    return count, visited

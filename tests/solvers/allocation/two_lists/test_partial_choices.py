@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from clusterplan.solvers.allocation.two_lists.partial_choices import (
-    DEEPEST,
     Half,
     PartialChoices,
     nearest_choices,
@@ -86,14 +85,3 @@ def test_the_sample_tells_how_many_there_are() -> None:
         assert size / 3 < count < 3 * size
         assert use.shape == (use.shape[0], 2)
         assert 2000 < len(use) <= 4096
-
-
-def test_partial_choices_that_are_too_deep_are_not_all_there() -> None:
-    """Where more jobs than a row can hold may deviate, the list does not claim to be complete."""
-    free = Half(
-        np.arange(DEEPEST + 1),
-        np.arange(DEEPEST + 1),
-        np.concatenate([np.full(DEEPEST, 1e-3), [0.9]]),
-        np.zeros((DEEPEST + 1, 1)),
-    )
-    assert not nearest_choices(free, 1.0, np.zeros(1), np.ones(1), 100).complete
