@@ -53,6 +53,11 @@ class Half:
     reduced: Floats
     beyond: Floats
 
+    @property
+    def jobs(self) -> int:
+        """One more than the last job."""
+        return int(self.owner.max(initial=-1)) + 1
+
 
 @dataclass(frozen=True)
 class PartialChoices:
@@ -86,7 +91,7 @@ def sample_uses(half: Half, gap: float, size: int) -> tuple[float, Floats]:
         use = np.empty((sample, len(nowhere)))
         room = np.empty((sample, DEEPEST), np.int32), np.empty(sample), use, np.empty(sample)
         count, visited = _enumerate(
-            half.reduced, half.owner, half.beyond, most, nowhere, nowhere, sample, *room
+            half.reduced, half.owner, half.jobs, half.beyond, most, nowhere, nowhere, sample, *room
         )
         return use[:count], visited
 
@@ -115,6 +120,7 @@ def nearest_choices(half: Half, most: float, point: Floats, prices: Floats, size
     count, visited = _enumerate(
         half.reduced,
         half.owner,
+        half.jobs,
         half.beyond,
         most,
         point,
@@ -133,6 +139,7 @@ def nearest_choices(half: Half, most: float, point: Floats, prices: Floats, size
 def _enumerate(
     reduced: Floats,
     owner: Ints,
+    jobs: int,
     beyond: Floats,
     most: float,
     point: Floats,
@@ -159,9 +166,9 @@ def _enumerate(
     """
     limits = len(point)
     radius, count, visited, depth = np.inf, 0, 0, 0
-    path, after = np.full(DEEPEST, -1, np.int32), np.zeros(DEEPEST + 1, np.int64)
+    path, after = np.zeros(DEEPEST, np.int64), np.zeros(DEEPEST + 1, np.int64)
     total, taken = np.zeros(DEEPEST + 1), np.zeros((DEEPEST + 1, limits))
-    changed = np.zeros(owner.max() + 1 if len(owner) else 1, np.bool_)
+    changed = np.zeros(jobs, np.bool_)
     new = True
     while True:
         if new:
@@ -171,21 +178,16 @@ def _enumerate(
             far = 0.0
             for r in range(limits):
                 far += (prices[r] * (taken[depth, r] - point[r])) ** 2
+            if far < radius and count == len(sums):
+                count, radius = _drop_farther(chosen, sums, use, distance)
             if far < radius:
-                if count == len(sums):
-                    # The farther half makes room.
-                    radius = np.partition(distance, count // 2)[count // 2]
-                    kept = 0
-                    for row in range(count):
-                        if distance[row] < radius:
-                            chosen[kept], use[kept] = chosen[row], use[row]
-                            sums[kept], distance[kept] = sums[row], distance[row]
-                            kept += 1
-                    count = kept if kept else count // 2  # all may be equally far
-                if far < radius:
-                    chosen[count], use[count] = path, taken[depth]
-                    sums[count], distance[count] = total[depth], far
-                    count += 1
+                for place in range(DEEPEST):
+                    chosen[count, place] = path[place] if place < depth else -1
+                for r in range(limits):
+                    use[count, r] = taken[depth, r]
+                sums[count] = total[depth]
+                distance[count] = far
+                count += 1
         k = after[depth]
         extends = k < len(reduced) and total[depth] + reduced[k] <= most
         if extends and depth < DEEPEST:
@@ -194,7 +196,8 @@ def _enumerate(
             if new:
                 changed[owner[k]] = True
                 path[depth] = k
-                total[depth + 1], after[depth + 1] = total[depth] + reduced[k], k + 1
+                total[depth + 1] = total[depth] + reduced[k]
+                after[depth + 1] = k + 1
                 for r in range(limits):
                     taken[depth + 1, r] = taken[depth, r] + beyond[k, r]
                 depth += 1
@@ -203,6 +206,26 @@ def _enumerate(
         else:
             depth -= 1
             changed[owner[path[depth]]] = False
-            path[depth] = -1
             new = False
     return count, visited
+
+
+@compiled
+def _drop_farther(chosen: Shorts, sums: Floats, use: Floats, distance: Floats) -> tuple[int, float]:
+    """Keep the partial choices of a full list that are nearer than the mean; return how many and the mean."""
+    mean = 0.0
+    for row in range(len(distance)):
+        mean += distance[row] / len(distance)
+    kept = 0
+    for row in range(len(distance)):
+        if distance[row] < mean:
+            for place in range(chosen.shape[1]):
+                chosen[kept, place] = chosen[row, place]
+            for r in range(use.shape[1]):
+                use[kept, r] = use[row, r]
+            sums[kept] = sums[row]
+            distance[kept] = distance[row]
+            kept += 1
+    if kept == 0:  # all are equally far
+        kept = len(distance) // 2
+    return kept, mean
