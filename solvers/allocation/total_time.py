@@ -52,9 +52,11 @@ class TotalTimeSettings:
         The dual prices are so many times as accurate as the requested gap, but no finer than the second.
     fixing_margin
         Relative; reduced costs are compared with this much to spare.
-    fewest_priced, two_list_share, least_two_list_s
-        Where so many limits have a price and a core stays open, two lists are searched for this share of the
-        time that is left; not in less than so many seconds, for loops may have to be compiled.
+    fewest_priced, nodes_before_pairs
+        Where so many limits have a price, a first core that stays open after so many nodes is left for pairs
+        of partial choices.
+    pair_share, least_pair_s
+        Share of the time that is left for pairs; fewer seconds are not, for loops may have to be compiled.
     """
 
     first_core: int = 300
@@ -66,8 +68,9 @@ class TotalTimeSettings:
     least_price_tolerance: float = 1e-10
     fixing_margin: float = 1e-9
     fewest_priced: int = 5
-    two_list_share: float = 0.7
-    least_two_list_s: float = 5.0
+    nodes_before_pairs: int = 50
+    pair_share: float = 0.85
+    least_pair_s: float = 5.0
 
 
 SETTINGS = TotalTimeSettings()
@@ -143,8 +146,9 @@ class TotalTimeSearch(IncumbentSearch):
                 self.message = f"the core was not solved, plan and bound are from the prices: {error}"
                 break
             self.learn(core, answer, complete)
-            if answer.limit == "node":
+            if answer.limit == "node" and self.wants_pairs:
                 self.search_pairs(reduced)
+                continue
             if complete and not self.value < before:
                 break  # only a better plan leaves a smaller core, on which the bound can be sharper
             size *= SETTINGS.core_growth
@@ -199,6 +203,7 @@ class TotalTimeSearch(IncumbentSearch):
     def solve(self, core: MultipleChoice, complete: bool) -> CoreAnswer:
         """Solve a core, to a part of the requested gap."""
         enough = SETTINGS.gap_share * self.options.gap * abs(self.bound)
+        nodes = SETTINGS.nodes_before_pairs if self.wants_pairs else SETTINGS.nodes_of_partial_core
         start = None
         if (
             self.incumbent is not None
@@ -212,27 +217,33 @@ class TotalTimeSearch(IncumbentSearch):
             start=start,
             target=self.bound + enough if enough else -math.inf,
             gap=enough,
-            nodes=None if complete else SETTINGS.nodes_of_partial_core,
+            nodes=None if complete else nodes,
         )
 
-    def search_pairs(self, reduced: Floats) -> None:
-        """Look for better plans in two lists of partial ones, once, where many limits have prices.
+    @property
+    def wants_pairs(self) -> bool:
+        """Whether pairs of partial choices are still to be searched if a core stays open.
 
-        The relaxation leaves as many jobs fractional as limits bind (Sinha & Zoltners 1979). Few are settled
-        by a core; many leave one open.
+        The relaxation leaves as many jobs fractional as limits bind (Sinha & Zoltners 1979). A core settles
+        a few of them.
         """
-        clock = self.clock.share(SETTINGS.two_list_share)
+        left_s = self.clock.share(SETTINGS.pair_share).remaining_s
+        in_time = left_s is None or left_s >= SETTINGS.least_pair_s
         few = np.count_nonzero(self.prices) < SETTINGS.fewest_priced
-        late = clock.remaining_s is not None and clock.remaining_s < SETTINGS.least_two_list_s
-        if few or late or self.searched_pairs or self.incumbent is None:
-            return
+        return in_time and not few and not self.searched_pairs and self.incumbent is not None
+
+    def search_pairs(self, reduced: Floats) -> None:
+        """Look for better plans in pairs of partial choices."""
         self.searched_pairs = True
+        clock = self.clock.share(SETTINGS.pair_share)
         keep = reduced <= (self.value - self.priced) * (1 + SETTINGS.fixing_margin)
         keep[self.incumbent] = True
         near = self.problem.only(keep)
         items = np.searchsorted(near.configuration, self.incumbent)
         for better in better_choices(near, self.prices, items, clock, self.options.seed):
             self.update_incumbent(near.configuration[better])
+            if self.proven:
+                break
 
     def learn(self, core: MultipleChoice, answer: CoreAnswer, complete: bool) -> None:
         """Update incumbent and bound from the answer of a core."""
