@@ -146,8 +146,8 @@ class TotalTimeSearch(IncumbentSearch):
                 self.message = f"the core was not solved, plan and bound are from the prices: {error}"
                 break
             self.learn(core, answer, complete)
-            if answer.limit == "node" and self.wants_pairs:
-                self.search_pairs(reduced)
+            if answer.limit == "node" and self.incumbent is not None and self.wants_pairs:
+                self.search_pairs(self.incumbent, reduced)
                 continue
             if complete and not self.value < before:
                 break  # only a better plan leaves a smaller core, on which the bound can be sharper
@@ -232,14 +232,14 @@ class TotalTimeSearch(IncumbentSearch):
         few = np.count_nonzero(self.prices) < SETTINGS.fewest_priced
         return in_time and not few and not self.searched_pairs and self.incumbent is not None
 
-    def search_pairs(self, reduced: Floats) -> None:
+    def search_pairs(self, incumbent: Ints, reduced: Floats) -> None:
         """Look for better plans in pairs of partial choices."""
         self.searched_pairs = True
         clock = self.clock.share(SETTINGS.pair_share)
         keep = reduced <= (self.value - self.priced) * (1 + SETTINGS.fixing_margin)
-        keep[self.incumbent] = True
+        keep[incumbent] = True
         near = self.problem.only(keep)
-        items = np.searchsorted(near.configuration, self.incumbent)
+        items = np.searchsorted(near.configuration, incumbent)
         for better in better_choices(near, self.prices, items, clock, self.options.seed):
             self.update_incumbent(near.configuration[better])
             if self.proven:
