@@ -188,6 +188,14 @@ def paper() -> Iterator[dict[str, Any]]:
         yield {"jobs": 4_000, "resources": 3, **figures_of(case)}
 
 
+def summarise_knapsacks() -> None:
+    """Show how `exact` stands beside `milp:highs`."""
+    import pandas as pd
+    from allocation_report import knapsack_summary, table
+
+    print(table(knapsack_summary(pd.read_csv(RESULTS / "allocation-knapsack.csv"))))
+
+
 def main() -> None:
     """Run all parts, or one."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
@@ -209,6 +217,7 @@ def main() -> None:
         store("allocation-paper", paper(), (*COLUMNS, "tasks"))
     if "knapsack" in parts:
         store("allocation-knapsack", knapsacks(tuple(given.sizes), tuple(given.seeds)), KNAPSACK_COLUMNS)
+        summarise_knapsacks()
     if "sweep" in parts:
         store("allocation", sweep(tuple(size for size in SIZES if size <= given.largest)), COLUMNS)
     if "report" in parts:

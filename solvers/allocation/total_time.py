@@ -7,7 +7,7 @@
 3. Core (Balas & Zemel 1980; for multiple-choice knapsacks Pisinger 1995): the rest is solved exactly. The
    first cores hold only the configurations of least reduced cost; they find better plans, which leave fewer
    configurations to the last one.
-4. Two lists: where many limits bind and a core stays open, partial choices around the prices are paired.
+4. Pairs: where a core stays open, partial choices around the prices are paired, once.
 """
 
 from __future__ import annotations
@@ -53,10 +53,10 @@ class TotalTimeSettings:
     fixing_margin
         Relative; reduced costs are compared with this much to spare.
     fewest_priced, nodes_before_pairs
-        Where so many limits have a price, a first core that stays open after so many nodes is left for pairs
-        of partial choices.
+        Where so many limits have a price, a first core is left for pairs of partial choices after so many
+        nodes.
     pair_share, least_pair_s
-        Share of the time that is left for pairs; fewer seconds are not, for loops may have to be compiled.
+        Share of the time that is left for pairs; none if that is less, for loops may have to be compiled.
     """
 
     first_core: int = 300
@@ -203,7 +203,10 @@ class TotalTimeSearch(IncumbentSearch):
     def solve(self, core: MultipleChoice, complete: bool) -> CoreAnswer:
         """Solve a core, to a part of the requested gap."""
         enough = SETTINGS.gap_share * self.options.gap * abs(self.bound)
-        nodes = SETTINGS.nodes_before_pairs if self.wants_pairs else SETTINGS.nodes_of_partial_core
+        nodes = SETTINGS.nodes_of_partial_core
+        # The relaxation leaves as many jobs fractional as limits bind (Sinha & Zoltners 1979).
+        if self.wants_pairs and np.count_nonzero(self.prices) >= SETTINGS.fewest_priced:
+            nodes = SETTINGS.nodes_before_pairs
         start = None
         if (
             self.incumbent is not None
@@ -222,15 +225,10 @@ class TotalTimeSearch(IncumbentSearch):
 
     @property
     def wants_pairs(self) -> bool:
-        """Whether pairs of partial choices are still to be searched if a core stays open.
-
-        The relaxation leaves as many jobs fractional as limits bind (Sinha & Zoltners 1979). A core settles
-        a few of them.
-        """
+        """Whether pairs of partial choices are still to be searched if a core stays open."""
         left_s = self.clock.share(SETTINGS.pair_share).remaining_s
         in_time = left_s is None or left_s >= SETTINGS.least_pair_s
-        few = np.count_nonzero(self.prices) < SETTINGS.fewest_priced
-        return in_time and not few and not self.searched_pairs and self.incumbent is not None
+        return in_time and not self.searched_pairs and self.incumbent is not None
 
     def search_pairs(self, incumbent: Ints, reduced: Floats) -> None:
         """Look for better plans in pairs of partial choices."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from random_instances import random_allocation
@@ -10,7 +12,7 @@ import clusterplan
 from clusterplan.formulations.allocation.formulation import AllocationFormulation
 from clusterplan.instances.allocation.instance import AllocationInstance
 from clusterplan.solvers.allocation.brute_force import AllocationBruteForce
-from clusterplan.solvers.allocation.total_time import TotalTimeSearch
+from clusterplan.solvers.allocation.total_time import SETTINGS, TotalTimeSearch
 from clusterplan.solvers.common.base import Clock
 from clusterplan.solvers.common.options import SolveOptions
 
@@ -79,22 +81,36 @@ def knapsack(groups: int, resources: int) -> AllocationFormulation:
     return AllocationFormulation(instance)
 
 
-@pytest.mark.parametrize(
-    ("resources", "limit_s", "better"), [(6, 60.0, True), (6, None, True), (6, 1.0, False), (3, 60.0, False)]
-)
-def test_pairs_are_searched_where_many_limits_have_prices(
-    resources: int, limit_s: float | None, better: bool
-) -> None:
-    """They improve the rounded plan; with few prices or little time they are left alone."""
-    search = TotalTimeSearch(knapsack(40, resources), SolveOptions(threads=1), Clock(limit_s))
+@pytest.mark.parametrize(("limit_s", "wanted"), [(60.0, True), (None, True), (1.0, False)])
+def test_pairs_are_searched_once_and_in_time(limit_s: float | None, wanted: bool) -> None:
+    """They improve the rounded plan; with little time they are left alone."""
+    search = TotalTimeSearch(knapsack(40, 6), SolveOptions(threads=1), Clock(limit_s))
     reduced = search.problem.reduced_costs(search.prices)
+    assert not search.wants_pairs
     search.first_plan(reduced)
     before = search.value
-    assert search.wants_pairs is better
-    if better:
-        assert search.incumbent is not None
+    assert search.incumbent is not None
+    assert search.wants_pairs is wanted
+    if wanted:
         search.search_pairs(search.incumbent, reduced)
         assert not search.wants_pairs
         assert search.value < before
         assert search.bound <= search.value
         assert search.problem.fits(search.incumbent)
+
+
+@pytest.mark.parametrize("resources", [3, 8])
+def test_an_open_core_leads_to_pairs(resources: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The optimum is proven, whether the first cores are left after no node or solved."""
+    formulation, options = knapsack(12, resources), SolveOptions(threads=1, gap=0)
+    expected = TotalTimeSearch(formulation, options, Clock()).run()
+    settings = replace(SETTINGS, first_core=6, nodes_of_partial_core=0, nodes_before_pairs=0)
+    monkeypatch.setattr("clusterplan.solvers.allocation.total_time.SETTINGS", settings)
+    search = TotalTimeSearch(formulation, options, Clock())
+    outcome = search.run()
+    assert search.searched_pairs
+    assert outcome.bounds[0] == pytest.approx(expected.bounds[0])
+    assert outcome.plan is not None
+    assert expected.plan is not None
+    assert formulation.evaluate(outcome.plan) == pytest.approx(formulation.evaluate(expected.plan))
+    assert outcome.bounds[0] == pytest.approx(formulation.evaluate(outcome.plan)[0])
