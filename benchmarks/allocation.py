@@ -6,6 +6,8 @@ Run with `make bench-allocation`. Writes to `benchmarks/results/`:
   tightness 0.8): objective, bound, gap, certified gap, seconds, peak memory;
 * `allocation-tight.csv`: 20 instances of 200 jobs in which every resource binds, with the time of the check;
 * `allocation-paper.csv`: marginal gain giving 100,000 tasks to 4,000 jobs, the case that Optimus reports;
+* `allocation-knapsack.csv`: `exact` in a minute beside `milp:highs` in one and in ten, on two threads, on
+  knapsacks of 10 resources; it takes hours, and runs only with `--part knapsack`;
 * `allocation.md`: the figures that matter, as tables.
 """
 
@@ -19,6 +21,8 @@ from typing import Any
 
 import numpy as np
 from common import FIGURES, RESULTS, in_own_process, peak_gib, say, store
+from knapsacks import SEEDS, knapsack
+from knapsacks import SIZES as KNAPSACKS
 
 SIZES = (10, 100, 1_000, 10_000, 100_000, 1_000_000)
 LIMIT_S = 30.0
@@ -41,6 +45,21 @@ COLUMNS = (
     "peak_gib",
 )
 TIGHT_SEEDS = range(20)
+KNAPSACK_RUNS = (("exact", 60.0), ("milp:highs", 60.0), ("milp:highs", 600.0))
+KNAPSACK_COLUMNS = (
+    "jobs",
+    "resources",
+    "seed",
+    "method",
+    "limit_s",
+    "status",
+    "value",
+    "bound_of_value",
+    "gap_of_value",
+    "certified_gap_of_value",
+    "total_s",
+    "peak_gib",
+)
 
 
 def sweep_instance(jobs: int, resources: int) -> Any:
@@ -103,6 +122,25 @@ def run_one(case: dict[str, Any]) -> dict[str, Any]:
     return figures
 
 
+def run_knapsack(case: dict[str, Any]) -> dict[str, Any]:
+    """Solve a knapsack in this process and return its figures; gaps are shares of the knapsack's value."""
+    import clusterplan
+
+    instance, total = knapsack(*case["arguments"])
+    options = clusterplan.SolveOptions(time_limit_s=case["limit_s"], threads=2)
+    started = time.perf_counter()
+    result = clusterplan.solve(instance, case["method"], options)
+    figures = {"status": result.status, "total_s": time.perf_counter() - started, "peak_gib": peak_gib()}
+    if result.objective is None or result.bound is None:
+        return figures
+    value = total - result.objective
+    figures |= {"value": value, "bound_of_value": total - result.bound}
+    figures |= {"gap_of_value": (result.objective - result.bound) / value}
+    if result.certified_bound is not None:
+        figures["certified_gap_of_value"] = (result.objective - result.certified_bound) / value
+    return figures
+
+
 def figures_of(case: dict[str, Any]) -> dict[str, Any]:
     """Run a case in a process of its own and return its row."""
     patience = 3600 if case["method"] in SCALING else 4 * LIMIT_S
@@ -133,6 +171,16 @@ def tight() -> Iterator[dict[str, Any]]:
             yield {"jobs": 200, "resources": resources, "seed": seed, **figures_of(case)}
 
 
+def knapsacks(sizes: tuple[int, ...], seeds: tuple[int, ...]) -> Iterator[dict[str, Any]]:
+    """Yield a row for each run on each knapsack."""
+    for jobs in sizes:
+        for seed in seeds:
+            for method, limit_s in KNAPSACK_RUNS:
+                case = {"kind": "knapsack", "arguments": [jobs, seed], "method": method, "limit_s": limit_s}
+                row = {"jobs": jobs, "resources": 10, "seed": seed, "method": method, "limit_s": limit_s}
+                yield row | in_own_process(__file__, case, 4 * limit_s)[-1]
+
+
 def paper() -> Iterator[dict[str, Any]]:
     """Yield a row for each heuristic on the paper's case, and for what is best."""
     for method in ("marginal-gain", "marginal-gain-joint", "exact"):
@@ -140,15 +188,26 @@ def paper() -> Iterator[dict[str, Any]]:
         yield {"jobs": 4_000, "resources": 3, **figures_of(case)}
 
 
+def summarise_knapsacks() -> None:
+    """Show how `exact` stands beside `milp:highs`."""
+    import pandas as pd
+    from allocation_report import knapsack_summary, table
+
+    print(table(knapsack_summary(pd.read_csv(RESULTS / "allocation-knapsack.csv"))))
+
+
 def main() -> None:
     """Run all parts, or one."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--case", help=argparse.SUPPRESS)
-    parser.add_argument("--part", choices=("sweep", "tight", "paper", "report"), action="append")
+    parser.add_argument("--part", choices=("sweep", "tight", "paper", "knapsack", "report"), action="append")
     parser.add_argument("--largest", type=int, default=SIZES[-1], help="most jobs of the sweep")
+    parser.add_argument("--sizes", type=int, nargs="+", default=KNAPSACKS, help="jobs of the knapsacks")
+    parser.add_argument("--seeds", type=int, nargs="+", default=tuple(SEEDS), help="of the knapsacks")
     given = parser.parse_args()
     if given.case:
-        say(run_one(json.loads(given.case)))
+        case = json.loads(given.case)
+        say(run_knapsack(case) if case["kind"] == "knapsack" else run_one(case))
         return
     parts = given.part or ["tight", "paper", "sweep", "report"]
     if "tight" in parts:
@@ -156,6 +215,9 @@ def main() -> None:
         store("allocation-tight", tight(), ("jobs", "resources", "seed", *COLUMNS[2:], *extra[1:]))
     if "paper" in parts:
         store("allocation-paper", paper(), (*COLUMNS, "tasks"))
+    if "knapsack" in parts:
+        store("allocation-knapsack", knapsacks(tuple(given.sizes), tuple(given.seeds)), KNAPSACK_COLUMNS)
+        summarise_knapsacks()
     if "sweep" in parts:
         store("allocation", sweep(tuple(size for size in SIZES if size <= given.largest)), COLUMNS)
     if "report" in parts:

@@ -55,6 +55,12 @@ def write_report(folder: Path) -> None:
             sweep[["jobs", "resources", "method", "status", "gap", "certified_gap", "total_s", "peak_gib"]]
         ),
     ]
+    knapsacks = folder / "allocation-knapsack.csv"
+    if knapsacks.exists():
+        parts[-2:-2] = [
+            "## Knapsacks of ten resources, in shares of the knapsack's value",
+            table(knapsack_summary(pd.read_csv(knapsacks))),
+        ]
     (folder / "allocation.md").write_text("\n\n".join(parts) + "\n", encoding="utf-8")
 
 
@@ -90,6 +96,30 @@ def tight_summary(tight: pd.DataFrame) -> pd.DataFrame:
                 "longest_verify_s": rows["verify_s"].max(),
             }
             for resources, rows in tight.groupby("resources")
+        ]
+    )
+
+
+def knapsack_summary(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return how `exact` in a minute stands beside `milp:highs`; instances that lack a run are left out."""
+    runs = rows.assign(run=rows["method"] + " " + rows["limit_s"].map("{:.0f} s".format))
+    values = runs.pivot_table(index=["jobs", "seed"], columns="run", values="value").dropna()
+    exact = rows[rows["method"] == "exact"].set_index(["jobs", "seed"]).loc[values.index]
+    ours = values["exact 60 s"]
+    above = {limit: (ours - values[f"milp:highs {limit} s"]) / ours for limit in (60, 600)}
+    return pd.DataFrame(
+        [
+            {
+                "jobs": jobs,
+                "instances": len(own),
+                "no worse than milp:highs in 60 s": int((above[60][own] >= 0).sum()),
+                "within 0.05 % of milp:highs in 600 s": int((above[600][own] >= -0.0005).sum()),
+                "least above 60 s": above[60][own].min(),
+                "least above 600 s": above[600][own].min(),
+                "largest certified gap": exact["certified_gap_of_value"][own].max(),
+                "longest_s": exact["total_s"][own].max(),
+            }
+            for jobs, own in values.groupby("jobs").groups.items()
         ]
     )
 

@@ -7,6 +7,7 @@
 3. Core (Balas & Zemel 1980; for multiple-choice knapsacks Pisinger 1995): the rest is solved exactly. The
    first cores hold only the configurations of least reduced cost; they find better plans, which leave fewer
    configurations to the last one.
+4. Pairs: where a core stays open, partial choices around the prices are paired, once.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from .lagrangian import Dual, best_prices
 from .lagrangian_bound import knapsack_bound
 from .marginal_gain import choose_by_gain
 from .rounding import round_prices
+from .two_lists.search import better_choices
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,11 @@ class TotalTimeSettings:
         The dual prices are so many times as accurate as the requested gap, but no finer than the second.
     fixing_margin
         Relative; reduced costs are compared with this much to spare.
+    fewest_priced, nodes_before_pairs
+        Where so many limits have a price, a first core is left for pairs of partial choices after so many
+        nodes.
+    pair_share, least_pair_s
+        Share of the time that is left for pairs; none if that is less, for loops may have to be compiled.
     """
 
     first_core: int = 300
@@ -60,6 +67,10 @@ class TotalTimeSettings:
     price_accuracy: float = 100
     least_price_tolerance: float = 1e-10
     fixing_margin: float = 1e-9
+    fewest_priced: int = 5
+    nodes_before_pairs: int = 50
+    pair_share: float = 0.85
+    least_pair_s: float = 5.0
 
 
 SETTINGS = TotalTimeSettings()
@@ -98,6 +109,7 @@ class TotalTimeSearch(IncumbentSearch):
         self.bound = self.priced
         # Prices that the time did not suffice to find say nothing about what is scarce.
         self.found_prices = bool(self.prices.any()) or not clock.expired
+        self.searched_pairs = False
         self.note()
 
     def value_of(self, chosen: Ints) -> float:
@@ -129,10 +141,14 @@ class TotalTimeSearch(IncumbentSearch):
                 break
             before = self.value
             try:
-                self.learn(core, self.solve(core, complete), complete)
+                answer = self.solve(core, complete)
             except BackendError as error:
                 self.message = f"the core was not solved, plan and bound are from the prices: {error}"
                 break
+            self.learn(core, answer, complete)
+            if answer.limit == "node" and self.incumbent is not None and self.wants_pairs:
+                self.search_pairs(self.incumbent, reduced)
+                continue
             if complete and not self.value < before:
                 break  # only a better plan leaves a smaller core, on which the bound can be sharper
             size *= SETTINGS.core_growth
@@ -187,6 +203,10 @@ class TotalTimeSearch(IncumbentSearch):
     def solve(self, core: MultipleChoice, complete: bool) -> CoreAnswer:
         """Solve a core, to a part of the requested gap."""
         enough = SETTINGS.gap_share * self.options.gap * abs(self.bound)
+        nodes = SETTINGS.nodes_of_partial_core
+        # The relaxation leaves as many jobs fractional as limits bind (Sinha & Zoltners 1979).
+        if self.wants_pairs and np.count_nonzero(self.prices) >= SETTINGS.fewest_priced:
+            nodes = SETTINGS.nodes_before_pairs
         start = None
         if (
             self.incumbent is not None
@@ -200,8 +220,28 @@ class TotalTimeSearch(IncumbentSearch):
             start=start,
             target=self.bound + enough if enough else -math.inf,
             gap=enough,
-            nodes=None if complete else SETTINGS.nodes_of_partial_core,
+            nodes=None if complete else nodes,
         )
+
+    @property
+    def wants_pairs(self) -> bool:
+        """Whether pairs of partial choices are still to be searched if a core stays open."""
+        left_s = self.clock.share(SETTINGS.pair_share).remaining_s
+        in_time = left_s is None or left_s >= SETTINGS.least_pair_s
+        return in_time and not self.searched_pairs and self.incumbent is not None
+
+    def search_pairs(self, incumbent: Ints, reduced: Floats) -> None:
+        """Look for better plans in pairs of partial choices."""
+        self.searched_pairs = True
+        clock = self.clock.share(SETTINGS.pair_share)
+        keep = reduced <= (self.value - self.priced) * (1 + SETTINGS.fixing_margin)
+        keep[incumbent] = True
+        near = self.problem.only(keep)
+        items = np.searchsorted(near.configuration, incumbent)
+        for better in better_choices(near, self.prices, items, clock, self.options.seed):
+            self.update_incumbent(near.configuration[better])
+            if self.proven:
+                break
 
     def learn(self, core: MultipleChoice, answer: CoreAnswer, complete: bool) -> None:
         """Update incumbent and bound from the answer of a core."""

@@ -1,0 +1,1 @@
+"""Two lists of partial choices that meet in the middle."""
