@@ -70,7 +70,7 @@ def _work(graph: Stages, left: Ints) -> tuple[Floats, Floats]:
     for own in range(work.shape[1]):
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = work[:, own, None] / work
-        ratio[~np.isfinite(ratio)] = np.inf
+        ratio[~np.isfinite(ratio) | np.isinf(work)] = np.inf
         weights = ratio.min(axis=0)
         if not np.isfinite(weights).all():
             continue
@@ -99,6 +99,7 @@ def _spread(
     parts: Floats,
 ) -> None:
     """Note where the stages that end with an ideal lead."""
+    here = np.flatnonzero(reached[end])
     for row in range(count):
         t = kind[row]
         serial, parallel, waiting, moved = parts[row, 0], parts[row, 1], parts[row, 2], parts[row, 3]
@@ -108,6 +109,6 @@ def _spread(
             and units < graph.units[t]
         ):
             units += 1
-        for state in range(reached.shape[1]):
-            if reached[end, state] and left[t, state] >= units:
+        for state in here:
+            if left[t, state] >= units:
                 reached[start[row], state + units * step[t]] = True
