@@ -75,7 +75,9 @@ def _work(graph: Stages, left: Ints) -> tuple[Floats, Floats]:
         if not np.isfinite(weights).all():
             continue
         with np.errstate(invalid="ignore"):
-            least = np.nanmin(work * weights, axis=1)
+            least = np.fmin.reduce(work * weights, axis=1)
+        # No stage has a group that no type can run.
+        least[~np.isfinite(least)] = 0.0
         needed.append(graph.inside @ least)
         offered.append(weights @ left)
     ways = len(needed)
