@@ -142,7 +142,8 @@ def ours(case: dict[str, Any]) -> dict[str, Any]:
         start = time.perf_counter()
         result = clusterplan.solve(instance, OURS, options)
     except clusterplan.ClusterplanError as error:
-        return row | {"status": "refused", "message": str(error)[:200]}
+        file = Path(case["file"])
+        return row | {"status": "refused", "message": str(error).replace(str(file), file.name)[:200]}
     row = {key: getattr(result, key) for key in FIGURES}
     row |= {"total_s": time.perf_counter() - start, "peak_gib": peak_gib(), "message": result.message}
     record = result.deciding
