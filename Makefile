@@ -15,7 +15,7 @@ LOWEST_PYTHON ?= python3.11
 NEWEST_PYTHON ?= $(firstword $(foreach found,python3.13 $(wildcard $(HOME)/.pyenv/versions/3.13*/bin/python3.13),\
 	$(shell $(found) -c '' 2> /dev/null && echo $(found))))
 
-.PHONY: demo test test-all test-lowest test-newest lint types quick slow wheel docs bench-startup bench-batch bench-allocation bench-staging bench-consolidation bench-clusters bench-limits fuzz clean help
+.PHONY: demo test test-all test-lowest test-newest lint types quick slow wheel docs bench-startup bench-batch bench-allocation bench-staging bench-consolidation bench-clusters bench-graphs bench-limits fuzz clean help
 
 help:
 	@echo "make demo   install and solve the bundled examples of all three kinds"
@@ -31,6 +31,7 @@ help:
 	@echo "make bench-staging   every staging method from 5 layers on 2 types to 300 on 64; about 40 minutes"
 	@echo "make bench-consolidation   every consolidation method from 16 to 100,000 servers; about 40 minutes"
 	@echo "make bench-clusters   every consolidation method on traces of real clusters, beside published figures; about an hour"
+	@echo "make bench-graphs   graphs of layers beside published optima and the authors' programmes (PIPEDREAM=…, DNN_PARTITIONING=…); about 20 minutes"
 	@echo "make bench-limits   every solver on large instances with limits of 1, 5 and 20 s; about half an hour"
 	@echo "make fuzz MINUTES=30 WORKERS=2 SEED=…   random instances, forged results, damaged files; adds to the recorded counts"
 	@echo "make clean  remove what the other targets made"
@@ -123,6 +124,9 @@ bench-consolidation: $(VENV)/.installed-dev
 
 bench-clusters: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/clusters.py
+
+bench-graphs: $(VENV)/.installed-dev
+	$(BIN)/python benchmarks/graphs.py
 
 bench-limits: $(VENV)/.installed-bench
 	$(BIN)/python benchmarks/limits.py

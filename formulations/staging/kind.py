@@ -3,6 +3,6 @@
 from ..common.kind import FormulationKind
 from .formulation import StagingFormulation
 from .graphs.formulation import formulation_of
-from .milp import milp_model
+from .graphs.milp import milp_of
 
-STAGING = FormulationKind(StagingFormulation, milp_model, formulation_of)
+STAGING = FormulationKind(StagingFormulation, milp_of, formulation_of)

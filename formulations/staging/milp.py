@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ...instances.common.errors import OptionError
 from ..common.clock import check_time, refuse_beyond
 from ..common.milp_model import MilpModel, ModelObjective, at_most, new_problem
 from .columns import Columns
@@ -21,15 +20,11 @@ def milp_model(formulation: StagingFormulation) -> MilpModel[Stage]:
 
     Raises
     ------
-    OptionError
-        If the layers make a graph.
     TooLargeError
         If there are too many columns, or nothing bounds a type's units.
     """
     import pulp
 
-    if formulation.instance.is_graph:
-        raise OptionError("the textbook model is of chains of layers, and these make a graph; take exact")
     instance, all_columns = formulation.instance, Columns(formulation)
     columns = all_columns.all
     refuse_beyond(all_columns.model_terms, "the textbook model")

@@ -194,8 +194,8 @@ class StagingInstance(Instance):
     def _graph_complaints(self, edges: tuple[Edge, ...]) -> Iterator[Complaint]:
         if self.stage_rule != "free_cuts":
             yield "stage_rule", f"is {self.stage_rule}; stages of a graph have no neighbours: take free_cuts"
-        if not any(time for layer in self.layers for time in layer.compute_s.values()):
-            yield "layers", "no layer takes any time"
+        if not any(all(layer.compute_s.values()) for layer in self.layers):
+            yield "layers", "none takes time on all of its types, so that a plan could take none"
         backward = {layer.name: bool(layer.backward) for layer in self.layers}
         yield from edge_complaints(edges, backward)
 

@@ -17,7 +17,7 @@ from ..reports.provenance import instance_facts, usd
 from ..reports.tables import Cell, CellColumn, Column, Table, number, seconds, table_of
 from ..reports.text import short
 from .frontier_figure import DRAWING, Baseline, frontier_figure, near_limit
-from .stages import PlanDrawing, figures_of, in_short, limits_facts, types_table
+from .stages import PlanDrawing, axis_of, figures_of, in_short, limits_facts, types_table
 
 STAGES = Column("units and types, in the order of the layers", wide=True)
 
@@ -99,6 +99,7 @@ class StagingFrontierPage(FrontierPage):
             "keys": self._keys() if points else [],
             "baselines": _baseline_table(self.baselines),
             "without_plan": [f"{r.solver}: {r.status}" for r in self.results if r.plan is None],
+            "axis": axis_of(instance),
             "types": types_table(instance, points[self.start].plan if points else None),
             "limits": [*limits_facts(instance), *left_out],
             "about": instance_facts(instance),

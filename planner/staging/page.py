@@ -11,7 +11,7 @@ from ...instances.staging.instance import StagingInstance
 from ...solvers.common.result import Result
 from ...solvers.staging.frontier import describe
 from ..reports.text import short
-from .stages import PlanDrawing, figures_of, limits_facts, types_table
+from .stages import PlanDrawing, axis_of, figures_of, limits_facts, types_table
 
 
 def staging_parts(instance: StagingInstance, result: Result) -> dict[str, Any]:
@@ -25,6 +25,7 @@ def staging_parts(instance: StagingInstance, result: Result) -> dict[str, Any]:
         "scripts": ("choose.js", "chain.js"),
         "data": data,
         "sections": [*([("plan", "Plan")] if plan else []), ("hardware", "Types and limits")],
+        "axis": axis_of(instance),
         "figures": figures_of(describe(formulation_of(instance), plan)) if plan else [],
         "types": types_table(instance, plan, result.prices),
         "budget_price": _budget_price(result),

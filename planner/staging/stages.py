@@ -67,6 +67,11 @@ def figures_of(point: FrontierPoint) -> Facts:
     ]
 
 
+def axis_of(instance: StagingInstance) -> str:
+    """Return what the drawing of a plan says below its bars."""
+    return "each stage is as wide as it has layers" if instance.is_graph else "layer"
+
+
 def in_short(plan: Sequence[Stage], most: int = 6) -> str:
     """Return the units and types of a plan in the order of the layers."""
     text = " → ".join(f"{stage.units:,} {stage.type}" for stage in plan[:most])
@@ -137,10 +142,14 @@ def limits_facts(instance: StagingInstance) -> Facts:
         ("layers", f"{len(instance.layers):,}"),
         *_graph_facts(instance),
         ("stages", rule),
-        ("training", f"{short(instance.training.samples)} samples × {short(instance.training.epochs)}"),
-        ("layer times are of", f"{short(instance.probe_batch)} samples"),
+        ("training", f"{_samples(instance.training.samples)} × {short(instance.training.epochs)}"),
+        ("layer times are of", _samples(instance.probe_batch)),
         ("link", f"{short(link)} Gbit/s" if link is not None else _without_link(instance)),
     ]
+
+
+def _samples(count: float) -> str:
+    return f"{short(count)} {'sample' if count == 1 else 'samples'}"
 
 
 def _without_link(instance: StagingInstance) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 from . import allocation_documents, consolidation_documents, staging_documents
 from .allocation_truth import AllocationTruth
 from .consolidation_truth import ConsolidationTruth
-from .staging_truth import StagingTruth
+from .graph_truth import staging_truth
 from .truth import Truth
 
 
@@ -25,7 +25,8 @@ class Kind:
     truth
         Makes all plans of a document.
     sample
-        Share of the instances that each further solver tries; `exact` and `brute-force` try all.
+        Share of the instances that each further solver tries; `exact` and `brute-force` try all, and graphs
+        of layers are for them alone.
     """
 
     document: Callable[[random.Random], dict[str, Any]]
@@ -51,7 +52,7 @@ KINDS = {
     ),
     "staging": Kind(
         staging_documents.document,
-        StagingTruth,
+        staging_truth,
         {
             "greedy": 0.3,
             "single-type": 0.3,

@@ -77,9 +77,10 @@ def solve_one(kind: str, rng: random.Random) -> Turn:
     turn.counts[f"{kind} instances"] += 1
     turn.counts[f"{kind} instances over 12 orders of magnitude"] += scales_apart(data)
     turn.counts[f"{kind} instances without a plan"] += not truth.feasible
+    turn.counts[f"{kind} instances that are graphs"] += data.get("edges") is not None
     turn.counts["plans compared"] += len(truth.plans)
     certificate: dict[str, Any] | None = None
-    for solver in solvers_of(kind, rng):
+    for solver in solvers_of(data, rng):
         options = settings(solver, rng)
         case: Case = {"lane": "solve", "instance": data, "solver": solver, "options": options}
         result, found = solved(instance, truth, solver, options)

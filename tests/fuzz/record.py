@@ -86,12 +86,14 @@ def _kinds(counts: Counter[str]) -> list[str]:
         ]
         for kind in KINDS
     ]
+    graphs = counts["staging instances that are graphs"]
     forged = f"{counts['results forged']:,} results and {counts['certificates forged']:,} certificates"
     return [
         "## Instances\n",
         *_table(["kind", "instances", "numbers 12 orders of magnitude apart", "without a plan"], rows),
         f"{' and '.join(f'`{name}`' for name in EVERYWHERE)} solve every instance; "
-        f"{counts['plans compared']:,} plans were compared. {forged} were tampered with.\n",
+        f"{counts['plans compared']:,} plans were compared. {forged} were tampered with. "
+        f"{graphs:,} of the instances of staging are graphs of layers.\n",
     ]
 
 

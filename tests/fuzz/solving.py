@@ -35,9 +35,10 @@ def settings(solver: str, rng: random.Random) -> dict[str, Any]:
     }
 
 
-def solvers_of(kind: str, rng: random.Random) -> list[str]:
-    """Return the solvers that try an instance: some always, the others by their share."""
-    return [*EVERYWHERE, *(name for name, share in KINDS[kind].sample.items() if rng.random() < share)]
+def solvers_of(data: dict[str, Any], rng: random.Random) -> list[str]:
+    """Return the solvers that try a document: some always, the others by their share."""
+    others = {} if data.get("edges") is not None else KINDS[data["kind"]].sample
+    return [*EVERYWHERE, *(name for name, share in others.items() if rng.random() < share)]
 
 
 def place(error: BaseException) -> str:

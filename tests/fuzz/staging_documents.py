@@ -5,8 +5,11 @@ from __future__ import annotations
 import random
 from typing import Any
 
+from .graph_documents import on_graph
 from .palette import Palette
 
+ON_GRAPHS = 0.4
+"""Share of the documents whose layers make a graph."""
 SHARES = (0, 1, 0.5, 0.9, 0.99, 1 / 3, 1e-9, 1 - 1e-9, 0.123456789)
 
 
@@ -55,7 +58,8 @@ def document(rng: random.Random) -> dict[str, Any]:
     """Return a random staging document."""
     palette = Palette(rng)
     names = [f"t{index}" for index in range(rng.randint(1, 3))]
-    count = rng.randint(1, 4 if len(names) < 3 else 3)
+    branches = rng.random() < ON_GRAPHS
+    count = rng.randint(1, 4 if len(names) < 3 else 3) + branches
     layers = [_layer(rng, palette, index, names) for index in range(count)]
     held = [layer.get("memory_gib", 0) for layer in layers]
     types: list[dict[str, Any]] = []
@@ -81,16 +85,17 @@ def document(rng: random.Random) -> dict[str, Any]:
         data["training"]["epochs"] = palette.draw("epochs")
     if rng.random() < 0.5:
         data["link_gbit_per_s"] = rng.choice([1, 10, palette.draw("link")])
+    if branches:
+        data = on_graph(rng, palette, data)
     _limit(rng, palette, data)
     return data
 
 
 def _limit(rng: random.Random, palette: Palette, data: dict[str, Any]) -> None:
     """Add a floor, a budget and a cost limit, each of which some plan just keeps or misses."""
-    if rng.random() < 0.5:
-        data["throughput_floor_samples_per_s"] = _within(
-            palette.near(data["probe_batch"] / _a_plan(rng, data)[0])
-        )
+    slowest = _a_plan(rng, data)[0]
+    if rng.random() < 0.5 and slowest:
+        data["throughput_floor_samples_per_s"] = _within(palette.near(data["probe_batch"] / slowest))
     if rng.random() < 0.25 and (rate := _a_plan(rng, data)[1]):
         data["hourly_budget_usd"] = _within(palette.near(rate))
     if rng.random() < 0.25:
@@ -98,9 +103,10 @@ def _limit(rng: random.Random, palette: Palette, data: dict[str, Any]) -> None:
         rounds = data["training"]["samples"] * data["training"].get("epochs", 1)
         cost = time * rate * rounds / (3600 * data["probe_batch"])
         data["cost_limit_usd"] = _within(palette.near(cost))
-    for kind in data["types"]:
-        if "hourly_budget_usd" in data and kind["price_usd_per_hour"] and rng.random() < 0.3:
-            del kind["limit"]
+    if "hourly_budget_usd" in data and "edges" not in data:
+        for kind in data["types"]:
+            if kind["price_usd_per_hour"] and rng.random() < 0.3:
+                del kind["limit"]
 
 
 def _within(amount: float) -> float:

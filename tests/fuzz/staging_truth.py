@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -16,7 +16,7 @@ MOST_UNITS = 8
 
 @dataclass
 class Stage:
-    """A run of layers on some units of a type; `time` and `rate` are whole once all stages are known."""
+    """A run of layers on some units of a type; `time` is whole once all stages are known."""
 
     type: int
     units: int
@@ -40,10 +40,7 @@ class StagingTruth(Truth):
         training = data["training"]
         self.rounds = Fraction(training.get("epochs", 1)) * Fraction(training["samples"])
         self.most = [self._most_units(t) for t in range(len(self.names))]
-        self.stages: list[dict[tuple[int, int, int], Stage]] = [
-            self._stages_from(first) for first in range(len(data["layers"]))
-        ]
-        flat = [stage for starting in self.stages for stage in starting.values()]
+        flat = list(self._possible_stages())
         times, self.time_unit = whole(stage.seconds for stage in flat)
         for stage, time in zip(flat, times, strict=True):
             stage.time = time
@@ -54,6 +51,14 @@ class StagingTruth(Truth):
         self.cost_limit = limits(data.get("cost_limit_usd"), cost_unit)
         self.plans = []
         self._steps = 0
+        self._enumerate()
+
+    def _possible_stages(self) -> Iterator[Stage]:
+        self.stages = [self._stages_from(first) for first in range(len(self.data["layers"]))]
+        for starting in self.stages:
+            yield from starting.values()
+
+    def _enumerate(self) -> None:
         self._extend(0, -1, 0, 0, [0] * len(self.names), True)
 
     def _most_units(self, t: int) -> int:

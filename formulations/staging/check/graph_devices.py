@@ -70,12 +70,14 @@ def _work(graph: Stages, left: Ints) -> tuple[Floats, Floats]:
     for own in range(work.shape[1]):
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = work[:, own, None] / work
-        ratio[~np.isfinite(ratio)] = np.inf
+        ratio[~np.isfinite(ratio) | np.isinf(work)] = np.inf
         weights = ratio.min(axis=0)
         if not np.isfinite(weights).all():
             continue
         with np.errstate(invalid="ignore"):
-            least = np.nanmin(work * weights, axis=1)
+            least = np.fmin.reduce(work * weights, axis=1)
+        # No stage has a group that no type can run.
+        least[~np.isfinite(least)] = 0.0
         needed.append(graph.inside @ least)
         offered.append(weights @ left)
     ways = len(needed)
@@ -99,6 +101,7 @@ def _spread(
     parts: Floats,
 ) -> None:
     """Note where the stages that end with an ideal lead."""
+    here = np.flatnonzero(reached[end])
     for row in range(count):
         t = kind[row]
         serial, parallel, waiting, moved = parts[row, 0], parts[row, 1], parts[row, 2], parts[row, 3]
@@ -108,6 +111,6 @@ def _spread(
             and units < graph.units[t]
         ):
             units += 1
-        for state in range(reached.shape[1]):
-            if reached[end, state] and left[t, state] >= units:
+        for state in here:
+            if left[t, state] >= units:
                 reached[start[row], state + units * step[t]] = True

@@ -42,12 +42,14 @@ class Stages(NamedTuple):
         falling group.
     parts, memory
         Of each group, shapes (G, T, 4) and (G,).
-    tensor
-        Whether a tensor touches a group, shape (H, G).
+    size
+        Groups that a tensor touches, shape (H,).
     own_start, own
         The tensors that touch group g are own[own_start[g]:own_start[g + 1]].
     seconds
         Of each tensor on each type, shape (H, T).
+    drift
+        What adding and subtracting seconds may leave over on each type, shape (T,).
     room, units
         Memory of a unit of each type, and units that a stage may have, shape (T,).
     adds_up
@@ -60,10 +62,11 @@ class Stages(NamedTuple):
     smaller: Ints
     parts: Floats
     memory: Floats
-    tensor: NDArray[np.bool_]
+    size: Ints
     own_start: Ints
     own: Ints
     seconds: Floats
+    drift: Floats
     room: Floats
     units: Floats
     adds_up: bool
@@ -81,9 +84,10 @@ def derive_stages(instance: StagingInstance) -> Stages:
     below = ideals_below(order)
     count = len(below.sets)
     groups = [order.groups[number] for number in below.groups]
-    inside = np.array(
-        [[ideal >> g & 1 for g in range(len(groups))] for ideal in below.sets[::-1]], dtype=bool
-    )
+    length = (len(groups) + 7) // 8
+    sets = b"".join(ideal.to_bytes(length, "little") for ideal in below.sets[::-1])
+    octets = np.frombuffer(sets, dtype=np.uint8).reshape(count, length)
+    inside = np.unpackbits(octets, axis=1, bitorder="little")[:, : len(groups)].astype(bool)
     links = np.array(below.links, dtype=np.int64).reshape(-1, 3)
     larger, group, smaller = count - 1 - links[:, 0], links[:, 1], count - 1 - links[:, 2]
     sequence = np.lexsort((-group, larger))
@@ -91,6 +95,7 @@ def derive_stages(instance: StagingInstance) -> Stages:
         [[number in own for number in below.groups] for own, _ in order.tensors], dtype=bool
     ).reshape(-1, len(groups))
     touching, touched = np.nonzero(tensor.T)
+    seconds = np.array([seconds for _, seconds in order.tensors]).reshape(-1, len(instance.types))
     units = [
         float(min(MOST_UNITS, one.limit or MOST_UNITS, instance.most_units_per_stage or MOST_UNITS))
         for one in instance.types
@@ -102,10 +107,11 @@ def derive_stages(instance: StagingInstance) -> Stages:
         smaller[sequence],
         np.array([one.parts for one in groups]),
         np.array([one.memory_gib for one in groups]),
-        tensor,
+        tensor.sum(axis=1),
         np.searchsorted(touching, np.arange(len(groups) + 1)),
         touched,
-        np.array([seconds for _, seconds in order.tensors]).reshape(-1, len(units)),
+        seconds,
+        1e-13 * seconds.sum(axis=0),
         np.array([math.inf if t.memory_gib is None else loosened(t.memory_gib) for t in instance.types])
         * (1 + 1e-12),
         np.array(units),
@@ -130,29 +136,36 @@ def _take_off(
     level: int,
     g: int,
     touched: Ints,
-    size: Ints,
     beyond: NDArray[np.bool_],
+    possible: NDArray[np.bool_],
     sums: Floats,
     cut: Floats,
     sent: Floats,
 ) -> None:
-    """Move a group into the stage of a level: add its times, and update what is cut and sent."""
+    """Move a group into the stage of a level: add its times, and update what is cut and sent.
+
+    Only types on which the stage without the group is possible are looked at.
+    """
     # Loops over few types, for slices would be objects.
     types = len(graph.room)
     for t in range(types):
-        cut[level, t], sent[level, t] = cut[level - 1, t], sent[level - 1, t]
-        for part in range(4):
-            sums[level, t, part] = sums[level - 1, t, part] + graph.parts[g, t, part]
+        if possible[level - 1, t]:
+            cut[level, t], sent[level, t] = cut[level - 1, t], sent[level - 1, t]
+            for part in range(4):
+                sums[level, t, part] = sums[level - 1, t, part] + graph.parts[g, t, part]
     for at in range(graph.own_start[g], graph.own_start[g + 1]):
         h = graph.own[at]
         touched[h] += 1
-        for t in range(types):
-            if touched[h] == 1:
-                cut[level, t] += graph.seconds[h, t]
-                if beyond[h]:
-                    sent[level, t] += graph.seconds[h, t]
-            if touched[h] == size[h]:
-                cut[level, t] -= graph.seconds[h, t]
+        first, last = touched[h] == 1, touched[h] == graph.size[h]
+        if first or last:
+            for t in range(types):
+                if possible[level - 1, t]:
+                    if first:
+                        cut[level, t] += graph.seconds[h, t]
+                    if first and beyond[h]:
+                        sent[level, t] += graph.seconds[h, t]
+                    if last:
+                        cut[level, t] -= graph.seconds[h, t]
 
 
 @compiled
@@ -162,12 +175,8 @@ def _put_back(graph: Stages, g: int, touched: Ints) -> None:
 
 
 @compiled
-def _fast(
-    sums: Floats, level: int, t: int, transfers: float, units: float, adds_up: bool, slowest: float
-) -> bool:
+def _fast(computing: float, communicating: float, adds_up: bool, slowest: float) -> bool:
     """Return whether a stage may take at most `slowest`, rounded so that no such stage is missed."""
-    computing = sums[level, t, 0] + sums[level, t, 1] / units
-    communicating = sums[level, t, 2] + (sums[level, t, 3] + transfers) / units
     time = computing + communicating if adds_up else max(computing, communicating)
     return bool(time * (1 - 1e-12) <= slowest)
 
@@ -182,14 +191,15 @@ def stages_into(graph: Stages, end: int, slowest: float, start: Ints, kind: Ints
         Smaller ideal, type, and S, A, S' and A' of each stage, written from the first row on.
     """
     groups, types = len(graph.memory), len(graph.room)
-    size, beyond = graph.tensor.sum(axis=1), _beyond(graph, end)
-    touched, drift = np.zeros(len(size), dtype=np.int64), 1e-13 * graph.seconds.sum(axis=0)
+    beyond, touched = _beyond(graph, end), np.zeros(len(graph.size), dtype=np.int64)
     # By level, the number of groups taken off: the ideal, its next link, the group taken off last, and sums.
     here, link = np.zeros(groups + 1, dtype=np.int64), np.zeros(groups + 1, dtype=np.int64)
     off = np.full(groups + 1, groups, dtype=np.int64)
     held, sums = np.zeros(groups + 1), np.zeros((groups + 1, types, 4))
     cut, sent = np.zeros((groups + 1, types)), np.zeros((groups + 1, types))
-    here[0], link[0] = end, graph.link_start[end]
+    # What is too large or too slow on a type stays so with more groups.
+    possible = np.ones((groups + 1, types), dtype=np.bool_)
+    here[0], link[0], share = end, graph.link_start[end], 1 / graph.units
     level, written = 0, 0
     while level >= 0:
         at = link[level]
@@ -204,17 +214,22 @@ def stages_into(graph: Stages, end: int, slowest: float, start: Ints, kind: Ints
         level, g, to = level + 1, graph.group[at], graph.smaller[at]
         here[level], off[level], link[level] = to, g, graph.link_start[to]
         held[level] = held[level - 1] + graph.memory[g]
-        _take_off(graph, level, g, touched, size, beyond, sums, cut, sent)
+        _take_off(graph, level, g, touched, beyond, possible, sums, cut, sent)
         larger = False
         for t in range(types):
-            if held[level] > graph.room[t] or np.isinf(sums[level, t, 0]):
+            possible[level, t] = possible[level - 1, t] and held[level] <= graph.room[t]
+            if not possible[level, t]:
                 continue
-            if not _fast(sums, level, t, sent[level, t], graph.units[t], graph.adds_up, slowest):
+            computing = sums[level, t, 0] + sums[level, t, 1] * share[t]
+            communicating = sums[level, t, 2] + sums[level, t, 3] * share[t]
+            least = communicating + sent[level, t] * share[t]
+            if np.isinf(computing) or not _fast(computing, least, graph.adds_up, slowest):
+                possible[level, t] = False
                 continue
             larger = True
             # Adding and subtracting may leave a little more than there is.
-            transfers = max(0.0, cut[level, t] - drift[t])
-            if _fast(sums, level, t, transfers, graph.units[t], graph.adds_up, slowest):
+            transfers = max(0.0, cut[level, t] - graph.drift[t])
+            if _fast(computing, communicating + transfers * share[t], graph.adds_up, slowest):
                 start[written], kind[written] = to, t
                 for part in range(4):
                     parts[written, part] = sums[level, t, part]

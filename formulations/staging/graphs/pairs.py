@@ -99,27 +99,35 @@ def _add(
     block: int,
     count: Ints,
     begun: NDArray[np.bool_],
+    alive: NDArray[np.bool_],
     sums: Floats,
     cut: Floats,
     kept: Floats,
 ) -> None:
-    """Add a block to the stage below: its times, and what the stage cuts now, and however it grows."""
+    """Add a block to the stage below on the types that can be of use.
+
+    Updates its times, what the stage cuts now, and what it cuts however it grows.
+    """
     # Loops over few types, for slices would be objects.
     types = len(problem.room)
     for t in range(types):
-        cut[depth, t], kept[depth, t] = cut[depth - 1, t], kept[depth - 1, t]
-        for part in range(4):
-            sums[depth, t, part] = sums[depth - 1, t, part] + problem.parts[block, t, part]
+        if alive[depth - 1, t]:
+            cut[depth, t], kept[depth, t] = cut[depth - 1, t], kept[depth - 1, t]
+            for part in range(4):
+                sums[depth, t, part] = sums[depth - 1, t, part] + problem.parts[block, t, part]
     for at in range(problem.touching_start[block], problem.touching_start[block + 1]):
         tensor = problem.touching[at]
         count[tensor] += 1
+        first = count[tensor] == 1
+        whole = count[tensor] == problem.touched_start[tensor + 1] - problem.touched_start[tensor]
         for t in range(types):
-            if count[tensor] == 1:
-                cut[depth, t] += problem.transfer[tensor, t]
-                if begun[tensor]:
+            if alive[depth - 1, t]:
+                if first:
+                    cut[depth, t] += problem.transfer[tensor, t]
+                if first and begun[tensor]:
                     kept[depth, t] += problem.transfer[tensor, t]
-            if count[tensor] == problem.touched_start[tensor + 1] - problem.touched_start[tensor]:
-                cut[depth, t] -= problem.transfer[tensor, t]
+                if whole:
+                    cut[depth, t] -= problem.transfer[tensor, t]
 
 
 @compiled
@@ -155,7 +163,9 @@ def stages_from(problem: Problem, source: int, slowest: float, rows: Rows) -> in
     added = np.full(blocks + 1, -1, dtype=np.int64)
     held, sums = np.zeros(blocks + 1), np.zeros((blocks + 1, types, 4))
     cut, kept = np.zeros((blocks + 1, types)), np.zeros((blocks + 1, types))
-    ideal[0], edge[0] = source, problem.start[source]
+    # Where a stage is too large or too slow on a type, larger ones are too.
+    alive = np.ones((blocks + 1, types), dtype=np.bool_)
+    ideal[0], edge[0], share = source, problem.start[source], 1 / problem.most_units
     depth, written = 0, 0
     while depth >= 0:
         if edge[depth] == problem.start[ideal[depth] + 1]:
@@ -170,15 +180,18 @@ def stages_from(problem: Problem, source: int, slowest: float, rows: Rows) -> in
         depth += 1
         ideal[depth], edge[depth], added[depth] = target, problem.start[target], block
         held[depth] = held[depth - 1] + problem.memory[block]
-        _add(problem, depth, block, count, begun, sums, cut, kept)
+        _add(problem, depth, block, count, begun, alive, sums, cut, kept)
         useful = False
         for t in range(types):
-            if sums[depth, t, 0] == np.inf or held[depth] > problem.room[t]:
+            alive[depth, t] = alive[depth - 1, t] and held[depth] <= problem.room[t]
+            if not alive[depth, t]:
                 continue
-            least = _with_transfers(problem, sums, depth, t, kept[depth, t])
-            bound = _time_of(least, problem.most_units[t])
+            computing = sums[depth, t, 0] + sums[depth, t, 1] * share[t]
+            communicating = sums[depth, t, 2] + (sums[depth, t, 3] + kept[depth, t]) * share[t]
+            bound = computing + communicating if problem.adds_up else max(computing, communicating)
             # The margin is for sums that rounding makes a little larger than a larger stage's.
-            if bound * (1 - 1e-12) > slowest:
+            alive[depth, t] = computing < np.inf and bound * (1 - 1e-12) <= slowest
+            if not alive[depth, t]:
                 continue
             useful = True
             parts = _with_transfers(problem, sums, depth, t, cut[depth, t])

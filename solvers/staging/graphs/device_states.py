@@ -81,8 +81,10 @@ def devices_of(problem: Problem, limits: list[int]) -> Devices:
     work = problem.parts[:, :, 0] + problem.parts[:, :, 1]
     weights = [y for y in (_weights(work, t) for t in range(len(limits))) if np.isfinite(y).all()]
     with np.errstate(invalid="ignore"):
-        # A type without weight beside one that cannot run a block is 0·∞, which fmin passes over.
+        # A type without weight beside one that cannot run a block is 0·∞, which fmin passes over; no stage
+        # has a block that no type can run.
         least = np.array([np.fmin.reduce(work * y, axis=1) for y in weights]).reshape(len(weights), len(work))
+        least[~np.isfinite(least)] = 0.0
         room = np.where(left > 0, left * problem.room[:, None], 0.0)
     return Devices(
         np.array(strides),

@@ -13,6 +13,9 @@ from clusterplan.formulations.staging.check.graph_stages import derive_graph_seg
 from clusterplan.formulations.staging.graphs.formulation import GraphFormulation
 from clusterplan.instances.documents import parse_instance
 from clusterplan.instances.staging.instance import StagingInstance
+from clusterplan.solvers.common.options import SolveOptions
+from clusterplan.solvers.registry import find_solver
+from clusterplan.solvers.run import solve_with
 
 
 @pytest.mark.parametrize(("limit", "best"), [(1, 7.0), (2, 5.0), (3, 4.0), (4, 4.0)])
@@ -27,6 +30,27 @@ def test_memory_counts() -> None:
     rows = [layer.model_dump(exclude_none=True) | {"memory_gib": 1.0} for layer in diamond().layers]
     types = [{"name": "gpu", "price_usd_per_hour": 1.0, "limit": 3, "memory_gib": 1.5}]
     assert refuted(diamond(layers=rows, types=types), math.inf)
+
+
+def nowhere() -> StagingInstance:
+    """Return two layers of one colour that run on different types alone, and one that runs on both."""
+    rows = [
+        {"name": name, "compute_s": compute, "compute_parallel": 0, "colour": colour}
+        for name, compute, colour in (
+            ("a", {"gpu": 1.0}, "red"),
+            ("b", {"cpu": 1.0}, "red"),
+            ("c", {"gpu": 1.0, "cpu": 2.0}, "blue"),
+        )
+    ]
+    types = [{"name": name, "price_usd_per_hour": 1.0, "limit": 2} for name in ("gpu", "cpu")]
+    return diamond(layers=rows, types=types, edges=[{"source": "a", "target": "c"}])
+
+
+def test_a_class_that_no_type_can_run() -> None:
+    """There is no plan, however slow; the work of such a class is no number."""
+    assert refuted(nowhere(), math.inf)
+    method = find_solver("exact", "staging")
+    assert solve_with(nowhere(), method, SolveOptions()).status == "infeasible"
 
 
 @pytest.mark.parametrize("seed", range(30))

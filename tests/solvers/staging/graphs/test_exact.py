@@ -14,12 +14,12 @@ from staging_instances import two_layers
 from clusterplan.formulations.staging.graphs.formulation import GraphFormulation
 from clusterplan.formulations.staging.graphs.stage_table import problem_of
 from clusterplan.formulations.staging.plan import stage_of
-from clusterplan.instances.common.errors import OptionError
 from clusterplan.instances.documents import parse_instance
 from clusterplan.instances.importers import import_dnn_partitioning, import_pipedream
 from clusterplan.instances.staging.edges import Edge
 from clusterplan.instances.staging.generate import generate_staging
 from clusterplan.instances.staging.instance import StagingInstance
+from clusterplan.instances.staging.replicas import with_replicas
 from clusterplan.solvers.common.base import Clock
 from clusterplan.solvers.common.options import SolveOptions
 from clusterplan.solvers.common.result import Result
@@ -84,6 +84,15 @@ def test_brute_force_is_right_too(seed: int) -> None:
     assert best is None or result.objective == pytest.approx(best)
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_the_textbook_model_agrees(seed: int) -> None:
+    """It knows nothing of ideals."""
+    instance = parse_instance(random_graph(seed))
+    ours, theirs = solved(instance), solved(instance, "milp:highs", time_limit_s=20.0)
+    assert ours.status == theirs.status
+    assert theirs.objective == (None if ours.objective is None else pytest.approx(ours.objective, rel=1e-6))
+
+
 @pytest.mark.parametrize("name", KNOWN)
 def test_published_optima(shared_data: Path, name: str) -> None:
     """The authors' answers come out, in ms, and are certified."""
@@ -119,6 +128,20 @@ def test_straight_pipelines_of_pipedream(shared_data: Path, model: str, ms: floa
     result = solved(instance.model_copy(update=changes))
     assert result.status == "optimal"
     assert result.objective == pytest.approx(ms / 1000)
+
+
+@pytest.mark.parametrize(("model", "ms"), [("alexnet", 23.165752), ("vgg16", 175.732624), ("gnmt", 25.868)])
+def test_replicated_stages_of_pipedream(shared_data: Path, model: str, ms: float) -> None:
+    """Four GPUs in stages of up to four replicas: what PipeDream's own optimiser finds, run beside."""
+    path = shared_data / "pipedream" / model / "graph.txt"
+    options: dict[str, Any] = {"limit": {"gpu": 4}, "link_gbit_per_s": None, "parallel_share": 1.0}
+    instance = import_pipedream(path, {"gpu": 1.0}, shape="graph", input_time=False, **options)
+    once = instance.training.model_copy(update={"samples": instance.probe_batch})
+    instance = instance.model_copy(update={"objective": "time", "training": once})
+    result = solved(with_replicas(instance, 1e9, all_reduce=4.0, transfers=0.0))
+    assert result.status == "optimal"
+    assert result.objective == pytest.approx(ms / 1000)
+    assert result.certified_gap == pytest.approx(0, abs=1e-6)
 
 
 @pytest.mark.slow
@@ -220,8 +243,6 @@ def test_methods_for_chains_refuse_graphs() -> None:
     result = solved(diamond(), "greedy")
     assert (result.status, result.plan) == ("error", None)
     assert "greedy plans chains of layers" in str(result.message)
-    with pytest.raises(OptionError, match="the textbook model is of chains"):
-        solved(diamond(), "milp:highs")
     assert solved(two_layers(), "greedy").plan is not None
 
 

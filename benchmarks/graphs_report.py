@@ -1,0 +1,165 @@
+"""The tables of the benchmark of graphs of layers, from its CSV file."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Iterator
+from pathlib import Path
+
+import pandas as pd
+from allocation_report import table
+from graphs import BYTES_PER_S, CANNOT_RUN, DNN, NO_TRANSFERS, OURS, PIPEDREAM, THEIRS, TRANSFERS
+
+ALONE = 1.0
+"""Figures are said to be of a busy machine where more processes than this were waiting on average."""
+SAME = 3e-5
+"""Relative; published optima have four to six digits."""
+ABOUT = {
+    NO_TRANSFERS: (
+        "What the optimiser does unless it is told otherwise: a stage of m replicas takes the m-th part of "
+        "its computing and of an all-reduce of 4 (m − 1)/m of its weights, and transfers between stages take "
+        "no time. `exact` plans the same problem, in which a unit of the type `m x gpu` is a stage of m "
+        "replicas and an hourly budget limits all types together; it may leave GPUs unused."
+    ),
+    TRANSFERS: (
+        "With `--activation_compression_ratio 1`, as its README runs it, a stage also takes at least the "
+        "time of its transfers: of what it receives or of what it sends, whichever is longer; the first "
+        "stage sends for nothing, a tensor that skips stages is paid by each of them, and some are counted "
+        "that no longer leave. `exact` plans another model, in which a stage receives and sends one after "
+        "the other, and each tensor is paid by the stages that make or use it. *Priced* is its plan in the "
+        "optimiser's model."
+    ),
+}
+
+
+def write_report(folder: Path) -> None:
+    """Write `graphs.md`."""
+    rows = pd.read_csv(folder / "graphs.csv")
+    (folder / "graphs.md").write_text("\n\n".join(text(rows)) + "\n", encoding="utf-8")
+
+
+def text(rows: pd.DataFrame) -> Iterator[str]:
+    """Yield the parts of the report."""
+    yield "# Graphs of layers: measured results"
+    yield (
+        f"On {platform.machine()} with {os.cpu_count()} cores; each row is a process of its own, `exact` "
+        f"with up to {rows['threads'].max():g} threads and {rows['limit_s'].max():g} s. All graphs are "
+        "others' data. Seconds are a whole library call with the checks of plan and certificate; `check s` "
+        "is the independent check of the result afterwards. What is certified holds without trust in any "
+        "method."
+    )
+    busy = rows["machine_load"] > ALONE
+    if busy.any():
+        yield (
+            f"**{busy.sum()} of {len(rows)} rows were measured while other processes used the cores**, up to "
+            f"{rows['machine_load'].max():.0f} at a time: with all of the time they would be faster."
+        )
+    yield f"Not run here: {'; '.join(CANNOT_RUN)}."
+    if len(own := rows[rows["source"] == DNN]):
+        yield from about_dnn(own)
+    for rule, about in ABOUT.items():
+        if len(own := rows[(rows["source"] == PIPEDREAM) & (rows["rule"] == rule)]):
+            yield f"## PipeDream: stages with {rule}"
+            yield f"{about} All links have {BYTES_PER_S / 1e9:g} GB/s."
+            shown = profiles(own)
+            compared = shown["no worse"] != "–"
+            good = f"{(shown['no worse'] == 'yes').sum()} of {compared.sum()}"
+            if compared.any():
+                yield f"**No worse than the optimiser's plan in its own model: {good}.**"
+            yield table(shown)
+    refused = rows[(rows["planner"] == OURS) & (rows["status"] == "refused")]
+    if len(refused):
+        yield "## Refused"
+        yield table(refused[["source", "graph", "message"]])
+
+
+def beside(rows: pd.DataFrame, source: str, *keys: str) -> pd.DataFrame:
+    """Return the rows of `exact`, with the figures of the authors' programme in columns `*_theirs`."""
+    own = rows[(rows["planner"] == OURS) & (rows["status"] != "refused")]
+    others = rows[rows["planner"] == THEIRS[source]]
+    return own.merge(others, "left", [*keys], suffixes=("", "_theirs"))
+
+
+def about_dnn(rows: pd.DataFrame) -> Iterator[str]:
+    """Yield the graphs of dnn-partitioning."""
+    yield "## dnn-partitioning: the slowest device on the accelerators and CPUs of each file"
+    yield (
+        "Milliseconds of one sample, as published by J. Tarnawski et al., *Efficient Algorithms for Device "
+        "Placement of DNN Graph Operators*, NeurIPS 2020: a device has one stage, which computes, and sends "
+        "and receives each tensor once; a CPU pays for no transfers. The published optima are answers of the "
+        "authors' programme, that of inceptionv3 one of a prototype of ours. The authors' programme has one "
+        "thread and no check."
+    )
+    joined = beside(rows, DNN, "graph")
+    near = (joined["ms"] / joined["published_ms"] - 1).abs() <= SAME
+    said = near.map({True: "yes", False: "NO"}).where(joined["published_ms"].notna(), "–")
+    yield table(
+        pd.DataFrame(
+            {
+                "graph": joined["graph"],
+                "layers": joined["layers"].map(whole),
+                "ms": joined["ms"].map(six),
+                "certified: not below": joined["certified_ms"].map(six),
+                "certified gap": joined["certified_gap"],
+                "published": joined["published_ms"].map(six),
+                "same": said,
+                "seconds": joined["total_s"],
+                "check s": joined["verify_s"],
+                "checked": joined["verified"].map(checked),
+                "authors' ms": joined["ms_theirs"].map(six),
+                "authors' seconds": joined["total_s_theirs"],
+                "authors' programme": ended(joined),
+            }
+        )
+    )
+
+
+def ended(joined: pd.DataFrame) -> pd.Series:
+    """Return how the authors' programme ended, in words."""
+    stopped = joined["status_theirs"] + " " + joined["limit_theirs"]
+    return stopped.fillna(joined["status_theirs"]).fillna("–")
+
+
+def profiles(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the profiles of PipeDream."""
+    joined = beside(rows, PIPEDREAM, "graph", "gpus", "rule")
+    both = joined["priced_ms"].notna() & joined["ms_theirs"].notna()
+    no_worse = joined["priced_ms"] <= joined["ms_theirs"] * (1 + SAME)
+    return pd.DataFrame(
+        {
+            "profile": joined["graph"],
+            "GPUs": joined["gpus"].map(whole),
+            "ms": joined["ms"].map(six),
+            "certified: not below": joined["certified_ms"].map(six),
+            "certified gap": joined["certified_gap"],
+            "priced": joined["priced_ms"].map(six),
+            "stages": joined["stages"].fillna("–"),
+            "seconds": joined["total_s"],
+            "check s": joined["verify_s"],
+            "checked": joined["verified"].map(checked),
+            "optimiser's ms": joined["ms_theirs"].map(six),
+            "no worse": no_worse.map({True: "yes", False: "NO"}).where(both, "–"),
+            "optimiser's stages": joined["stages_theirs"].fillna("–"),
+            "optimiser's seconds": joined["total_s_theirs"],
+        }
+    )
+
+
+def six(milliseconds: float) -> str:
+    """Return a figure with six digits as text."""
+    return "–" if pd.isna(milliseconds) else f"{milliseconds:.6g}"
+
+
+def whole(count: float) -> str:
+    """Return a whole number as text."""
+    return "–" if pd.isna(count) else f"{count:,.0f}"
+
+
+def checked(verified: object) -> str:
+    """Return whether a result was verified, in a word."""
+    return {"True": "yes", "False": "NO"}.get(str(verified), "–")
+
+
+if __name__ == "__main__":
+    write_report(Path(__file__).parent / "results")
