@@ -318,6 +318,7 @@ def _folded_node(label: str, nodes: Sequence[_Node], tensors: Mapping[int, float
         seconds=seconds,
         output_bytes=math.fsum(tensors.get(node.id, 0.0) for node in nodes),
         memory_bytes=math.fsum(node.size for node in nodes),
+        count=len(nodes),
     )
 
 

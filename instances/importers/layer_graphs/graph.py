@@ -37,6 +37,8 @@ class Node:
         Size of the tensor that it hands to the nodes after it.
     memory_bytes, weight_bytes
         What a device holds for it, and how much of that is weights.
+    count
+        Nodes of the source that it stands for.
     """
 
     name: str
@@ -45,6 +47,7 @@ class Node:
     output_bytes: float = 0.0
     memory_bytes: float = 0.0
     weight_bytes: float = 0.0
+    count: int = 1
 
 
 @dataclass(frozen=True)
