@@ -27,7 +27,7 @@ def layers_out_of_reach(
     Parameters
     ----------
     fastest
-        For each layer its least time [s per probe batch] and the type with it; infinite where none can hold it.
+        For each layer its least time [s per probe batch] and the type with it; infinite where none holds it.
     slowest_allowed_s
         The longest stage time at the floor.
     """
@@ -41,7 +41,8 @@ def layers_out_of_reach(
     remedies = ["raise a limit, memory or parallel share that is named above"]
     if slow:
         slowest, time, name = max(slow, key=lambda found: found[1])
-        reason = f"layer {slowest.name!r}: at most {instance.probe_batch / time:g} samples/s, on all units of {name}"
+        best = instance.probe_batch / time
+        reason = f"layer {slowest.name!r}: at most {best:g} samples/s, on all units of {name}"
         others = [layer for layer, _, _ in slow if layer is not slowest]
         reasons.append(f"{reason}; too slow as well: {named(others)}" if others else reason)
     longest = max(time for time, _ in fastest)

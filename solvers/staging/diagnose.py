@@ -111,7 +111,7 @@ def _floor(formulation: StagingFormulation, clock: Clock) -> Iterator[tuple[list
 
 
 def too_slow(formulation: StagingFormulation) -> list[str]:
-    """Return which layers cannot keep the floor, even alone on all units of a type; types alike in one line."""
+    """Return which layers are too slow even alone on all units of a type, one line for types alike."""
     instance = formulation.instance
     types: dict[tuple[int, ...], list[str]] = {}
     for hardware in instance.types:
@@ -155,8 +155,8 @@ def _rule(formulation: StagingFormulation, clock: Clock) -> Iterator[Cause]:
     if plan is not None and formulation.violations(plan):
         stages = f"{len(plan)} stages on {', '.join(dict.fromkeys(stage.type for stage in plan))}"
         reason = (
-            "the stage rule maximal_runs allows no two neighbouring stages of one type; with free_cuts there is "
-            f"a plan, {stages}"
+            "the stage rule maximal_runs allows no two neighbouring stages of one type; with free_cuts there "
+            f"is a plan, {stages}"
         )
         yield [reason], "set stage_rule to free_cuts (at import: --stage-rule free_cuts)"
 
@@ -233,7 +233,9 @@ def _without_floor_and_budgets(formulation: StagingFormulation, clock: Clock) ->
         "cost_limit_usd": "the cost limit",
         "hourly_budget_usd": "the hourly budget",
     }
-    left_out = {field: what for field, what in fields.items() if getattr(formulation.instance, field) is not None}
+    left_out = {
+        field: what for field, what in fields.items() if getattr(formulation.instance, field) is not None
+    }
     free = dict.fromkeys(left_out)
     if not left_out or _any(formulation, clock, **free) is not None:
         return

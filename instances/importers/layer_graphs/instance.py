@@ -136,17 +136,18 @@ def document_of(
 
 def _merged_note(chain: Chain) -> Iterable[str]:
     """Say so where most of the graph has become one layer, which no plan can divide."""
-    largest = max(chain.layers, key=lambda layer: chain.total(layer, "count"))
-    count, total = chain.total(largest, "count"), sum(node.count for node in chain.graph.nodes.values())
-    times = [sum(chain.graph.nodes[key].seconds.values()) for key in largest.nodes]
-    share = math.fsum(times) / math.fsum(sum(node.seconds.values()) for node in chain.graph.nodes.values())
-    divided = len(largest.nodes) > 1
-    if (count > 1 and count > total / 2) or (divided and share > 0.5):
-        yield (
-            f"Merging to a chain puts {count:g} of {total} nodes, with {share:.0%} of all time, "
-            f"into one layer, {chain.graph.nodes[largest.cut].name!r}, which no plan divides"
-            f"{' (--shape graph does)' if divided else ''}."
-        )
+    nodes = chain.graph.nodes
+    seconds = {key: sum(node.seconds.values()) for key, node in nodes.items()}
+    total, total_s = sum(node.count for node in nodes.values()), math.fsum(seconds.values())
+    for layer in chain.layers:
+        count, share = chain.total(layer, "count"), math.fsum(seconds[key] for key in layer.nodes) / total_s
+        parallel = len(layer.nodes) > 1
+        if (count > 1 and count > total / 2) or (parallel and share > 0.5):
+            yield (
+                f"Merging to a chain puts {count:g} of {total} nodes, with {share:.0%} of all time, "
+                f"into one layer, {nodes[layer.cut].name!r}, which no plan divides"
+                f"{' (--shape graph does)' if parallel else ''}."
+            )
 
 
 def _layer(
