@@ -164,7 +164,8 @@ def _rule(formulation: StagingFormulation, clock: Clock) -> Iterator[Cause]:
 def _memory(formulation: StagingFormulation, clock: Clock) -> Iterator[Cause]:
     """Yield what a plan needs that breaks limits of memory alone, and these as little as possible."""
     instance = formulation.instance
-    plan = _any(formulation, clock, types=_with_memory(instance, math.inf))
+    checked = any(one.memory_gib is not None for one in instance.types)
+    plan = _any(formulation, clock, types=_with_memory(instance, math.inf)) if checked else None
     if plan is None:
         return
     too_little, enough = 1.0, max(_times_its_memory(instance, plan))
