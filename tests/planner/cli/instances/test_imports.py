@@ -111,7 +111,7 @@ def imported(words: str, output: Path) -> dict[str, Any]:
 
 
 def test_sailor_with_tensor_parallelism(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Types by name or by degree, limits in GPUs, rule and objective; a limit that types share is a warning."""
+    """Types by name or by degree, limits in GPUs, rule and objective; a shared limit is a warning."""
     model, output = sailor_files(tmp_path), tmp_path / "a.json"
     by_name = imported(f"sailor --model-dir {model} --types A100-40-tp2 --limit A100-40-tp2=3", output)
     (one,) = by_name["types"]
@@ -138,7 +138,7 @@ def test_a_merged_graph_is_a_warning_on_stderr(tmp_path: Path) -> None:
     lines += [f"\tnode{a} -- node{b}" for a, b in ("12", "13", "14", "25", "35", "45")]
     (tmp_path / "graph.txt").write_text("\n".join(lines))
     words = ["import", "pipedream", str(tmp_path / "graph.txt"), "--types", "gpu=1", "--shape", "chain"]
-    done = subprocess.run([sys.executable, "-m", "clusterplan", *words], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-m", "clusterplan", *words], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stderr.startswith("WARNING Merging to a chain puts 4 of 5 nodes, with 80% of all time, into")
     assert done.stdout.startswith("schema_version")
