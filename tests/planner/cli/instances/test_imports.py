@@ -138,7 +138,8 @@ def test_a_merged_graph_is_a_warning_on_stderr(tmp_path: Path) -> None:
     lines += [f"\tnode{a} -- node{b}" for a, b in ("12", "13", "14", "25", "35", "45")]
     (tmp_path / "graph.txt").write_text("\n".join(lines))
     words = ["import", "pipedream", str(tmp_path / "graph.txt"), "--types", "gpu=1", "--shape", "chain"]
-    done = subprocess.run([sys.executable, "-m", "clusterplan", *words], capture_output=True, text=True, check=False)
+    command = [sys.executable, "-m", "clusterplan", *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stderr.startswith("WARNING Merging to a chain puts 4 of 5 nodes, with 80% of all time, into")
     assert done.stdout.startswith("schema_version")
