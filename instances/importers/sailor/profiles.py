@@ -60,7 +60,12 @@ class Profiles:
     def of(self, gpu: str) -> dict[str, Any]:
         """Return what the file of a GPU type holds."""
         if gpu not in self._read:
-            self._read[gpu] = read_mapping(self.path(gpu))
+            data, path = read_mapping(self.path(gpu)), str(self.path(gpu))
+            if any(isinstance(entry, dict) and "nodes" in entry for entry in data.values()):
+                raise fail(
+                    path, "is in Piper's layout (nodes), which is not read; take Sailor's own profiles"
+                )
+            self._read[gpu] = data
         return self._read[gpu]
 
     def degrees(self, gpu: str) -> list[int]:

@@ -45,6 +45,13 @@ def test_a_profile_of_another_model(folder: Path) -> None:
         Profiles(folder).times(Unit("A", 2), 4, "01")
 
 
+def test_a_profile_for_another_planner(folder: Path) -> None:
+    """Sailor's repository has profiles in the layouts of its baselines too."""
+    (folder / "A" / "profile.json").write_text(json.dumps({"1": {"maxDevices": 1, "nodes": []}}))
+    with pytest.raises(InstanceError, match="is in Piper's layout"):
+        Profiles(folder).degrees("A")
+
+
 def test_sizes_stand_in_the_order_of_the_layers(folder: Path) -> None:
     """For each degree; what is not numbered without a gap is refused."""
     info = Info(find_info(folder), "M")
