@@ -62,16 +62,16 @@ def _best(
     changed = formulation_of(formulation.instance.model_copy(update=changes))
     if clock.expired or changed.elementary_infeasibility() is not None:
         return None
-    outcome = ExactOnGraphs().solve(changed, SolveOptions(gap=gap), Clock(clock.remaining_s))
+    try:
+        outcome = ExactOnGraphs().solve(changed, SolveOptions(gap=gap), Clock(clock.remaining_s))
+    except TooLargeError:
+        return None  # or out of time: what was found before it still holds
     return None if outcome.plan is None else (tuple(outcome.plan), changed)
 
 
 def _any(formulation: StagingFormulation, clock: Clock, **changes: Any) -> tuple[Stage, ...] | None:
     """Return a plan of a changed instance, if one was found in time; the objective plays no part."""
-    try:
-        found = _best(formulation, clock, ANY, objective="cost", **changes)
-    except TooLargeError:
-        return None  # other demands can still be looked at
+    found = _best(formulation, clock, ANY, objective="cost", **changes)
     return None if found is None else found[0]
 
 
