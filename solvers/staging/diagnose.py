@@ -85,7 +85,7 @@ def _layers(instance: StagingInstance, stage: Stage) -> str:
     return f"layers {layers[0].name!r} to {layers[-1].name!r}"
 
 
-def _floor(formulation: StagingFormulation, clock: Clock) -> Iterator[tuple[list[str], str]]:
+def _floor(formulation: StagingFormulation, clock: Clock) -> Iterator[Cause]:
     """Yield the highest throughput within the limits, its slowest stage, and layers too slow even alone."""
     instance = formulation.instance
     floor = instance.throughput_floor_samples_per_s
@@ -128,9 +128,7 @@ def too_slow(formulation: StagingFormulation) -> list[str]:
     ]
 
 
-def _budget(
-    formulation: StagingFormulation, field: str, what: str, clock: Clock
-) -> Iterator[tuple[list[str], str]]:
+def _budget(formulation: StagingFormulation, field: str, what: str, clock: Clock) -> Iterator[Cause]:
     """Yield the amount that the cheapest plan takes without a limit on money, if that exceeds the limit."""
     limit = getattr(formulation.instance, field)
     if limit is None:
@@ -176,7 +174,7 @@ def _memory(formulation: StagingFormulation, clock: Clock) -> Iterator[Cause]:
             too_little = between
         else:
             plan, enough = other, max(_times_its_memory(instance, other))
-    over = [(times, stage) for times, stage in zip(_times_its_memory(instance, plan), plan, strict=True)]
+    over = list(zip(_times_its_memory(instance, plan), plan, strict=True))
     room = {one.name: one.memory_gib for one in instance.types if one.memory_gib is not None}
     needs: dict[str, float] = {}
     for times, stage in over:
