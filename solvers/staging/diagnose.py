@@ -133,7 +133,8 @@ def _budget(formulation: StagingFormulation, field: str, what: str, clock: Clock
     limit = getattr(formulation.instance, field)
     if limit is None:
         return
-    found = _best(formulation, clock, objective="cost", **{field: None})
+    without: dict[str, Any] = {field: None}
+    found = _best(formulation, clock, objective="cost", **without)
     if found is None:
         return
     plan, changed = found

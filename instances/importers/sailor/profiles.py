@@ -62,9 +62,7 @@ class Profiles:
         if gpu not in self._read:
             data, path = read_mapping(self.path(gpu)), str(self.path(gpu))
             if any(isinstance(entry, dict) and "nodes" in entry for entry in data.values()):
-                raise fail(
-                    path, "is in Piper's layout (nodes), which is not read; take Sailor's profiles"
-                )
+                raise fail(path, "is in Piper's layout (nodes), which is not read; take Sailor's profiles")
             self._read[gpu] = data
         return self._read[gpu]
 
