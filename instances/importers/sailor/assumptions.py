@@ -73,7 +73,7 @@ def _communication(options: SailorOptions) -> Iterable[str]:
 
 
 def _memory(gpus: Iterable[str], parallel: bool) -> Iterable[str]:
-    share = ", its share of them with tensor parallelism," if parallel else ""
+    share = " its share of them with tensor parallelism," if parallel else ""
     yield (
         f"A GPU holds {COPIES} x the parameter bytes of its layers (weights, gradients and the two moments "
         f"of Adam) and the activations of one whole microbatch,{share} however many GPUs share it, and "

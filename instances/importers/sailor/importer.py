@@ -41,7 +41,10 @@ def import_sailor(options: SailorOptions) -> StagingInstance:
     limits = Limits(options.limit, units)
     refuse_faults("options", limits.complaints())
     microbatch = _microbatch(options, profiles, units)
-    info = Info(options.llm_info or find_info(options.model_dir), model)
+    info = _info(options, model)
+    if info is None:
+        what = "no folder above it holds llm_info.json, the sizes of the layers; put it there"
+        raise fail(source, what)
     sizes = _sizes(info, units)
     keys = next(iter(sizes.values())).keys()
     times = {unit: profiles.times(unit, microbatch, keys) for unit in units}
@@ -75,7 +78,7 @@ def _units(options: SailorOptions, profiles: Profiles, model: str) -> tuple[list
     what = "{!r} is no number of GPUs; write such as 1,2,4, or all"
     refuse_faults("options", (("tensor_parallel", what.format(one)) for one in strange))
     asked = units_of(options.types, degrees, profiles.gpus, profiles.degrees)
-    info = None if degrees is None else Info(options.llm_info or find_info(options.model_dir), model)
+    info = None if all(unit.named for unit in asked) else _info(options, model)
     units, left_out = [], dict[str, list[str]]()
     for unit in asked:
         why = None if unit.named else _why_not(unit, options, profiles, info)
@@ -100,9 +103,17 @@ def _why_not(unit: Unit, options: SailorOptions, profiles: Profiles, info: Info 
         return None
     if not info.has(unit.degree):
         return f"{info.path.name} has no sizes for tensor-parallel degree {unit.degree} of {info.model}"
-    if options.microbatch is not None and options.microbatch not in measured:
-        return f"microbatch {options.microbatch} was not measured on it"
-    return None
+    layers, expected = profiles.layers(unit, measured[0]), info.layers(unit.degree)
+    if layers is not None and expected is not None and layers != expected:
+        return f"its profile has {layers} layers, and {info.model} has {expected}"
+    if options.tensor_parallel is None or options.microbatch in (None, *measured):
+        return None
+    return f"microbatch {options.microbatch} was not measured on it"
+
+
+def _info(options: SailorOptions, model: str) -> Info | None:
+    path = options.llm_info or find_info(options.model_dir)
+    return None if path is None else Info(path, model)
 
 
 def _gpus(degree: int) -> str:

@@ -80,6 +80,12 @@ class Profiles:
             if BATCH.fullmatch(batch) and (not isinstance(degrees, dict) or str(unit.degree) in degrees)
         )
 
+    def layers(self, unit: Unit, microbatch: int) -> int | None:
+        """Return how many layers were measured; None where the file has no list of them."""
+        degrees = self.of(unit.gpu)[str(microbatch)]
+        layers = degrees.get(str(unit.degree)) if isinstance(degrees, dict) else None
+        return len(layers) if isinstance(layers, dict) else None
+
     def times(self, unit: Unit, microbatch: int, layers: Iterable[str]) -> dict[str, Times]:
         """Return the seconds of each layer on a unit."""
         source, where = str(self.path(unit.gpu)), f"{microbatch}.{unit.degree}"
@@ -96,14 +102,10 @@ class Profiles:
         return times
 
 
-def find_info(model_dir: Path) -> Path:
-    """Return the file of sizes, in a folder above that of the model."""
-    for folder in model_dir.absolute().parents:
-        if (folder / "llm_info.json").is_file():
-            return folder / "llm_info.json"
-    raise fail(
-        str(model_dir), "no folder above it holds llm_info.json, the sizes of the layers; put it there"
-    )
+def find_info(model_dir: Path) -> Path | None:
+    """Return the file of sizes, in a folder above that of the model; None where there is none."""
+    found = (folder / "llm_info.json" for folder in model_dir.absolute().parents)
+    return next((path for path in found if path.is_file()), None)
 
 
 class Info:
@@ -114,9 +116,15 @@ class Info:
         self._data = read_mapping(path)
 
     def has(self, degree: int) -> bool:
-        """Return whether there are sizes for a degree."""
+        """Return whether there are sizes for a degree; a model without a list of them is a fault."""
         model = self._data.get(self.model)
         return not isinstance(model, dict) or str(degree) in model
+
+    def layers(self, degree: int) -> int | None:
+        """Return how many layers have sizes for a degree; None where there is no list of them."""
+        model = self._data.get(self.model)
+        layers = model.get(str(degree)) if isinstance(model, dict) else None
+        return len(layers) if isinstance(layers, dict) else None
 
     def sizes(self, degree: int) -> dict[str, Bytes]:
         """Return the sizes of the layers on each of so many GPUs, in their order."""

@@ -151,6 +151,21 @@ def test_what_the_source_lacks_is_left_out(shared_data: Path) -> None:
     )
 
 
+def test_a_profile_of_another_model_is_left_out_of_all(tmp_path: Path) -> None:
+    """By name it is refused."""
+    sizes = {"params_bytes": 8, "act_input_bytes": 1, "act_output_bytes": 2, "act_mem_bytes": 3}
+    for name, layers in (("A100-40", "01"), ("GH-96", "0")):
+        (tmp_path / "M" / name).mkdir(parents=True)
+        profile = {"1": {"1": dict.fromkeys(layers, (1, 1, 1))}}
+        (tmp_path / "M" / name / "profile.json").write_text(json.dumps(profile))
+    (tmp_path / "llm_info.json").write_text(json.dumps({"M": {"1": {"0": sizes, "1": sizes}}}))
+    every = import_sailor(tmp_path / "M", "all")
+    assert [one.name for one in every.types] == ["A100-40"]
+    assert "GH-96 is left out: its profile has 1 layers, and M has 2." in every.assumptions
+    with pytest.raises(InstanceError, match="it has 1 and is of another model"):
+        import_sailor(tmp_path / "M", "GH-96")
+
+
 @pytest.mark.parametrize(
     ("types", "options", "words"),
     [

@@ -34,6 +34,7 @@ def test_what_was_measured(folder: Path) -> None:
     assert profiles.gpus == ["A", "B"]
     assert profiles.degrees("A") == [1, 2, 3]
     assert [profiles.microbatches(Unit("A", degree)) for degree in (1, 2, 4)] == [[1, 4], [4], []]
+    assert [profiles.layers(Unit("A", degree), 4) for degree in (1, 2, 4)] == [2, 1, None]
     assert profiles.times(Unit("A"), 4, "01") == {"0": (1, 2, 0.5), "1": (1, 2, 0.5)}
     with pytest.raises(InstanceError, match="is not valid JSON"):
         profiles.degrees("B")
@@ -54,10 +55,13 @@ def test_a_profile_for_another_planner(folder: Path) -> None:
 
 def test_sizes_stand_in_the_order_of_the_layers(folder: Path) -> None:
     """For each degree; what is not numbered without a gap is refused."""
-    info = Info(find_info(folder), "M")
+    path = find_info(folder)
+    assert path is not None
+    info = Info(path, "M")
     assert list(info.sizes(1)) == ["0", "1"]
     assert info.sizes(1)["0"].act_mem_bytes == 3
     assert [info.has(degree) for degree in (1, 2, 4)] == [True, True, False]
+    assert [info.layers(degree) for degree in (1, 2, 4)] == [2, 1, None]
     with pytest.raises(InstanceError, match=r"M\.2: its layers are not numbered"):
         info.sizes(2)
     with pytest.raises(InstanceError, match="has no tensor-parallel degree '4'; there are: 1, 2"):
