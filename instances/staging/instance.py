@@ -216,11 +216,11 @@ class StagingInstance(Instance):
             yield "stage_rule", f"is {self.stage_rule}; stages of a graph have no neighbours: take free_cuts"
         if not any(time for layer in self.layers for time in layer.compute_s.values()):
             yield "layers", "no layer takes any time"
+        backward = {layer.name: bool(layer.backward) for layer in self.layers}
+        yield from edge_complaints(edges, backward)
         for index, layer in enumerate(self.layers):
             if isinstance(layer.memory_gib, dict):
                 yield f"layers[{index}].memory_gib", "is by type; in a graph it is one number"
-        backward = {layer.name: bool(layer.backward) for layer in self.layers}
-        yield from edge_complaints(edges, backward)
 
     def to_frame(self) -> pd.DataFrame:
         """Return one row for each layer."""
