@@ -1,4 +1,4 @@
-"""From a graph of layers to a chain: what a staging instance can hold.
+"""From a graph of layers to a chain, as --shape chain asks for.
 
 A stage is a run of consecutive layers, so the layers need one order. A node has its place in every order of
 a graph if each other node comes before or after it on some path; these are its cut nodes, and they are the
@@ -191,7 +191,7 @@ def _no_cut_node(graph: LayerGraph) -> InstanceError:
     return fail(
         graph.source,
         f"its {len(graph.nodes)} nodes have no single order: none of them comes before or after all others, "
-        "so the graph is no chain of layers, which staging needs; "
+        "so the graph is no chain of layers (--shape graph keeps it); "
         f"inputs: {graph.named(inputs)}; outputs: {graph.named(outputs)}",
     )
 

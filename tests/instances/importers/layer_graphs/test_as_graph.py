@@ -65,6 +65,16 @@ def test_what_becomes_of_nodes_and_edges(tmp_path: Path) -> None:
     assert [one.limit for one in instance.types] == [2, 1]
 
 
+def test_orphans_cannot_be_folded(tmp_path: Path) -> None:
+    """One line, however many there are, and what keeps them."""
+    nodes = [node(1, 1), *(node(number, number, backward=1) for number in (7, 8, 9))]
+    with pytest.raises(InstanceError) as caught:
+        made(tmp_path, nodes, "", shape="chain")
+    (line,) = str(caught.value).split("\n")
+    assert "nodes[1].colorClass: the backward node 'node7' shares its class with no forward node" in line
+    assert line.endswith("like 2 others; --shape graph keeps such nodes")
+
+
 def test_a_given_link_moves_the_sizes(tmp_path: Path) -> None:
     """Instead of the source's transfer times; the CPU still pays nothing."""
     first = small(tmp_path, link_gbit_per_s=8.0).layers[0]
