@@ -10,7 +10,7 @@ import pytest
 from command_line import run_here
 
 import clusterplan
-from clusterplan.instances.importers.sailor import import_sailor
+from clusterplan.instances.importers import import_sailor
 
 
 def sources(data: Path) -> dict[str, list[str]]:

@@ -36,6 +36,7 @@ from ..common.tolerance import loosened, within
 from .certificate import BUDGET, prices_at, read_certificate
 from .check.certificate import CertificateCheck
 from .check.frontier_error import certified_error, proves_none
+from .explain import layers_out_of_reach
 from .plan import Corner, Stage
 from .stage_table import StageTable, stage_table
 from .stage_times import layer_parts, parts_time_s, stage_time_s
@@ -167,7 +168,7 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
                 )
             for stage in stages:
                 layers = self.instance.layers[stage.first_layer : stage.last_layer + 1]
-                held = sum(layer.memory_gib for layer in layers)
+                held = sum(layer.memory_on(hardware.name) for layer in layers)
                 if hardware.memory_gib is not None and not within(held, hardware.memory_gib):
                     where = f"layers {stage.first_layer} to {stage.last_layer}"
                     what = f"{where} need {held:g} GiB in a unit of {hardware.memory_gib:g} GiB"
@@ -284,7 +285,8 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
             for hardware in self.instance.types:
                 # With infinitely many units A/k vanishes, which bounds every real number of units.
                 time = parts_time_s(layer_parts(layer, hardware.name), hardware.limit or math.inf)
-                if hardware.memory_gib is not None and not within(layer.memory_gib, hardware.memory_gib):
+                held = layer.memory_on(hardware.name)
+                if hardware.memory_gib is not None and not within(held, hardware.memory_gib):
                     time = math.inf
                 times.append((time, hardware.name))
             found.append(min(times))
@@ -292,21 +294,4 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
 
     def elementary_infeasibility(self) -> Diagnosis | None:
         """Find layers that no type can hold, or that none can run at the floor."""
-        reasons = []
-        for layer, (time, fastest_type) in zip(self.instance.layers, self._fastest_by_layer, strict=True):
-            if math.isinf(time):
-                reasons.append(f"layer {layer.name!r}: no type can run it within its memory")
-            elif not within(time, self.slowest_allowed_s):
-                best = self.instance.probe_batch / time
-                reasons.append(
-                    f"layer {layer.name!r}: at most {best:g} samples/s, on all units of {fastest_type}"
-                )
-        if not reasons:
-            return None
-        remedies = ["raise a limit, memory or parallel share that is named above"]
-        fastest = self.fastest_s
-        if 0 < fastest < math.inf:
-            remedies.insert(
-                0, f"no floor above {self.instance.probe_batch / fastest:g} samples/s can be reached"
-            )
-        return Diagnosis(reasons=tuple(reasons), remedies=tuple(remedies))
+        return layers_out_of_reach(self.instance, self._fastest_by_layer, self.slowest_allowed_s)

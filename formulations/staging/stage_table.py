@@ -100,7 +100,7 @@ def stage_table(instance: StagingInstance) -> StageTable:
     single = np.array(
         [[layer_parts(layer, hardware.name) for hardware in types] for layer in instance.layers]
     )
-    memory = np.array([layer.memory_gib for layer in instance.layers])
+    memory = np.array([[layer.memory_on(one.name) for one in types] for layer in instance.layers])
     room = np.array([math.inf if one.memory_gib is None else loosened(one.memory_gib) for one in types])
     parts = np.empty((4, count // len(types), len(types)))
     lasts = np.arange(size)
@@ -108,7 +108,7 @@ def stage_table(instance: StagingInstance) -> StageTable:
         check_time()
         own = np.cumsum(single[first:], axis=0)
         own[:, :, 3] += transfer_s(instance, first)
-        own[np.cumsum(memory[first:])[:, None] > room] = math.inf
+        own[np.cumsum(memory[first:], axis=0) > room] = math.inf
         # Segments are numbered by their last layer: those that end before layer l are l(l + 1)/2.
         parts[:, lasts[first:] * (lasts[first:] + 1) // 2 + first] = own.transpose(2, 0, 1)
     serial, *others = parts.reshape(4, count)

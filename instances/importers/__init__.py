@@ -19,7 +19,7 @@ from .layer_graphs.pipedream import import_pipedream as import_pipedream
 from .openb import import_openb as import_openb
 from .philly import import_philly as import_philly
 from .pollux import import_pollux as import_pollux
-from .sailor import import_sailor as import_sailor
+from .sailor.importer import import_sailor as import_sailor
 from .slurm.importer import import_slurm as import_slurm
 from .tiresias import import_tiresias as import_tiresias
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -36,7 +36,7 @@ from .importer import Importer, ImportOptions, Option
 
 SOURCE = "petuum/adaptdl (branch osdi21-artifact, commit c793c70, Apache-2.0)"
 SHARES = 4
-"""By default M is what so many GPUs take at most."""
+"""By default M is what so many GPUs take at most, unless nothing like it was measured."""
 
 Seconds = Annotated[Positive, Field(ge=1e-9, le=1e9)]
 LocalBatch = Annotated[PositiveCount, Field(le=1_000_000)]
@@ -57,7 +57,10 @@ class PolluxOptions(ImportOptions):
     )
     batch: Annotated[
         dict[Name, PositiveCount],
-        Option("Global batches, such as bert=48,cifar10=4096; by default what four GPUs take."),
+        Option(
+            "Global batches, such as bert=48,cifar10=4096; by default what four GPUs take, where that was "
+            "measured, or what most numbers of GPUs can train."
+        ),
     ] = {}
     samples: Annotated[
         dict[Name, Positive], Option("Samples still to be trained, such as imagenet=1.2e8.")
@@ -152,10 +155,23 @@ def _read_apps(folders: Sequence[Path], options: PolluxOptions) -> list[_App]:
         except InstanceError as error:
             faults.add_all(error)
             continue
-        largest = max(local for _, local, _ in points)
-        apps.append(_App(name, points, options.batch.get(name, SHARES * largest)))
+        app = _App(name, points, SHARES * max(local for _, local, _ in points))
+        apps.append(replace(app, batch=options.batch.get(name) or _default_batch(app, options.gpus)))
     faults.refuse()
     return apps
+
+
+def _default_batch(app: _App, gpus: int) -> int:
+    """Return the batch of an application if it was measured, else the one that most numbers of GPUs train.
+
+    Of several the largest; it is what some number of GPUs takes at most.
+    """
+    if app.rows(gpus):
+        return app.batch
+    fullest = [number * locals_[-1] for number, (locals_, _) in app.times().items() if number <= gpus]
+    return max(
+        fullest, key=lambda batch: (len(replace(app, batch=batch).rows(gpus)), batch), default=app.batch
+    )
 
 
 def _read(path: Path, model: type[_Placement | _Scalability]) -> list[tuple[int, int, float]]:

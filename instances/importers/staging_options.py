@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from ..common.fields import Name, Positive, PositiveCount, Share
 from .importer import ImportOptions, Option
@@ -20,6 +20,16 @@ class StagingOptions(ImportOptions):
     ] = 100.0
     samples: Annotated[Positive, Option("Samples to train.")] = 1e6
     epochs: Annotated[Positive, Option("How many times over.")] = 1.0
+    objective: Annotated[
+        Literal["cost", "throughput", "time"], Option("Least cost, most samples/s or least time.")
+    ] = "cost"
+    stage_rule: Annotated[
+        Literal["maximal_runs", "free_cuts"] | None,
+        Option(
+            "maximal_runs: neighbouring stages differ in type; free_cuts: they need not. "
+            "[default: free_cuts for graphs and for tensor parallelism, else maximal_runs]"
+        ),
+    ] = None
 
     def how_units_share(self, units: str) -> str:
         """Say what further units of a stage are assumed to divide."""

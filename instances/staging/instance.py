@@ -29,11 +29,18 @@ from .edges import MOST_EDGES, Edge, edge_complaints
 if TYPE_CHECKING:
     import pandas as pd
 
+ONE_OR_BY_TYPE = Discriminator(lambda value: "(by type)" if isinstance(value, Mapping) else "(one number)")
 Shares = Annotated[
     Annotated[Share, Tag("(one number)")] | Annotated[dict[Name, Share], in_slices(1000), Tag("(by type)")],
-    Discriminator(lambda value: "(by type)" if isinstance(value, Mapping) else "(one number)"),
+    ONE_OR_BY_TYPE,
 ]
 """A share for all types, or one for each."""
+Memory = Annotated[
+    Annotated[NonNegative, Tag("(one number)")]
+    | Annotated[dict[Name, NonNegative], in_slices(1000), Tag("(by type)")],
+    ONE_OR_BY_TYPE,
+]
+"""GiB on all types, or on each."""
 
 
 class StageType(Model):
@@ -72,7 +79,7 @@ class Layer(Model):
         α and β: the share that further units divide, one number or one per type. α has no default,
         because it decides the plan; β is 0 if not given.
     memory_gib
-        What every unit of the stage holds for this layer.
+        What every unit of the stage holds for this layer, one number or, in a chain, one per type.
     input_bytes, output_bytes, weight_bytes
         Sizes per probe batch; `output_bytes` is what the next layer receives.
     transfer_s
@@ -86,7 +93,7 @@ class Layer(Model):
 
     name: Name
     kind: Name = "layer"
-    memory_gib: NonNegative = 0.0
+    memory_gib: Memory = 0.0
     input_bytes: NonNegative = 0.0
     output_bytes: NonNegative = 0.0
     weight_bytes: NonNegative = 0.0
@@ -97,6 +104,15 @@ class Layer(Model):
     transfer_s: Annotated[dict[Name, NonNegative] | None, in_slices(1000)] = None
     colour: Name | None = None
     backward: Flag | None = None
+
+    def memory_on(self, name: str) -> float:
+        """Return the GiB that a unit of a type holds for this layer."""
+        return self.memory_gib.get(name, 0.0) if isinstance(self.memory_gib, dict) else self.memory_gib
+
+    @property
+    def most_memory_gib(self) -> float:
+        """What a unit of any type holds at most."""
+        return max(self.memory_gib.values()) if isinstance(self.memory_gib, dict) else self.memory_gib
 
 
 class Training(Model):
@@ -167,15 +183,19 @@ class StagingInstance(Instance):
             yield from unknown_names(layer.compute_s, known, f"{path}.compute_s", "type", "types")
             yield from unknown_names(layer.communication_s, known, f"{path}.communication_s", "type", "types")
             yield from unknown_names(layer.transfer_s or (), known, f"{path}.transfer_s", "type", "types")
-            for key in ("compute_parallel", "communication_parallel"):
-                shares = getattr(layer, key)
-                if isinstance(shares, dict):
-                    yield from unknown_names(shares, known, f"{path}.{key}", "type", "types")
+            for key, what in (
+                ("memory_gib", "figure"),
+                ("compute_parallel", "share"),
+                ("communication_parallel", "share"),
+            ):
+                given = getattr(layer, key)
+                if isinstance(given, dict):
+                    yield from unknown_names(given, known, f"{path}.{key}", "type", "types")
                     for name in layer.compute_s:
-                        if name not in shares:
+                        if name not in given:
                             yield (
                                 f"{path}.{key}",
-                                f"has no share for {name!r}; give one number or one per type",
+                                f"has no {what} for {name!r}; give one number or one per type",
                             )
         yield from self._chain_complaints() if self.edges is None else self._graph_complaints(self.edges)
 
@@ -198,17 +218,22 @@ class StagingInstance(Instance):
             yield "layers", "none takes time on all of its types, so that a plan could take none"
         backward = {layer.name: bool(layer.backward) for layer in self.layers}
         yield from edge_complaints(edges, backward)
+        for index, layer in enumerate(self.layers):
+            if isinstance(layer.memory_gib, dict):
+                yield f"layers[{index}].memory_gib", "is by type; in a graph it is one number"
 
     def to_frame(self) -> pd.DataFrame:
         """Return one row for each layer."""
         import pandas as pd
 
+        by_type = any(isinstance(layer.memory_gib, dict) for layer in self.layers)
         return pd.DataFrame(
             [
                 {
                     "layer": layer.name,
                     "kind": layer.kind,
-                    "memory_gib": layer.memory_gib,
+                    "memory_gib": layer.most_memory_gib,
+                    **{f"memory_gib_{t.name}": layer.memory_on(t.name) for t in self.types if by_type},
                     "output_bytes": layer.output_bytes,
                     **{f"compute_s_{t.name}": layer.compute_s.get(t.name) for t in self.types},
                     **{

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from ...formulations.common.objective import Diagnosis
+from ...formulations.staging.explain import named
 from ...formulations.staging.formulation import StagingFormulation
 from ...formulations.staging.graphs.formulation import formulation_of
 from ...formulations.staging.plan import Stage
 from ...formulations.staging.stage_times import layer_parts, parts_time_s
+from ...instances.common.errors import TooLargeError
+from ...instances.staging.instance import Layer, StageType, StagingInstance
 from ..common.base import Clock
 from ..common.options import SolveOptions
 from .graphs.dispatch import ExactOnGraphs
@@ -18,20 +23,30 @@ GAP = 1e-4
 """Relative optimality gap: a sentence needs no more digits."""
 ROUNDED_DOWN = 1 - 1e-5
 """Advice is rounded to the side on which it works."""
-MOST_NAMED = 5
-"""Layers of a type that are listed by name."""
+ANY = 0.5
+"""Relative optimality gap where the question is only whether there is a plan."""
+CLOSE = 1.02
+"""Where the search for the least memory ends: enough is at most so many times what is too little."""
+
+Cause = tuple[list[str], str]
+"""Reasons, and what would help."""
 
 
 def diagnose(formulation: StagingFormulation, known: Diagnosis | None, clock: Clock) -> Diagnosis | None:
-    """Return which of floor, cost limit and hourly budget is out of reach, and what can be reached.
+    """Return which demand is out of reach, and what can be reached.
 
-    What counting has found comes first among the reasons, and last among the remedies.
+    Looked at are the floor, the limits on money, the stage rule and memory, each with all others kept, and
+    limits on units where none of these explains it. What counting has found comes first among the reasons,
+    and last among the remedies.
     """
     found = [
         *_floor(formulation, clock),
         *_budget(formulation, "cost_limit_usd", "cost limit", clock),
         *_budget(formulation, "hourly_budget_usd", "hourly budget", clock),
+        *_rule(formulation, clock),
+        *_memory(formulation, clock),
     ]
+    found = found or [*_limits(formulation, clock)] or [*_without_floor_and_budgets(formulation, clock)]
     if not found:
         return known
     reasons, remedies = [line for lines, _ in found for line in lines], [remedy for _, remedy in found]
@@ -41,17 +56,36 @@ def diagnose(formulation: StagingFormulation, known: Diagnosis | None, clock: Cl
 
 
 def _best(
-    formulation: StagingFormulation, clock: Clock, **changes: float | str | None
+    formulation: StagingFormulation, clock: Clock, gap: float = GAP, **changes: Any
 ) -> tuple[tuple[Stage, ...], StagingFormulation] | None:
     """Return the best plan of a changed instance, if one was found in time."""
     changed = formulation_of(formulation.instance.model_copy(update=changes))
     if clock.expired or changed.elementary_infeasibility() is not None:
         return None
-    outcome = ExactOnGraphs().solve(changed, SolveOptions(gap=GAP), Clock(clock.remaining_s))
+    try:
+        outcome = ExactOnGraphs().solve(changed, SolveOptions(gap=gap), Clock(clock.remaining_s))
+    except TooLargeError:
+        return None  # or out of time: what was found before it still holds
     return None if outcome.plan is None else (tuple(outcome.plan), changed)
 
 
-def _floor(formulation: StagingFormulation, clock: Clock) -> Iterator[tuple[list[str], str]]:
+def _any(formulation: StagingFormulation, clock: Clock, **changes: Any) -> tuple[Stage, ...] | None:
+    """Return a plan of a changed instance, if one was found in time; the objective plays no part."""
+    found = _best(formulation, clock, ANY, objective="cost", **changes)
+    return None if found is None else found[0]
+
+
+def _layers(instance: StagingInstance, stage: Stage) -> str:
+    """Return the layers of a stage in words."""
+    layers: list[Layer] = [instance.layers[index] for index in stage.members]
+    if len(layers) == 1:
+        return f"layer {layers[0].name!r}"
+    if stage.layers is not None:
+        return f"{len(layers)} layers, such as {layers[0].name!r},"
+    return f"layers {layers[0].name!r} to {layers[-1].name!r}"
+
+
+def _floor(formulation: StagingFormulation, clock: Clock) -> Iterator[Cause]:
     """Yield the highest throughput within the limits, its slowest stage, and layers too slow even alone."""
     instance = formulation.instance
     floor = instance.throughput_floor_samples_per_s
@@ -68,44 +102,39 @@ def _floor(formulation: StagingFormulation, clock: Clock) -> Iterator[tuple[list
     slowest = max(plan, key=lambda stage: changed.stage_time_s([stage]))
     budgets = instance.hourly_budget_usd is not None or instance.cost_limit_usd is not None
     within = "limits and budgets" if budgets else "the limits"
-    named = instance.layers[slowest.first_layer].name, instance.layers[slowest.last_layer].name
-    layers = f"layer {named[0]!r}" if named[0] == named[1] else f"layers {named[0]!r} to {named[1]!r}"
-    if slowest.layers is not None and len(slowest.layers) > 1:
-        layers = f"{len(slowest.layers)} layers, such as {named[0]!r},"
     reason = (
         f"the highest throughput within {within} is {best:g} samples/s, and the floor is {floor:g}; "
-        f"{layers} on {slowest.units} {slowest.type} would be the slowest stage"
+        f"{_layers(instance, slowest)} on {slowest.units} {slowest.type} would be the slowest stage"
     )
     remedy = f"lower the floor to {best * ROUNDED_DOWN:g} samples/s, or raise limits or budgets"
     yield [reason, *too_slow(formulation)], remedy
 
 
 def too_slow(formulation: StagingFormulation) -> list[str]:
-    """Return for each type which layers cannot keep the floor, even alone on all its units."""
-    instance, lines = formulation.instance, []
+    """Return which layers are too slow even alone on all units of a type, one line for types alike."""
+    instance = formulation.instance
+    types: dict[tuple[int, ...], list[str]] = {}
     for hardware in instance.types:
         units = math.inf if hardware.limit is None else hardware.limit
         times = ((layer, parts_time_s(layer_parts(layer, hardware.name), units)) for layer in instance.layers)
-        slow = [repr(layer.name) for layer, time in times if time > formulation.latest_s]
+        slow = [index for index, (_, time) in enumerate(times) if time > formulation.latest_s]
         if slow:
-            more = f" and {len(slow) - MOST_NAMED} more" if len(slow) > MOST_NAMED else ""
             units_text = "any number of" if hardware.limit is None else f"all {hardware.limit}"
-            lines.append(
-                f"on {units_text} {hardware.name}, too slow for the floor even alone: "
-                + ", ".join(slow[:MOST_NAMED])
-                + more
-            )
-    return lines
+            types.setdefault(tuple(slow), []).append(f"{units_text} {hardware.name}")
+    return [
+        f"on {' or '.join(names)}, too slow for the floor even alone: "
+        + named([instance.layers[index] for index in slow])
+        for slow, names in types.items()
+    ]
 
 
-def _budget(
-    formulation: StagingFormulation, field: str, what: str, clock: Clock
-) -> Iterator[tuple[list[str], str]]:
+def _budget(formulation: StagingFormulation, field: str, what: str, clock: Clock) -> Iterator[Cause]:
     """Yield the amount that the cheapest plan takes without a limit on money, if that exceeds the limit."""
     limit = getattr(formulation.instance, field)
     if limit is None:
         return
-    found = _best(formulation, clock, objective="cost", **{field: None})
+    without: dict[str, Any] = {field: None}
+    found = _best(formulation, clock, objective="cost", **without)
     if found is None:
         return
     plan, changed = found
@@ -115,3 +144,102 @@ def _budget(
     if need > limit:
         reason = f"without the {what} of {limit:g} {unit} the cheapest plan takes {need:g} {unit}"
         yield [reason], f"raise the {what} to {need / ROUNDED_DOWN:g} {unit}"
+
+
+def _rule(formulation: StagingFormulation, clock: Clock) -> Iterator[Cause]:
+    """Yield the stage rule, if there is a plan in which neighbouring stages have the same type."""
+    if formulation.instance.stage_rule == "free_cuts":
+        return
+    plan = _any(formulation, clock, stage_rule="free_cuts")
+    if plan is not None and formulation.violations(plan):
+        stages = f"{len(plan)} stages on {', '.join(dict.fromkeys(stage.type for stage in plan))}"
+        reason = (
+            "the stage rule maximal_runs allows no two neighbouring stages of one type; with free_cuts there "
+            f"is a plan, {stages}"
+        )
+        yield [reason], "set stage_rule to free_cuts (at import: --stage-rule free_cuts)"
+
+
+def _memory(formulation: StagingFormulation, clock: Clock) -> Iterator[Cause]:
+    """Yield what a plan needs that breaks limits of memory alone, and these as little as possible."""
+    instance = formulation.instance
+    checked = any(one.memory_gib is not None for one in instance.types)
+    plan = _any(formulation, clock, types=_with_memory(instance, math.inf)) if checked else None
+    if plan is None:
+        return
+    too_little, enough = 1.0, max(_times_its_memory(instance, plan))
+    while enough > CLOSE * too_little and not clock.expired:
+        between = math.sqrt(too_little * enough)
+        other = _any(formulation, clock, types=_with_memory(instance, between))
+        if other is None:
+            too_little = between
+        else:
+            plan, enough = other, max(_times_its_memory(instance, other))
+    over = list(zip(_times_its_memory(instance, plan), plan, strict=True))
+    room = {one.name: one.memory_gib for one in instance.types if one.memory_gib is not None}
+    needs: dict[str, float] = {}
+    for times, stage in over:
+        if times > 1:
+            needs[stage.type] = max(needs.get(stage.type, 0.0), times * room[stage.type])
+    if not needs:
+        return
+    worst = max(over, key=lambda found: found[0])[1]
+    reason = (
+        f"memory is too small: for {_layers(instance, worst)} a unit of {worst.type} needs "
+        f"{needs[worst.type]:g} GiB and has {room[worst.type]:g}, in a plan that breaks no other demand"
+    )
+    enough_memory = " and ".join(f"{name} to {gib / ROUNDED_DOWN:g} GiB" for name, gib in needs.items())
+    yield [reason], f"raise the memory of {enough_memory}"
+
+
+def _with_memory(instance: StagingInstance, times: float) -> tuple[StageType, ...]:
+    """Return the types with so many times their memory; with no limit on it if that is infinite."""
+    return tuple(
+        one
+        if one.memory_gib is None
+        else one.model_copy(update={"memory_gib": None if math.isinf(times) else times * one.memory_gib})
+        for one in instance.types
+    )
+
+
+def _times_its_memory(instance: StagingInstance, plan: Sequence[Stage]) -> list[float]:
+    """Return for each stage the share of a unit's memory that it needs; 0 where memory is not checked."""
+    rooms = {one.name: one.memory_gib or math.inf for one in instance.types}
+    return [
+        math.fsum(instance.layers[index].memory_on(stage.type) for index in stage.members) / rooms[stage.type]
+        for stage in plan
+    ]
+
+
+def _limits(formulation: StagingFormulation, clock: Clock) -> Iterator[Cause]:
+    """Yield the units of a plan that breaks limits on units alone."""
+    limits = {one.name: one.limit for one in formulation.instance.types if one.limit is not None}
+    free = tuple(one.model_copy(update={"limit": None}) for one in formulation.instance.types)
+    plan = _any(formulation, clock, types=free) if limits else None
+    used = Counter[str]()
+    for stage in plan or ():
+        used[stage.type] += stage.units
+    over = {name: units for name, units in used.items() if units > limits.get(name, math.inf)}
+    if over:
+        taken = " and ".join(f"{units} {name} of {limits[name]}" for name, units in over.items())
+        reason = f"with any number of units there is a plan, and it takes {taken}"
+        yield [reason], "raise the limit of " + " and ".join(f"{name} to {n}" for name, n in over.items())
+
+
+def _without_floor_and_budgets(formulation: StagingFormulation, clock: Clock) -> Iterator[Cause]:
+    """Yield what stands in the way even where floor and budgets do not."""
+    fields = {
+        "throughput_floor_samples_per_s": "the floor",
+        "cost_limit_usd": "the cost limit",
+        "hourly_budget_usd": "the hourly budget",
+    }
+    left_out = {
+        field: what for field, what in fields.items() if getattr(formulation.instance, field) is not None
+    }
+    free = dict.fromkeys(left_out)
+    if not left_out or _any(formulation, clock, **free) is not None:
+        return
+    found = diagnose(formulation_of(formulation.instance.model_copy(update=free)), None, clock)
+    if found is not None:
+        without = f"even without {' and '.join(left_out.values())}, "
+        yield [without + reason for reason in found.reasons], "; ".join(found.remedies)

@@ -33,7 +33,10 @@ def _layer(rng: random.Random, palette: Palette, index: int, names: list[str]) -
     if rng.random() < 0.5:
         layer["communication_parallel"] = _shares(rng, names)
     if rng.random() < 0.5:
-        layer["memory_gib"] = palette.draw("memory")
+        by_type = rng.random() < 0.3
+        layer["memory_gib"] = (
+            {name: palette.draw("memory") for name in names} if by_type else palette.draw("memory")
+        )
     if rng.random() < 0.5:
         layer["output_bytes"] = min(palette.draw("compute") * rng.choice([1e8, 1.25e8, 3]), 1e15)
     if rng.random() < 0.2:
@@ -61,7 +64,8 @@ def document(rng: random.Random) -> dict[str, Any]:
     branches = rng.random() < ON_GRAPHS
     count = rng.randint(1, 4 if len(names) < 3 else 3) + branches
     layers = [_layer(rng, palette, index, names) for index in range(count)]
-    held = [layer.get("memory_gib", 0) for layer in layers]
+    memory = [layer.get("memory_gib", 0) for layer in layers]
+    held = [max(gib.values()) if isinstance(gib, dict) else gib for gib in memory]
     types: list[dict[str, Any]] = []
     for name in names:
         price = palette.draw("price") if rng.random() < 0.95 else 0

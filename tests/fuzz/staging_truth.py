@@ -75,9 +75,9 @@ class StagingTruth(Truth):
         return int(most)
 
     @staticmethod
-    def _share(layer: dict[str, Any], key: str, name: str) -> Fraction:
-        share = layer.get(key, 0)
-        return Fraction(share.get(name, 0) if isinstance(share, dict) else share)
+    def _figure(layer: dict[str, Any], key: str, name: str) -> Fraction:
+        figure = layer.get(key, 0)
+        return Fraction(figure.get(name, 0) if isinstance(figure, dict) else figure)
 
     def _stages_from(self, first: int) -> dict[tuple[int, int, int], Stage]:
         """Return the stages that begin with a layer, by type, units and last layer."""
@@ -95,13 +95,13 @@ class StagingTruth(Truth):
                 layer = layers[last]
                 if name not in layer["compute_s"]:
                     break
-                held += Fraction(layer.get("memory_gib", 0))
+                held += self._figure(layer, "memory_gib", name)
                 if held * (1 << 200) > possible_gib:
                     break
                 compute = Fraction(layer["compute_s"][name])
                 communication = Fraction(layer.get("communication_s", {}).get(name, 0))
-                alpha = self._share(layer, "compute_parallel", name)
-                beta = self._share(layer, "communication_parallel", name)
+                alpha = self._figure(layer, "compute_parallel", name)
+                beta = self._figure(layer, "communication_parallel", name)
                 for index, part in enumerate(
                     (compute * (1 - alpha), compute * alpha, communication * (1 - beta), communication * beta)
                 ):

@@ -65,7 +65,7 @@ class Order:
         for head in sorted(set(number)):
             own = [layer for layer in range(count) if number[layer] == head]
             parts = sum(_parts(instance, instance.layers[layer]) for layer in own)
-            memory = math.fsum(instance.layers[layer].memory_gib for layer in own)
+            memory = math.fsum(instance.layers[layer].most_memory_gib for layer in own)
             self.groups[head] = Group(own, np.asarray(parts), memory, set(), set())
         for a, b in np.argwhere(before).tolist():
             if number[a] != number[b]:
@@ -92,7 +92,7 @@ class Order:
     def _drop_idle(self) -> None:
         """Join groups without time to a neighbour where no plan is the worse for it, until none is left."""
         rooms = [one.memory_gib for one in self.instance.types if one.memory_gib is not None]
-        needed = math.fsum(layer.memory_gib for layer in self.instance.layers)
+        needed = math.fsum(layer.most_memory_gib for layer in self.instance.layers)
         roomy = needed <= loosened(min(rooms, default=math.inf))
         moved = True
         while moved:

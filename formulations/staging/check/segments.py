@@ -69,15 +69,16 @@ def derive_segments(instance: StagingInstance) -> Segments:
     refuse_many_segments(instance)
     hardware = instance.types
     room = np.array([math.inf if one.memory_gib is None else loosened(one.memory_gib) for one in hardware])
-    sums, held = np.empty((0, len(hardware), 4)), np.empty(0)
+    sums, held = np.empty((0, len(hardware), 4)), np.empty((0, len(hardware)))
     found = []
     for last, layer in enumerate(instance.layers):
         check_time()
         own = np.array([_layer_parts(layer, one.name) for one in hardware])
         sums = np.concatenate([sums + own, own[None]])
-        held = np.append(held + layer.memory_gib, layer.memory_gib)
+        more = np.array([layer.memory_on(one.name) for one in hardware])
+        held = np.concatenate([held + more, more[None]])
         # A layer that a type cannot run makes S of every longer segment infinite too.
-        possible = np.isfinite(sums[:, :, 0]) & (held[:, None] <= room)
+        possible = np.isfinite(sums[:, :, 0]) & (held <= room)
         unit_type, first = np.nonzero(possible.T)
         parts = sums[first, unit_type].T
         found.append((first, np.full(len(first), last), unit_type, *parts))

@@ -70,7 +70,7 @@ class _Merging:
             [[layer_parts(layer, one.name) for one in instance.types] for layer in instance.layers]
         )
         self.parts = np.array([single[list(layers)].sum(axis=0) for layers in classes.members])
-        memory = [layer.memory_gib for layer in instance.layers]
+        memory = [layer.most_memory_gib for layer in instance.layers]
         self.memory = np.array([math.fsum(memory[i] for i in layers) for layers in classes.members])
         room = [one.memory_gib for one in instance.types if one.memory_gib is not None]
         # Where one unit holds the whole model, memory decides nothing.

@@ -167,7 +167,7 @@ class GraphFormulation(StagingFormulation):
             for index, stage in enumerate(plan):
                 if stage.type != hardware.name or hardware.memory_gib is None:
                     continue
-                held = math.fsum(self.instance.layers[layer].memory_gib for layer in stage.members)
+                held = math.fsum(self.instance.layers[layer].memory_on(stage.type) for layer in stage.members)
                 if not within(held, hardware.memory_gib):
                     what = f"stage {index} needs {held:g} GiB in a unit of {hardware.memory_gib:g} GiB"
                     yield Violation(f"memory of {hardware.name}", what)

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ...common.errors import refuse_faults
 from ...common.faults import validated
 from ...common.hardware import GIB
 from ...files.reading import fail
@@ -76,8 +77,10 @@ def graph_instance(
     Raises
     ------
     InstanceError
-        If a layer can run on none of the types, or the document breaks a rule of staging.
+        If a layer can run on none of the types, the options ask for another stage rule than free cuts, or the
+        document breaks a rule of staging.
     """
+    _refuse_maximal_runs(options)
     names = unique_names([layer.node.name for layer in layers])
     rows = []
     for label, layer in zip(names, layers, strict=True):
@@ -108,6 +111,11 @@ def graph_instance(
     document = document_of(options, rows, name, source, said, batch, memory_gib)
     document["edges"] = [{"source": names[a], "target": names[b]} for a, b in edges]
     return validated(StagingInstance, {**document, "stage_rule": "free_cuts", **(rules or {})}, file)
+
+
+def _refuse_maximal_runs(options: GraphOptions) -> None:
+    what = "is maximal_runs, but stages of a graph have no neighbours; take free_cuts, or --shape chain"
+    refuse_faults("options", [("stage_rule", what)] if options.stage_rule == "maximal_runs" else ())
 
 
 def unique_names(names: Sequence[str]) -> list[str]:

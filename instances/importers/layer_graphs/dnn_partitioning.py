@@ -279,15 +279,18 @@ def _groups(data: _File, source: str) -> dict[int, Hashable]:
         for node in data.nodes
     }
     coloured = {colour[node.id] for node in data.nodes if not node.isBackwardNode}
-    what = "the backward node {!r} shares its class with no forward node, onto which to fold it"
-    refuse_faults(
-        source,
-        (
-            (f"nodes[{index}].colorClass", what.format(node.label))
-            for index, node in enumerate(data.nodes)
-            if node.isBackwardNode and colour[node.id] not in coloured
-        ),
-    )
+    orphans = [
+        (index, node)
+        for index, node in enumerate(data.nodes)
+        if node.isBackwardNode and colour[node.id] not in coloured
+    ]
+    if orphans:
+        index, first = orphans[0]
+        what = (
+            f"the backward node {first.label!r} shares its class with no forward node, onto which to fold it"
+        )
+        more = f", like {len(orphans) - 1} others" if len(orphans) > 1 else ""
+        raise fail(source, f"{what}{more}; --shape graph keeps such nodes", f"nodes[{index}].colorClass")
     graph: nx.DiGraph[Hashable] = nx.DiGraph()
     graph.add_nodes_from(coloured)
     graph.add_edges_from((colour[edge.sourceId], colour[edge.destId]) for edge in _forward_edges(data))
@@ -318,6 +321,7 @@ def _folded_node(label: str, nodes: Sequence[_Node], tensors: Mapping[int, float
         seconds=seconds,
         output_bytes=math.fsum(tensors.get(node.id, 0.0) for node in nodes),
         memory_bytes=math.fsum(node.size for node in nodes),
+        count=len(nodes),
     )
 
 

@@ -1,4 +1,4 @@
-"""From a graph of layers to a chain: what a staging instance can hold.
+"""From a graph of layers to a chain, as --shape chain asks for.
 
 A stage is a run of consecutive layers, so the layers need one order. A node has its place in every order of
 a graph if each other node comes before or after it on some path; these are its cut nodes, and they are the
@@ -37,6 +37,8 @@ class Node:
         Size of the tensor that it hands to the nodes after it.
     memory_bytes, weight_bytes
         What a device holds for it, and how much of that is weights.
+    count
+        Nodes of the source that it stands for.
     """
 
     name: str
@@ -45,6 +47,7 @@ class Node:
     output_bytes: float = 0.0
     memory_bytes: float = 0.0
     weight_bytes: float = 0.0
+    count: int = 1
 
 
 @dataclass(frozen=True)
@@ -188,7 +191,7 @@ def _no_cut_node(graph: LayerGraph) -> InstanceError:
     return fail(
         graph.source,
         f"its {len(graph.nodes)} nodes have no single order: none of them comes before or after all others, "
-        "so the graph is no chain of layers, which staging needs; "
+        "so the graph is no chain of layers (--shape graph keeps it); "
         f"inputs: {graph.named(inputs)}; outputs: {graph.named(outputs)}",
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain as joined
@@ -18,6 +19,8 @@ from ...staging.instance import StagingInstance
 from ..importer import Option
 from ..staging_options import StagingOptions
 from .graph import Chain, ChainLayer
+
+log = logging.getLogger("clusterplan")
 
 LONGEST_NAME = 200
 TRANSFERS_OF_CHAINS = (
@@ -85,9 +88,12 @@ def staging_instance(
             held = chain.graph.named(layer.nodes)
             raise fail(chain.graph.source, f"none of {', '.join(devices)} can run {held}; choose other types")
         layers.append(_layer(chain, layer, options, compute, all_reduce))
+    merged = list(_merged_note(chain))
+    for warning in merged:
+        log.warning(warning)
     said = [
         *chain.notes,
-        *_merged_note(chain),
+        *merged,
         *assumptions,
         *shared_assumptions(options, TRANSFERS_OF_CHAINS),
     ]
@@ -109,6 +115,8 @@ def document_of(
         "name": name[:LONGEST_NAME],
         "source": source,
         "assumptions": assumptions,
+        "objective": options.objective,
+        "stage_rule": options.stage_rule or "maximal_runs",
         "throughput_floor_samples_per_s": options.throughput,
         "training": {"samples": options.samples, "epochs": options.epochs},
         "probe_batch": batch,
@@ -128,15 +136,18 @@ def document_of(
 
 def _merged_note(chain: Chain) -> Iterable[str]:
     """Say so where most of the graph has become one layer, which no plan can divide."""
-    total, largest = len(chain.graph.nodes), max(chain.layers, key=lambda layer: len(layer.nodes))
-    times = [sum(chain.graph.nodes[key].seconds.values()) for key in largest.nodes]
-    share = math.fsum(times) / math.fsum(sum(node.seconds.values()) for node in chain.graph.nodes.values())
-    if len(chain.layers) > 1 and (len(largest.nodes) > total / 2 or share > 0.5):
-        yield (
-            f"Merging to a chain puts {len(largest.nodes)} of {total} nodes, with {share:.0%} of all time, "
-            f"into one layer, {chain.graph.nodes[largest.cut].name!r}, which no plan divides "
-            "(--shape graph does)."
-        )
+    nodes = chain.graph.nodes
+    seconds = {key: sum(node.seconds.values()) for key, node in nodes.items()}
+    total, total_s = sum(node.count for node in nodes.values()), math.fsum(seconds.values())
+    for layer in chain.layers:
+        count, share = chain.total(layer, "count"), math.fsum(seconds[key] for key in layer.nodes) / total_s
+        parallel = len(layer.nodes) > 1
+        if (count > 1 and count > total / 2) or (parallel and share > 0.5):
+            yield (
+                f"Merging to a chain puts {count:g} of {total} nodes, with {share:.0%} of all time, "
+                f"into one layer, {nodes[layer.cut].name!r}, which no plan divides"
+                f"{' (--shape graph does)' if parallel else ''}."
+            )
 
 
 def _layer(

@@ -14,6 +14,7 @@ from ....instances.common.errors import OptionError
 from ....instances.common.fields import marks_of
 from ....instances.importers import IMPORTERS
 from ....instances.importers.importer import Importer, Option, option_of
+from ..common import start_logging
 from .output import Output, emit
 
 importers = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
@@ -83,6 +84,7 @@ def _command(importer: Importer[Any, Any]) -> Callable[..., None]:
     made = [_parameter(name, field) for name, field in importer.options.in_order().items()]
 
     def run(output: Output = None, **typed: Any) -> None:
+        start_logging(verbose=0, quiet=False)
         given = {
             name: read(typed[parameter.name])
             for name, parameter, read in made

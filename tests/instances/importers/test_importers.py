@@ -413,9 +413,26 @@ def test_pollux_offers_only_what_was_measured(tmp_path: Path) -> None:
     narrow = small_pollux(tmp_path, batch={"app": 128}, gpus=11).jobs[0].variants[0].workers
     assert narrow is not None
     assert (narrow.min, narrow.max) == (4, 8)
+    with_all = small_pollux(tmp_path, gpus=2).jobs[0].variants[0].workers
+    assert with_all is not None
+    assert (with_all.min, with_all.max) == (1, 2)
     (line,) = faults(lambda: small_pollux(tmp_path, batch={"app": 1000}))
     assert line.startswith("options: batch.app: is 1000, which no measured number of GPUs up to 12")
     assert "global batches of 8 to 256" in line
+
+
+def test_pollux_default_batch_was_measured(tmp_path: Path) -> None:
+    """Where nobody takes four times the largest share, it is what most numbers of GPUs train.
+
+    So NCF was measured: one GPU takes 32,768 samples, and others hardly more together.
+    """
+    shares = {1: 32768, 2: 16384, 4: 8193, 12: 2731}
+    rows = [f"{gpus},{local},0.1,0" for gpus in (1, 2, 4) for local in (32, shares[gpus])]
+    placements = "\n".join(["placement,local_bsz,step_time,sync_time", *rows, ""])
+    scalability = f"num_nodes,num_replicas,local_bsz,step_time\n6,12,32,0.1\n6,12,{shares[12]},0.1\n"
+    instance = small_pollux(tmp_path, placements, scalability, speed="table")
+    assert "global batch 32768, 1 to 12 GPUs" in said(instance)
+    assert "global batch 128, " in said(small_pollux(tmp_path))
 
 
 @pytest.mark.parametrize(

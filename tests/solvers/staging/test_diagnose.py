@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from staging_instances import half_serial, two_layers
 
+from clusterplan.formulations.common.objective import Diagnosis
 from clusterplan.formulations.staging.formulation import StagingFormulation
 from clusterplan.solvers.common.base import Clock
 from clusterplan.solvers.staging.diagnose import diagnose, too_slow
@@ -31,3 +34,84 @@ def test_layers_that_are_too_slow_alone_are_listed_by_type() -> None:
         ],
     )
     assert too_slow(StagingFormulation(one)) == ["on all 1 slow, too slow for the floor even alone: 'a', 'b'"]
+
+
+def chain(
+    *held: float, limit: int | None = 9, room: float | None = 3.0, types: int = 1, **fields: Any
+) -> StagingFormulation:
+    """Return layers of a second that hold so many GiB, on units of 3 GiB."""
+    kinds = [f"t{index}" for index in range(types)]
+    layers = [
+        {"name": f"l{k}", "memory_gib": gib, "compute_s": dict.fromkeys(kinds, 1.0), "compute_parallel": 0}
+        for k, gib in enumerate(held)
+    ]
+    hardware = [
+        {"name": name, "price_usd_per_hour": 1.0, "limit": limit, "memory_gib": room} for name in kinds
+    ]
+    return StagingFormulation(half_serial(layers=layers, types=hardware, **fields))
+
+
+def found(formulation: StagingFormulation) -> Diagnosis:
+    """Return the diagnosis, after counting as before a solve."""
+    diagnosis = diagnose(formulation, formulation.elementary_infeasibility(), Clock())
+    assert diagnosis is not None
+    return diagnosis
+
+
+def test_the_stage_rule_and_memory_are_named() -> None:
+    """Three layers of 2 GiB need three stages of one type, or a unit of 6 GiB."""
+    diagnosis = found(chain(2, 2, 2))
+    rule, memory = diagnosis.reasons
+    assert (
+        "maximal_runs allows no two neighbouring stages of one type; with free_cuts there is a plan" in rule
+    )
+    assert "3 stages on t0" in rule
+    assert memory.startswith(
+        "memory is too small: for layers 'l0' to 'l2' a unit of t0 needs 6 GiB and has 3"
+    )
+    assert diagnosis.remedies[0] == "set stage_rule to free_cuts (at import: --stage-rule free_cuts)"
+    assert diagnosis.remedies[1].startswith("raise the memory of t0 to 6.0000")
+
+
+def test_the_least_memory_is_looked_for() -> None:
+    """Two units of 4 GiB would do, where without any limit one would take all 8."""
+    diagnosis = found(chain(2, 2, 2, 2, limit=2, stage_rule="free_cuts"))
+    (memory,) = diagnosis.reasons
+    assert "for layers 'l0' to 'l1' a unit of t0 needs 4 GiB and has 3" in memory
+    assert diagnosis.remedies[0].startswith("raise the memory of t0 to 4.0000")
+
+
+def test_layers_that_fit_nowhere_need_memory() -> None:
+    """Counting says which; the search says how much is enough."""
+    diagnosis = found(chain(5, 1, 5, stage_rule="free_cuts"))
+    assert diagnosis.reasons[0] == (
+        "2 layers fit no device: 'l0', 'l2'; 'l0' needs 5 GiB, and a unit of t0 has 3"
+    )
+    assert diagnosis.remedies[0].startswith("raise the memory of t0 to 5.0000")
+
+
+def test_units_are_named_where_nothing_else_explains() -> None:
+    """Each layer runs on a type of its own, and the first is needed twice."""
+    layers = [
+        {"name": name, "compute_s": {kind: 1.0}, "compute_parallel": 0}
+        for name, kind in zip("abc", "sts", strict=True)
+    ]
+    types = [{"name": name, "price_usd_per_hour": 1.0, "limit": 1} for name in "st"]
+    diagnosis = found(StagingFormulation(half_serial(layers=layers, types=types)))
+    assert diagnosis.reasons == ("with any number of units there is a plan, and it takes 2 s of 1",)
+    assert diagnosis.remedies == ("raise the limit of s to 2",)
+
+
+def test_what_stands_in_the_way_beside_the_floor() -> None:
+    """Two units hold no three layers apart, and a larger one is too slow for the floor."""
+    diagnosis = found(chain(2, 2, 2, limit=2, throughput_floor_samples_per_s=0.9))
+    (memory,) = diagnosis.reasons
+    assert memory.startswith(
+        "even without the floor, memory is too small: for layers 'l0' to 'l2' a unit of t0"
+    )
+
+
+def test_types_alike_are_one_line() -> None:
+    """Two types on which the same layers are too slow."""
+    formulation = chain(0, 0, types=2, throughput_floor_samples_per_s=1.5)
+    assert too_slow(formulation) == ["on all 9 t0 or all 9 t1, too slow for the floor even alone: 'l0', 'l1'"]

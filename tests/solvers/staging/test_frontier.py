@@ -17,7 +17,7 @@ import clusterplan
 from clusterplan.formulations.staging.formulation import StagingFormulation
 from clusterplan.formulations.staging.plan import Stage
 from clusterplan.instances.common.errors import OptionError
-from clusterplan.instances.importers.sailor import import_sailor
+from clusterplan.instances.importers import import_sailor
 from clusterplan.instances.staging.generate import generate_staging
 from clusterplan.instances.staging.instance import StagingInstance
 from clusterplan.planner.verification.stored import verify_frontier

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from clusterplan.instances.common.errors import InstanceError
 from clusterplan.instances.importers import import_dnn_partitioning, import_pipedream
 from clusterplan.instances.importers.layer_graphs.as_graph import branches, unique_names
 from clusterplan.instances.importers.layer_graphs.graph import LayerGraph, Node
@@ -30,11 +31,16 @@ def node(number: int, colour: int, backward: int = 0, fpga: int = 1) -> dict[str
 
 def small(folder: Path, pairs: str = "12 13 24 34", **options: Any) -> StagingInstance:
     """Return the import of nodes 1 to 4, of which 3 runs on a CPU alone, and an orphan 9."""
-    edges = [{"sourceId": int(a), "destId": int(b), "cost": 3.0, "size": 8.0} for a, b in pairs.split()]
     nodes = [
         *(node(number, number, fpga=int(number != 3)) for number in (1, 2, 3, 4)),
         node(9, 9, backward=1),
     ]
+    return made(folder, nodes, pairs, **options)
+
+
+def made(folder: Path, nodes: list[dict[str, Any]], pairs: str, **options: Any) -> StagingInstance:
+    """Return the import of a graph."""
+    edges = [{"sourceId": int(a), "destId": int(b), "cost": 3.0, "size": 8.0} for a, b in pairs.split()]
     document = {"maxSizePerFPGA": 2.0**34, "maxFPGAs": 2, "maxCPUs": 1, "nodes": nodes, "edges": edges}
     path = folder / "g.json"
     path.write_text(json.dumps(document))
@@ -57,6 +63,16 @@ def test_what_becomes_of_nodes_and_edges(tmp_path: Path) -> None:
     assert (instance.stage_rule, instance.stage_cost) == ("free_cuts", "sum")
     assert instance.most_units_per_stage == 1
     assert [one.limit for one in instance.types] == [2, 1]
+
+
+def test_orphans_cannot_be_folded(tmp_path: Path) -> None:
+    """One line, however many there are, and what keeps them."""
+    nodes = [node(1, 1), *(node(number, number, backward=1) for number in (7, 8, 9))]
+    with pytest.raises(InstanceError) as caught:
+        made(tmp_path, nodes, "", shape="chain")
+    (line,) = str(caught.value).split("\n")
+    assert "nodes[1].colorClass: the backward node 'node7' shares its class with no forward node" in line
+    assert line.endswith("like 2 others; --shape graph keeps such nodes")
 
 
 def test_a_given_link_moves_the_sizes(tmp_path: Path) -> None:
@@ -96,14 +112,47 @@ def test_every_graph_of_dnn_partitioning_imports(shared_data: Path) -> None:
         assert len(instance.layers) == len(json.loads(path.read_text())["nodes"])
 
 
-def test_a_chain_says_what_it_merges(tmp_path: Path) -> None:
-    """Where most of a graph becomes one layer."""
-    path = tmp_path / "profile" / "graph.txt"
+def branching(folder: Path) -> Path:
+    """Write a graph of seven nodes, of which four lie on branches between two others."""
+    path = folder / "profile" / "graph.txt"
     path.parent.mkdir()
     figures = "forward_compute_time=1, backward_compute_time=0, activation_size=8, parameter_size=0"
     lines = [f"node{n} -- Op -- {figures}" for n in range(1, 8)]
     pairs = ["12", "13", "14", "15", "26", "36", "46", "56", "67"]
     path.write_text("\n".join([*lines, *(f"\tnode{a} -- node{b}" for a, b in pairs)]))
-    said = " ".join(import_pipedream(path, {"gpu": 1.0}, shape="chain").assumptions)
-    assert "Merging to a chain puts 5 of 7 nodes, with 71% of all time, into one layer" in said
+    return path
+
+
+def test_a_chain_says_what_it_merges(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Where most of a graph becomes one layer: among the assumptions, and as a warning."""
+    path = branching(tmp_path)
+    merged = import_pipedream(path, {"gpu": 1.0}, shape="chain")
+    (warning,) = caplog.messages
+    assert "Merging to a chain puts 5 of 7 nodes, with 71% of all time, into one layer" in warning
+    assert warning in merged.assumptions
+    caplog.clear()
     assert "Merging" not in " ".join(import_pipedream(path, {"gpu": 1.0}).assumptions)
+    assert caplog.messages == []
+
+
+def test_classes_that_swallow_a_graph_are_counted_by_their_nodes(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Three of four nodes have one colour, and no shape of the import divides them."""
+    nodes = [node(number, colour) for number, colour in ((1, 1), (2, 1), (3, 1), (4, 2))]
+    made(tmp_path, nodes, "12 23 34", shape="chain")
+    (warning,) = caplog.messages
+    assert "puts 3 of 4 nodes" in warning
+    assert "--shape graph" not in warning
+
+
+def test_a_graph_has_free_cuts_and_any_objective(tmp_path: Path) -> None:
+    """Its stages have no neighbours; a chain of the same nodes has."""
+    path = branching(tmp_path)
+    graph = import_pipedream(path, {"gpu": 1.0}, objective="time", stage_rule="free_cuts")
+    assert (graph.objective, graph.stage_rule) == ("time", "free_cuts")
+    for rule, expected in ((None, "maximal_runs"), ("free_cuts", "free_cuts")):
+        chain = import_pipedream(path, {"gpu": 1.0}, shape="chain", stage_rule=rule)
+        assert (chain.objective, chain.stage_rule) == ("cost", expected)
+    with pytest.raises(InstanceError, match=r"^options: stage_rule: is maximal_runs, but stages of a graph"):
+        import_pipedream(path, {"gpu": 1.0}, stage_rule="maximal_runs")

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
@@ -37,7 +40,10 @@ def test_every_importer_has_a_command_with_its_options() -> None:
     ("command", "options"),
     [
         ("sailor", {"--model-dir", "--types", "--price", "--limit", "--link-gbit-per-s", "--llm-info"}),
+        ("sailor", {"--tensor-parallel", "--objective", "--stage-rule"}),
         ("pipedream", {"graph", "--types", "--input-time", "--no-input-time", "--batch"}),
+        ("pipedream", {"--objective", "--stage-rule"}),
+        ("dnn-partitioning", {"--objective", "--stage-rule"}),
         ("kubernetes", {"nodes", "pods", "--pods", "--namespace", "--gpu-resource", "--running"}),
         ("slurm", {"nodes", "queue", "--jobs", "--partition", "--spread"}),
         ("pollux", {"--app", "--gpus", "--samples", "--steps"}),
@@ -80,3 +86,60 @@ def test_a_command_prints_the_instance(tmp_path: Path) -> None:
     assert done.exit_code == 0
     assert "name: dnn-partitioning-g" in done.stdout
     assert "limit: 1" in done.stdout
+
+
+def sailor_files(folder: Path) -> Path:
+    """Write times and sizes of two layers on one GPU and on two, and return the model's folder."""
+    layers = {"0": [1, 2, 0.5], "1": [1, 2, 0.5]}
+    sizes = {"params_bytes": 8, "act_input_bytes": 1, "act_output_bytes": 2, "act_mem_bytes": 3}
+    model = folder / "profiles" / "M"
+    for gpu in ("A100-40", "GH-96"):
+        (model / gpu).mkdir(parents=True)
+        (model / gpu / "profile.json").write_text(json.dumps({"4": {"1": layers, "2": layers}}))
+    info = {"M": {degree: {"0": sizes, "1": sizes} for degree in "12"}}
+    (folder / "llm_info.json").write_text(json.dumps(info))
+    return model
+
+
+def imported(words: str, output: Path) -> dict[str, Any]:
+    """Return the document that a command writes."""
+    done = CliRunner().invoke(importers, [*words.split(), "--output", str(output)])
+    assert done.exit_code == 0, done.output
+    document = json.loads(output.read_text())
+    assert isinstance(document, dict)
+    return document
+
+
+def test_sailor_with_tensor_parallelism(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Types by name or by degree, limits in GPUs, rule and objective; a shared limit is a warning."""
+    model, output = sailor_files(tmp_path), tmp_path / "a.json"
+    by_name = imported(f"sailor --model-dir {model} --types A100-40-tp2 --limit A100-40-tp2=3", output)
+    (one,) = by_name["types"]
+    assert (one["name"], one["limit"], one["price_usd_per_hour"]) == ("A100-40-tp2", 3, 2 * 3.673385)
+    assert by_name["stage_rule"] == "free_cuts"
+    words = "--tensor-parallel 1,2 --limit A100-40=4,GH-96=2 --objective throughput --stage-rule maximal_runs"
+    every = imported(f"sailor --model-dir {model} --types all {words}", output)
+    assert [(kind["name"], kind["limit"]) for kind in every["types"]] == [
+        ("A100-40", 4),
+        ("A100-40-tp2", 2),
+        ("GH-96", 2),
+        ("GH-96-tp2", 1),
+    ]
+    assert every["objective"] == "throughput"
+    assert "stage_rule" not in every  # the default of the document
+    assert every["layers"][0]["memory_gib"].keys() == {kind["name"] for kind in every["types"]}
+    assert any("binds each of its types" in message for message in caplog.messages)
+
+
+def test_a_merged_graph_is_a_warning_on_stderr(tmp_path: Path) -> None:
+    """Even where the instance goes to stdout."""
+    figures = "forward_compute_time=1, backward_compute_time=0, activation_size=8, parameter_size=0"
+    lines = [f"node{n} -- Op -- {figures}" for n in range(1, 6)]
+    lines += [f"\tnode{a} -- node{b}" for a, b in ("12", "13", "14", "25", "35", "45")]
+    (tmp_path / "graph.txt").write_text("\n".join(lines))
+    words = ["import", "pipedream", str(tmp_path / "graph.txt"), "--types", "gpu=1", "--shape", "chain"]
+    command = [sys.executable, "-m", "clusterplan", *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.startswith("WARNING Merging to a chain puts 4 of 5 nodes, with 80% of all time, into")
+    assert done.stdout.startswith("schema_version")

@@ -1,0 +1,1 @@
+"""Sailor: measured times of the layers of language models, with tensor parallelism."""
