@@ -200,7 +200,8 @@ class _Builder:
         import pulp
 
         held = [
-            math.fsum(self.instance.layers[layer].memory_gib for layer in own) for own in self.classes.members
+            math.fsum(self.instance.layers[layer].most_memory_gib for layer in own)
+            for own in self.classes.members
         ]
         for t, one in enumerate(self.instance.types):
             if one.memory_gib is None or math.fsum(held) <= one.memory_gib:
