@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 import random
 import stat
+import sys
 import time
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -579,3 +581,14 @@ def test_a_table_of_stages_of_an_allocation_menu_in_parts(monkeypatch: pytest.Mo
     whole = clusterplan.solve(instance, "marginal-gain-joint").plan
     monkeypatch.setattr("clusterplan.formulations.allocation.configurations.CONFIGURATIONS_AT_ONCE", 1)
     assert clusterplan.solve(instance, "marginal-gain-joint").plan == whole
+
+
+def test_pytorch_is_not_loaded_where_that_takes_longer_than_the_limit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    if find_spec("torch") is None:
+        pytest.skip("PyTorch is not installed")
+    monkeypatch.delitem(sys.modules, "torch", raising=False)
+    result = clusterplan.solve(generate_staging(4, 2, seed=1), "reinforce-rnn", time_limit_s=1)
+    assert (result.status, result.limit) == ("unknown", "time")
+    assert "loading PyTorch takes longer" in (result.message or "")

@@ -19,6 +19,7 @@ On one or two tight instances they find no plan.
 
 from __future__ import annotations
 
+import sys
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -50,6 +51,8 @@ class TrainingSettings:
 
 
 SETTINGS = TrainingSettings()
+LOADING_S = 3.0
+"""PyTorch takes up to so many seconds to load, and cannot be interrupted meanwhile."""
 
 
 class Reinforce(Solver[StagingFormulation]):
@@ -85,6 +88,9 @@ class Reinforce(Solver[StagingFormulation]):
 
     def solve(self, formulation: StagingFormulation, options: SolveOptions, clock: Clock) -> Outcome:
         """Train until the episodes or the time are used up."""
+        left_s = clock.remaining_s
+        if left_s is not None and left_s < LOADING_S and "torch" not in sys.modules:
+            raise OutOfTimeError("loading PyTorch takes longer than there is time for")
         from .reinforce_policy import Policy, features, one_torch
 
         way, episodes = self.setting(options, "provisioning"), self.setting(options, "episodes")
