@@ -99,10 +99,10 @@ def test_pairs_are_searched_once_and_in_time(limit_s: float | None, wanted: bool
         assert search.problem.fits(search.incumbent)
 
 
-@pytest.mark.parametrize("resources", [3, 8])
+@pytest.mark.parametrize("resources", [3, 5])
 def test_an_open_core_leads_to_pairs(resources: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The optimum is proven, whether the first cores are left after no node or solved."""
-    formulation, options = knapsack(12, resources), SolveOptions(threads=1, gap=0)
+    formulation, options = knapsack(10, resources), SolveOptions(threads=1, gap=0)
     expected = TotalTimeSearch(formulation, options, Clock()).run()
     settings = replace(SETTINGS, first_core=6, nodes_of_partial_core=0, nodes_before_pairs=0)
     monkeypatch.setattr("clusterplan.solvers.allocation.total_time.SETTINGS", settings)
