@@ -110,6 +110,12 @@ class Layer(Model):
         return self.memory_gib.get(name, 0.0) if isinstance(self.memory_gib, dict) else self.memory_gib
 
     @property
+    def longest_s(self) -> float:
+        """What the layer takes at most on one unit of any type, with its communication and transfers."""
+        times = (self.compute_s, self.communication_s, self.transfer_s or {})
+        return sum(max(seconds.values(), default=0.0) for seconds in times)
+
+    @property
     def most_memory_gib(self) -> float:
         """What a unit of any type holds at most."""
         return max(self.memory_gib.values()) if isinstance(self.memory_gib, dict) else self.memory_gib
@@ -120,6 +126,10 @@ class Training(Model):
 
     samples: Positive
     epochs: Positive = 1.0
+
+
+LARGEST = 1e200
+"""Times and costs of a training stay below it, so that sums and products of them are finite."""
 
 
 class StagingInstance(Instance):
@@ -197,6 +207,10 @@ class StagingInstance(Instance):
                                 f"{path}.{key}",
                                 f"has no {what} for {name!r}; give one number or one per type",
                             )
+        batches = self.training.samples * self.training.epochs / self.probe_batch
+        slowest = sum(layer.longest_s for layer in self.layers)
+        if not batches * slowest * max(1.0, *(one.price_usd_per_hour for one in self.types)) <= LARGEST:
+            yield "training", f"takes {batches:g} probe batches, so that times or costs exceed {LARGEST:g}"
         yield from self._chain_complaints() if self.edges is None else self._graph_complaints(self.edges)
 
     def _chain_complaints(self) -> Iterator[Complaint]:

@@ -11,6 +11,7 @@ from staging_instances import two_layers
 from clusterplan.instances.common.errors import InstanceError
 from clusterplan.instances.documents import parse_instance, to_text
 from clusterplan.instances.files.reading import parse_document
+from clusterplan.instances.staging.generate import generate_staging
 from clusterplan.instances.staging.instance import Layer
 
 SECONDS = {"compute_s": {"slow": 4, "fast": 1}, "compute_parallel": 0.5}
@@ -60,3 +61,10 @@ def test_a_graph_has_one_number() -> None:
     document["layers"][0]["memory_gib"] = {"gpu": 1}
     with pytest.raises(InstanceError, match="memory_gib: is by type; in a graph it is one number"):
         parse_instance(document)
+
+
+def test_a_training_whose_cost_no_double_holds_is_refused() -> None:
+    document = generate_staging(2, 2, seed=1).document()
+    assert parse_instance(document | {"probe_batch": 1e-100})
+    with pytest.raises(InstanceError, match=r"takes inf probe batches, .* exceed 1e\+200"):
+        parse_instance(document | {"probe_batch": 5e-324})
