@@ -17,11 +17,10 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ...formulations.common.clock import check_time
 from ...formulations.common.tolerance import loosened
 from ...formulations.staging.formulation import StagingFormulation
 from ...instances.common.arrays import Floats, Ints
-from .fewest_units import CHUNK, SegmentTimes
+from .fewest_units import SegmentTimes
 from .shortest_path import SegmentGraph
 
 
@@ -146,25 +145,9 @@ class Segments:
     def __len__(self) -> int:
         return len(self.position)
 
-    def interval(self, low: float, high: float, units: Floats, prices: Floats) -> Interval:
-        """Return an interval.
-
-        Parameters
-        ----------
-        units
-            k(high), shape (n,), infinite where there is none; is overwritten.
-        """
-        cost = np.empty(len(units))
-        for start in range(0, len(units), CHUNK):
-            check_time()
-            part = slice(start, start + CHUNK)
-            # One unit stands for none, so that no inf · 0 arises; the cost stays infinite.
-            able = np.isfinite(units[part])
-            units[part][~able] = 1.0
-            spent = self.rate[part] * units[part]
-            spent *= np.maximum(low, self.times.only(part).time_s(units[part]))
-            cost[part] = np.where(able, spent, np.inf)
-        return Interval(low, high, units, cost, prices)
+    def interval(self, low: float, high: float, prices: Floats) -> Interval:
+        """Return an interval of the stage time, without a bound."""
+        return Interval(low, high, *self.times.least_cost(self.rate, low, high), prices)
 
     def later(self, interval: Interval, low: float) -> Interval:
         """Return the part of an interval from a later stage time on."""

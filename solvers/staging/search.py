@@ -156,23 +156,18 @@ class Search:
         ends = np.geomspace(low, self.slowest_s, count + 1)
         ends[0], ends[-1] = self.fastest_s, self.slowest_s
         starts = [float(ends[0]), *np.nextafter(ends[1:-1], np.inf).tolist()]
-        units = segments.times.fewest_units(ends[1:])
         none = np.zeros(len(segments.limits))
         return [
-            segments.interval(low, high, k, none)
-            for low, high, k in zip(starts, ends[1:].tolist(), units, strict=True)
+            segments.interval(low, high, none) for low, high in zip(starts, ends[1:].tolist(), strict=True)
         ]
 
     def _split(self, segments: Segments, intervals: Sequence[Interval]) -> list[Interval]:
         """Return the two parts of each interval."""
-        points = [self._split_point(interval) for interval in intervals]
-        before = [math.nextafter(point, 0.0) for point in points]
         parts = []
-        for interval, point, end, units in zip(
-            intervals, points, before, segments.times.fewest_units(np.array(before)), strict=True
-        ):
+        for interval in intervals:
+            point = self._split_point(interval)
             # The slower part keeps its end and so its units; only the faster part needs new ones.
-            faster = segments.interval(interval.low, end, units, interval.prices)
+            faster = segments.interval(interval.low, math.nextafter(point, 0.0), interval.prices)
             slower = segments.later(interval, point)
             faster.halve, faster.bound, slower.bound = not interval.halve, interval.bound, interval.bound
             parts += [faster, slower]
@@ -207,14 +202,14 @@ class Search:
             if self.clock.expired:  # what is not examined keeps the bound of the interval that was split
                 self.groups.append(Group(segments, list(batch)))
                 continue
-            weight = np.array([segments.weight(interval, interval.prices) for interval in batch])
-            shortest, arrival = segments.graph.forward(weight)
             constrained = []
-            for i, interval in enumerate(batch):
+            for interval in batch:
+                weight = segments.weight(interval, interval.prices)
+                shortest, arrival = segments.graph.forward(weight[None])
                 spare = float(interval.prices @ segments.limits.capacity)
-                interval.bound = max(interval.bound, float(shortest[i]) - spare)
+                interval.bound = max(interval.bound, float(shortest[0]) - spare)
                 if interval.bound < self.incumbent.cutoff(interval.low):
-                    path = segments.graph.cheapest(weight[i], arrival[i])
+                    path = segments.graph.cheapest(weight, arrival[0])
                     interval.breakpoints = segments.breakpoints(interval, path)
                     self._try(segments, interval, path)
                     # Where the cheapest path keeps the limits, no prices can raise the bound.
@@ -296,8 +291,7 @@ class Search:
             One interval of all stage times if it is proven that there is no plan, else None.
         """
         slowest = self.slowest_s
-        units = segments.times.fewest_units(np.array([slowest]))[0]
-        interval = segments.interval(slowest, slowest, units, np.zeros(len(segments.limits)))
+        interval = segments.interval(slowest, slowest, np.zeros(len(segments.limits)))
         weight = segments.weight(interval, interval.prices)
         shortest, arrival = segments.graph.forward(weight[None])
         if math.isfinite(shortest[0]):
@@ -328,13 +322,14 @@ class Search:
 
     def _reduced(self, segments: Segments, intervals: list[Interval]) -> Group:
         """Return a group of intervals, without the segments that no better plan in any of them can use."""
-        weight = np.array([segments.weight(interval, interval.prices) for interval in intervals])
-        through = weight + segments.graph.around(weight, segments.graph.forward(weight)[1])
-        # Up to the best cost itself, not only the cutoff, so that bounds without the others still hold.
-        cutoffs = np.array([self.incumbent.cutoff(interval.low) for interval in intervals])
-        prices = np.array([interval.prices for interval in intervals])
-        threshold = cutoffs / self.incumbent.close_enough + prices @ segments.limits.capacity
-        alive = np.asarray((through < threshold[:, None]).any(axis=0))
+        alive = np.zeros(len(segments), dtype=bool)
+        for interval in intervals:
+            weight = segments.weight(interval, interval.prices)[None]
+            through = segments.graph.around(weight, segments.graph.forward(weight)[1])
+            through += weight
+            # Up to the best cost itself, not only the cutoff, so that bounds without the others still hold.
+            most = self.incumbent.cutoff(interval.low) / self.incumbent.close_enough
+            alive |= through[0] < most + float(interval.prices @ segments.limits.capacity)
         if alive.mean() > SETTINGS.most_kept_share:
             return Group(segments, intervals)
         for interval in intervals:

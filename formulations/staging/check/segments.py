@@ -9,7 +9,7 @@ alone.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -47,16 +47,6 @@ class Segments:
     comm_serial: Floats
     comm_parallel: Floats
 
-    def only(self, keep: Ints) -> Segments:
-        """Return some of the segments."""
-        columns = ("first", "last", "type", "serial", "parallel", "comm_serial", "comm_parallel")
-        return replace(self, **{name: getattr(self, name)[keep] for name in columns})
-
-    def time_s(self, units: Floats) -> Floats:
-        """Return ET for these units, shape (n,) or (B, n)."""
-        compute = self.serial + self.parallel / units
-        return np.maximum(compute, self.comm_serial + self.comm_parallel / units)
-
 
 def derive_segments(instance: StagingInstance) -> Segments:
     """Return all segments of an instance that a unit's memory can hold.
@@ -67,36 +57,24 @@ def derive_segments(instance: StagingInstance) -> Segments:
         If there are more than thirty million.
     """
     refuse_many_segments(instance)
-    hardware = instance.types
+    check_time()
+    from . import kernels
+
+    hardware, layers = instance.types, instance.layers
     room = np.array([math.inf if one.memory_gib is None else loosened(one.memory_gib) for one in hardware])
-    sums, held = np.empty((0, len(hardware), 4)), np.empty(0)
-    found = []
-    for last, layer in enumerate(instance.layers):
-        check_time()
-        own = np.array([_layer_parts(layer, one.name) for one in hardware])
-        sums = np.concatenate([sums + own, own[None]])
-        held = np.append(held + layer.memory_gib, layer.memory_gib)
-        # A layer that a type cannot run makes S of every longer segment infinite too.
-        possible = np.isfinite(sums[:, :, 0]) & (held[:, None] <= room)
-        unit_type, first = np.nonzero(possible.T)
-        parts = sums[first, unit_type].T
-        found.append((first, np.full(len(first), last), unit_type, *parts))
-    first, ends, unit_type, serial, parallel, comm_serial, comm_parallel = map(
-        np.concatenate, zip(*found, strict=True)
-    )
+    own = np.array([[_layer_parts(layer, one.name) for one in hardware] for layer in layers])
+    memory = np.array([layer.memory_gib for layer in layers])
+    first, last, unit_type, parts = kernels.derive(own, memory, room, _received_s(instance))
     return Segments(
-        len(instance.layers),
+        len(layers),
         np.array([one.price_usd_per_hour for one in hardware]),
         np.array(
             [MOST_UNITS if one.limit is None else min(one.limit, MOST_UNITS) for one in hardware], float
         ),
         first,
-        ends,
+        last,
         unit_type,
-        serial,
-        parallel,
-        comm_serial,
-        comm_parallel + _received_s(instance)[first],
+        *parts,
     )
 
 

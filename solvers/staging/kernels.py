@@ -1,0 +1,222 @@
+"""Compiled loops of the search over all segments: fewest units, least costs, and shortest paths.
+
+Importing this module compiles them, or loads what was compiled before (`compilation.py`). The check has its
+own. Without `fastmath` the compiler rounds every sum and quotient as written.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit, types
+
+from ...formulations.staging.stage_times import MOST_UNITS
+from ...instances.common.arrays import Floats, Ints
+
+NEAR_INTEGER = 1e-9
+"""Relative distance of A/(τ − S) to an integer below which rounding may decide."""
+SMALL_REMAINDER = 1e-5
+"""Where τ − S is this small beside τ, the difference itself is imprecise."""
+NO_REMAINDER = 1e-15
+"""Where τ − S is this small beside τ, it says nothing at all."""
+MOST_STEPS = 3
+"""Corrections by one unit before a segment is searched by bisection."""
+
+F1, F2, F3 = types.float64[::1], types.float64[:, ::1], types.float64[:, :, ::1]
+I1 = types.int64[::1]
+F, B, N, NONE = types.float64, types.boolean, types.int64, types.void
+PARTS = (F1, F1, F1, F1)
+
+
+@njit(inline="always", error_model="numpy")
+def _time_s(serial: float, parallel: float, comm_serial: float, comm_parallel: float, units: float) -> float:
+    compute, communication = serial + parallel / units, comm_serial + comm_parallel / units
+    return compute if compute >= communication else communication
+
+
+@njit(error_model="numpy")
+def _search(
+    serial: float, parallel: float, comm_serial: float, comm_parallel: float, tau: float, guess: float
+) -> float:
+    """Return the fewest units of one segment: a few steps from the guess, else by bisection."""
+    for _ in range(MOST_STEPS):
+        if _time_s(serial, parallel, comm_serial, comm_parallel, guess) > tau:
+            guess += 1.0
+        elif guess > 1 and _time_s(serial, parallel, comm_serial, comm_parallel, guess - 1.0) <= tau:
+            guess -= 1.0
+        else:
+            return guess
+    low, high = 0, MOST_UNITS + 1  # ET(low) > τ; ET(high) ≤ τ, or there is none
+    while high - low > 1:
+        middle = (low + high) // 2
+        if _time_s(serial, parallel, comm_serial, comm_parallel, float(middle)) <= tau:
+            high = middle
+        else:
+            low = middle
+    return float(high) if high <= MOST_UNITS else math.inf
+
+
+@njit(error_model="numpy")
+def _fewest(
+    serial: float, parallel: float, comm_serial: float, comm_parallel: float, tau: float, limit: float
+) -> float:
+    """Return the smallest k ≥ 1 with ET(k) ≤ τ, infinite where there is none within the limit."""
+    left, comm_left = tau - serial, tau - comm_serial
+    # Negative where even infinitely many units are too slow.
+    if left < 0 or comm_left < 0:
+        return math.inf
+    share, other = parallel / left, comm_parallel / comm_left
+    # 0/0 is no need for more: no comparison with it is true.
+    if other > share or math.isnan(share):
+        share = other
+    units = max(math.ceil(share), 1.0) if share > 1 else 1.0
+    least_left = min(left, comm_left)
+    near = abs(share - np.rint(share)) <= NEAR_INTEGER * share and share > 0.5
+    near |= least_left < SMALL_REMAINDER * tau
+    # Further beyond the limit a correction by one unit does not matter.
+    near &= units <= limit + 1
+    # Where all of τ but its last digits is serial, A/k may vanish beside it, and one unit suffice.
+    near |= least_left <= NO_REMAINDER * tau
+    # Only where rounding may decide is the exact, slow search asked.
+    if near:
+        units = _search(serial, parallel, comm_serial, comm_parallel, tau, min(units, float(MOST_UNITS)))
+    return units if units <= limit else math.inf
+
+
+@njit(NONE(*PARTS, F1, F1, F2), cache=True)
+def fewest_units(
+    serial: Floats,
+    parallel: Floats,
+    comm_serial: Floats,
+    comm_parallel: Floats,
+    limit: Floats,
+    tau: Floats,
+    units: Floats,
+) -> None:
+    """Set the fewest units of segments at each stage time, shape (B, n)."""
+    for row in range(len(tau)):
+        for i in range(len(serial)):
+            units[row, i] = _fewest(
+                serial[i], parallel[i], comm_serial[i], comm_parallel[i], tau[row], limit[i]
+            )
+
+
+@njit(types.Tuple((F1, F1))(*PARTS, F1, F1, F, F), cache=True, error_model="numpy")
+def least_cost(
+    serial: Floats,
+    parallel: Floats,
+    comm_serial: Floats,
+    comm_parallel: Floats,
+    limit: Floats,
+    rate: Floats,
+    low: float,
+    high: float,
+) -> tuple[Floats, Floats]:
+    """Return k(high) and the least cost of segments in an interval [low, high].
+
+    Returns
+    -------
+    units, cost
+        Shape (n,); infinite cost, and one unit, where no units suffice.
+    """
+    units, cost = np.ones(len(serial)), np.full(len(serial), np.inf)
+    for i in range(len(serial)):
+        parts = serial[i], parallel[i], comm_serial[i], comm_parallel[i]
+        need = _fewest(parts[0], parts[1], parts[2], parts[3], high, limit[i])
+        if need < math.inf:
+            time = _time_s(parts[0], parts[1], parts[2], parts[3], need)
+            units[i], cost[i] = need, rate[i] * need * max(low, time)
+    return units, cost
+
+
+@njit(inline="always")
+def _onward(least: Floats, alternating: bool, result: Floats) -> None:
+    """Set for each type the least over the types that may be its neighbour."""
+    first, second, best = np.inf, np.inf, -1
+    for t in range(len(least)):
+        if least[t] < first:
+            first, second, best = least[t], first, t
+        elif least[t] < second:
+            second = least[t]
+    for t in range(len(least)):
+        # Every type but the cheapest may neighbour the cheapest; that one gets the second cheapest.
+        result[t] = second if alternating and t == best else first
+
+
+@njit(types.Tuple((F1, F3))(I1, I1, I1, F2, N, B), cache=True)
+def forward(
+    edges: Ints, first: Ints, unit_type: Ints, weight: Floats, hardware: int, alternating: bool
+) -> tuple[Floats, Floats]:
+    """Return the least weights of paths from the first layer on; see `SegmentGraph.forward`.
+
+    Parameters
+    ----------
+    edges
+        The segments that end with layer l are `edges[l]` to `edges[l + 1]`, shape (L + 1,).
+    """
+    layers = len(edges) - 1
+    arrival, shortest = np.full((len(weight), layers + 1, hardware), np.inf), np.full(len(weight), np.inf)
+    least = np.empty(hardware)
+    for row in range(len(weight)):
+        arrival[row, 0] = 0.0
+        for layer in range(layers):
+            least[:] = np.inf
+            for i in range(edges[layer], edges[layer + 1]):
+                t = unit_type[i]
+                least[t] = min(least[t], weight[row, i] + arrival[row, first[i], t])
+            shortest[row] = least.min()
+            _onward(least, alternating, arrival[row, layer + 1])
+    return shortest, arrival
+
+
+@njit(F3(I1, I1, I1, F2, N, B), cache=True)
+def backward(
+    edges: Ints, first: Ints, unit_type: Ints, weight: Floats, hardware: int, alternating: bool
+) -> Floats:
+    """Return the least weights of paths to the last layer; see `SegmentGraph.backward`."""
+    layers = len(edges) - 1
+    rest = np.full((len(weight), layers + 1, hardware), np.inf)
+    for row in range(len(weight)):
+        # `least` takes up the ways from each layer on, until all segments that begin there are through.
+        least = np.full((layers, hardware), np.inf)
+        rest[row, layers] = 0.0
+        for after in range(layers, 0, -1):
+            for i in range(edges[after - 1], edges[after]):
+                f, t = first[i], unit_type[i]
+                least[f, t] = min(least[f, t], weight[row, i] + rest[row, after, t])
+            _onward(least[after - 1], alternating, rest[row, after - 1])
+    return rest
+
+
+@njit(F2(I1, I1, I1, F3, F3), cache=True)
+def around(edges: Ints, first: Ints, unit_type: Ints, arrival: Floats, rest: Floats) -> Floats:
+    """Return the least weight of the rest of a path through each segment, shape (B, n)."""
+    result = np.empty((len(arrival), len(first)))
+    for row in range(len(arrival)):
+        for layer in range(len(edges) - 1):
+            for i in range(edges[layer], edges[layer + 1]):
+                t = unit_type[i]
+                result[row, i] = arrival[row, first[i], t] + rest[row, layer + 1, t]
+    return result
+
+
+@njit(I1(I1, I1, I1, F1, F2, B), cache=True)
+def cheapest(
+    edges: Ints, first: Ints, unit_type: Ints, weight: Floats, arrival: Floats, alternating: bool
+) -> Ints:
+    """Return the segments, in order, of a path of least weight, traced back from the end."""
+    path, count, layer, after = np.empty(len(edges) - 1, np.int64), 0, len(edges) - 1, -1
+    while layer > 0:
+        best, least = -1, np.inf
+        for i in range(edges[layer - 1], edges[layer]):
+            t = unit_type[i]
+            # The type of the segment after must not come again.
+            if alternating and t == after:
+                continue
+            way = weight[i] + arrival[first[i], t]
+            if way < least:
+                best, least = i, way
+        path[count] = best
+        count, layer, after = count + 1, first[best], unit_type[best]
+    return path[:count][::-1].copy()
