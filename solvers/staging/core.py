@@ -92,7 +92,7 @@ def core_of(
     """
     weight = segments.weight(interval, prices)[None]
     _, arrival = segments.graph.forward(weight)
-    value = (segments.graph.around(weight, arrival) + weight)[0] - float(prices @ segments.limits.capacity)
+    value = segments.graph.through(weight, arrival)[0] - float(prices @ segments.limits.capacity)
     # `value`: the Lagrangian bound of all plans that use the segment.
     near = np.flatnonzero(value < cutoff)
     if most is not None and len(near) > most:

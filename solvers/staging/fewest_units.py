@@ -25,7 +25,7 @@ class SegmentTimes:
     limit: Floats
 
     @staticmethod
-    def of(table: StageTable, segments: NDArray[np.int64]) -> SegmentTimes:
+    def of(table: StageTable, segments: NDArray[np.int64] | slice) -> SegmentTimes:
         """Return the parts of some segments of the table."""
         return SegmentTimes(
             table.serial[segments],

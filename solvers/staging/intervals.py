@@ -122,15 +122,15 @@ class Segments:
     def of(formulation: StagingFormulation, slowest_s: float) -> Segments:
         """Return the segments that can be as fast as τ = `slowest_s`."""
         table, instance = formulation.table, formulation.instance
+        every = SegmentTimes.of(table, slice(None))
+        able = np.isfinite(every.fewest_units(np.array([slowest_s]))[0])
         position = table.by_type()
-        times = SegmentTimes.of(table, position)
-        able = np.isfinite(times.fewest_units(np.array([slowest_s]))[0])
-        position = position[able]
+        position = position[able[position]]
         alternating = instance.stage_rule == "maximal_runs"
         columns = table.first[position], table.last[position], table.type[position]
         return Segments(
             SegmentGraph(table.layers, len(table.price), *columns, alternating),
-            times.only(able),
+            SegmentTimes.of(table, position),
             position,
             formulation.cost_factor * table.price[table.type[position]],
             Limits.of(formulation),
@@ -138,6 +138,7 @@ class Segments:
 
     def only(self, keep: NDArray[np.bool_]) -> Segments:
         """Return some of the segments."""
+        keep = np.flatnonzero(keep)
         return Segments(
             self.graph.only(keep), self.times.only(keep), self.position[keep], self.rate[keep], self.limits
         )
@@ -151,13 +152,10 @@ class Segments:
 
     def later(self, interval: Interval, low: float) -> Interval:
         """Return the part of an interval from a later stage time on."""
-        return Interval(
-            low,
-            interval.high,
-            interval.units,
-            np.maximum(interval.cost, self.rate * low * interval.units),
-            interval.prices,
-        )
+        cost = self.rate * low
+        cost *= interval.units
+        np.maximum(interval.cost, cost, out=cost)
+        return Interval(low, interval.high, interval.units, cost, interval.prices)
 
     def weight(self, interval: Interval, prices: Floats) -> Floats:
         """Return the priced cost of every segment in an interval, shape (n,)."""

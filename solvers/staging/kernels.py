@@ -67,10 +67,10 @@ def _fewest(
     if left < 0 or comm_left < 0:
         return math.inf
     share, other = parallel / left, comm_parallel / comm_left
-    # 0/0 is no need for more: no comparison with it is true.
+    # 0/0 is no need for more: it compares as neither greater nor less.
     if other > share or math.isnan(share):
         share = other
-    units = max(math.ceil(share), 1.0) if share > 1 else 1.0
+    units = np.ceil(share) if share > 1 else 1.0
     least_left = min(left, comm_left)
     near = abs(share - np.rint(share)) <= NEAR_INTEGER * share and share > 0.5
     near |= least_left < SMALL_REMAINDER * tau
@@ -189,15 +189,18 @@ def backward(
     return rest
 
 
-@njit(F2(I1, I1, I1, F3, F3), cache=True)
-def around(edges: Ints, first: Ints, unit_type: Ints, arrival: Floats, rest: Floats) -> Floats:
-    """Return the least weight of the rest of a path through each segment, shape (B, n)."""
-    result = np.empty((len(arrival), len(first)))
-    for row in range(len(arrival)):
+@njit(F2(I1, I1, I1, F2, F3, F3), cache=True)
+def through(
+    edges: Ints, first: Ints, unit_type: Ints, weight: Floats, arrival: Floats, rest: Floats
+) -> Floats:
+    """Return the least weight of a path through each segment, shape (B, n); see `SegmentGraph.through`."""
+    result = np.empty(weight.shape)
+    for row in range(len(weight)):
         for layer in range(len(edges) - 1):
             for i in range(edges[layer], edges[layer + 1]):
                 t = unit_type[i]
-                result[row, i] = arrival[row, first[i], t] + rest[row, layer + 1, t]
+                others = arrival[row, first[i], t] + rest[row, layer + 1, t]
+                result[row, i] = others + weight[row, i]
     return result
 
 

@@ -325,8 +325,7 @@ class Search:
         alive = np.zeros(len(segments), dtype=bool)
         for interval in intervals:
             weight = segments.weight(interval, interval.prices)[None]
-            through = segments.graph.around(weight, segments.graph.forward(weight)[1])
-            through += weight
+            through = segments.graph.through(weight, segments.graph.forward(weight)[1])
             # Up to the best cost itself, not only the cutoff, so that bounds without the others still hold.
             most = self.incumbent.cutoff(interval.low) / self.incumbent.close_enough
             alive |= through[0] < most + float(interval.prices @ segments.limits.capacity)

@@ -33,7 +33,7 @@ class SearchSettings:
     """
 
     segments_at_once: int = 1 << 21
-    most_at_once: int = 16
+    most_at_once: int = 4
     halved_above_ratio: float = 1.5
     never_split_below_ratio: float = 1 + 1e-13
     most_kept_share: float = 0.7

@@ -72,12 +72,9 @@ class SegmentGraph:
         check_time()
         return compiled().backward(*self._arcs, weight, self.types, self.alternating)
 
-    def around(self, weight: Floats, arrival: Floats) -> Floats:
-        """Return the least weight of the rest of a path through each segment, shape (B, n).
-
-        With the segment's own weight it is the least weight of a path through it, for reduced-cost fixing.
-        """
-        return compiled().around(*self._arcs, arrival, self.backward(weight))
+    def through(self, weight: Floats, arrival: Floats) -> Floats:
+        """Return the least weight of a path through each segment, shape (B, n), for reduced-cost fixing."""
+        return compiled().through(*self._arcs, weight, arrival, self.backward(weight))
 
     def cheapest(self, weight: Floats, arrival: Floats) -> Ints:
         """Return the segments, in order, of a path of least weight.

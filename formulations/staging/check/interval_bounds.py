@@ -17,10 +17,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ....instances.common.arrays import Floats, Ints
+from ....instances.common.arrays import Floats
 from ...common.clock import check_time
 from .path_enumeration import Arcs, Network, none_below
-from .segments import Segments
+from .segments import Segments, compiled
 
 MARGIN = 1e-12
 """Relative to everything that is added up: the rounding of a sum."""
@@ -92,10 +92,10 @@ class IntervalBounds:
         cutoff needs no part of its own, and a segment too dear for the union is too dear for each part.
         """
         found = []
-        pending = [(list(intervals), np.arange(len(self.segments.first)))] if intervals else []
+        pending = [(list(intervals), self.segments)] if intervals else []
         while pending:
             group, own = pending.pop()
-            if len(group) > 1 and len(group) * len(own) > AT_ONCE:
+            if len(group) > 1 and len(group) * len(own.first) > AT_ONCE:
                 union = _union(group)
                 bound, weight, arrival = self._bound(union, own)
                 if bound < union.cutoff:
@@ -110,47 +110,38 @@ class IntervalBounds:
                         found.append((interval, self._fallback(interval, bound, own)))
         return found
 
-    def _fallback(self, interval: Interval, bound: float, own: Ints) -> float:
+    def _fallback(self, interval: Interval, bound: float, own: Segments) -> float:
         """Return the bound of an interval that was not shown; where only units counted, without prices."""
         if interval.counts_cost:
             return bound
         free = replace(interval, prices=np.zeros_like(interval.prices), counts_cost=True)
         return self._bound(free, own)[0]
 
-    def least(self, interval: Interval, own: Ints) -> tuple[Floats, Floats]:
+    def _least(self, interval: Interval, own: Segments) -> tuple[Floats, Floats]:
         """Return a lower bound on the units of each segment in an interval, and its least cost.
-
-        Parameters
-        ----------
-        own
-            Which segments, shape (n,).
 
         Returns
         -------
         units, cost
             Shape (n,); infinite cost, and one unit, where no units suffice.
         """
-        from . import kernels
-
         check_time()
-        one = self.segments
-        parts = one.serial, one.parallel, one.comm_serial, one.comm_parallel
+        parts = own.serial, own.parallel, own.comm_serial, own.comm_parallel
         ends = interval.low, interval.high, interval.counts_cost
-        units, cost = kernels.least(own, one.type, *parts, one.limit, self.rate, *ends)
+        units, cost = compiled().least(own.type, *parts, own.limit, self.rate, *ends)
         return units, cost
 
-    def _bound(self, interval: Interval, own: Ints) -> tuple[float, Floats, Floats]:
+    def _bound(self, interval: Interval, own: Segments) -> tuple[float, Floats, Floats]:
         """Return the Lagrangian bound, rounded down, the priced costs, and the arrivals of `forward`.
 
         The bound is infinite if there is no plan, and −∞ if nothing is shown.
         """
-        from . import kernels
-
-        units, weight = self.least(interval, own)
+        units, weight = self._least(interval, own)
         if interval.prices.any():
-            weight += (interval.prices @ self.limits.weight)[self.segments.type[own]] * units
-        one, size = self.segments, (self.segments.layers, self.types, self.alternating)
-        shortest, arrival = kernels.forward(own, one.first, one.last, one.type, weight, *size)
+            weight += (interval.prices @ self.limits.weight)[own.type] * units
+        shortest, arrival = compiled().forward(
+            own.first, own.last, own.type, weight, own.layers, self.types, self.alternating
+        )
         spare = float(interval.prices @ self.limits.capacity)
         bound = shortest - spare - MARGIN * (shortest + spare) if math.isfinite(shortest) else math.inf
         if not interval.counts_cost:
@@ -158,28 +149,23 @@ class IntervalBounds:
             bound = math.inf if bound > 0 else -math.inf
         return bound, weight, arrival
 
-    def _useful(self, interval: Interval, own: Ints, weight: Floats, arrival: Floats) -> Ints:
+    def _useful(self, interval: Interval, own: Segments, weight: Floats, arrival: Floats) -> Segments:
         """Return the segments that a plan below the cutoff may use: the others are fixed by reduced cost."""
-        from . import kernels
-
         spare = float(interval.prices @ self.limits.capacity)
         threshold = (interval.cutoff if interval.counts_cost else 0.0) + spare
-        one = self.segments
-        through = kernels.around(own, one.first, one.last, one.type, weight, arrival, self.alternating)
-        through += weight
+        through = compiled().through(own.first, own.last, own.type, weight, arrival, self.alternating)
         near = through * (1 - MARGIN) - MARGIN * spare <= threshold + MARGIN * abs(threshold)
-        kept: Ints = own[near & np.isfinite(through)]
-        return kept
+        return own.only(np.flatnonzero(near & np.isfinite(through)))
 
-    def _enumerated(self, interval: Interval, own: Ints) -> bool:
+    def _enumerated(self, interval: Interval, own: Segments) -> bool:
         """Enumerate all paths of the segments that are left; return whether none is below the cutoff."""
         if not len(self.limits.capacity):
             return False  # without limits the shortest path is the best plan, and enumeration finds no other
-        units, cost = self.least(interval, own)
+        units, cost = self._least(interval, own)
         usable = np.isfinite(cost)
-        own, one = own[usable], self.segments
-        consumption = units[usable] * self.limits.weight[:, one.type[own]]
-        arcs = Arcs(one.first[own], one.last[own] + 1, one.type[own], cost[usable], consumption)
+        one = own.only(np.flatnonzero(usable))
+        consumption = units[usable] * self.limits.weight[:, one.type]
+        arcs = Arcs(one.first, one.last + 1, one.type, cost[usable], consumption)
         types = self.types if self.alternating else 0
         network = Network(arcs, self.segments.layers, types, self.limits.capacity)
         cutoff = interval.cutoff if interval.counts_cost else math.inf

@@ -66,13 +66,8 @@ def _time_s(serial: float, parallel: float, comm_serial: float, comm_parallel: f
     return compute if compute >= communication else communication
 
 
-@njit(
-    types.Tuple((F1, F1))(I1, I1, *PARTS, F1, F1, F, F, B),
-    cache=True,
-    error_model="numpy",
-)
+@njit(types.Tuple((F1, F1))(I1, *PARTS, F1, F1, F, F, B), cache=True, error_model="numpy")
 def least(
-    own: Ints,
     unit_type: Ints,
     serial: Floats,
     parallel: Floats,
@@ -88,8 +83,6 @@ def least(
 
     Parameters
     ----------
-    own
-        Which segments, shape (n,).
     limit, rate
         Units, and κ·π, of each type.
 
@@ -98,16 +91,15 @@ def least(
     units, cost
         Shape (n,); infinite cost, and one unit, where no units suffice.
     """
-    units, cost = np.ones(len(own)), np.full(len(own), np.inf)
+    units, cost = np.ones(len(serial)), np.full(len(serial), np.inf)
     # Where S is all of τ but rounding, the quotient must stay an underestimate: its divisor grows.
     tiny = max(1e-15 * high, 1e-300)
-    for i in range(len(own)):
-        at = own[i]
-        s, a, comm_s, comm_a = serial[at], parallel[at], comm_serial[at], comm_parallel[at]
+    for i in range(len(serial)):
+        s, a, comm_s, comm_a = serial[i], parallel[i], comm_serial[i], comm_parallel[i]
         if s > high or comm_s > high:
             continue
         quotient = max(a / (high - s + tiny), comm_a / (high - comm_s + tiny))
-        need = max(math.ceil(quotient * (1 - UNDERESTIMATE)), 1.0)
+        need = max(np.ceil(quotient * (1 - UNDERESTIMATE)), 1.0)
         time = _time_s(s, a, comm_s, comm_a, need)
         # One more unit only where these are shown to be too slow.
         for _ in range(2):
@@ -115,9 +107,9 @@ def least(
                 break
             need += 1.0
             time = _time_s(s, a, comm_s, comm_a, need)
-        if need <= limit[unit_type[at]]:
+        if need <= limit[unit_type[i]]:
             units[i] = need
-            cost[i] = rate[unit_type[at]] * need * max(time, low) if counts_cost else 0.0
+            cost[i] = rate[unit_type[i]] * need * max(time, low) if counts_cost else 0.0
     return units, cost
 
 
@@ -135,9 +127,8 @@ def _neighbours(best: Floats, alternating: bool, result: Floats) -> None:
         result[t] = second if alternating and t == cheapest else first
 
 
-@njit(types.Tuple((F, F2))(I1, I1, I1, I1, F1, N, N, B), cache=True)
+@njit(types.Tuple((F, F2))(I1, I1, I1, F1, N, N, B), cache=True)
 def forward(
-    own: Ints,
     first: Ints,
     last: Ints,
     unit_type: Ints,
@@ -150,10 +141,8 @@ def forward(
 
     Parameters
     ----------
-    own
-        Which segments, by rising last layer, shape (n,).
-    weight
-        Of these, shape (n,); infinite where they cannot be used.
+    first, last, unit_type, weight
+        Of segments by rising last layer, shape (n,); infinite weight where they cannot be used.
 
     Returns
     -------
@@ -165,41 +154,32 @@ def forward(
     ending, shortest, i = np.empty(hardware), np.inf, 0
     for layer in range(layers):
         ending[:] = np.inf
-        while i < len(own) and last[own[i]] == layer:
-            at = own[i]
-            ending[unit_type[at]] = min(
-                ending[unit_type[at]], weight[i] + arrival[first[at], unit_type[at]]
-            )
+        while i < len(last) and last[i] == layer:
+            t = unit_type[i]
+            ending[t] = min(ending[t], weight[i] + arrival[first[i], t])
             i += 1
         shortest = ending.min()
         _neighbours(ending, alternating, arrival[layer + 1])
     return shortest, arrival
 
 
-@njit(F1(I1, I1, I1, I1, F1, F2, B), cache=True)
-def around(
-    own: Ints,
-    first: Ints,
-    last: Ints,
-    unit_type: Ints,
-    weight: Floats,
-    arrival: Floats,
-    alternating: bool,
+@njit(F1(I1, I1, I1, F1, F2, B), cache=True)
+def through(
+    first: Ints, last: Ints, unit_type: Ints, weight: Floats, arrival: Floats, alternating: bool
 ) -> Floats:
-    """Return the least weight of the rest of a path through each segment, shape (n,); as in `forward`."""
+    """Return the least weight of a path through each segment, shape (n,); the rest is as in `forward`."""
     layers, hardware = arrival.shape[0] - 1, arrival.shape[1]
     # `beginning` takes up the ways from each layer on, until the last layers before it are done.
     beginning = np.full((layers, hardware), np.inf)
     remaining = np.full((layers + 1, hardware), np.inf)
     remaining[layers] = 0.0
-    result, i = np.empty(len(own)), len(own) - 1
+    result, i = np.empty(len(last)), len(last) - 1
     for layer in range(layers, 0, -1):
         if layer < layers:
             _neighbours(beginning[layer], alternating, remaining[layer])
-        while i >= 0 and last[own[i]] == layer - 1:
-            at = own[i]
-            f, t = first[at], unit_type[at]
+        while i >= 0 and last[i] == layer - 1:
+            f, t = first[i], unit_type[i]
             beginning[f, t] = min(beginning[f, t], weight[i] + remaining[layer, t])
-            result[i] = arrival[f, t] + remaining[layer, t]
+            result[i] = arrival[f, t] + remaining[layer, t] + weight[i]
             i -= 1
     return result

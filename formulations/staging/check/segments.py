@@ -8,8 +8,10 @@ alone.
 
 from __future__ import annotations
 
+import importlib
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -47,6 +49,16 @@ class Segments:
     comm_serial: Floats
     comm_parallel: Floats
 
+    def only(self, keep: Ints) -> Segments:
+        """Return some of the segments."""
+        columns = ("first", "last", "type", "serial", "parallel", "comm_serial", "comm_parallel")
+        return replace(self, **{name: getattr(self, name)[keep] for name in columns})
+
+    def time_s(self, units: Floats) -> Floats:
+        """Return ET for these units, shape (n,) or (B, n)."""
+        compute = self.serial + self.parallel / units
+        return np.maximum(compute, self.comm_serial + self.comm_parallel / units)
+
 
 def derive_segments(instance: StagingInstance) -> Segments:
     """Return all segments of an instance that a unit's memory can hold.
@@ -58,13 +70,11 @@ def derive_segments(instance: StagingInstance) -> Segments:
     """
     refuse_many_segments(instance)
     check_time()
-    from . import kernels
-
     hardware, layers = instance.types, instance.layers
     room = np.array([math.inf if one.memory_gib is None else loosened(one.memory_gib) for one in hardware])
     own = np.array([[_layer_parts(layer, one.name) for one in hardware] for layer in layers])
     memory = np.array([layer.memory_gib for layer in layers])
-    first, last, unit_type, parts = kernels.derive(own, memory, room, _received_s(instance))
+    first, last, unit_type, parts = compiled().derive(own, memory, room, _received_s(instance))
     return Segments(
         len(layers),
         np.array([one.price_usd_per_hour for one in hardware]),
@@ -76,6 +86,11 @@ def derive_segments(instance: StagingInstance) -> Segments:
         unit_type,
         *parts,
     )
+
+
+def compiled() -> Any:
+    """Return the module of compiled loops, which is imported late: the compiler is large."""
+    return importlib.import_module(".kernels", __package__)
 
 
 def _layer_parts(layer: Layer, name: str) -> tuple[float, float, float, float]:
