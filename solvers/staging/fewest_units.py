@@ -82,4 +82,5 @@ class SegmentTimes:
             Shape (n,); infinite cost, and one unit, where no units suffice.
         """
         check_time()
-        return compiled().least_cost(*vars(self).values(), rate, low, high)
+        units, cost = compiled().least_cost(*vars(self).values(), rate, low, high)
+        return units, cost

@@ -15,7 +15,6 @@ import math
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...formulations.common.tolerance import loosened
 from ...formulations.staging.formulation import StagingFormulation
@@ -136,9 +135,8 @@ class Segments:
             Limits.of(formulation),
         )
 
-    def only(self, keep: NDArray[np.bool_]) -> Segments:
+    def only(self, keep: Ints) -> Segments:
         """Return some of the segments."""
-        keep = np.flatnonzero(keep)
         return Segments(
             self.graph.only(keep), self.times.only(keep), self.position[keep], self.rate[keep], self.limits
         )

@@ -162,21 +162,29 @@ def forward(
         arrival[row, 0] = 0.0
         for layer in range(layers):
             least[:] = np.inf
-            for i in range(edges[layer], edges[layer + 1]):
-                t = unit_type[i]
-                least[t] = min(least[t], weight[row, i] + arrival[row, first[i], t])
+            i, end = edges[layer], edges[layer + 1]
+            while i < end:
+                # Segments of one type stand together, and their minimum stays in a register.
+                t, best = unit_type[i], np.inf
+                while i < end and unit_type[i] == t:
+                    best = min(best, weight[row, i] + arrival[row, first[i], t])
+                    i += 1
+                least[t] = best
             shortest[row] = least.min()
             _onward(least, alternating, arrival[row, layer + 1])
     return shortest, arrival
 
 
-@njit(F3(I1, I1, I1, F2, N, B), cache=True)
+@njit(types.Tuple((F3, F2))(I1, I1, I1, F2, F3, B), cache=True)
 def backward(
-    edges: Ints, first: Ints, unit_type: Ints, weight: Floats, hardware: int, alternating: bool
-) -> Floats:
-    """Return the least weights of paths to the last layer; see `SegmentGraph.backward`."""
-    layers = len(edges) - 1
-    rest = np.full((len(weight), layers + 1, hardware), np.inf)
+    edges: Ints, first: Ints, unit_type: Ints, weight: Floats, arrival: Floats, alternating: bool
+) -> tuple[Floats, Floats]:
+    """Return the least weights of paths to the last layer, and of paths through each segment.
+
+    See `SegmentGraph.backward` and `SegmentGraph.through`.
+    """
+    layers, hardware = len(edges) - 1, arrival.shape[2]
+    rest, through = np.full(arrival.shape, np.inf), np.empty(weight.shape)
     for row in range(len(weight)):
         # `least` takes up the ways from each layer on, until all segments that begin there are through.
         least = np.full((layers, hardware), np.inf)
@@ -184,24 +192,11 @@ def backward(
         for after in range(layers, 0, -1):
             for i in range(edges[after - 1], edges[after]):
                 f, t = first[i], unit_type[i]
-                least[f, t] = min(least[f, t], weight[row, i] + rest[row, after, t])
+                beyond = rest[row, after, t]
+                least[f, t] = min(least[f, t], weight[row, i] + beyond)
+                through[row, i] = arrival[row, f, t] + beyond + weight[row, i]
             _onward(least[after - 1], alternating, rest[row, after - 1])
-    return rest
-
-
-@njit(F2(I1, I1, I1, F2, F3, F3), cache=True)
-def through(
-    edges: Ints, first: Ints, unit_type: Ints, weight: Floats, arrival: Floats, rest: Floats
-) -> Floats:
-    """Return the least weight of a path through each segment, shape (B, n); see `SegmentGraph.through`."""
-    result = np.empty(weight.shape)
-    for row in range(len(weight)):
-        for layer in range(len(edges) - 1):
-            for i in range(edges[layer], edges[layer + 1]):
-                t = unit_type[i]
-                others = arrival[row, first[i], t] + rest[row, layer + 1, t]
-                result[row, i] = others + weight[row, i]
-    return result
+    return rest, through
 
 
 @njit(I1(I1, I1, I1, F1, F2, B), cache=True)

@@ -331,9 +331,10 @@ class Search:
             alive |= through[0] < most + float(interval.prices @ segments.limits.capacity)
         if alive.mean() > SETTINGS.most_kept_share:
             return Group(segments, intervals)
+        keep = np.flatnonzero(alive)
         for interval in intervals:
-            interval.units, interval.cost = interval.units[alive], interval.cost[alive]
-        return Group(segments.only(alive), intervals)
+            interval.units, interval.cost = interval.units[keep], interval.cost[keep]
+        return Group(segments.only(keep), intervals)
 
     def _try(self, segments: Segments, interval: Interval, path: Ints) -> None:
         """Update the incumbent with the plans on a path whose stage time is a breakpoint in the interval."""

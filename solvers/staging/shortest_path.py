@@ -62,19 +62,24 @@ class SegmentGraph:
             before layer p and that a segment of type t may follow.
         """
         check_time()
-        return compiled().forward(*self._arcs, weight, self.types, self.alternating)
+        shortest, arrival = compiled().forward(*self._arcs, weight, self.types, self.alternating)
+        return shortest, arrival
 
     def backward(self, weight: Floats) -> Floats:
         """Return the least weight of a path from layer p to the end that may follow a segment of type t.
 
         Shape (B, L + 1, T); `weight` is as in `forward`.
         """
-        check_time()
-        return compiled().backward(*self._arcs, weight, self.types, self.alternating)
+        return self._backward(weight, np.zeros((len(weight), self.layers + 1, self.types)))[0]
 
     def through(self, weight: Floats, arrival: Floats) -> Floats:
         """Return the least weight of a path through each segment, shape (B, n), for reduced-cost fixing."""
-        return compiled().through(*self._arcs, weight, arrival, self.backward(weight))
+        return self._backward(weight, arrival)[1]
+
+    def _backward(self, weight: Floats, arrival: Floats) -> tuple[Floats, Floats]:
+        check_time()
+        rest, through = compiled().backward(*self._arcs, weight, arrival, self.alternating)
+        return rest, through
 
     def cheapest(self, weight: Floats, arrival: Floats) -> Ints:
         """Return the segments, in order, of a path of least weight.
@@ -84,4 +89,5 @@ class SegmentGraph:
         weight, arrival
             Of one weighting, shapes (n,) and (L + 1, T); there has to be a path.
         """
-        return compiled().cheapest(*self._arcs, weight, arrival, self.alternating)
+        path: Ints = compiled().cheapest(*self._arcs, weight, arrival, self.alternating)
+        return path

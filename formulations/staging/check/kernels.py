@@ -23,8 +23,10 @@ F, B, N = types.float64, types.boolean, types.int64
 PARTS = (F1, F1, F1, F1)
 
 
-@njit(types.Tuple((I1, I1, I1, F2))(F3, F1, F1, F1), cache=True)
-def derive(own: Floats, memory: Floats, room: Floats, received: Floats) -> tuple[Ints, Ints, Ints, Floats]:
+@njit(types.Tuple((I1, I1, I1, *PARTS))(F3, F1, F1, F1), cache=True)
+def derive(
+    own: Floats, memory: Floats, room: Floats, received: Floats
+) -> tuple[Ints, Ints, Ints, Floats, Floats, Floats, Floats]:
     """Return first and last layer, type and the four parts of every segment that a unit can hold.
 
     Parameters
@@ -39,9 +41,14 @@ def derive(own: Floats, memory: Floats, room: Floats, received: Floats) -> tuple
     layers, hardware = own.shape[0], own.shape[1]
     most = layers * (layers + 1) // 2 * hardware
     firsts, lasts, unit_types = np.empty(most, np.int64), np.empty(most, np.int64), np.empty(most, np.int64)
-    parts = np.empty((4, most))
+    serial, parallel, comm_serial, comm_parallel = (
+        np.empty(most),
+        np.empty(most),
+        np.empty(most),
+        np.empty(most),
+    )
     sums, held = np.zeros((hardware, layers, 4)), np.zeros(layers)
-    count = 0
+    i = 0
     for last in range(layers):
         for first in range(last + 1):
             held[first] += memory[last]
@@ -52,12 +59,19 @@ def derive(own: Floats, memory: Floats, room: Floats, received: Floats) -> tuple
                 # A layer that a type cannot run makes S of every longer segment infinite too.
                 if math.isinf(sums[t, first, 0]) or held[first] > room[t]:
                     continue
-                firsts[count], lasts[count], unit_types[count] = first, last, t
-                for part in range(3):
-                    parts[part, count] = sums[t, first, part]
-                parts[3, count] = sums[t, first, 3] + received[first]
-                count += 1
-    return firsts[:count].copy(), lasts[:count].copy(), unit_types[:count].copy(), parts[:, :count].copy()
+                firsts[i], lasts[i], unit_types[i] = first, last, t
+                serial[i], parallel[i], comm_serial[i] = sums[t, first, 0], sums[t, first, 1], sums[t, first, 2]
+                comm_parallel[i] = sums[t, first, 3] + received[first]
+                i += 1
+    return (
+        firsts[:i],
+        lasts[:i],
+        unit_types[:i],
+        serial[:i],
+        parallel[:i],
+        comm_serial[:i],
+        comm_parallel[:i],
+    )
 
 
 @njit(inline="always", error_model="numpy")
@@ -155,9 +169,12 @@ def forward(
     for layer in range(layers):
         ending[:] = np.inf
         while i < len(last) and last[i] == layer:
-            t = unit_type[i]
-            ending[t] = min(ending[t], weight[i] + arrival[first[i], t])
-            i += 1
+            # Segments of one type stand together, and their minimum stays in a register.
+            t, best = unit_type[i], np.inf
+            while i < len(last) and last[i] == layer and unit_type[i] == t:
+                best = min(best, weight[i] + arrival[first[i], t])
+                i += 1
+            ending[t] = best
         shortest = ending.min()
         _neighbours(ending, alternating, arrival[layer + 1])
     return shortest, arrival

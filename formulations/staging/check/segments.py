@@ -74,17 +74,14 @@ def derive_segments(instance: StagingInstance) -> Segments:
     room = np.array([math.inf if one.memory_gib is None else loosened(one.memory_gib) for one in hardware])
     own = np.array([[_layer_parts(layer, one.name) for one in hardware] for layer in layers])
     memory = np.array([layer.memory_gib for layer in layers])
-    first, last, unit_type, parts = compiled().derive(own, memory, room, _received_s(instance))
+    columns = compiled().derive(own, memory, room, _received_s(instance))
     return Segments(
         len(layers),
         np.array([one.price_usd_per_hour for one in hardware]),
         np.array(
             [MOST_UNITS if one.limit is None else min(one.limit, MOST_UNITS) for one in hardware], float
         ),
-        first,
-        last,
-        unit_type,
-        *parts,
+        *columns,
     )
 
 
