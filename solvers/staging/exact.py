@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from typing import Any
 
+from ...formulations.common.compilation import is_loaded
 from ...formulations.staging.certificate import (
     CUTOFF_MARGIN,
     LARGEST,
@@ -17,10 +19,17 @@ from ...formulations.staging.plan import Stage
 from ...instances.common.errors import OutOfTimeError
 from ..common.base import Clock, MethodOption, Outcome, Solver
 from ..common.options import SolveOptions
-from .incumbents import Cheapest, Fastest, candidate_of, plan_of
+from .heterps.greedy import Greedy
+from .heterps.provisioning import WAYS
+from .heterps.single_type import SingleType
+from .incumbents import Cheapest, Fastest, Incumbent, candidate_of, plan_of
 from .intervals import Interval
 from .search import Search, SearchResult
+from .shortest_path import KERNELS
 from .what_if import what_if
+
+START_SHARE = 0.25
+"""Of the time, for a first plan before the loops are compiled."""
 
 
 class StagingExact(Solver[StagingFormulation]):
@@ -47,6 +56,8 @@ class StagingExact(Solver[StagingFormulation]):
             start = candidate_of(formulation, formulation.parse_plan(options.warm_start))
             if start is not None:
                 incumbent.update(start)
+        if clock.limit_s is not None and not is_loaded(KERNELS):
+            _start(formulation, incumbent, clock.share(START_SHARE))
         found = search.run()
         outcome = Outcome(limit=found.limit, trace=search.trace, build_s=search.build_s)
         if incumbent.best is not None:
@@ -74,6 +85,18 @@ class StagingExact(Solver[StagingFormulation]):
         except OutOfTimeError:
             return None
         return outcome.plan if outcome.limit == "none" else None
+
+
+def _start(formulation: StagingFormulation, incumbent: Incumbent, clock: Clock) -> None:
+    """Update the incumbent with a quick plan, for compiling the loops of the search may take all the time."""
+    for way, heuristic in itertools.product(WAYS, (SingleType(), Greedy())):
+        options = SolveOptions(method_options={"provisioning": way})
+        plan = heuristic.solve(formulation, options, clock).plan
+        if plan is not None and not formulation.violations(plan):
+            candidate = candidate_of(formulation, plan)
+            if candidate is not None:
+                incumbent.update(candidate)
+            return
 
 
 def incumbent_of(formulation: StagingFormulation, options: SolveOptions) -> Cheapest | Fastest:

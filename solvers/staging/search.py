@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from ...formulations.common.compilation import loaded
 from ...formulations.staging.formulation import StagingFormulation
 from ...instances.common.arrays import Floats, Ints
 from ...instances.common.errors import OutOfTimeError
@@ -25,10 +26,11 @@ from ..common.result import Limit
 from .core import SETTINGS as CORE_SETTINGS
 from .core import Core, core_of, solve_core
 from .incumbents import Candidate, Incumbent, NonDominated
-from .intervals import Interval, Segments
+from .intervals import Interval, Limits, Segments
 from .labelling import search_labels
 from .lagrangian import solve_dual
 from .settings import SETTINGS
+from .shortest_path import KERNELS
 
 log = logging.getLogger("clusterplan")
 
@@ -91,6 +93,11 @@ class Search:
         OutOfTimeError
             If it is before there are intervals.
         """
+        try:
+            with self.clock.enforced():
+                loaded(KERNELS)
+        except (KeyboardInterrupt, OutOfTimeError) as stop:
+            return SearchResult([self._unexamined()], _limit_of(stop))
         segments = Segments.of(self.formulation, self.slowest_s)
         self.build_s = self.clock.elapsed_s
         if self.fastest_s > self.slowest_s or not len(segments):
@@ -102,7 +109,7 @@ class Search:
             self._examine(segments, self._first_intervals(segments))
         except (KeyboardInterrupt, OutOfTimeError) as stop:
             # Half-examined intervals prove nothing: one interval without a bound covers all stage times.
-            self.limit, self.closed, self.groups = _limit_of(stop), [self._unexamined(segments)], []
+            self.limit, self.closed, self.groups = _limit_of(stop), [self._unexamined()], []
         while self.groups and self.limit == "none":
             if self.clock.expired:
                 self.limit = "time"
@@ -129,10 +136,10 @@ class Search:
             self.groups, self.closed = before
             self.limit = _limit_of(stop)
 
-    def _unexamined(self, segments: Segments) -> Interval:
-        """Return one interval of all stage times, without a bound."""
-        nothing = np.zeros(len(segments))
-        return Interval(self.fastest_s, self.slowest_s, nothing, nothing, np.zeros(len(segments.limits)))
+    def _unexamined(self) -> Interval:
+        """Return one interval of all stage times, without a bound, segments or prices."""
+        limits, nothing = len(Limits.of(self.formulation)), np.empty(0)
+        return Interval(self.fastest_s, self.slowest_s, nothing, nothing, np.zeros(limits))
 
     def _next(self) -> Group:
         """Return the group to split: the fastest where only that can hold the optimum, else best first."""

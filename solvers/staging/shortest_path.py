@@ -13,8 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...formulations.common.clock import check_time
+from ...formulations.common.compilation import loaded
 from ...instances.common.arrays import Floats, Ints
-from .compilation import compiled
+
+KERNELS = f"{__package__}.kernels"
 
 
 class SegmentGraph:
@@ -44,7 +46,7 @@ class SegmentGraph:
 
     @cached_property
     def _arcs(self) -> tuple[Ints, Ints, Ints]:
-        """Where the segments of each last layer begin, shape (L + 1,), their first layers, and their types."""
+        """Where the segments of each last layer begin, shape (L + 1,); all first layers and types."""
         return np.searchsorted(self.last, np.arange(self.layers + 1)), self.first, self.unit_type
 
     def forward(self, weight: Floats) -> tuple[Floats, Floats]:
@@ -62,7 +64,7 @@ class SegmentGraph:
             before layer p and that a segment of type t may follow.
         """
         check_time()
-        shortest, arrival = compiled().forward(*self._arcs, weight, self.types, self.alternating)
+        shortest, arrival = loaded(KERNELS).forward(*self._arcs, weight, self.types, self.alternating)
         return shortest, arrival
 
     def backward(self, weight: Floats) -> Floats:
@@ -78,7 +80,7 @@ class SegmentGraph:
 
     def _backward(self, weight: Floats, arrival: Floats) -> tuple[Floats, Floats]:
         check_time()
-        rest, through = compiled().backward(*self._arcs, weight, arrival, self.alternating)
+        rest, through = loaded(KERNELS).backward(*self._arcs, weight, arrival, self.alternating)
         return rest, through
 
     def cheapest(self, weight: Floats, arrival: Floats) -> Ints:
@@ -89,5 +91,5 @@ class SegmentGraph:
         weight, arrival
             Of one weighting, shapes (n,) and (L + 1, T); there has to be a path.
         """
-        path: Ints = compiled().cheapest(*self._arcs, weight, arrival, self.alternating)
+        path: Ints = loaded(KERNELS).cheapest(*self._arcs, weight, arrival, self.alternating)
         return path

@@ -19,13 +19,16 @@ import numpy as np
 
 from ....instances.common.arrays import Floats
 from ...common.clock import check_time
+from ...common.compilation import loaded
 from .path_enumeration import Arcs, Network, none_below
-from .segments import Segments, compiled
+from .segments import KERNELS, Segments
 
 MARGIN = 1e-12
 """Relative to everything that is added up: the rounding of a sum."""
 MOST_WORK = 300_000_000
 """Bounds that the enumerations of all intervals may evaluate together, which takes half a minute at most."""
+PARTS = 4
+"""Parts of a group of intervals that is not shown as a whole."""
 AT_ONCE = 200_000
 """Segments times intervals that are evaluated together."""
 
@@ -99,8 +102,8 @@ class IntervalBounds:
                 union = _union(group)
                 bound, weight, arrival = self._bound(union, own)
                 if bound < union.cutoff:
-                    rest, middle = self._useful(union, own, weight, arrival), len(group) // 2
-                    pending += [(group[:middle], rest), (group[middle:], rest)]
+                    rest, size = self._useful(union, own, weight, arrival), -(-len(group) // PARTS)
+                    pending += [(group[i : i + size], rest) for i in range(0, len(group), size)]
                 continue
             for interval in group:
                 bound, weight, arrival = self._bound(interval, own)
@@ -128,7 +131,7 @@ class IntervalBounds:
         check_time()
         parts = own.serial, own.parallel, own.comm_serial, own.comm_parallel
         ends = interval.low, interval.high, interval.counts_cost
-        units, cost = compiled().least(own.type, *parts, own.limit, self.rate, *ends)
+        units, cost = loaded(KERNELS).least(own.type, *parts, own.limit, self.rate, *ends)
         return units, cost
 
     def _bound(self, interval: Interval, own: Segments) -> tuple[float, Floats, Floats]:
@@ -139,7 +142,7 @@ class IntervalBounds:
         units, weight = self._least(interval, own)
         if interval.prices.any():
             weight += (interval.prices @ self.limits.weight)[own.type] * units
-        shortest, arrival = compiled().forward(
+        shortest, arrival = loaded(KERNELS).forward(
             own.first, own.last, own.type, weight, own.layers, self.types, self.alternating
         )
         spare = float(interval.prices @ self.limits.capacity)
@@ -153,7 +156,7 @@ class IntervalBounds:
         """Return the segments that a plan below the cutoff may use: the others are fixed by reduced cost."""
         spare = float(interval.prices @ self.limits.capacity)
         threshold = (interval.cutoff if interval.counts_cost else 0.0) + spare
-        through = compiled().through(own.first, own.last, own.type, weight, arrival, self.alternating)
+        through = loaded(KERNELS).through(own.first, own.last, own.type, weight, arrival, self.alternating)
         near = through * (1 - MARGIN) - MARGIN * spare <= threshold + MARGIN * abs(threshold)
         return own.only(np.flatnonzero(near & np.isfinite(through)))
 

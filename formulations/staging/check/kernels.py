@@ -60,7 +60,11 @@ def derive(
                 if math.isinf(sums[t, first, 0]) or held[first] > room[t]:
                     continue
                 firsts[i], lasts[i], unit_types[i] = first, last, t
-                serial[i], parallel[i], comm_serial[i] = sums[t, first, 0], sums[t, first, 1], sums[t, first, 2]
+                serial[i], parallel[i], comm_serial[i] = (
+                    sums[t, first, 0],
+                    sums[t, first, 1],
+                    sums[t, first, 2],
+                )
                 comm_parallel[i] = sums[t, first, 3] + received[first]
                 i += 1
     return (

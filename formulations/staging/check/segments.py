@@ -8,18 +8,19 @@ alone.
 
 from __future__ import annotations
 
-import importlib
 import math
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
 from ....instances.common.arrays import Floats, Ints
 from ....instances.staging.instance import Layer, StagingInstance
 from ...common.clock import check_time
+from ...common.compilation import loaded
 from ...common.tolerance import loosened
 from ..stage_times import MOST_UNITS, refuse_many_segments
+
+KERNELS = f"{__package__}.kernels"
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,7 @@ def derive_segments(instance: StagingInstance) -> Segments:
     room = np.array([math.inf if one.memory_gib is None else loosened(one.memory_gib) for one in hardware])
     own = np.array([[_layer_parts(layer, one.name) for one in hardware] for layer in layers])
     memory = np.array([layer.memory_gib for layer in layers])
-    columns = compiled().derive(own, memory, room, _received_s(instance))
+    columns = loaded(KERNELS).derive(own, memory, room, _received_s(instance))
     return Segments(
         len(layers),
         np.array([one.price_usd_per_hour for one in hardware]),
@@ -83,11 +84,6 @@ def derive_segments(instance: StagingInstance) -> Segments:
         ),
         *columns,
     )
-
-
-def compiled() -> Any:
-    """Return the module of compiled loops, which is imported late: the compiler is large."""
-    return importlib.import_module(".kernels", __package__)
 
 
 def _layer_parts(layer: Layer, name: str) -> tuple[float, float, float, float]:

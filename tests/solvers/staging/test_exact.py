@@ -127,7 +127,7 @@ def test_shortest_paths_are_those_of_enumeration(
     weight = rng.uniform(0, 1, (2, len(segments)))
     graph = SegmentGraph(layers, types, first, last, unit_type, alternating)
     shortest, arrival = graph.forward(weight)
-    through = graph.around(weight, arrival) + weight
+    through = graph.through(weight, arrival)
 
     def paths(layer: int, before: int) -> list[list[int]]:
         if layer == layers:
@@ -158,8 +158,7 @@ def test_labels_and_cores_agree(seed: int) -> None:
     formulation = StagingFormulation(instance)
     slowest = formulation.latest_s
     segments = Segments.of(formulation, slowest)
-    units = segments.times.fewest_units(np.array([slowest]))[0]
-    interval = segments.interval(slowest * 0.8, slowest, units, np.zeros(len(segments.limits)))
+    interval = segments.interval(slowest * 0.8, slowest, np.zeros(len(segments.limits)))
     dual = solve_dual(segments, interval, math.inf, Clock())
     interval.bound = dual.bound
     for prices in (dual.prices, 0 * dual.prices, 3 * dual.prices):
