@@ -46,11 +46,11 @@ def _share(shares: float | dict[str, float], name: str) -> float:
 
 def layer_parts(layer: Layer, name: str) -> Parts:
     """Return S, A, S', A' of one layer on one type [s per probe batch]; infinite where it cannot run."""
-    compute = layer.compute_s.get(name)
-    if compute is None:
-        return math.inf, 0.0, 0.0, 0.0
+    compute = layer.compute_s.get(name, math.inf)
     communication = layer.communication_s.get(name, 0.0)
     alpha, beta = _share(layer.compute_parallel, name), _share(layer.communication_parallel, name)
+    if math.isinf(compute):
+        return math.inf, 0.0, 0.0, 0.0
     return compute * (1 - alpha), compute * alpha, communication * (1 - beta), communication * beta
 
 

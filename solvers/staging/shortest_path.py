@@ -47,7 +47,8 @@ class SegmentGraph:
     @cached_property
     def _arcs(self) -> tuple[Ints, Ints, Ints]:
         """Where the segments of each last layer begin, shape (L + 1,); all first layers and types."""
-        return np.searchsorted(self.last, np.arange(self.layers + 1)), self.first, self.unit_type
+        edges = np.searchsorted(self.last, np.arange(self.layers + 1))
+        return edges, np.ascontiguousarray(self.first), np.ascontiguousarray(self.unit_type)
 
     def forward(self, weight: Floats) -> tuple[Floats, Floats]:
         """Return the least weights of paths from the first layer on.

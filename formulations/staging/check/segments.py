@@ -73,7 +73,7 @@ def derive_segments(instance: StagingInstance) -> Segments:
     check_time()
     hardware, layers = instance.types, instance.layers
     room = np.array([math.inf if one.memory_gib is None else loosened(one.memory_gib) for one in hardware])
-    own = np.array([[_layer_parts(layer, one.name) for one in hardware] for layer in layers])
+    own = np.array([_layer_parts(layer, [one.name for one in hardware]) for layer in layers])
     memory = np.array([layer.memory_gib for layer in layers])
     columns = loaded(KERNELS).derive(own, memory, room, _received_s(instance))
     return Segments(
@@ -86,16 +86,18 @@ def derive_segments(instance: StagingInstance) -> Segments:
     )
 
 
-def _layer_parts(layer: Layer, name: str) -> tuple[float, float, float, float]:
-    """Return S, A, S', A' of one layer on one type [s per probe batch]; S is infinite where it cannot run."""
-    if name not in layer.compute_s:
-        return math.inf, 0.0, 0.0, 0.0
+def _layer_parts(layer: Layer, names: list[str]) -> Floats:
+    """Return S, A, S', A' of one layer on each type, shape (T, 4) [s]; S is infinite where it cannot run."""
     alpha, beta = (
-        shares.get(name, 0.0) if isinstance(shares, dict) else shares
+        np.array([shares.get(name, 0.0) for name in names]) if isinstance(shares, dict) else shares
         for shares in (layer.compute_parallel, layer.communication_parallel)
     )
-    computing, communicating = layer.compute_s[name], layer.communication_s.get(name, 0.0)
-    return computing * (1 - alpha), computing * alpha, communicating * (1 - beta), communicating * beta
+    able = np.array([name in layer.compute_s for name in names])
+    computing = np.array([layer.compute_s.get(name, 0.0) for name in names])
+    communicating = np.where(able, [layer.communication_s.get(name, 0.0) for name in names], 0.0)
+    serial = np.where(able, computing * (1 - alpha), np.inf)
+    parts = serial, computing * alpha, communicating * (1 - beta), communicating * beta
+    return np.column_stack(parts)
 
 
 def _received_s(instance: StagingInstance) -> Floats:
