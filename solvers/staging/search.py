@@ -169,16 +169,32 @@ class Search:
         ]
 
     def _split(self, segments: Segments, intervals: Sequence[Interval]) -> list[Interval]:
-        """Return the two parts of each interval."""
+        """Return two parts of each interval, or four where two would certainly stay open."""
         parts = []
         for interval in intervals:
-            point = self._split_point(interval)
-            # The slower part keeps its end and so its units; only the faster part needs new ones.
-            faster = segments.interval(interval.low, math.nextafter(point, 0.0), interval.prices)
-            slower = segments.later(interval, point)
-            faster.halve, faster.bound, slower.bound = not interval.halve, interval.bound, interval.bound
-            parts += [faster, slower]
+            halves = self._halves(segments, interval)
+            if self._far(interval):
+                halves = [part for half in halves for part in self._halves(segments, half)]
+            parts += halves
         return parts
+
+    def _far(self, interval: Interval) -> bool:
+        """Return whether the bound is too far from the cutoff for an interval of half the width."""
+        cutoff = self.incumbent.cutoff(interval.low)
+        # Prices are improved from half to half.
+        if math.isinf(cutoff) or interval.low <= 0 or interval.prices.any():
+            return False
+        missing = 1 - interval.bound / cutoff
+        return missing > SETTINGS.quartered_above * math.log(interval.high / interval.low)
+
+    def _halves(self, segments: Segments, interval: Interval) -> list[Interval]:
+        """Return the two parts of an interval."""
+        point = self._split_point(interval)
+        # The slower part keeps its end and so its units; only the faster part needs new ones.
+        faster = segments.interval(interval.low, math.nextafter(point, 0.0), interval.prices)
+        slower = segments.later(interval, point)
+        faster.halve, faster.bound, slower.bound = not interval.halve, interval.bound, interval.bound
+        return [faster, slower]
 
     def _note(self, cost: float, time: float) -> None:
         """Add a plan to the trace, if the objective has one best plan."""

@@ -15,6 +15,9 @@ class SearchSettings:
         Segments times intervals, and intervals, that are worked on together.
     halved_above_ratio
         Intervals whose ends have a greater ratio are halved before they are split at breakpoints.
+    quartered_above
+        Intervals whose bound misses the cutoff by more than this times the logarithm of the ratio of their
+        ends, relatively, are split into four parts: half of one would miss it too.
     never_split_below_ratio
         Ratio of the ends below which an interval is not split: it is hardly wider than rounding.
     most_kept_share, few_segments
@@ -35,6 +38,7 @@ class SearchSettings:
     segments_at_once: int = 1 << 21
     most_at_once: int = 4
     halved_above_ratio: float = 1.5
+    quartered_above: float = 0.4
     never_split_below_ratio: float = 1 + 1e-13
     most_kept_share: float = 0.7
     few_segments: int = 2000
