@@ -128,8 +128,8 @@ class Search:
             chosen, others = (still[:1], still[1:]) if self.incumbent.leftmost_first else (still, [])
             if others:
                 self.groups.append(Group(group.segments, others))
-            splittable = [one for one in chosen if one.high > one.low * SETTINGS.never_split_below_ratio]
-            self.closed += [one for one in chosen if one.high <= one.low * SETTINGS.never_split_below_ratio]
+            splittable = [one for one in chosen if _splittable(one)]
+            self.closed += [one for one in chosen if not _splittable(one)]
             self._examine(group.segments, self._split(group.segments, splittable))
         except (KeyboardInterrupt, OutOfTimeError) as stop:
             # The cover from before the step is still valid.
@@ -173,9 +173,9 @@ class Search:
         parts = []
         for interval in intervals:
             halves = self._halves(segments, interval)
-            if self._far(interval):
-                halves = [part for half in halves for part in self._halves(segments, half)]
-            parts += halves
+            far = self._far(interval)
+            for half in halves:
+                parts += self._halves(segments, half) if far and _splittable(half) else [half]
         return parts
 
     def _far(self, interval: Interval) -> bool:
@@ -371,6 +371,10 @@ class Search:
                 continue
             if self.incumbent.update(Candidate(time, cost, segments.position[path], count)):
                 self._note(cost, time)
+
+
+def _splittable(interval: Interval) -> bool:
+    return interval.high > interval.low * SETTINGS.never_split_below_ratio
 
 
 def _limit_of(stop: BaseException) -> Limit:
