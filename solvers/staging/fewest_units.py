@@ -8,11 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...formulations.common.clock import check_time
-from ...formulations.common.compilation import loaded
 from ...formulations.staging.stage_table import StageTable
 from ...formulations.staging.stage_times import MOST_UNITS
 from ...instances.common.arrays import Floats
-from .shortest_path import KERNELS
+from .kernels import fewest_units, least_cost
 
 
 @dataclass(frozen=True)
@@ -66,7 +65,7 @@ class SegmentTimes:
         """
         check_time()
         units = np.empty((len(time_s), len(self.serial)))
-        loaded(KERNELS).fewest_units(*vars(self).values(), time_s, units)
+        fewest_units(*vars(self).values(), time_s, units)
         return units
 
     def least_cost(self, rate: Floats, low: float, high: float) -> tuple[Floats, Floats]:
@@ -83,5 +82,5 @@ class SegmentTimes:
             Shape (n,); infinite cost, and one unit, where no units suffice.
         """
         check_time()
-        units, cost = loaded(KERNELS).least_cost(*vars(self).values(), rate, low, high)
+        units, cost = least_cost(*vars(self).values(), rate, low, high)
         return units, cost

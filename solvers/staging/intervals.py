@@ -72,8 +72,10 @@ class Interval:
         Whether the bound counts cost; else it only shows that units do not suffice.
     bound
         No plan in the interval costs less [USD]; infinite if there is none.
-    splits
+    breakpoints
         Stage times at which the cheapest path changes within the interval.
+    arrival
+        Least weights of paths at these prices, as of `SegmentGraph.forward`; None if they are not known.
     halve
         Whether to split in the middle. Every second time, or the search might walk from breakpoint to
         breakpoint.
@@ -87,6 +89,7 @@ class Interval:
     counts_cost: bool = True
     bound: float = -math.inf
     breakpoints: Floats = field(default_factory=lambda: np.empty(0))
+    arrival: Floats | None = None
     halve: bool = False
 
     def without_costs(self) -> Interval:
@@ -112,10 +115,6 @@ class Segments:
     position: Ints
     rate: Floats
     limits: Limits
-    per_unit: Floats = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.per_unit = self.limits.weight[:, self.graph.unit_type]
 
     @staticmethod
     def of(formulation: StagingFormulation, slowest_s: float) -> Segments:
@@ -123,17 +122,16 @@ class Segments:
         table, instance = formulation.table, formulation.instance
         every = SegmentTimes.of(table, slice(None))
         able = np.isfinite(every.fewest_units(np.array([slowest_s]))[0])
-        position = table.by_type()
-        position = position[able[position]]
         alternating = instance.stage_rule == "maximal_runs"
-        columns = table.first[position], table.last[position], table.type[position]
-        return Segments(
+        columns = table.first, table.last, table.type
+        segments = Segments(
             SegmentGraph(table.layers, len(table.price), *columns, alternating),
-            SegmentTimes.of(table, position),
-            position,
-            formulation.cost_factor * table.price[table.type[position]],
+            every,
+            np.arange(len(able)),
+            formulation.cost_factor * table.price[table.type],
             Limits.of(formulation),
         )
+        return segments if able.all() else segments.only(np.flatnonzero(able))
 
     def only(self, keep: Ints) -> Segments:
         """Return some of the segments."""
@@ -160,7 +158,9 @@ class Segments:
         # No copy where there are no prices.
         if not prices.any():
             return interval.cost
-        weight: Floats = interval.cost + (prices @ self.per_unit) * interval.units
+        weight: Floats = (prices @ self.limits.weight)[self.graph.unit_type]
+        weight *= interval.units
+        weight += interval.cost
         return weight
 
     def breakpoints(self, interval: Interval, path: Ints) -> Floats:
@@ -172,7 +172,12 @@ class Segments:
         """Return whether some segments keep all limits with these units."""
         return not len(self.limits) or bool((self.consumption(segments, units) <= self.limits.capacity).all())
 
+    def consumptions(self, segments: Ints, units: Floats) -> Floats:
+        """Return what each of some segments consumes of each limit, shape (R, k)."""
+        result: Floats = self.limits.weight[:, self.graph.unit_type[segments]] * units
+        return result
+
     def consumption(self, segments: Ints, units: Floats) -> Floats:
         """Return what some segments consume of each limit with these units, shape (R,)."""
-        result: Floats = self.per_unit[:, segments] @ units
+        result: Floats = self.limits.weight[:, self.graph.unit_type[segments]] @ units
         return result

@@ -1,7 +1,6 @@
 """Compiled loops of the search over all segments: fewest units, least costs, and shortest paths.
 
-Importing this module compiles them, or loads what was compiled before (`compilation.py`). The check has its
-own. Without `fastmath` the compiler rounds every sum and quotient as written.
+The check has its own. Without `fastmath` the compiler rounds every sum and quotient as written.
 """
 
 from __future__ import annotations
@@ -9,8 +8,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit, types
 
+from ...formulations.common.compiled import compiled
 from ...formulations.staging.stage_times import MOST_UNITS
 from ...instances.common.arrays import Floats, Ints
 
@@ -23,19 +22,14 @@ NO_REMAINDER = 1e-15
 MOST_STEPS = 3
 """Corrections by one unit before a segment is searched by bisection."""
 
-F1, F2, F3 = types.float64[::1], types.float64[:, ::1], types.float64[:, :, ::1]
-I1 = types.int64[::1]
-F, B, N, NONE = types.float64, types.boolean, types.int64, types.void
-PARTS = (F1, F1, F1, F1)
 
-
-@njit(inline="always", error_model="numpy")
+@compiled
 def _time_s(serial: float, parallel: float, comm_serial: float, comm_parallel: float, units: float) -> float:
     compute, communication = serial + parallel / units, comm_serial + comm_parallel / units
     return compute if compute >= communication else communication
 
 
-@njit(error_model="numpy")
+@compiled
 def _search(
     serial: float, parallel: float, comm_serial: float, comm_parallel: float, tau: float, guess: float
 ) -> float:
@@ -57,7 +51,7 @@ def _search(
     return float(high) if high <= MOST_UNITS else math.inf
 
 
-@njit(error_model="numpy")
+@compiled
 def _fewest(
     serial: float, parallel: float, comm_serial: float, comm_parallel: float, tau: float, limit: float
 ) -> float:
@@ -84,7 +78,7 @@ def _fewest(
     return units if units <= limit else math.inf
 
 
-@njit(NONE(*PARTS, F1, F1, F2), cache=True)
+@compiled
 def fewest_units(
     serial: Floats,
     parallel: Floats,
@@ -102,7 +96,7 @@ def fewest_units(
             )
 
 
-@njit(types.Tuple((F1, F1))(*PARTS, F1, F1, F, F), cache=True, error_model="numpy")
+@compiled
 def least_cost(
     serial: Floats,
     parallel: Floats,
@@ -130,7 +124,7 @@ def least_cost(
     return units, cost
 
 
-@njit(inline="always")
+@compiled
 def _onward(least: Floats, alternating: bool, result: Floats) -> None:
     """Set for each type the least over the types that may be its neighbour."""
     first, second, best = np.inf, np.inf, -1
@@ -144,7 +138,7 @@ def _onward(least: Floats, alternating: bool, result: Floats) -> None:
         result[t] = second if alternating and t == best else first
 
 
-@njit(types.Tuple((F1, F3))(I1, I1, I1, F2, N, B), cache=True)
+@compiled
 def forward(
     edges: Ints, first: Ints, unit_type: Ints, weight: Floats, hardware: int, alternating: bool
 ) -> tuple[Floats, Floats]:
@@ -175,7 +169,7 @@ def forward(
     return shortest, arrival
 
 
-@njit(types.Tuple((F3, F2))(I1, I1, I1, F2, F3, B), cache=True)
+@compiled
 def backward(
     edges: Ints, first: Ints, unit_type: Ints, weight: Floats, arrival: Floats, alternating: bool
 ) -> tuple[Floats, Floats]:
@@ -199,7 +193,7 @@ def backward(
     return rest, through
 
 
-@njit(I1(I1, I1, I1, F1, F2, B), cache=True)
+@compiled
 def cheapest(
     edges: Ints, first: Ints, unit_type: Ints, weight: Floats, arrival: Floats, alternating: bool
 ) -> Ints:

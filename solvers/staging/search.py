@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ...formulations.common.compilation import loaded
 from ...formulations.staging.formulation import StagingFormulation
 from ...instances.common.arrays import Floats, Ints
 from ...instances.common.errors import OutOfTimeError
@@ -23,14 +22,14 @@ from ..backends.base import BackendError
 from ..common.base import Clock
 from ..common.options import SolveOptions
 from ..common.result import Limit
-from .core import SETTINGS as CORE_SETTINGS
-from .core import Core, core_of, solve_core
+from .cores.core import SETTINGS as CORE_SETTINGS
+from .cores.core import Core, core_of, solve_core
+from .cores.labelling import search_labels
+from .cores.state_space import narrowed
 from .incumbents import Candidate, Incumbent, NonDominated
 from .intervals import Interval, Limits, Segments
-from .labelling import search_labels
 from .lagrangian import solve_dual
 from .settings import SETTINGS
-from .shortest_path import KERNELS
 
 log = logging.getLogger("clusterplan")
 
@@ -91,14 +90,15 @@ class Search:
         Raises
         ------
         OutOfTimeError
-            If it is before there are intervals.
+            If it is before there are intervals, and no plan is known.
         """
         try:
             with self.clock.enforced():
-                loaded(KERNELS)
-        except (KeyboardInterrupt, OutOfTimeError) as stop:
-            return SearchResult([self._unexamined()], _limit_of(stop))
-        segments = Segments.of(self.formulation, self.slowest_s)
+                segments = Segments.of(self.formulation, self.slowest_s)
+        except OutOfTimeError:
+            if not self.incumbent.found:
+                raise
+            return SearchResult([self._unexamined()], "time")
         self.build_s = self.clock.elapsed_s
         if self.fastest_s > self.slowest_s or not len(segments):
             return SearchResult([])
@@ -228,11 +228,11 @@ class Search:
             constrained = []
             for interval in batch:
                 weight = segments.weight(interval, interval.prices)
-                shortest, arrival = segments.graph.forward(weight[None])
+                shortest, interval.arrival = segments.graph.forward(weight[None])
                 spare = float(interval.prices @ segments.limits.capacity)
                 interval.bound = max(interval.bound, float(shortest[0]) - spare)
                 if interval.bound < self.incumbent.cutoff(interval.low):
-                    path = segments.graph.cheapest(weight, arrival[0])
+                    path = segments.graph.cheapest(weight, interval.arrival[0])
                     interval.breakpoints = segments.breakpoints(interval, path)
                     self._try(segments, interval, path)
                     # Where the cheapest path keeps the limits, no prices can raise the bound.
@@ -252,6 +252,7 @@ class Search:
 
     def _raise_bound(self, segments: Segments, interval: Interval) -> None:
         """Raise the bound of an interval by dual prices on scarce units, and by its core if that is small."""
+        interval.arrival = None
         cutoff = self.incumbent.cutoff(interval.low)
         priced = interval
         if math.isinf(cutoff):
@@ -273,7 +274,9 @@ class Search:
         # In a wide interval a core proves little: splitting pays more, unless the core is tiny.
         wide = interval.high > SETTINGS.core_below_ratio * interval.low
         if len(core) <= (SETTINGS.core_at_any_width if wide else CORE_SETTINGS.most_columns):
-            self._solve_core(segments, interval, core, priced.prices, cutoff, self.clock)
+            self._solve_core(
+                segments, interval, core, priced.prices, cutoff, self.clock.at_most(SETTINGS.core_s)
+            )
             if math.isinf(interval.bound) and self.incumbent.any_cost:
                 interval.prices, interval.counts_cost = priced.prices, priced.counts_cost
 
@@ -281,9 +284,18 @@ class Search:
         self, segments: Segments, interval: Interval, core: Core, prices: Floats, cutoff: float, clock: Clock
     ) -> bool:
         """Set the bound of an interval by its core; return whether a path within the limits was found."""
-        answer, any_plan = None, math.isinf(cutoff)
+        any_plan = math.isinf(cutoff)
+        short = SETTINGS.shortage if any_plan else cutoff
+        core, bound = narrowed(segments, interval, core, prices, short, clock, float(not any_plan))
+        if core.complete and (not any_plan or not len(core)):
+            # What the core leaves out reaches the cutoff.
+            interval.bound = max(interval.bound, min(bound, cutoff))
+        if not len(core):
+            return False
         try:
-            if not any_plan or len(core) <= SETTINGS.labels_without_costs:
+            # A beam that was never too narrow is a proof, and a path that it finds ends all hope of one.
+            answer = search_labels(segments, interval, core, prices, cutoff, clock, SETTINGS.beam)
+            if answer is None and not any_plan:
                 answer = search_labels(segments, interval, core, prices, cutoff, clock)
             if answer is None:
                 # Where any plan matters, a rough one will do.
@@ -348,7 +360,10 @@ class Search:
         alive = np.zeros(len(segments), dtype=bool)
         for interval in intervals:
             weight = segments.weight(interval, interval.prices)[None]
-            through = segments.graph.through(weight, segments.graph.forward(weight)[1])
+            if interval.arrival is None:
+                interval.arrival = segments.graph.forward(weight)[1]
+            through = segments.graph.through(weight, interval.arrival)
+            interval.arrival = None
             # Up to the best cost itself, not only the cutoff, so that bounds without the others still hold.
             most = self.incumbent.cutoff(interval.low) / self.incumbent.close_enough
             alive |= through[0] < most + float(interval.prices @ segments.limits.capacity)

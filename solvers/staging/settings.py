@@ -24,8 +24,6 @@ class SearchSettings:
         Segments are dropped only where no more than this part remains, and never where there are so few.
     shortage
         The value by which priced units must exceed all limits to prove that they do not suffice.
-    labels_without_costs
-        Columns of a core that labels are tried on where costs do not narrow them.
     core_at_any_width, core_below_ratio
         Columns of a core that is solved in an interval of any width; ratio of the ends below which all are.
     first_columns, first_core_s
@@ -33,6 +31,10 @@ class SearchSettings:
         that.
     rough_gap
         Relative distance to its bound at which a plan will do where any matters.
+    beam
+        Labels of a layer that are looked at where all are too many.
+    core_s
+        Seconds for a core.
     """
 
     segments_at_once: int = 1 << 21
@@ -43,12 +45,13 @@ class SearchSettings:
     most_kept_share: float = 0.7
     few_segments: int = 2000
     shortage: float = 1e-6
-    labels_without_costs: int = 100
     core_at_any_width: int = 400
     core_below_ratio: float = 1.02
     first_columns: tuple[int | None, ...] = (1000, 4000, 16_000, None)
     first_core_s: float = 10.0
     rough_gap: float = 0.02
+    beam: int = 2000
+    core_s: float = 6.0
 
 
 SETTINGS = SearchSettings()

@@ -13,10 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...formulations.common.clock import check_time
-from ...formulations.common.compilation import loaded
 from ...instances.common.arrays import Floats, Ints
-
-KERNELS = f"{__package__}.kernels"
+from .kernels import backward, cheapest, forward
 
 
 class SegmentGraph:
@@ -65,7 +63,7 @@ class SegmentGraph:
             before layer p and that a segment of type t may follow.
         """
         check_time()
-        shortest, arrival = loaded(KERNELS).forward(*self._arcs, weight, self.types, self.alternating)
+        shortest, arrival = forward(*self._arcs, weight, self.types, self.alternating)
         return shortest, arrival
 
     def backward(self, weight: Floats) -> Floats:
@@ -81,7 +79,7 @@ class SegmentGraph:
 
     def _backward(self, weight: Floats, arrival: Floats) -> tuple[Floats, Floats]:
         check_time()
-        rest, through = loaded(KERNELS).backward(*self._arcs, weight, arrival, self.alternating)
+        rest, through = backward(*self._arcs, weight, arrival, self.alternating)
         return rest, through
 
     def cheapest(self, weight: Floats, arrival: Floats) -> Ints:
@@ -92,5 +90,5 @@ class SegmentGraph:
         weight, arrival
             Of one weighting, shapes (n,) and (L + 1, T); there has to be a path.
         """
-        path: Ints = loaded(KERNELS).cheapest(*self._arcs, weight, arrival, self.alternating)
+        path: Ints = cheapest(*self._arcs, weight, arrival, self.alternating)
         return path

@@ -17,15 +17,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ....instances.common.arrays import Floats
-from ...common.clock import check_time
-from ...common.compilation import loaded
-from .path_enumeration import Arcs, Network, none_below
-from .segments import KERNELS, Segments
+from ....instances.common.arrays import Floats, Ints
+from ...common.clock import check_time, time_is_up
+from .kernels import forward, least, through
+from .network import Arcs, Network
+from .path_enumeration import MOST_ARCS, none_below
+from .segments import Segments
 
 MARGIN = 1e-12
 """Relative to everything that is added up: the rounding of a sum."""
-MOST_WORK = 300_000_000
+MOST_WORK = 1_000_000_000
 """Bounds that the enumerations of all intervals may evaluate together, which takes half a minute at most."""
 PARTS = 4
 """Parts of a group of intervals that is not shown as a whole."""
@@ -52,6 +53,15 @@ class Interval:
     prices: Floats
     counts_cost: bool
     cutoff: float
+
+
+@dataclass(frozen=True)
+class _Open:
+    """An interval that prices did not show, their bound, and the segments left; None if there is no hope."""
+
+    interval: Interval
+    bound: float
+    segments: Ints | None
 
 
 @dataclass(frozen=True)
@@ -92,26 +102,30 @@ class IntervalBounds:
         """Return the intervals that could not be shown, each with a bound on the cost of a plan in it.
 
         Where there is much to do, neighbouring intervals are first tried together: an interval far from the
-        cutoff needs no part of its own, and a segment too dear for the union is too dear for each part.
+        cutoff needs no part of its own, and a segment too dear for the union is too dear for each part. What
+        prices leave open is enumerated while there is time; the bounds by prices stand whether or not it is.
         """
-        found = []
-        pending = [(list(intervals), self.segments)] if intervals else []
+        open_: list[_Open] = []
+        everything = np.arange(len(self.segments.first))
+        pending = [(list(intervals), self.segments, everything)] if intervals else []
         while pending:
-            group, own = pending.pop()
+            group, own, position = pending.pop()
+            check_time()
             if len(group) > 1 and len(group) * len(own.first) > AT_ONCE:
                 union = _union(group)
                 bound, weight, arrival = self._bound(union, own)
                 if bound < union.cutoff:
-                    rest, size = self._useful(union, own, weight, arrival), -(-len(group) // PARTS)
-                    pending += [(group[i : i + size], rest) for i in range(0, len(group), size)]
+                    keep, size = self._useful(union, own, weight, arrival), -(-len(group) // PARTS)
+                    rest = own.only(keep), position[keep]
+                    pending += [(group[i : i + size], *rest) for i in range(0, len(group), size)]
                 continue
             for interval in group:
                 bound, weight, arrival = self._bound(interval, own)
                 if bound < interval.cutoff:
-                    rest = self._useful(interval, own, weight, arrival)
-                    if not self._enumerated(interval, rest):
-                        found.append((interval, self._fallback(interval, bound, own)))
-        return found
+                    useful = position[self._useful(interval, own, weight, arrival)]
+                    left = None if len(useful) > MOST_ARCS or not len(self.limits.capacity) else useful
+                    open_.append(_Open(interval, self._fallback(interval, bound, own), left))
+        return [(one.interval, one.bound) for one in open_ if not self._enumerated(one)]
 
     def _fallback(self, interval: Interval, bound: float, own: Segments) -> float:
         """Return the bound of an interval that was not shown; where only units counted, without prices."""
@@ -128,10 +142,9 @@ class IntervalBounds:
         units, cost
             Shape (n,); infinite cost, and one unit, where no units suffice.
         """
-        check_time()
         parts = own.serial, own.parallel, own.comm_serial, own.comm_parallel
         ends = interval.low, interval.high, interval.counts_cost
-        units, cost = loaded(KERNELS).least(own.type, *parts, own.limit, self.rate, *ends)
+        units, cost = least(own.type, *parts, own.limit, self.rate, *ends)
         return units, cost
 
     def _bound(self, interval: Interval, own: Segments) -> tuple[float, Floats, Floats]:
@@ -142,7 +155,7 @@ class IntervalBounds:
         units, weight = self._least(interval, own)
         if interval.prices.any():
             weight += (interval.prices @ self.limits.weight)[own.type] * units
-        shortest, arrival = loaded(KERNELS).forward(
+        shortest, arrival = forward(
             own.first, own.last, own.type, weight, own.layers, self.types, self.alternating
         )
         spare = float(interval.prices @ self.limits.capacity)
@@ -152,18 +165,19 @@ class IntervalBounds:
             bound = math.inf if bound > 0 else -math.inf
         return bound, weight, arrival
 
-    def _useful(self, interval: Interval, own: Segments, weight: Floats, arrival: Floats) -> Segments:
-        """Return the segments that a plan below the cutoff may use: the others are fixed by reduced cost."""
+    def _useful(self, interval: Interval, own: Segments, weight: Floats, arrival: Floats) -> Ints:
+        """Return which segments a plan below the cutoff may use; reduced costs exclude the others."""
         spare = float(interval.prices @ self.limits.capacity)
         threshold = (interval.cutoff if interval.counts_cost else 0.0) + spare
-        through = loaded(KERNELS).through(own.first, own.last, own.type, weight, arrival, self.alternating)
-        near = through * (1 - MARGIN) - MARGIN * spare <= threshold + MARGIN * abs(threshold)
-        return own.only(np.flatnonzero(near & np.isfinite(through)))
+        value = through(own.first, own.last, own.type, weight, arrival, self.alternating)
+        near = value * (1 - MARGIN) - MARGIN * spare <= threshold + MARGIN * abs(threshold)
+        return np.flatnonzero(near & np.isfinite(value))
 
-    def _enumerated(self, interval: Interval, own: Segments) -> bool:
+    def _enumerated(self, given: _Open) -> bool:
         """Enumerate all paths of the segments that are left; return whether none is below the cutoff."""
-        if not len(self.limits.capacity):
-            return False  # without limits the shortest path is the best plan, and enumeration finds no other
+        if given.segments is None or self.work_left <= 0 or time_is_up():
+            return False
+        interval, own = given.interval, self.segments.only(given.segments)
         units, cost = self._least(interval, own)
         usable = np.isfinite(cost)
         one = own.only(np.flatnonzero(usable))

@@ -1,8 +1,8 @@
-"""Compiled loops of the check over all segments: their parts, their least costs, and shortest paths of them.
+"""Compiled loops of the check: over all segments, their costs and shortest paths; over paths with states.
 
-Importing this module compiles them, or loads what was compiled before. They are separate from those of the
-solvers, so that no error is common to both. Sums and quotients are rounded as written: without `fastmath`
-the compiler may not reorder them, and it does not fuse a product into a sum.
+They are separate from those of the solvers, so that no error is common to both. Sums and quotients are
+rounded as written: without `fastmath` the compiler may not reorder them, and it does not fuse a product into
+a sum.
 """
 
 from __future__ import annotations
@@ -10,20 +10,15 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit, types
 
 from ....instances.common.arrays import Floats, Ints
+from ...common.compiled import compiled
 
 UNDERESTIMATE = 1e-9
 """Units are first underestimated by this part, then corrected by the very time that counts."""
 
-F1, F2, F3 = types.float64[::1], types.float64[:, ::1], types.float64[:, :, ::1]
-I1 = types.int64[::1]
-F, B, N = types.float64, types.boolean, types.int64
-PARTS = (F1, F1, F1, F1)
 
-
-@njit(types.Tuple((I1, I1, I1, *PARTS))(F3, F1, F1, F1), cache=True)
+@compiled
 def derive(
     own: Floats, memory: Floats, room: Floats, received: Floats
 ) -> tuple[Ints, Ints, Ints, Floats, Floats, Floats, Floats]:
@@ -34,7 +29,7 @@ def derive(
     own
         S, A, S', A' of each layer on each type, shape (L, T, 4).
     memory, room
-        Memory of each layer, shape (L,), and of a unit of each type, shape (T,) [GiB].
+        Memory of each layer on each type, shape (L, T), and of a unit of each type, shape (T,) [GiB].
     received
         D for a stage that begins at each layer, shape (L,) [s].
     """
@@ -47,17 +42,16 @@ def derive(
         np.empty(most),
         np.empty(most),
     )
-    sums, held = np.zeros((hardware, layers, 4)), np.zeros(layers)
+    sums, held = np.zeros((hardware, layers, 4)), np.zeros((hardware, layers))
     i = 0
     for last in range(layers):
-        for first in range(last + 1):
-            held[first] += memory[last]
         for t in range(hardware):
             for first in range(last + 1):
+                held[t, first] += memory[last, t]
                 for part in range(4):
                     sums[t, first, part] += own[last, t, part]
                 # A layer that a type cannot run makes S of every longer segment infinite too.
-                if math.isinf(sums[t, first, 0]) or held[first] > room[t]:
+                if math.isinf(sums[t, first, 0]) or held[t, first] > room[t]:
                     continue
                 firsts[i], lasts[i], unit_types[i] = first, last, t
                 serial[i], parallel[i], comm_serial[i] = (
@@ -78,13 +72,13 @@ def derive(
     )
 
 
-@njit(inline="always", error_model="numpy")
+@compiled
 def _time_s(serial: float, parallel: float, comm_serial: float, comm_parallel: float, units: float) -> float:
     compute, communication = serial + parallel / units, comm_serial + comm_parallel / units
     return compute if compute >= communication else communication
 
 
-@njit(types.Tuple((F1, F1))(I1, *PARTS, F1, F1, F, F, B), cache=True, error_model="numpy")
+@compiled
 def least(
     unit_type: Ints,
     serial: Floats,
@@ -131,7 +125,7 @@ def least(
     return units, cost
 
 
-@njit(inline="always")
+@compiled
 def _neighbours(best: Floats, alternating: bool, result: Floats) -> None:
     """Set for each type the least over the types that may be its neighbour."""
     first, second, cheapest = np.inf, np.inf, -1
@@ -145,7 +139,7 @@ def _neighbours(best: Floats, alternating: bool, result: Floats) -> None:
         result[t] = second if alternating and t == cheapest else first
 
 
-@njit(types.Tuple((F, F2))(I1, I1, I1, F1, N, N, B), cache=True)
+@compiled
 def forward(
     first: Ints,
     last: Ints,
@@ -184,7 +178,7 @@ def forward(
     return shortest, arrival
 
 
-@njit(F1(I1, I1, I1, F1, F2, B), cache=True)
+@compiled
 def through(
     first: Ints, last: Ints, unit_type: Ints, weight: Floats, arrival: Floats, alternating: bool
 ) -> Floats:
@@ -204,3 +198,135 @@ def through(
             result[i] = arrival[f, t] + remaining[layer, t] + weight[i]
             i -= 1
     return result
+
+
+@compiled
+def arrivals_by_state(
+    first: Ints,
+    after: Ints,
+    kind: Ints,
+    weight: Floats,
+    place: Ints,
+    size: Ints,
+    units: Ints,
+    layers: int,
+    kinds: int,
+    states: int,
+    alternating: bool,
+) -> Floats:
+    """Return the least weight of a path before each layer that has used so much, shape (L + 1, T, states).
+
+    Parameters
+    ----------
+    first, after, kind, weight
+        Of arcs by rising `after`, shape (K,).
+    place, size, units
+        The digit of the state that an arc raises: its place value, how many values it has, and by how much it
+        is raised; shape (K,).
+    """
+    arrival = np.full((layers + 1, kinds, states), np.inf)
+    for t in range(kinds):
+        arrival[0, t, 0] = 0.0
+    ending, column, fitting = np.empty((kinds, states)), np.empty(kinds), np.empty(kinds)
+    i = 0
+    for layer in range(1, layers + 1):
+        ending[:] = np.inf
+        while i < len(after) and after[i] == layer:
+            source, target = arrival[first[i], kind[i]], ending[kind[i]]
+            shift, room = place[i] * units[i], place[i] * (size[i] - units[i])
+            # States in which the digit can be raised come in runs of `room`.
+            for run in range(0, states, place[i] * size[i]):
+                for state in range(run, run + room):
+                    target[state + shift] = min(target[state + shift], source[state] + weight[i])
+            i += 1
+        for state in range(states):
+            for t in range(kinds):
+                column[t] = ending[t, state]
+            _neighbours(column, alternating, fitting)
+            for t in range(kinds):
+                arrival[layer, t, state] = fitting[t]
+    return arrival
+
+
+@compiled
+def least_through(
+    first: Ints,
+    after: Ints,
+    kind: Ints,
+    weight: Floats,
+    place: Ints,
+    size: Ints,
+    units: Ints,
+    arrival: Floats,
+    left: Floats,
+) -> Floats:
+    """Return the least weight of a path through each arc, shape (K,).
+
+    Parameters
+    ----------
+    arrival, left
+        Least weights before a layer by what is used, and from it on by what is left, (L + 1, T, states).
+    """
+    last, found = arrival.shape[2] - 1, np.empty(len(weight))
+    for i in range(len(weight)):
+        before, beyond, best = arrival[first[i], kind[i]], left[after[i], kind[i]], np.inf
+        shift, room = place[i] * units[i], place[i] * (size[i] - units[i])
+        for run in range(0, last + 1, place[i] * size[i]):
+            for state in range(run, run + room):
+                # The last state, in which all is left, less what is used.
+                best = min(best, before[state] + beyond[last - shift - state])
+        found[i] = best + weight[i]
+    return found
+
+
+@compiled
+def extended(
+    labels: Floats,
+    kind: int,
+    use: Floats,
+    cost: float,
+    alternating: bool,
+    capacity: Floats,
+    weights: Floats,
+    vectors: Floats,
+    places: Ints,
+    full: Ints,
+    most: Floats,
+    left: Floats,
+) -> tuple[Floats, int]:
+    """Return the labels that an arc extends and that may still end below the cutoff, and the bounds it took.
+
+    Parameters
+    ----------
+    labels
+        Rows of the type of the last stage, the consumption of each limit and the cost, shape (n, R + 2).
+    kind, use, cost
+        Of the arc; `use` has shape (R,).
+    weights, vectors, places, full, most
+        Of each bound: the weight of costs, prices and place values of the limits, where `left` has the state
+        with nothing used, and the most that it may be; shapes (M,), (M, R), (M, R), (M,), (M,).
+    left
+        The least of the rest of a path, shape (S,).
+    """
+    limits, count, work = len(capacity), 0, 0
+    found = np.empty(labels.shape)
+    for i in range(len(labels)):
+        if alternating and labels[i, 0] == kind:
+            continue
+        fits = True
+        for r in range(limits):
+            found[count, r + 1] = labels[i, r + 1] + use[r]
+            fits = fits and found[count, r + 1] <= capacity[r]
+        found[count, 0], found[count, limits + 1] = kind, labels[i, limits + 1] + cost
+        bound = 0
+        while fits and bound < len(weights):
+            work += 1
+            value, state = weights[bound] * found[count, limits + 1], full[bound]
+            for r in range(limits):
+                value += vectors[bound, r] * found[count, r + 1]
+                state -= places[bound, r] * int(found[count, r + 1])
+            fits = value + left[state] <= most[bound]
+            bound += 1
+        if fits:
+            count += 1
+    return found[:count].copy(), work

@@ -16,11 +16,9 @@ import numpy as np
 from ....instances.common.arrays import Floats, Ints
 from ....instances.staging.instance import Layer, StagingInstance
 from ...common.clock import check_time
-from ...common.compilation import loaded
 from ...common.tolerance import loosened
 from ..stage_times import MOST_UNITS, refuse_many_segments
-
-KERNELS = f"{__package__}.kernels"
+from .kernels import derive
 
 
 @dataclass(frozen=True)
@@ -74,8 +72,8 @@ def derive_segments(instance: StagingInstance) -> Segments:
     hardware, layers = instance.types, instance.layers
     room = np.array([math.inf if one.memory_gib is None else loosened(one.memory_gib) for one in hardware])
     own = np.array([_layer_parts(layer, [one.name for one in hardware]) for layer in layers])
-    memory = np.array([layer.memory_gib for layer in layers])
-    columns = loaded(KERNELS).derive(own, memory, room, _received_s(instance))
+    memory = np.array([[layer.memory_gib] * len(hardware) for layer in layers])
+    columns = derive(own, memory, room, _received_s(instance))
     return Segments(
         len(layers),
         np.array([one.price_usd_per_hour for one in hardware]),

@@ -19,7 +19,9 @@ def test_parts_are_sums_over_layers_that_memory_can_hold() -> None:
     own = np.array(
         [[[1.0, 2.0, 3.0, 4.0], [5.0, 6.0, 7.0, 8.0]], [[10.0, 20.0, 30.0, 40.0], [math.inf, 0, 0, 0]]]
     )
-    found = kernels.derive(own, np.array([2.0, 3.0]), np.array([4.0, 9.0]), np.array([0.0, 0.5]))
+    found = kernels.derive(
+        own, np.array([[2.0, 2.0], [3.0, 3.0]]), np.array([4.0, 9.0]), np.array([0.0, 0.5])
+    )
     first, last, unit_type, *parts = (column.tolist() for column in found)
     assert list(zip(first, last, unit_type, strict=True)) == [(0, 0, 0), (0, 0, 1), (1, 1, 0)]
     assert list(zip(*parts, strict=True)) == [(1, 2, 3, 4), (5, 6, 7, 8), (10, 20, 30, 40.5)]
