@@ -17,7 +17,7 @@ from ...instances.common.arrays import Floats, Ints
 from ...instances.staging.instance import StagingInstance
 from ..common.clock import check_time
 from ..common.tolerance import loosened
-from .stage_times import layer_parts, refuse_many_segments, transfer_s
+from .stage_times import parts_of_layers, refuse_many_segments, transfer_s
 
 
 @dataclass(frozen=True)
@@ -88,9 +88,7 @@ def stage_table(instance: StagingInstance) -> StageTable:
     refuse_many_segments(instance)
     size, types = len(instance.layers), instance.types
     count = size * (size + 1) // 2 * len(types)
-    single = np.array(
-        [[layer_parts(layer, hardware.name) for hardware in types] for layer in instance.layers]
-    )
+    single = parts_of_layers(instance)
     memory = np.array([[layer.memory_gib] * len(types) for layer in instance.layers])
     room = np.array([math.inf if one.memory_gib is None else loosened(one.memory_gib) for one in types])
     received = np.array([transfer_s(instance, first) for first in range(size)])

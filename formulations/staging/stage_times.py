@@ -11,6 +11,9 @@ import math
 from functools import reduce
 from operator import add
 
+import numpy as np
+
+from ...instances.common.arrays import Floats
 from ...instances.common.errors import TooLargeError
 from ...instances.staging.instance import Layer, StagingInstance
 from ..common.tolerance import TOLERANCE
@@ -52,6 +55,25 @@ def layer_parts(layer: Layer, name: str) -> Parts:
     if math.isinf(compute):
         return math.inf, 0.0, 0.0, 0.0
     return compute * (1 - alpha), compute * alpha, communication * (1 - beta), communication * beta
+
+
+def parts_of_layers(instance: StagingInstance) -> Floats:
+    """Return `layer_parts` of every layer on every type, shape (L, T, 4)."""
+    names = [hardware.name for hardware in instance.types]
+    return np.array([_parts_by_type(layer, names) for layer in instance.layers])
+
+
+def _parts_by_type(layer: Layer, names: list[str]) -> Floats:
+    compute = np.array([layer.compute_s.get(name, math.inf) for name in names])
+    able = np.isfinite(compute)
+    compute[~able] = 0.0
+    communication = np.where(able, [layer.communication_s.get(name, 0.0) for name in names], 0.0)
+    alpha, beta = (
+        np.array([shares.get(name, 0.0) for name in names]) if isinstance(shares, dict) else shares
+        for shares in (layer.compute_parallel, layer.communication_parallel)
+    )
+    serial = np.where(able, compute * (1 - alpha), math.inf)
+    return np.column_stack([serial, compute * alpha, communication * (1 - beta), communication * beta])
 
 
 def transfer_s(instance: StagingInstance, first: int) -> float:

@@ -52,28 +52,36 @@ def _search(
 
 
 @compiled
-def _fewest(
-    serial: float, parallel: float, comm_serial: float, comm_parallel: float, tau: float, limit: float
-) -> float:
-    """Return the smallest k ≥ 1 with ET(k) ≤ τ, infinite where there is none within the limit."""
-    left, comm_left = tau - serial, tau - comm_serial
-    # Negative where even infinitely many units are too slow.
-    if left < 0 or comm_left < 0:
-        return math.inf
-    share, other = parallel / left, comm_parallel / comm_left
-    # 0/0 is no need for more: it compares as neither greater nor less.
-    if other > share or math.isnan(share):
-        share = other
-    units = np.ceil(share) if share > 1 else 1.0
-    least_left = min(left, comm_left)
-    near = abs(share - np.rint(share)) <= NEAR_INTEGER * share and share > 0.5
+def _share(parallel: float, left: float) -> float:
+    """Return how many units would do, if units could be parted; 0/0 is no need for any."""
+    share = parallel / left
+    return share if share > 0 else 0.0
+
+
+@compiled
+def _doubtful(share: float, units: float, least_left: float, tau: float, limit: float) -> bool:
+    """Return whether rounding may decide how many units do."""
+    near = (abs(share - np.rint(share)) <= NEAR_INTEGER * share) & (share > 0.5)
     near |= least_left < SMALL_REMAINDER * tau
     # Further beyond the limit a correction by one unit does not matter.
     near &= units <= limit + 1
     # Where all of τ but its last digits is serial, A/k may vanish beside it, and one unit suffice.
-    near |= least_left <= NO_REMAINDER * tau
+    return near | (least_left <= NO_REMAINDER * tau)
+
+
+@compiled
+def _fewest(
+    serial: float, parallel: float, comm_serial: float, comm_parallel: float, tau: float, limit: float
+) -> float:
+    """Return the smallest k ≥ 1 with ET(k) ≤ τ, infinite where there is none within the limit."""
+    least_left = min(tau - serial, tau - comm_serial)
+    # Even infinitely many units are too slow.
+    if least_left < 0:
+        return math.inf
+    share = max(_share(parallel, tau - serial), _share(comm_parallel, tau - comm_serial))
+    units = max(np.ceil(share), 1.0)
     # Only where rounding may decide is the exact, slow search asked.
-    if near:
+    if _doubtful(share, units, least_left, tau, limit):
         units = _search(serial, parallel, comm_serial, comm_parallel, tau, min(units, float(MOST_UNITS)))
     return units if units <= limit else math.inf
 
@@ -114,13 +122,25 @@ def least_cost(
     units, cost
         Shape (n,); infinite cost, and one unit, where no units suffice.
     """
-    units, cost = np.ones(len(serial)), np.full(len(serial), np.inf)
-    for i in range(len(serial)):
-        parts = serial[i], parallel[i], comm_serial[i], comm_parallel[i]
-        need = _fewest(parts[0], parts[1], parts[2], parts[3], high, limit[i])
-        if need < math.inf:
+    count = len(serial)
+    units, cost, doubtful = np.empty(count), np.empty(count), np.empty(count, np.bool_)
+    # This loop has no branches, so that the compiler takes several segments in one step.
+    for i in range(count):
+        left, comm_left = high - serial[i], high - comm_serial[i]
+        share = max(_share(parallel[i], left), _share(comm_parallel[i], comm_left))
+        need = max(np.ceil(share), 1.0)
+        units[i], cost[i] = need, _time_s(serial[i], parallel[i], comm_serial[i], comm_parallel[i], need)
+        doubtful[i] = _doubtful(share, need, min(left, comm_left), high, limit[i])
+    for i in range(count):
+        need, time = units[i], cost[i]
+        if doubtful[i]:
+            parts = serial[i], parallel[i], comm_serial[i], comm_parallel[i]
+            need = _fewest(parts[0], parts[1], parts[2], parts[3], high, limit[i])
             time = _time_s(parts[0], parts[1], parts[2], parts[3], need)
+        if need <= limit[i] and serial[i] <= high and comm_serial[i] <= high:
             units[i], cost[i] = need, rate[i] * need * max(low, time)
+        else:
+            units[i], cost[i] = 1.0, np.inf
     return units, cost
 
 
@@ -160,10 +180,18 @@ def forward(
             while i < end:
                 # Segments of one type stand together, and their minimum stays in a register.
                 t, best = unit_type[i], np.inf
+                # Four minima at a time, so that none waits for the one before.
+                second, third, fourth = best, best, best
+                while i + 3 < end and unit_type[i + 3] == t:
+                    best = min(best, weight[row, i] + arrival[row, first[i], t])
+                    second = min(second, weight[row, i + 1] + arrival[row, first[i + 1], t])
+                    third = min(third, weight[row, i + 2] + arrival[row, first[i + 2], t])
+                    fourth = min(fourth, weight[row, i + 3] + arrival[row, first[i + 3], t])
+                    i += 4
                 while i < end and unit_type[i] == t:
                     best = min(best, weight[row, i] + arrival[row, first[i], t])
                     i += 1
-                least[t] = best
+                least[t] = min(best, second, third, fourth)
             shortest[row] = least.min()
             _onward(least, alternating, arrival[row, layer + 1])
     return shortest, arrival

@@ -381,10 +381,11 @@ class Search:
         units = units[np.isfinite(units).all(axis=1)]
         taus = times.time_s(units).max(axis=1)
         costs = taus * (units @ segments.rate[path])
+        position = segments.position[path]
         for time, cost, count in zip(taus.tolist(), costs.tolist(), units, strict=True):
             if not segments.fits(path, count):
                 continue
-            if self.incumbent.update(Candidate(time, cost, segments.position[path], count)):
+            if self.incumbent.update(Candidate(time, cost, position, count)):
                 self._note(cost, time)
 
 

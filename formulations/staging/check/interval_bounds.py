@@ -12,6 +12,7 @@ Fewest units are rounded down, never up; sums get a margin on the side that weak
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -170,8 +171,8 @@ class IntervalBounds:
         spare = float(interval.prices @ self.limits.capacity)
         threshold = (interval.cutoff if interval.counts_cost else 0.0) + spare
         value = through(own.first, own.last, own.type, weight, arrival, self.alternating)
-        near = value * (1 - MARGIN) - MARGIN * spare <= threshold + MARGIN * abs(threshold)
-        return np.flatnonzero(near & np.isfinite(value))
+        most = (threshold + MARGIN * (abs(threshold) + spare)) / (1 - 2 * MARGIN)
+        return np.flatnonzero(value <= min(most, sys.float_info.max))
 
     def _enumerated(self, given: _Open) -> bool:
         """Enumerate all paths of the segments that are left; return whether none is below the cutoff."""

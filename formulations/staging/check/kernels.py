@@ -103,26 +103,32 @@ def least(
     units, cost
         Shape (n,); infinite cost, and one unit, where no units suffice.
     """
-    units, cost = np.ones(len(serial)), np.full(len(serial), np.inf)
+    units, times = np.empty(len(serial)), np.empty(len(serial))
     # Where S is all of τ but rounding, the quotient must stay an underestimate: its divisor grows.
     tiny = max(1e-15 * high, 1e-300)
+    # This loop has no branches, so that the compiler does several segments in one step.
     for i in range(len(serial)):
-        s, a, comm_s, comm_a = serial[i], parallel[i], comm_serial[i], comm_parallel[i]
-        if s > high or comm_s > high:
-            continue
-        quotient = max(a / (high - s + tiny), comm_a / (high - comm_s + tiny))
+        quotient = max(
+            parallel[i] / (high - serial[i] + tiny), comm_parallel[i] / (high - comm_serial[i] + tiny)
+        )
         need = max(np.ceil(quotient * (1 - UNDERESTIMATE)), 1.0)
-        time = _time_s(s, a, comm_s, comm_a, need)
-        # One more unit only where these are shown to be too slow.
-        for _ in range(2):
-            if time <= high:
-                break
-            need += 1.0
-            time = _time_s(s, a, comm_s, comm_a, need)
-        if need <= limit[unit_type[i]]:
+        units[i] = need
+        times[i] = max(serial[i] + parallel[i] / need, comm_serial[i] + comm_parallel[i] / need)
+    for i in range(len(serial)):
+        need, time = units[i], times[i]
+        if time > high:
+            # One more unit only where these are shown to be too slow.
+            for _ in range(2):
+                if time <= high or serial[i] > high or comm_serial[i] > high:
+                    break
+                need += 1.0
+                time = _time_s(serial[i], parallel[i], comm_serial[i], comm_parallel[i], need)
+        if need <= limit[unit_type[i]] and serial[i] <= high and comm_serial[i] <= high:
             units[i] = need
-            cost[i] = rate[unit_type[i]] * need * max(time, low) if counts_cost else 0.0
-    return units, cost
+            times[i] = rate[unit_type[i]] * need * max(time, low) if counts_cost else 0.0
+        else:
+            units[i], times[i] = 1.0, np.inf
+    return units, times
 
 
 @compiled
@@ -169,10 +175,18 @@ def forward(
         while i < len(last) and last[i] == layer:
             # Segments of one type stand together, and their minimum stays in a register.
             t, best = unit_type[i], np.inf
+            # Four minima at a time, so that none waits for the one before.
+            second, third, fourth = best, best, best
+            while i + 3 < len(last) and last[i + 3] == layer and unit_type[i + 3] == t:
+                best = min(best, weight[i] + arrival[first[i], t])
+                second = min(second, weight[i + 1] + arrival[first[i + 1], t])
+                third = min(third, weight[i + 2] + arrival[first[i + 2], t])
+                fourth = min(fourth, weight[i + 3] + arrival[first[i + 3], t])
+                i += 4
             while i < len(last) and last[i] == layer and unit_type[i] == t:
                 best = min(best, weight[i] + arrival[first[i], t])
                 i += 1
-            ending[t] = best
+            ending[t] = min(best, second, third, fourth)
         shortest = ending.min()
         _neighbours(ending, alternating, arrival[layer + 1])
     return shortest, arrival
