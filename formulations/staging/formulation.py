@@ -66,7 +66,7 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
     @cached_property
     def table(self) -> StageTable:
         """The serial and parallel parts of every segment of layers on every type."""
-        return stage_table(self.instance)
+        return stage_table(self.instance, self._parts)
 
     @property
     def cost_factor(self) -> float:

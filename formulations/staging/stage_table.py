@@ -77,8 +77,13 @@ class StageTable:
         return result
 
 
-def stage_table(instance: StagingInstance) -> StageTable:
+def stage_table(instance: StagingInstance, single: Floats | None = None) -> StageTable:
     """Return the parts of every segment; those that a unit's memory cannot hold have infinite time.
+
+    Parameters
+    ----------
+    single
+        `parts_of_layers` of the instance, if they are known.
 
     Raises
     ------
@@ -88,7 +93,7 @@ def stage_table(instance: StagingInstance) -> StageTable:
     refuse_many_segments(instance)
     size, types = len(instance.layers), instance.types
     count = size * (size + 1) // 2 * len(types)
-    single = parts_of_layers(instance)
+    single = parts_of_layers(instance) if single is None else single
     memory = np.array([[layer.memory_gib] * len(types) for layer in instance.layers])
     room = np.array([math.inf if one.memory_gib is None else loosened(one.memory_gib) for one in types])
     received = np.array([transfer_s(instance, first) for first in range(size)])

@@ -35,9 +35,13 @@ class SegmentTimes:
             np.minimum(table.limit, MOST_UNITS)[table.type[segments]],
         )
 
+    @property
+    def _columns(self) -> tuple[Floats, Floats, Floats, Floats, Floats]:
+        return self.serial, self.parallel, self.comm_serial, self.comm_parallel, self.limit
+
     def only(self, keep: NDArray[np.bool_] | NDArray[np.int64] | slice) -> SegmentTimes:
         """Return the parts of some of the segments."""
-        return SegmentTimes(*(column[keep] for column in vars(self).values()))
+        return SegmentTimes(*(column[keep] for column in self._columns))
 
     def time_s(self, units: Floats) -> Floats:
         """Return ET; `units` of shape (n,) or (B, n), infinite ones count as many as there can be."""
@@ -65,7 +69,7 @@ class SegmentTimes:
         """
         check_time()
         units = np.empty((len(time_s), len(self.serial)))
-        fewest_units(*vars(self).values(), time_s, units)
+        fewest_units(*self._columns, time_s, units)
         return units
 
     def least_cost(self, rate: Floats, low: float, high: float) -> tuple[Floats, Floats]:
@@ -82,5 +86,5 @@ class SegmentTimes:
             Shape (n,); infinite cost, and one unit, where no units suffice.
         """
         check_time()
-        units, cost = least_cost(*vars(self).values(), rate, low, high)
+        units, cost = least_cost(*self._columns, rate, low, high)
         return units, cost

@@ -66,7 +66,7 @@ def _doubtful(share: float, units: float, least_left: float, tau: float, limit: 
     # Further beyond the limit a correction by one unit does not matter.
     near &= units <= limit + 1
     # Where all of τ but its last digits is serial, A/k may vanish beside it, and one unit suffice.
-    return near | (least_left <= NO_REMAINDER * tau)
+    return bool(near | (least_left <= NO_REMAINDER * tau))
 
 
 @compiled
@@ -145,6 +145,15 @@ def least_cost(
 
 
 @compiled
+def cost_from(rate: Floats, units: Floats, cost: Floats, low: float) -> Floats:
+    """Return the least cost of segments in the part of an interval from `low` on, shape (n,)."""
+    found = np.empty(len(cost))
+    for i in range(len(cost)):
+        found[i] = max(cost[i], rate[i] * low * units[i])
+    return found
+
+
+@compiled
 def _onward(least: Floats, alternating: bool, result: Floats) -> None:
     """Set for each type the least over the types that may be its neighbour."""
     first, second, best = np.inf, np.inf, -1
@@ -171,29 +180,32 @@ def forward(
     """
     layers = len(edges) - 1
     arrival, shortest = np.full((len(weight), layers + 1, hardware), np.inf), np.full(len(weight), np.inf)
-    least = np.empty(hardware)
+    # By type first: the segments of one type are read one after another.
+    least, to = np.empty(hardware), np.empty((hardware, layers + 1))
     for row in range(len(weight)):
-        arrival[row, 0] = 0.0
+        to[:, 0] = 0.0
         for layer in range(layers):
             least[:] = np.inf
             i, end = edges[layer], edges[layer + 1]
             while i < end:
                 # Segments of one type stand together, and their minimum stays in a register.
                 t, best = unit_type[i], np.inf
+                own = to[t]
                 # Four minima at a time, so that none waits for the one before.
                 second, third, fourth = best, best, best
                 while i + 3 < end and unit_type[i + 3] == t:
-                    best = min(best, weight[row, i] + arrival[row, first[i], t])
-                    second = min(second, weight[row, i + 1] + arrival[row, first[i + 1], t])
-                    third = min(third, weight[row, i + 2] + arrival[row, first[i + 2], t])
-                    fourth = min(fourth, weight[row, i + 3] + arrival[row, first[i + 3], t])
+                    best = min(best, weight[row, i] + own[first[i]])
+                    second = min(second, weight[row, i + 1] + own[first[i + 1]])
+                    third = min(third, weight[row, i + 2] + own[first[i + 2]])
+                    fourth = min(fourth, weight[row, i + 3] + own[first[i + 3]])
                     i += 4
                 while i < end and unit_type[i] == t:
-                    best = min(best, weight[row, i] + arrival[row, first[i], t])
+                    best = min(best, weight[row, i] + own[first[i]])
                     i += 1
                 least[t] = min(best, second, third, fourth)
             shortest[row] = least.min()
-            _onward(least, alternating, arrival[row, layer + 1])
+            _onward(least, alternating, to[:, layer + 1])
+        arrival[row] = to.T
     return shortest, arrival
 
 
@@ -209,15 +221,19 @@ def backward(
     rest, through = np.full(arrival.shape, np.inf), np.empty(weight.shape)
     for row in range(len(weight)):
         # `least` takes up the ways from each layer on, until all segments that begin there are through.
-        least = np.full((layers, hardware), np.inf)
+        least, to = np.full((hardware, layers), np.inf), np.ascontiguousarray(arrival[row].T)
         rest[row, layers] = 0.0
         for after in range(layers, 0, -1):
-            for i in range(edges[after - 1], edges[after]):
-                f, t = first[i], unit_type[i]
-                beyond = rest[row, after, t]
-                least[f, t] = min(least[f, t], weight[row, i] + beyond)
-                through[row, i] = arrival[row, f, t] + beyond + weight[row, i]
-            _onward(least[after - 1], alternating, rest[row, after - 1])
+            i, end = edges[after - 1], edges[after]
+            while i < end:
+                t = unit_type[i]
+                beyond, own, before = rest[row, after, t], least[t], to[t]
+                while i < end and unit_type[i] == t:
+                    f, onward = first[i], weight[row, i] + beyond
+                    own[f] = min(own[f], onward)
+                    through[row, i] = before[f] + onward
+                    i += 1
+            _onward(least[:, after - 1], alternating, rest[row, after - 1])
     return rest, through
 
 

@@ -94,7 +94,7 @@ class IntervalBounds:
         alternating: bool,
         most_work: int = MOST_WORK,
     ) -> None:
-        self.segments, self.limits, self.alternating = segments, limits, alternating
+        self.segments, self.limits, self.alternating = segments.narrow(), limits, alternating
         self.types = len(segments.price)
         self.rate = cost_factor * segments.price
         self.work_left = most_work

@@ -167,29 +167,31 @@ def forward(
     shortest, arrival
         `arrival` is of paths that may go on with a type, shape (L + 1, T).
     """
-    arrival = np.full((layers + 1, hardware), np.inf)
-    arrival[0] = 0.0
+    # By type first: the segments of one type are read one after another.
+    before = np.full((hardware, layers + 1), np.inf)
+    before[:, 0] = 0.0
     ending, shortest, i = np.empty(hardware), np.inf, 0
     for layer in range(layers):
         ending[:] = np.inf
         while i < len(last) and last[i] == layer:
             # Segments of one type stand together, and their minimum stays in a register.
             t, best = unit_type[i], np.inf
+            own = before[t]
             # Four minima at a time, so that none waits for the one before.
             second, third, fourth = best, best, best
             while i + 3 < len(last) and last[i + 3] == layer and unit_type[i + 3] == t:
-                best = min(best, weight[i] + arrival[first[i], t])
-                second = min(second, weight[i + 1] + arrival[first[i + 1], t])
-                third = min(third, weight[i + 2] + arrival[first[i + 2], t])
-                fourth = min(fourth, weight[i + 3] + arrival[first[i + 3], t])
+                best = min(best, weight[i] + own[first[i]])
+                second = min(second, weight[i + 1] + own[first[i + 1]])
+                third = min(third, weight[i + 2] + own[first[i + 2]])
+                fourth = min(fourth, weight[i + 3] + own[first[i + 3]])
                 i += 4
             while i < len(last) and last[i] == layer and unit_type[i] == t:
-                best = min(best, weight[i] + arrival[first[i], t])
+                best = min(best, weight[i] + own[first[i]])
                 i += 1
             ending[t] = min(best, second, third, fourth)
         shortest = ending.min()
-        _neighbours(ending, alternating, arrival[layer + 1])
-    return shortest, arrival
+        _neighbours(ending, alternating, before[:, layer + 1])
+    return shortest, np.ascontiguousarray(before.T)
 
 
 @compiled

@@ -9,6 +9,7 @@ alone.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -48,6 +49,11 @@ class Segments:
     comm_serial: Floats
     comm_parallel: Floats
 
+    def narrow(self) -> Segments:
+        """Return the segments with numbers of 32 bits: half of the memory to be read."""
+        names = ("first", "last", "type")
+        return replace(self, **{name: getattr(self, name).astype(np.int32) for name in names})
+
     def only(self, keep: Ints) -> Segments:
         """Return some of the segments."""
         columns = ("first", "last", "type", "serial", "parallel", "comm_serial", "comm_parallel")
@@ -71,7 +77,7 @@ def derive_segments(instance: StagingInstance) -> Segments:
     check_time()
     hardware, layers = instance.types, instance.layers
     room = np.array([math.inf if one.memory_gib is None else loosened(one.memory_gib) for one in hardware])
-    own = np.array([_layer_parts(layer, [one.name for one in hardware]) for layer in layers])
+    own = _layer_parts(layers, [one.name for one in hardware])
     memory = np.array([[layer.memory_gib] * len(hardware) for layer in layers])
     columns = derive(own, memory, room, _received_s(instance))
     return Segments(
@@ -84,18 +90,21 @@ def derive_segments(instance: StagingInstance) -> Segments:
     )
 
 
-def _layer_parts(layer: Layer, names: list[str]) -> Floats:
-    """Return S, A, S', A' of one layer on each type, shape (T, 4) [s]; S is infinite where it cannot run."""
-    alpha, beta = (
-        np.array([shares.get(name, 0.0) for name in names]) if isinstance(shares, dict) else shares
-        for shares in (layer.compute_parallel, layer.communication_parallel)
-    )
-    able = np.array([name in layer.compute_s for name in names])
-    computing = np.array([layer.compute_s.get(name, 0.0) for name in names])
-    communicating = np.where(able, [layer.communication_s.get(name, 0.0) for name in names], 0.0)
-    serial = np.where(able, computing * (1 - alpha), np.inf)
-    parts = serial, computing * alpha, communicating * (1 - beta), communicating * beta
-    return np.column_stack(parts)
+def _layer_parts(layers: Sequence[Layer], names: Sequence[str]) -> Floats:
+    """Return S, A, S', A' of each layer on each type, shape (L, T, 4); S is infinite where it cannot run."""
+    parts = np.zeros((len(layers), len(names), 4))
+    for row, layer in zip(parts, layers, strict=True):
+        shares = layer.compute_parallel, layer.communication_parallel
+        alpha, beta = (
+            np.array([one.get(name, 0.0) for name in names]) if isinstance(one, dict) else one
+            for one in shares
+        )
+        computing = np.array([layer.compute_s.get(name, 0.0) for name in names])
+        communicating = np.array([layer.communication_s.get(name, 0.0) for name in names])
+        row[:, 0], row[:, 1] = computing * (1 - alpha), computing * alpha
+        row[:, 2], row[:, 3] = communicating * (1 - beta), communicating * beta
+        row[[name not in layer.compute_s for name in names]] = math.inf, 0.0, 0.0, 0.0
+    return parts
 
 
 def _received_s(instance: StagingInstance) -> Floats:

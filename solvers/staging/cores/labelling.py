@@ -185,7 +185,7 @@ class _Search:
             columns = self.order[self.edges[layer] : self.edges[layer + 1]]
             size = max(1, SETTINGS.pairs_at_once // len(labels.cost))
             for start in range(0, len(columns), size):
-                if self.work > SETTINGS.most_work or self.clock.expired:
+                if (beam is None and self.work > SETTINGS.most_work) or self.clock.expired:
                     return None
                 self._move(labels, columns[start : start + size], records, waiting)
         best = _joined(waiting[layers])
@@ -246,6 +246,10 @@ def _bounds(
     those that count units.
     """
     weights, vectors = _multipliers(prices)
+    if not weight:
+        # Where costs do not matter, bounds that count them prune nothing; the first one ranks labels.
+        useful = np.flatnonzero((weights == 0) | (np.arange(len(weights)) == 0))
+        weights, vectors = weights[useful], vectors[useful]
     values = weights[:, None] * columns.cost + vectors @ columns.use.T
     remaining = segments.graph.only(columns.segment).backward(values)
     remaining = remaining[:, columns.layer][:, :, columns.hardware]

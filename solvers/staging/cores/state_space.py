@@ -189,12 +189,14 @@ def _tables(
         place *= size
     weights = weight * columns.cost + columns.use @ priced
     arcs = columns.first, columns.after, columns.unit_type
-    shape = columns.layers, columns.types, states, columns.alternating
-    to = least_by_state(*arcs, weights, digits, *shape)
+    shape, alternating = (columns.layers, columns.types, states), columns.alternating
+    to = least_by_state(*arcs, weights, digits, *shape, alternating)
     # Paths from a layer to the end are paths to it where everything runs backwards.
     order = np.argsort(-columns.first, kind="stable")
     reverse = columns.layers - columns.after[order], columns.layers - columns.first[order]
-    used = least_by_state(*reverse, columns.unit_type[order], weights[order], digits[order], *shape)
+    used = least_by_state(
+        *reverse, columns.unit_type[order], weights[order], digits[order], *shape, alternating
+    )
     rest = used[::-1].reshape(columns.layers + 1, columns.types, *sizes[::-1])
     # Whoever has more units left may also use fewer.
     for axis in range(2, rest.ndim):
