@@ -293,10 +293,10 @@ class Search:
         if not len(core):
             return False
         try:
-            # A beam that was never too narrow is a proof, and a path that it finds ends all hope of one.
-            answer = search_labels(segments, interval, core, prices, cutoff, clock, SETTINGS.beam)
-            if answer is None and not any_plan:
-                answer = search_labels(segments, interval, core, prices, cutoff, clock)
+            # A path that a beam finds ends all hope of closing the interval.
+            answer = search_labels(
+                segments, interval, core, prices, cutoff, clock, SETTINGS.beams, exact=not any_plan
+            )
             if answer is None:
                 # Where any plan matters, a rough one will do.
                 gap = SETTINGS.rough_gap if any_plan else 0.0

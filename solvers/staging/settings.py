@@ -31,8 +31,8 @@ class SearchSettings:
         that.
     rough_gap
         Relative distance to its bound at which a plan will do where any matters.
-    beam
-        Labels of a layer that are looked at where all are too many.
+    beams
+        Labels of a layer that are looked at before all are, in one try after another.
     core_s
         Seconds for a core.
     """
@@ -50,7 +50,7 @@ class SearchSettings:
     first_columns: tuple[int | None, ...] = (1000, 4000, 16_000, None)
     first_core_s: float = 10.0
     rough_gap: float = 0.02
-    beam: int = 2000
+    beams: tuple[int, ...] = (200, 2000)
     core_s: float = 6.0
 
 

@@ -11,6 +11,7 @@ labels, a beam of the most promising ones still finds good paths, but proves not
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -109,7 +110,8 @@ def search_labels(
     prices: Floats,
     cutoff: float,
     clock: Clock,
-    beam: int | None = None,
+    beams: Sequence[int] = (),
+    exact: bool = True,
 ) -> CoreAnswer | None:
     """Return the cheapest path of a core below the cutoff, or that there is none; None if it gave up.
 
@@ -119,24 +121,32 @@ def search_labels(
         y ≥ 0; any are right, good ones make it fast.
     cutoff
         Infinite: any path within the limits is of interest.
-    beam
-        So many labels of each layer are looked at; then a path need not be the cheapest. By default all are.
+    beams
+        So many labels of each layer are looked at first, in one try after another; a path that is found then
+        need not be the cheapest.
+    exact
+        Whether all labels are looked at in the end.
     """
     if not len(core):
         return CoreAnswer(None, cutoff)
     search = _Search(segments, interval, core, prices, clock, 1.0 if math.isfinite(cutoff) else 0.0)
+    # No path costs so much.
+    most = cutoff if math.isfinite(cutoff) else 2 * float(search.columns.cost.sum()) + 1.0
+    steps = SETTINGS.cutoff_steps if math.isfinite(interval.bound) and math.isfinite(cutoff) else (1.0,)
+    tries: list[tuple[float, int | None]] = [(most, beam) for beam in beams]
+    if exact:
+        low = interval.bound if len(steps) > 1 else 0.0
+        tries += [*((low + step * (most - low), None) for step in steps[:-1]), (most, None)]
     answer: CoreAnswer | None = None
-    if math.isinf(cutoff):
-        answer = search.below(2 * float(search.columns.cost.sum()) + 1.0, beam)  # no path costs so much
-        if answer is not None and answer.path is None:
-            answer = CoreAnswer(None, math.inf)
-        return answer
-    for step in SETTINGS.cutoff_steps if beam is None else (1.0,):
-        bounded = math.isfinite(interval.bound)
-        most = interval.bound + step * (cutoff - interval.bound) if bounded else cutoff
-        answer = search.below(most, beam)
-        if answer is None or answer.path is not None:
+    for highest, beam in tries:
+        answer = search.below(highest, beam)
+        # A beam that was never too narrow is a proof, too.
+        if answer is not None and (answer.path is not None or highest == most):
             break
+        if answer is None and beam is None:
+            break
+    if answer is not None and answer.path is None:
+        return CoreAnswer(None, cutoff)
     return answer
 
 
