@@ -184,4 +184,4 @@ class Segments:
 
 def _narrow(column: Ints) -> Ints:
     """Return a column in 32 bits, half of the memory to be read."""
-    return column.astype(np.int32)  # type: ignore[return-value]  # no name for integers of any width
+    return column.astype(np.int32)
