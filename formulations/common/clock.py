@@ -82,6 +82,12 @@ def time_is_up() -> bool:
     return clock is not None and clock.expired
 
 
+def time_left_s() -> float | None:
+    """Return the seconds that the enforced clock has left; None without a limit."""
+    clock = _enforced.get()
+    return None if clock is None else clock.remaining_s
+
+
 def check_time() -> None:
     """Go on, unless the time of the enforced clock is up; loops that build something call it.
 
@@ -127,8 +133,7 @@ def refuse_beyond(terms: int, what: str) -> None:
         raise TooLargeError(
             f"{what} would have {terms:,} coefficients, and at most {MOST_TERMS:,} are allowed; {advice}"
         )
-    clock = _enforced.get()
-    left = None if clock is None else clock.remaining_s
+    left = time_left_s()
     if left is not None and terms > TERMS_PER_S * left:
         raise OutOfTimeError(
             f"{what} would have {terms:,} coefficients, which cannot be written down in the {left:.3g} s "

@@ -55,10 +55,10 @@ class Columns:
 
 def _columns(formulation: StagingFormulation) -> list[Column]:
     """Return every stage that limits, memory, floor and cost allow; of units, no more than speed it up."""
-    instance, table = formulation.instance, formulation.table
+    table = formulation.table
     found: list[Column] = []
     for t, highest in enumerate(_highest_units(formulation)):
-        own = slice(t, None, len(instance.types))
+        own = np.flatnonzero(table.type == t)
         first, last = table.first[own], table.last[own]
         before = None
         for units in range(1, highest + 1):

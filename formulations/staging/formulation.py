@@ -28,6 +28,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, ClassVar
 
+import numpy as np
+
+from ...instances.common.arrays import Floats
 from ...instances.common.base import ProblemKind
 from ...instances.staging.instance import StagingInstance
 from ..common.formulation import Formulation
@@ -39,7 +42,7 @@ from .check.frontier_error import certified_error, proves_none
 from .explain import layers_out_of_reach
 from .plan import Corner, Stage
 from .stage_table import StageTable, stage_table
-from .stage_times import layer_parts, parts_time_s, stage_time_s
+from .stage_times import parts_of_layers, stage_time_s
 
 OBJECTIVES = {
     "cost": Objective("cost", "min", "USD"),
@@ -64,7 +67,7 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
     @cached_property
     def table(self) -> StageTable:
         """The serial and parallel parts of every segment of layers on every type."""
-        return stage_table(self.instance)
+        return stage_table(self.instance, self._parts)
 
     @property
     def cost_factor(self) -> float:
@@ -197,15 +200,15 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
         if self.instance.objective != "cost":
             return (self.of_stage_time(self.fastest_s) if self.fastest_s > 0 else None,)
         # Compute alone: the larger of two sums is at least either, but a sum of larger ones need not be.
-        work = [
-            min(
-                hardware.price_usd_per_hour * sum(layer_parts(layer, hardware.name)[:2])
-                for hardware in self.instance.types
-                if hardware.name in layer.compute_s
-            )
-            for layer in self.instance.layers
-        ]
-        return (self.cost_factor * math.fsum(work),)
+        work = self._parts[:, :, 0] + self._parts[:, :, 1]
+        able, price = np.isfinite(work), [one.price_usd_per_hour for one in self.instance.types]
+        least = np.where(able, np.where(able, work, 0.0) * price, math.inf).min(axis=1)
+        return (self.cost_factor * math.fsum(least.tolist()),)
+
+    @cached_property
+    def _parts(self) -> Floats:
+        """S, A, S', A' of every layer on every type, shape (L, T, 4)."""
+        return parts_of_layers(self.instance)
 
     def certified_bounds(
         self, certificate: Any, values: Sequence[float] | None = None
@@ -280,15 +283,17 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
     @cached_property
     def _fastest_by_layer(self) -> list[tuple[float, str]]:
         found = []
-        for layer in self.instance.layers:
+        # With infinitely many units A/k vanishes, which bounds every real number of units.
+        serial, parallel, comm_serial, comm_parallel = np.moveaxis(self._parts, 2, 0)
+        units = np.array([hardware.limit or math.inf for hardware in self.instance.types])
+        single = np.maximum(serial + parallel / units, comm_serial + comm_parallel / units)
+        for layer, own in zip(self.instance.layers, single.tolist(), strict=True):
             times = []
-            for hardware in self.instance.types:
-                # With infinitely many units A/k vanishes, which bounds every real number of units.
-                time = parts_time_s(layer_parts(layer, hardware.name), hardware.limit or math.inf)
-                held = layer.memory_on(hardware.name)
-                if hardware.memory_gib is not None and not within(held, hardware.memory_gib):
-                    time = math.inf
-                times.append((time, hardware.name))
+            for hardware, time in zip(self.instance.types, own, strict=True):
+                fits = hardware.memory_gib is None or within(
+                    layer.memory_on(hardware.name), hardware.memory_gib
+                )
+                times.append((time if fits else math.inf, hardware.name))
             found.append(min(times))
         return found
 

@@ -17,12 +17,12 @@ from ...instances.common.arrays import Floats, Ints
 from ...instances.staging.instance import StagingInstance
 from ..common.clock import check_time
 from ..common.tolerance import loosened
-from .stage_times import layer_parts, refuse_many_segments, transfer_s
+from .stage_times import parts_of_layers, refuse_many_segments, transfer_s
 
 
 @dataclass(frozen=True)
 class StageTable:
-    """The parts of every segment on every type, ordered by last layer, first layer and type.
+    """The parts of every segment on every type, ordered by last layer, type and first layer.
 
     Attributes
     ----------
@@ -46,8 +46,7 @@ class StageTable:
     @cached_property
     def first(self) -> Ints:
         """First layer of each segment, shape (n,)."""
-        firsts = [np.arange(last + 1) for last in range(self.layers)]
-        return np.repeat(np.concatenate(firsts), len(self.price))
+        return np.concatenate([np.tile(np.arange(last + 1), len(self.price)) for last in range(self.layers)])
 
     @cached_property
     def last(self) -> Ints:
@@ -58,20 +57,12 @@ class StageTable:
     @cached_property
     def type(self) -> Ints:
         """Type of each segment, shape (n,)."""
-        types = len(self.price)
-        return np.tile(np.arange(types), len(self.serial) // types)
+        types = np.arange(len(self.price))
+        return np.concatenate([np.repeat(types, last + 1) for last in range(self.layers)])
 
     def index(self, first: int, last: int, unit_type: int) -> int:
         """Return the position of a segment in the arrays."""
-        return (last * (last + 1) // 2 + first) * len(self.price) + unit_type
-
-    def by_type(self) -> Ints:
-        """Return the positions of all segments by last layer, then type, then first layer, shape (n,)."""
-        types, ordered = len(self.price), np.arange(len(self.serial))
-        for last in range(self.layers):
-            own = slice(self.index(0, last, 0), self.index(0, last + 1, 0))
-            ordered[own] = ordered[own].reshape(-1, types).T.ravel()
-        return ordered
+        return last * (last + 1) // 2 * len(self.price) + unit_type * (last + 1) + first
 
     def parts(self, first: int, last: int, unit_type: int) -> tuple[float, float, float, float]:
         """Return S, A, S' and A' of one segment."""
@@ -86,8 +77,13 @@ class StageTable:
         return result
 
 
-def stage_table(instance: StagingInstance) -> StageTable:
+def stage_table(instance: StagingInstance, single: Floats | None = None) -> StageTable:
     """Return the parts of every segment; those that a unit's memory cannot hold have infinite time.
+
+    Parameters
+    ----------
+    single
+        `parts_of_layers` of the instance, if they are known.
 
     Raises
     ------
@@ -97,21 +93,23 @@ def stage_table(instance: StagingInstance) -> StageTable:
     refuse_many_segments(instance)
     size, types = len(instance.layers), instance.types
     count = size * (size + 1) // 2 * len(types)
-    single = np.array(
-        [[layer_parts(layer, hardware.name) for hardware in types] for layer in instance.layers]
-    )
+    single = parts_of_layers(instance) if single is None else single
     memory = np.array([[layer.memory_on(one.name) for one in types] for layer in instance.layers])
     room = np.array([math.inf if one.memory_gib is None else loosened(one.memory_gib) for one in types])
-    parts = np.empty((4, count // len(types), len(types)))
-    lasts = np.arange(size)
-    for first in range(size):
+    received = np.array([transfer_s(instance, first) for first in range(size)])
+    parts, end = np.empty((4, count)), 0
+    # Of the segments that end with a layer, by type and first layer: each is one layer longer than before.
+    sums, held = np.zeros((4, len(types), size)), np.zeros((len(types), size))
+    for last in range(size):
         check_time()
-        own = np.cumsum(single[first:], axis=0)
-        own[:, :, 3] += transfer_s(instance, first)
-        own[np.cumsum(memory[first:], axis=0) > room] = math.inf
-        # Segments are numbered by their last layer: those that end before layer l are l(l + 1)/2.
-        parts[:, lasts[first:] * (lasts[first:] + 1) // 2 + first] = own.transpose(2, 0, 1)
-    serial, *others = parts.reshape(4, count)
+        sums[:, :, : last + 1] += single[last].T[:, :, None]
+        held[:, : last + 1] += memory[last, :, None]
+        begin, end = end, end + len(types) * (last + 1)
+        own = parts[:, begin:end].reshape(4, len(types), last + 1)
+        own[:] = sums[:, :, : last + 1]
+        own[3] += received[: last + 1]
+        own[0][held[:, : last + 1] > room[:, None]] = math.inf
+    serial, *others = parts
     # An impossible segment is infinite in its serial part alone, so that no inf − inf can arise.
     impossible = np.isinf(serial)
     for column in others:

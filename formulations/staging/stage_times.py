@@ -8,9 +8,13 @@ the first to the last.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import reduce
 from operator import add
 
+import numpy as np
+
+from ...instances.common.arrays import Floats
 from ...instances.common.errors import TooLargeError
 from ...instances.staging.instance import Layer, StagingInstance
 from ..common.tolerance import TOLERANCE
@@ -52,6 +56,30 @@ def layer_parts(layer: Layer, name: str) -> Parts:
     if math.isinf(compute):
         return math.inf, 0.0, 0.0, 0.0
     return compute * (1 - alpha), compute * alpha, communication * (1 - beta), communication * beta
+
+
+def parts_of_layers(instance: StagingInstance) -> Floats:
+    """Return `layer_parts` of every layer on every type, shape (L, T, 4)."""
+    names, layers = [hardware.name for hardware in instance.types], instance.layers
+    compute = np.array([[layer.compute_s.get(name, math.inf) for name in names] for layer in layers])
+    able = np.isfinite(compute)
+    compute[~able] = 0.0
+    moved = np.array([[layer.communication_s.get(name, 0.0) for name in names] for layer in layers])
+    moved[~able] = 0.0
+    alpha = _shares([layer.compute_parallel for layer in layers], names)
+    beta = _shares([layer.communication_parallel for layer in layers], names)
+    serial = np.where(able, compute * (1 - alpha), math.inf)
+    return np.stack([serial, compute * alpha, moved * (1 - beta), moved * beta], axis=2)
+
+
+def _shares(shares: Sequence[float | dict[str, float]], names: Sequence[str]) -> Floats:
+    """Return the parallel share of each layer on each type."""
+    return np.array(
+        [
+            [own.get(name, 0.0) for name in names] if isinstance(own, dict) else [own] * len(names)
+            for own in shares
+        ]
+    )
 
 
 def transfer_s(instance: StagingInstance, first: int) -> float:

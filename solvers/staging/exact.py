@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from typing import Any
 
+from ...formulations.common.compiled import is_ready
 from ...formulations.staging.certificate import (
     CUTOFF_MARGIN,
     LARGEST,
@@ -17,10 +19,17 @@ from ...formulations.staging.plan import Stage
 from ...instances.common.errors import OutOfTimeError
 from ..common.base import Clock, MethodOption, Outcome, Solver
 from ..common.options import SolveOptions
+from .heterps.greedy import Greedy
+from .heterps.provisioning import WAYS
+from .heterps.single_type import SingleType
 from .incumbents import Cheapest, Fastest, candidate_of, plan_of
 from .intervals import Interval
+from .kernels import fewest_units
 from .search import Search, SearchResult
 from .what_if import what_if
+
+START_SHARE = 0.25
+"""Of the time, for a first plan before the loops are compiled."""
 
 
 class StagingExact(Solver[StagingFormulation]):
@@ -37,16 +46,26 @@ class StagingExact(Solver[StagingFormulation]):
 
     def solve(self, formulation: StagingFormulation, options: SolveOptions, clock: Clock) -> Outcome:
         """Return the best plan, the bound, and the intervals that prove it."""
-        return self.solve_stages(formulation, options, clock)
+        # Compiling the loops of the search may take all the time.
+        cold = clock.limit_s is not None and not is_ready(fewest_units)
+        known = _quick_plan(formulation, clock.share(START_SHARE)) if cold else None
+        return self.solve_stages(formulation, options, clock, known)
 
-    def solve_stages(self, formulation: StagingFormulation, options: SolveOptions, clock: Clock) -> Outcome:
-        """Return the best path of the stages in the formulation's table."""
+    def solve_stages(
+        self,
+        formulation: StagingFormulation,
+        options: SolveOptions,
+        clock: Clock,
+        known: Sequence[Stage] | None = None,
+    ) -> Outcome:
+        """Return the best path of the stages in the table, or a known plan where none is better."""
         incumbent = incumbent_of(formulation, options)
         search = Search(formulation, incumbent, options, clock)
-        if options.warm_start is not None:
-            start = candidate_of(formulation, formulation.parse_plan(options.warm_start))
-            if start is not None:
-                incumbent.update(start)
+        starts = [] if options.warm_start is None else [formulation.parse_plan(options.warm_start)]
+        for start in starts if known is None else [*starts, known]:
+            candidate = candidate_of(formulation, start)
+            if candidate is not None:
+                incumbent.update(candidate)
         found = search.run()
         outcome = Outcome(limit=found.limit, trace=search.trace, build_s=search.build_s)
         if incumbent.best is not None:
@@ -74,6 +93,16 @@ class StagingExact(Solver[StagingFormulation]):
         except OutOfTimeError:
             return None
         return outcome.plan if outcome.limit == "none" else None
+
+
+def _quick_plan(formulation: StagingFormulation, clock: Clock) -> Sequence[Stage] | None:
+    """Return the first plan that a heuristic finds."""
+    for way, heuristic in itertools.product(WAYS, (SingleType(), Greedy())):
+        options = SolveOptions(method_options={"provisioning": way})
+        plan = heuristic.solve(formulation, options, clock).plan
+        if plan is not None and not formulation.violations(plan):
+            return plan
+    return None
 
 
 def incumbent_of(formulation: StagingFormulation, options: SolveOptions) -> Cheapest | Fastest:

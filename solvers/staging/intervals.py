@@ -15,13 +15,12 @@ import math
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ...formulations.common.clock import check_time
 from ...formulations.common.tolerance import loosened
 from ...formulations.staging.formulation import StagingFormulation
 from ...instances.common.arrays import Floats, Ints
-from .fewest_units import CHUNK, SegmentTimes
+from .fewest_units import SegmentTimes
+from .kernels import cost_from
 from .shortest_path import SegmentGraph
 
 
@@ -74,8 +73,10 @@ class Interval:
         Whether the bound counts cost; else it only shows that units do not suffice.
     bound
         No plan in the interval costs less [USD]; infinite if there is none.
-    splits
+    breakpoints
         Stage times at which the cheapest path changes within the interval.
+    arrival
+        Least weights of paths at these prices, as of `SegmentGraph.forward`; None if they are not known.
     halve
         Whether to split in the middle. Every second time, or the search might walk from breakpoint to
         breakpoint.
@@ -89,6 +90,7 @@ class Interval:
     counts_cost: bool = True
     bound: float = -math.inf
     breakpoints: Floats = field(default_factory=lambda: np.empty(0))
+    arrival: Floats | None = None
     halve: bool = False
 
     def without_costs(self) -> Interval:
@@ -114,30 +116,25 @@ class Segments:
     position: Ints
     rate: Floats
     limits: Limits
-    per_unit: Floats = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.per_unit = self.limits.weight[:, self.graph.unit_type]
 
     @staticmethod
     def of(formulation: StagingFormulation, slowest_s: float) -> Segments:
         """Return the segments that can be as fast as τ = `slowest_s`."""
         table, instance = formulation.table, formulation.instance
-        position = table.by_type()
-        times = SegmentTimes.of(table, position)
-        able = np.isfinite(times.fewest_units(np.array([slowest_s]))[0])
-        position = position[able]
+        every = SegmentTimes.of(table, slice(None))
+        able = np.isfinite(every.fewest_units(np.array([slowest_s]))[0])
         alternating = instance.stage_rule == "maximal_runs"
-        columns = table.first[position], table.last[position], table.type[position]
-        return Segments(
+        columns = _narrow(table.first), _narrow(table.last), _narrow(table.type)
+        segments = Segments(
             SegmentGraph(table.layers, len(table.price), *columns, alternating),
-            times.only(able),
-            position,
-            formulation.cost_factor * table.price[table.type[position]],
+            every,
+            np.arange(len(able)),
+            formulation.cost_factor * table.price[table.type],
             Limits.of(formulation),
         )
+        return segments if able.all() else segments.only(np.flatnonzero(able))
 
-    def only(self, keep: NDArray[np.bool_]) -> Segments:
+    def only(self, keep: Ints) -> Segments:
         """Return some of the segments."""
         return Segments(
             self.graph.only(keep), self.times.only(keep), self.position[keep], self.rate[keep], self.limits
@@ -146,42 +143,23 @@ class Segments:
     def __len__(self) -> int:
         return len(self.position)
 
-    def interval(self, low: float, high: float, units: Floats, prices: Floats) -> Interval:
-        """Return an interval.
-
-        Parameters
-        ----------
-        units
-            k(high), shape (n,), infinite where there is none; is overwritten.
-        """
-        cost = np.empty(len(units))
-        for start in range(0, len(units), CHUNK):
-            check_time()
-            part = slice(start, start + CHUNK)
-            # One unit stands for none, so that no inf · 0 arises; the cost stays infinite.
-            able = np.isfinite(units[part])
-            units[part][~able] = 1.0
-            spent = self.rate[part] * units[part]
-            spent *= np.maximum(low, self.times.only(part).time_s(units[part]))
-            cost[part] = np.where(able, spent, np.inf)
-        return Interval(low, high, units, cost, prices)
+    def interval(self, low: float, high: float, prices: Floats) -> Interval:
+        """Return an interval of the stage time, without a bound."""
+        return Interval(low, high, *self.times.least_cost(self.rate, low, high), prices)
 
     def later(self, interval: Interval, low: float) -> Interval:
         """Return the part of an interval from a later stage time on."""
-        return Interval(
-            low,
-            interval.high,
-            interval.units,
-            np.maximum(interval.cost, self.rate * low * interval.units),
-            interval.prices,
-        )
+        cost = cost_from(self.rate, interval.units, interval.cost, low)
+        return Interval(low, interval.high, interval.units, cost, interval.prices)
 
     def weight(self, interval: Interval, prices: Floats) -> Floats:
         """Return the priced cost of every segment in an interval, shape (n,)."""
         # No copy where there are no prices.
         if not prices.any():
             return interval.cost
-        weight: Floats = interval.cost + (prices @ self.per_unit) * interval.units
+        weight: Floats = (prices @ self.limits.weight)[self.graph.unit_type]
+        weight *= interval.units
+        weight += interval.cost
         return weight
 
     def breakpoints(self, interval: Interval, path: Ints) -> Floats:
@@ -193,7 +171,17 @@ class Segments:
         """Return whether some segments keep all limits with these units."""
         return not len(self.limits) or bool((self.consumption(segments, units) <= self.limits.capacity).all())
 
+    def consumptions(self, segments: Ints, units: Floats) -> Floats:
+        """Return what each of some segments consumes of each limit, shape (R, k)."""
+        result: Floats = self.limits.weight[:, self.graph.unit_type[segments]] * units
+        return result
+
     def consumption(self, segments: Ints, units: Floats) -> Floats:
         """Return what some segments consume of each limit with these units, shape (R,)."""
-        result: Floats = self.per_unit[:, segments] @ units
+        result: Floats = self.limits.weight[:, self.graph.unit_type[segments]] @ units
         return result
+
+
+def _narrow(column: Ints) -> Ints:
+    """Return a column in 32 bits, half of the memory to be read."""
+    return column.astype(np.int32)

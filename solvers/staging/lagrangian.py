@@ -33,12 +33,16 @@ class DualSettings:
         Evaluations of D.
     tolerance
         Relative distance to the best possible bound at which prices count as best.
+    of_width
+        In an interval whose target is out of reach they count as best at this part of its relative width: the
+        interval is split, and its parts improve them.
     """
 
     box_growth: float = 8.0
     rounding_margin: float = 1e-13
     most_rounds: int = 300
     tolerance: float = 1e-7
+    of_width: float = 0.05
 
 
 SETTINGS = DualSettings()
@@ -79,12 +83,15 @@ def solve_dual(segments: Segments, interval: Interval, target: float, clock: Clo
     reference = target if interval.counts_cost and math.isfinite(target) else max(1.0, abs(best[1]))
     # The box of prices: at its edge all units of a limit are worth four times the target.
     high = np.maximum(4 * reference / np.maximum(segments.limits.capacity, 1.0), 2 * best[0])
+    width = (interval.high - interval.low) / max(interval.high, 1e-300)
+    rough = max(SETTINGS.tolerance, SETTINGS.of_width * width)
     for _ in range(SETTINGS.most_rounds):
         if best[1] >= target or clock.expired or math.isinf(best[1]):
             break
         prices, above = oracle.envelope.highest(*best, np.zeros_like(high), high)
         # `above`: by how much D can still rise within the box.
-        if above <= SETTINGS.tolerance * max(abs(best[1]), reference):
+        enough = rough if best[1] + above < target else SETTINGS.tolerance
+        if above <= enough * max(abs(best[1]), reference):
             edge = best[0] >= high * (1 - 1e-6)
             if not edge.any() or high.max() > 1e12 * reference:
                 break

@@ -22,11 +22,12 @@ from ..backends.base import BackendError
 from ..common.base import Clock
 from ..common.options import SolveOptions
 from ..common.result import Limit
-from .core import SETTINGS as CORE_SETTINGS
-from .core import Core, core_of, solve_core
+from .cores.core import SETTINGS as CORE_SETTINGS
+from .cores.core import Core, core_of, solve_core
+from .cores.labelling import search_labels
+from .cores.state_space import narrowed
 from .incumbents import Candidate, Incumbent, NonDominated
-from .intervals import Interval, Segments
-from .labelling import search_labels
+from .intervals import Interval, Limits, Segments
 from .lagrangian import solve_dual
 from .settings import SETTINGS
 
@@ -89,9 +90,15 @@ class Search:
         Raises
         ------
         OutOfTimeError
-            If it is before there are intervals.
+            If it is before there are intervals, and no plan is known.
         """
-        segments = Segments.of(self.formulation, self.slowest_s)
+        try:
+            with self.clock.enforced():
+                segments = Segments.of(self.formulation, self.slowest_s)
+        except OutOfTimeError:
+            if not self.incumbent.found:
+                raise
+            return SearchResult([self._unexamined()], "time")
         self.build_s = self.clock.elapsed_s
         if self.fastest_s > self.slowest_s or not len(segments):
             return SearchResult([])
@@ -102,7 +109,7 @@ class Search:
             self._examine(segments, self._first_intervals(segments))
         except (KeyboardInterrupt, OutOfTimeError) as stop:
             # Half-examined intervals prove nothing: one interval without a bound covers all stage times.
-            self.limit, self.closed, self.groups = _limit_of(stop), [self._unexamined(segments)], []
+            self.limit, self.closed, self.groups = _limit_of(stop), [self._unexamined()], []
         while self.groups and self.limit == "none":
             if self.clock.expired:
                 self.limit = "time"
@@ -121,18 +128,18 @@ class Search:
             chosen, others = (still[:1], still[1:]) if self.incumbent.leftmost_first else (still, [])
             if others:
                 self.groups.append(Group(group.segments, others))
-            splittable = [one for one in chosen if one.high > one.low * SETTINGS.never_split_below_ratio]
-            self.closed += [one for one in chosen if one.high <= one.low * SETTINGS.never_split_below_ratio]
+            splittable = [one for one in chosen if _splittable(one)]
+            self.closed += [one for one in chosen if not _splittable(one)]
             self._examine(group.segments, self._split(group.segments, splittable))
         except (KeyboardInterrupt, OutOfTimeError) as stop:
             # The cover from before the step is still valid.
             self.groups, self.closed = before
             self.limit = _limit_of(stop)
 
-    def _unexamined(self, segments: Segments) -> Interval:
-        """Return one interval of all stage times, without a bound."""
-        nothing = np.zeros(len(segments))
-        return Interval(self.fastest_s, self.slowest_s, nothing, nothing, np.zeros(len(segments.limits)))
+    def _unexamined(self) -> Interval:
+        """Return one interval of all stage times, without a bound, segments or prices."""
+        limits, nothing = len(Limits.of(self.formulation)), np.empty(0)
+        return Interval(self.fastest_s, self.slowest_s, nothing, nothing, np.zeros(limits))
 
     def _next(self) -> Group:
         """Return the group to split: the fastest where only that can hold the optimum, else best first."""
@@ -156,27 +163,38 @@ class Search:
         ends = np.geomspace(low, self.slowest_s, count + 1)
         ends[0], ends[-1] = self.fastest_s, self.slowest_s
         starts = [float(ends[0]), *np.nextafter(ends[1:-1], np.inf).tolist()]
-        units = segments.times.fewest_units(ends[1:])
         none = np.zeros(len(segments.limits))
         return [
-            segments.interval(low, high, k, none)
-            for low, high, k in zip(starts, ends[1:].tolist(), units, strict=True)
+            segments.interval(low, high, none) for low, high in zip(starts, ends[1:].tolist(), strict=True)
         ]
 
     def _split(self, segments: Segments, intervals: Sequence[Interval]) -> list[Interval]:
-        """Return the two parts of each interval."""
-        points = [self._split_point(interval) for interval in intervals]
-        before = [math.nextafter(point, 0.0) for point in points]
+        """Return two parts of each interval, or four where two would certainly stay open."""
         parts = []
-        for interval, point, end, units in zip(
-            intervals, points, before, segments.times.fewest_units(np.array(before)), strict=True
-        ):
-            # The slower part keeps its end and so its units; only the faster part needs new ones.
-            faster = segments.interval(interval.low, end, units, interval.prices)
-            slower = segments.later(interval, point)
-            faster.halve, faster.bound, slower.bound = not interval.halve, interval.bound, interval.bound
-            parts += [faster, slower]
+        for interval in intervals:
+            halves = self._halves(segments, interval)
+            far = self._far(interval)
+            for half in halves:
+                parts += self._halves(segments, half) if far and _splittable(half) else [half]
         return parts
+
+    def _far(self, interval: Interval) -> bool:
+        """Return whether the bound is too far from the cutoff for an interval of half the width."""
+        cutoff = self.incumbent.cutoff(interval.low)
+        # Prices are improved from half to half.
+        if math.isinf(cutoff) or interval.low <= 0 or interval.prices.any():
+            return False
+        missing = 1 - interval.bound / cutoff
+        return missing > SETTINGS.quartered_above * math.log(interval.high / interval.low)
+
+    def _halves(self, segments: Segments, interval: Interval) -> list[Interval]:
+        """Return the two parts of an interval."""
+        point = self._split_point(interval)
+        # The slower part keeps its end and so its units; only the faster part needs new ones.
+        faster = segments.interval(interval.low, math.nextafter(point, 0.0), interval.prices)
+        slower = segments.later(interval, point)
+        faster.halve, faster.bound, slower.bound = not interval.halve, interval.bound, interval.bound
+        return [faster, slower]
 
     def _note(self, cost: float, time: float) -> None:
         """Add a plan to the trace, if the objective has one best plan."""
@@ -207,14 +225,14 @@ class Search:
             if self.clock.expired:  # what is not examined keeps the bound of the interval that was split
                 self.groups.append(Group(segments, list(batch)))
                 continue
-            weight = np.array([segments.weight(interval, interval.prices) for interval in batch])
-            shortest, arrival = segments.graph.forward(weight)
             constrained = []
-            for i, interval in enumerate(batch):
+            for interval in batch:
+                weight = segments.weight(interval, interval.prices)
+                shortest, interval.arrival = segments.graph.forward(weight[None])
                 spare = float(interval.prices @ segments.limits.capacity)
-                interval.bound = max(interval.bound, float(shortest[i]) - spare)
+                interval.bound = max(interval.bound, float(shortest[0]) - spare)
                 if interval.bound < self.incumbent.cutoff(interval.low):
-                    path = segments.graph.cheapest(weight[i], arrival[i])
+                    path = segments.graph.cheapest(weight, interval.arrival[0])
                     interval.breakpoints = segments.breakpoints(interval, path)
                     self._try(segments, interval, path)
                     # Where the cheapest path keeps the limits, no prices can raise the bound.
@@ -234,6 +252,7 @@ class Search:
 
     def _raise_bound(self, segments: Segments, interval: Interval) -> None:
         """Raise the bound of an interval by dual prices on scarce units, and by its core if that is small."""
+        interval.arrival = None
         cutoff = self.incumbent.cutoff(interval.low)
         priced = interval
         if math.isinf(cutoff):
@@ -255,7 +274,9 @@ class Search:
         # In a wide interval a core proves little: splitting pays more, unless the core is tiny.
         wide = interval.high > SETTINGS.core_below_ratio * interval.low
         if len(core) <= (SETTINGS.core_at_any_width if wide else CORE_SETTINGS.most_columns):
-            self._solve_core(segments, interval, core, priced.prices, cutoff, self.clock)
+            self._solve_core(
+                segments, interval, core, priced.prices, cutoff, self.clock.at_most(SETTINGS.core_s)
+            )
             if math.isinf(interval.bound) and self.incumbent.any_cost:
                 interval.prices, interval.counts_cost = priced.prices, priced.counts_cost
 
@@ -263,10 +284,19 @@ class Search:
         self, segments: Segments, interval: Interval, core: Core, prices: Floats, cutoff: float, clock: Clock
     ) -> bool:
         """Set the bound of an interval by its core; return whether a path within the limits was found."""
-        answer, any_plan = None, math.isinf(cutoff)
+        any_plan = math.isinf(cutoff)
+        short = SETTINGS.shortage if any_plan else cutoff
+        core, bound = narrowed(segments, interval, core, prices, short, clock, float(not any_plan))
+        if core.complete and (not any_plan or not len(core)):
+            # What the core leaves out reaches the cutoff.
+            interval.bound = max(interval.bound, min(bound, cutoff))
+        if not len(core):
+            return False
         try:
-            if not any_plan or len(core) <= SETTINGS.labels_without_costs:
-                answer = search_labels(segments, interval, core, prices, cutoff, clock)
+            # A path that a beam finds ends all hope of closing the interval.
+            answer = search_labels(
+                segments, interval, core, prices, cutoff, clock, SETTINGS.beams, exact=not any_plan
+            )
             if answer is None:
                 # Where any plan matters, a rough one will do.
                 gap = SETTINGS.rough_gap if any_plan else 0.0
@@ -296,8 +326,7 @@ class Search:
             One interval of all stage times if it is proven that there is no plan, else None.
         """
         slowest = self.slowest_s
-        units = segments.times.fewest_units(np.array([slowest]))[0]
-        interval = segments.interval(slowest, slowest, units, np.zeros(len(segments.limits)))
+        interval = segments.interval(slowest, slowest, np.zeros(len(segments.limits)))
         weight = segments.weight(interval, interval.prices)
         shortest, arrival = segments.graph.forward(weight[None])
         if math.isfinite(shortest[0]):
@@ -328,18 +357,22 @@ class Search:
 
     def _reduced(self, segments: Segments, intervals: list[Interval]) -> Group:
         """Return a group of intervals, without the segments that no better plan in any of them can use."""
-        weight = np.array([segments.weight(interval, interval.prices) for interval in intervals])
-        through = weight + segments.graph.around(weight, segments.graph.forward(weight)[1])
-        # Up to the best cost itself, not only the cutoff, so that bounds without the others still hold.
-        cutoffs = np.array([self.incumbent.cutoff(interval.low) for interval in intervals])
-        prices = np.array([interval.prices for interval in intervals])
-        threshold = cutoffs / self.incumbent.close_enough + prices @ segments.limits.capacity
-        alive = np.asarray((through < threshold[:, None]).any(axis=0))
+        alive = np.zeros(len(segments), dtype=bool)
+        for interval in intervals:
+            weight = segments.weight(interval, interval.prices)[None]
+            if interval.arrival is None:
+                interval.arrival = segments.graph.forward(weight)[1]
+            through = segments.graph.through(weight, interval.arrival)
+            interval.arrival = None
+            # Up to the best cost itself, not only the cutoff, so that bounds without the others still hold.
+            most = self.incumbent.cutoff(interval.low) / self.incumbent.close_enough
+            alive |= through[0] < most + float(interval.prices @ segments.limits.capacity)
         if alive.mean() > SETTINGS.most_kept_share:
             return Group(segments, intervals)
+        keep = np.flatnonzero(alive)
         for interval in intervals:
-            interval.units, interval.cost = interval.units[alive], interval.cost[alive]
-        return Group(segments.only(alive), intervals)
+            interval.units, interval.cost = interval.units[keep], interval.cost[keep]
+        return Group(segments.only(keep), intervals)
 
     def _try(self, segments: Segments, interval: Interval, path: Ints) -> None:
         """Update the incumbent with the plans on a path whose stage time is a breakpoint in the interval."""
@@ -348,11 +381,16 @@ class Search:
         units = units[np.isfinite(units).all(axis=1)]
         taus = times.time_s(units).max(axis=1)
         costs = taus * (units @ segments.rate[path])
+        position = segments.position[path]
         for time, cost, count in zip(taus.tolist(), costs.tolist(), units, strict=True):
             if not segments.fits(path, count):
                 continue
-            if self.incumbent.update(Candidate(time, cost, segments.position[path], count)):
+            if self.incumbent.update(Candidate(time, cost, position, count)):
                 self._note(cost, time)
+
+
+def _splittable(interval: Interval) -> bool:
+    return interval.high > interval.low * SETTINGS.never_split_below_ratio
 
 
 def _limit_of(stop: BaseException) -> Limit:

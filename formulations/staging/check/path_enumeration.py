@@ -3,70 +3,39 @@
 A label holds what the stages so far consume and cost, and the type of the last one (labels of a resource-
 constrained shortest path, Irnich & Desaulniers 2005). A label is pruned where dual prices on what is left of
 the limits prove that it cannot end below the cutoff, and of labels with equal consumption only the cheapest
-stays. Several price vectors around the given one are tried on every label, and any of them may prune it. All
-comparisons leave a margin for rounding, on the side that keeps labels.
+stays. Several price vectors around the given one are tried on every label, and bounds that count the units of
+some limits exactly (`state_space.py`); any of them may prune it. All comparisons leave a margin for rounding,
+on the side that keeps labels.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
-from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ....instances.common.arrays import Floats, Ints
+from ....instances.common.arrays import Floats
 from ...common.check.enumeration import cheapest_states, multipliers
-from ...common.clock import check_time
+from ...common.clock import time_is_up
+from .kernels import extended
+from .network import Network
+from .state_space import MOST_CELLS, countings, left_by_state, surviving
 
-MOST_ARCS = 4000
-"""Networks with more are not enumerated."""
+MOST_ARCS = 20_000
+"""Networks with more are not looked at."""
+MOST_ENUMERATED = 4000
+"""Networks with more arcs, once bounds have left out what they can, are not enumerated."""
 MOST_LABELS = 1_000_000
 """Labels that wait at one layer; the enumeration gives up beyond."""
-MOST_WORK = 40_000_000
+MOST_WORK = 120_000_000
 """Bounds evaluated for one interval, which takes a second or two."""
+MOST_COUNTINGS, CELLS_OF_AN_ARC = 4, 2000
+"""Groups of limits whose units are counted for the bounds of labels; cells of each, for an arc."""
 MOST_DOMINATING = 48
 """Labels of a type that are compared with all others: those that consume and cost no less are dominated."""
 MARGIN = 1e-12
 """Relative to everything that is added up."""
-
-
-@dataclass(frozen=True)
-class Arcs:
-    """Segments with their fewest units, as arcs from a layer to the layer after the segment.
-
-    Attributes
-    ----------
-    first, after, type
-        First layer, the layer after the last, and type, shape (K,).
-    cost
-        Shape (K,).
-    consumption
-        Of each limit, shape (R, K).
-    """
-
-    first: Ints
-    after: Ints
-    type: Ints
-    cost: Floats
-    consumption: Floats
-
-
-@dataclass(frozen=True)
-class Network:
-    """All paths that arcs make.
-
-    Attributes
-    ----------
-    types
-        T where neighbours have to differ in type; 0 where they need not.
-    capacity
-        Of each limit, shape (R,).
-    """
-
-    arcs: Arcs
-    layers: int
-    types: int
-    capacity: Floats
 
 
 def none_below(
@@ -86,13 +55,17 @@ def none_below(
     answer, work
         True if it is proven, False if there is such a path within rounding, None if the enumeration gave up.
     """
-    if len(network.arcs.cost) > MOST_ARCS:
+    if len(network) > MOST_ARCS:
         return None, 0
-    if math.isinf(cutoff):
-        # Costs play no part, and without them more labels are equal.
-        free = replace(network.arcs, cost=np.zeros_like(network.arcs.cost))
-        network = replace(network, arcs=free)
+    # Where costs play no part more labels are equal without them.
+    whole = network.free() if math.isinf(cutoff) else network
+    network, work = surviving(whole.sorted().compact(), prices, 0.0 if math.isinf(cutoff) else cutoff)
+    if not len(network):
+        return True, work
+    if len(network) > MOST_ENUMERATED:
+        return None, work
     pruning = _Pruning(network, prices, cutoff)
+    pruning.work = work
     arcs, order = network.arcs, np.argsort(network.arcs.first, kind="stable")
     edges = np.searchsorted(arcs.first[order], np.arange(network.layers + 1))
     # A label is a row: type of the last stage (-1: none), consumption of each limit, cost.
@@ -104,13 +77,9 @@ def none_below(
         labels = pruning.undominated(_cheapest(np.concatenate(waiting[layer])))
         waiting[layer] = []
         for arc in order[edges[layer] : edges[layer + 1]].tolist():
-            check_time()
-            after, unit_type = int(arcs.after[arc]), int(arcs.type[arc])
-            moved = labels[labels[:, 0] != unit_type] if network.types else labels.copy()
-            moved[:, 0] = unit_type if network.types else -1.0
-            moved[:, 1:-1] += arcs.consumption[:, arc]
-            moved[:, -1] += arcs.cost[arc]
-            moved = pruning.kept(moved, after, unit_type)
+            if time_is_up():
+                return None, pruning.work
+            after, moved = int(arcs.after[arc]), pruning.extended(labels, arc)
             if len(moved):
                 waiting[after].append(moved)
             if sum(map(len, waiting[after])) > MOST_LABELS or pruning.work > min(MOST_WORK, most_work):
@@ -125,23 +94,36 @@ def _cheapest(labels: Floats) -> Floats:
 
 
 class _Pruning:
-    """Prunes labels: for every (w, y), w·cost + y·consumption plus the least of the rest has to fit."""
+    """Prunes labels: for every (w, y), w·cost + y·consumption plus the least of the rest has to fit.
+
+    Where units are counted, the least of the rest depends on what is left of them.
+    """
 
     def __init__(self, network: Network, prices: Floats, cutoff: float) -> None:
+        self.network = network
         weights, vectors = multipliers(prices)
-        if math.isinf(cutoff):
-            weights, cutoff = 0 * weights, 0.0
+        weight, cutoff = (0.0, 0.0) if math.isinf(cutoff) else (1.0, cutoff)
+        weights = weights * weight
         useful = (weights > 0) | vectors.any(axis=1)
         weights, vectors = weights[useful], vectors[useful]
         arcs = network.arcs
-        values = weights[:, None] * arcs.cost + vectors @ arcs.consumption
-        self.remaining = _remaining(network, values)
+        left = [_remaining(network, weights[:, None] * arcs.cost + vectors @ arcs.consumption)]
+        places = np.zeros(vectors.shape, dtype=np.int64)
+        cells = min(MOST_CELLS[-1], CELLS_OF_AN_ARC * len(network))
+        for counting in itertools.islice(countings(network, prices, cells), MOST_COUNTINGS):
+            left.append(left_by_state(network, counting))
+            weights = np.append(weights, weight)
+            vectors, places = np.vstack([vectors, counting.prices]), np.vstack([places, counting.places])
+        states = [1] * left[0].shape[2] + [table.shape[2] for table in left[1:]]
+        self.left = np.ascontiguousarray(np.concatenate(left, axis=2))
+        self.full = np.cumsum(states) - 1
         spare = vectors @ network.capacity
-        self.threshold = weights * cutoff + spare
-        self.threshold = self.threshold + MARGIN * (np.abs(self.threshold) + spare) + 1e-280
-        self.weights, self.vectors = weights, vectors
+        most = weights * cutoff + spare
+        self.most = most + MARGIN * (np.abs(most) + spare) + 1e-280
+        self.weights, self.vectors, self.places = weights, vectors, places
         self.capacity = network.capacity * (1 + MARGIN)
-        self.alternating = bool(network.types)
+        self.use = np.ascontiguousarray(arcs.consumption.T)
+        self.kind = network.kind
         self.work = 0
 
     def undominated(self, labels: Floats) -> Floats:
@@ -162,20 +144,30 @@ class _Pruning:
                     alive[strong] = True
         return labels[alive]
 
-    def kept(self, labels: Floats, layer: int, unit_type: int) -> Floats:
-        """Return the labels that may still end below the cutoff, at a layer after a stage of a type."""
-        labels = labels[(labels[:, 1:-1] <= self.capacity).all(axis=1)]
-        remaining = self.remaining[:, layer, unit_type if self.alternating else 0]
-        for weight, vector, most in zip(self.weights, self.vectors, self.threshold - remaining, strict=True):
-            if not len(labels):
-                break
-            self.work += len(labels)
-            labels = labels[weight * labels[:, -1] + labels[:, 1:-1] @ vector <= most]
-        return labels
+    def extended(self, labels: Floats, arc: int) -> Floats:
+        """Return the labels that an arc extends and that may still end below the cutoff."""
+        arcs, kind = self.network.arcs, int(self.kind[arc])
+        moved, work = extended(
+            labels,
+            kind,
+            self.use[arc],
+            float(arcs.cost[arc]),
+            self.network.types > 0,
+            self.capacity,
+            self.weights,
+            self.vectors,
+            self.places,
+            self.full,
+            self.most,
+            self.left[int(arcs.after[arc]), kind],
+        )
+        self.work += int(work)
+        found: Floats = moved
+        return found
 
 
 def _remaining(network: Network, values: Floats) -> Floats:
-    """Return the least value from each layer to the end, shape (M, L + 1, T), for values of shape (M, K)."""
+    """Return the least value from each layer to the end, shape (L + 1, T, M), for values of shape (M, K)."""
     arcs, types = network.arcs, max(1, network.types)
     remaining = np.full((len(values), network.layers + 1, types), math.inf)
     remaining[:, network.layers] = 0.0
@@ -193,4 +185,4 @@ def _remaining(network: Network, values: Floats) -> Floats:
         for unit_type in range(types):
             others = np.delete(least, unit_type, axis=1)
             remaining[:, layer, unit_type] = others.min(axis=1) if others.shape[1] else math.inf
-    return remaining
+    return remaining.transpose(1, 2, 0)

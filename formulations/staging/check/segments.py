@@ -9,6 +9,7 @@ alone.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -18,6 +19,7 @@ from ....instances.staging.instance import Layer, StagingInstance
 from ...common.clock import check_time
 from ...common.tolerance import loosened
 from ..stage_times import MOST_UNITS, refuse_many_segments
+from .kernels import derive
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,11 @@ class Segments:
     comm_serial: Floats
     comm_parallel: Floats
 
+    def narrow(self) -> Segments:
+        """Return the segments with numbers of 32 bits: half of the memory to be read."""
+        names = ("first", "last", "type")
+        return replace(self, **{name: getattr(self, name).astype(np.int32) for name in names})
+
     def only(self, keep: Ints) -> Segments:
         """Return some of the segments."""
         columns = ("first", "last", "type", "serial", "parallel", "comm_serial", "comm_parallel")
@@ -67,50 +74,37 @@ def derive_segments(instance: StagingInstance) -> Segments:
         If there are more than thirty million.
     """
     refuse_many_segments(instance)
-    hardware = instance.types
+    check_time()
+    hardware, layers = instance.types, instance.layers
     room = np.array([math.inf if one.memory_gib is None else loosened(one.memory_gib) for one in hardware])
-    sums, held = np.empty((0, len(hardware), 4)), np.empty((0, len(hardware)))
-    found = []
-    for last, layer in enumerate(instance.layers):
-        check_time()
-        own = np.array([_layer_parts(layer, one.name) for one in hardware])
-        sums = np.concatenate([sums + own, own[None]])
-        more = np.array([layer.memory_on(one.name) for one in hardware])
-        held = np.concatenate([held + more, more[None]])
-        # A layer that a type cannot run makes S of every longer segment infinite too.
-        possible = np.isfinite(sums[:, :, 0]) & (held <= room)
-        unit_type, first = np.nonzero(possible.T)
-        parts = sums[first, unit_type].T
-        found.append((first, np.full(len(first), last), unit_type, *parts))
-    first, ends, unit_type, serial, parallel, comm_serial, comm_parallel = map(
-        np.concatenate, zip(*found, strict=True)
-    )
+    own = _layer_parts(layers, [one.name for one in hardware])
+    memory = np.array([[layer.memory_on(one.name) for one in hardware] for layer in layers])
+    columns = derive(own, memory, room, _received_s(instance))
     return Segments(
-        len(instance.layers),
+        len(layers),
         np.array([one.price_usd_per_hour for one in hardware]),
         np.array(
             [MOST_UNITS if one.limit is None else min(one.limit, MOST_UNITS) for one in hardware], float
         ),
-        first,
-        ends,
-        unit_type,
-        serial,
-        parallel,
-        comm_serial,
-        comm_parallel + _received_s(instance)[first],
+        *columns,
     )
 
 
-def _layer_parts(layer: Layer, name: str) -> tuple[float, float, float, float]:
-    """Return S, A, S', A' of one layer on one type [s per probe batch]; S is infinite where it cannot run."""
-    if name not in layer.compute_s:
-        return math.inf, 0.0, 0.0, 0.0
-    alpha, beta = (
-        shares.get(name, 0.0) if isinstance(shares, dict) else shares
-        for shares in (layer.compute_parallel, layer.communication_parallel)
-    )
-    computing, communicating = layer.compute_s[name], layer.communication_s.get(name, 0.0)
-    return computing * (1 - alpha), computing * alpha, communicating * (1 - beta), communicating * beta
+def _layer_parts(layers: Sequence[Layer], names: Sequence[str]) -> Floats:
+    """Return S, A, S', A' of each layer on each type, shape (L, T, 4); S is infinite where it cannot run."""
+    parts = np.zeros((len(layers), len(names), 4))
+    for row, layer in zip(parts, layers, strict=True):
+        shares = layer.compute_parallel, layer.communication_parallel
+        alpha, beta = (
+            np.array([one.get(name, 0.0) for name in names]) if isinstance(one, dict) else one
+            for one in shares
+        )
+        computing = np.array([layer.compute_s.get(name, 0.0) for name in names])
+        communicating = np.array([layer.communication_s.get(name, 0.0) for name in names])
+        row[:, 0], row[:, 1] = computing * (1 - alpha), computing * alpha
+        row[:, 2], row[:, 3] = communicating * (1 - beta), communicating * beta
+        row[[name not in layer.compute_s for name in names]] = math.inf, 0.0, 0.0, 0.0
+    return parts
 
 
 def _received_s(instance: StagingInstance) -> Floats:

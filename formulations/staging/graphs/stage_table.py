@@ -53,10 +53,6 @@ class GraphTable:
     price: Floats
     limit: Floats
 
-    def by_type(self) -> Ints:
-        """Return the positions of all stages by larger ideal, then type, then smaller ideal."""
-        return np.arange(len(self.first))
-
     def index(self, first: int, last: int, unit_type: int) -> int:
         """Return the position of a stage in the arrays, -1 where it is not among them."""
         found = np.flatnonzero((self.first == first) & (self.last == last) & (self.type == unit_type))

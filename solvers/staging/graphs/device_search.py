@@ -48,8 +48,9 @@ class DeviceSearch:
         try:
             with self.clock.enforced():
                 one = formulation.of_one_order()
-                # However long the loops took to be compiled, there is a plan.
-                self._pass(one, self._prepared(one), latest, Clock(GRACE_S))
+                # However long the loops take to be compiled, there is a plan.
+                with Clock().enforced():
+                    self._pass(one, self._prepared(one), latest, Clock(GRACE_S))
                 if formulation.ideals.complete:
                     self._close(latest)
         except (KeyboardInterrupt, OutOfTimeError) as stop:

@@ -1,10 +1,18 @@
-"""Functions that are compiled at their first call."""
+"""Functions that are compiled at their first call, within the enforced time or not waited for."""
 
 from __future__ import annotations
 
-import numpy as np
+import math
+import threading
+from typing import Any
 
-from clusterplan.formulations.common.compiled import compiled
+import numpy as np
+import pytest
+
+from clusterplan.formulations.common import compiled as module
+from clusterplan.formulations.common.clock import Clock
+from clusterplan.formulations.common.compiled import compiled, is_ready
+from clusterplan.instances.common.errors import OutOfTimeError
 
 
 @compiled
@@ -20,7 +28,40 @@ def _sum_of_doubles(numbers: np.ndarray) -> float:
     return total
 
 
+@compiled
+def _ratio(a: float, b: float) -> float:
+    return a / b
+
+
 def test_compiled_functions_call_each_other() -> None:
     """And give what they would give uncompiled."""
     assert _sum_of_doubles.__name__ == "_sum_of_doubles"
     assert _sum_of_doubles(np.array([1.0, 2.5])) == 7.0
+    assert is_ready(_sum_of_doubles)
+
+
+def test_a_quotient_by_zero_is_infinite() -> None:
+    assert math.isinf(_ratio(1.0, 0.0))
+
+
+def test_what_takes_longer_than_there_is_time_for_goes_on_for_the_next(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    go_on, done = threading.Event(), threading.Event()
+
+    def slow(self: Any, arguments: Any) -> None:
+        go_on.wait(10)
+        self.ready = True
+        done.set()
+
+    monkeypatch.setattr(module._AtFirstCall, "_compile", slow)
+    monkeypatch.setattr(module._AtFirstCall, "dispatcher", property(lambda self: self.function))
+    function = compiled(lambda: 7)
+    assert not is_ready(function)
+    with Clock(0.01).enforced(), pytest.raises(OutOfTimeError, match="compiling"):
+        function()
+    assert not is_ready(function)
+    go_on.set()
+    assert done.wait(10)
+    assert is_ready(function)
+    assert function() == 7

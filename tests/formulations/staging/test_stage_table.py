@@ -10,14 +10,12 @@ from clusterplan.formulations.staging.stage_table import stage_table
 from clusterplan.formulations.staging.stage_times import fewest_units, parts_time_s
 
 
-def test_segments_stand_by_last_layer_first_layer_and_type() -> None:
-    """`index` is the position of each; `by_type` puts types before first layers."""
+def test_segments_stand_by_last_layer_type_and_first_layer() -> None:
+    """`index` is the position of each."""
     table = stage_table(two_layers())
     found = list(zip(table.last.tolist(), table.first.tolist(), table.type.tolist(), strict=True))
-    assert found == [(0, 0, 0), (0, 0, 1), (1, 0, 0), (1, 0, 1), (1, 1, 0), (1, 1, 1)]
+    assert found == [(0, 0, 0), (0, 0, 1), (1, 0, 0), (1, 1, 0), (1, 0, 1), (1, 1, 1)]
     assert [table.index(first, last, t) for last, first, t in found] == list(range(6))
-    ordered = [found[i] for i in table.by_type().tolist()]
-    assert ordered == sorted(found, key=lambda one: (one[0], one[2], one[1]))
 
 
 def test_parts_by_hand() -> None:

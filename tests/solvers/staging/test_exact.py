@@ -15,16 +15,18 @@ from random_instances import random_staging
 import clusterplan
 from clusterplan.formulations.staging.formulation import StagingFormulation
 from clusterplan.formulations.staging.stage_table import stage_table
+from clusterplan.instances.common.errors import OutOfTimeError
 from clusterplan.instances.staging.generate import generate_staging
 from clusterplan.instances.staging.generate_ctr import generate_ctr
 from clusterplan.instances.staging.instance import StagingInstance
 from clusterplan.solvers.common.base import Clock
 from clusterplan.solvers.common.options import SolveOptions
+from clusterplan.solvers.staging import exact as staging_exact
 from clusterplan.solvers.staging import search as staging_search
-from clusterplan.solvers.staging.core import core_of, solve_core
+from clusterplan.solvers.staging.cores.core import core_of, solve_core
+from clusterplan.solvers.staging.cores.labelling import search_labels
 from clusterplan.solvers.staging.fewest_units import SegmentTimes
 from clusterplan.solvers.staging.intervals import Segments
-from clusterplan.solvers.staging.labelling import search_labels
 from clusterplan.solvers.staging.lagrangian import solve_dual
 from clusterplan.solvers.staging.shortest_path import SegmentGraph
 
@@ -127,7 +129,7 @@ def test_shortest_paths_are_those_of_enumeration(
     weight = rng.uniform(0, 1, (2, len(segments)))
     graph = SegmentGraph(layers, types, first, last, unit_type, alternating)
     shortest, arrival = graph.forward(weight)
-    through = graph.around(weight, arrival) + weight
+    through = graph.through(weight, arrival)
 
     def paths(layer: int, before: int) -> list[list[int]]:
         if layer == layers:
@@ -158,8 +160,7 @@ def test_labels_and_cores_agree(seed: int) -> None:
     formulation = StagingFormulation(instance)
     slowest = formulation.latest_s
     segments = Segments.of(formulation, slowest)
-    units = segments.times.fewest_units(np.array([slowest]))[0]
-    interval = segments.interval(slowest * 0.8, slowest, units, np.zeros(len(segments.limits)))
+    interval = segments.interval(slowest * 0.8, slowest, np.zeros(len(segments.limits)))
     dual = solve_dual(segments, interval, math.inf, Clock())
     interval.bound = dual.bound
     for prices in (dual.prices, 0 * dual.prices, 3 * dual.prices):
@@ -173,6 +174,27 @@ def test_labels_and_cores_agree(seed: int) -> None:
         if labels.path is not None:
             assert segments.fits(labels.path, interval.units[labels.path])
             assert float(interval.cost[labels.path].sum()) == pytest.approx(labels.bound, rel=1e-6)
+        narrow = search_labels(segments, interval, core, prices, cutoff, Clock(), (1,), exact=False)
+        if narrow is not None and narrow.path is not None:
+            assert segments.fits(narrow.path, interval.units[narrow.path])
+            assert narrow.bound == -math.inf or narrow.bound == pytest.approx(labels.bound)
+
+
+def test_a_limit_shorter_than_compiling_gives_the_plan_of_a_heuristic(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """And says that the time was up."""
+
+    def late(*_: Any) -> None:
+        raise OutOfTimeError("compiling its loops takes longer")
+
+    instance = generate_staging(6, 3, "loose", seed=0)
+    clusterplan.solve(instance, "exact")  # the check's loops are compiled
+    monkeypatch.setattr(staging_exact, "is_ready", lambda _: False)
+    monkeypatch.setattr(staging_search.Segments, "of", late)
+    result = clusterplan.solve(instance, "exact", SolveOptions(time_limit_s=5))
+    assert (result.status, result.limit) == ("feasible", "time")
+    assert result.certified_gap is not None
 
 
 @pytest.mark.slow

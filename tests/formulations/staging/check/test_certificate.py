@@ -125,7 +125,7 @@ def test_a_wrong_table_of_the_methods_misleads_no_check(monkeypatch: pytest.Monk
     assert true.plan is not None
     best = true.plan[0]
 
-    def planted(instance: StagingInstance) -> StageTable:
+    def planted(instance: StagingInstance, _: object) -> StageTable:
         table = stage_table(instance)
         names = [hardware.name for hardware in instance.types]
         table.serial[table.index(best.first_layer, best.last_layer, names.index(best.type))] *= 1e6

@@ -57,7 +57,8 @@ def test_fewest_units_are_never_overestimated(seed: int) -> None:
         times = segments.time_s(np.full(len(segments.first), float(units)))
         for place, time in enumerate(times.tolist()):
             if time > 0 and units <= segments.limit[segments.type[place]]:
-                assert bounds.fewest_units(np.array([place]), np.array([time]))[0, 0] <= units
+                interval = Interval(time, time, np.zeros(0), True, math.inf)
+                assert bounds._least(interval, segments.only(np.array([place])))[0][0] <= units
 
 
 @pytest.mark.parametrize("alternating", [True, False])

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from clusterplan.formulations.staging.check import path_enumeration
-from clusterplan.formulations.staging.check.path_enumeration import Arcs, Network, none_below
+from clusterplan.formulations.staging.check.network import Arcs, Network
+from clusterplan.formulations.staging.check.path_enumeration import none_below
 
 
 def random_network(seed: int) -> Network:

@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from ...instances.common.arrays import Floats, Ints
-from ..backends.highs_mip import branch_and_bound, linear_program
-from ..common.base import Clock
-from ..common.options import SolveOptions
-from ..common.result import Limit
-from .intervals import Interval, Segments
+from ....instances.common.arrays import Floats, Ints
+from ...backends.highs_mip import branch_and_bound, linear_program
+from ...common.base import Clock
+from ...common.options import SolveOptions
+from ...common.result import Limit
+from ..intervals import Interval, Segments
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ def core_of(
     """
     weight = segments.weight(interval, prices)[None]
     _, arrival = segments.graph.forward(weight)
-    value = (segments.graph.around(weight, arrival) + weight)[0] - float(prices @ segments.limits.capacity)
+    value = segments.graph.through(weight, arrival)[0] - float(prices @ segments.limits.capacity)
     # `value`: the Lagrangian bound of all plans that use the segment.
     near = np.flatnonzero(value < cutoff)
     if most is not None and len(near) > most:
@@ -167,7 +167,7 @@ def _model(segments: Segments, core: Core, cost: Floats, units: Floats) -> Any:
         high.append(np.zeros(int(useful.sum())))
     # Rows are divided by their capacity: HiGHS has absolute tolerances for them too.
     scale = np.where(limits.capacity > 0, limits.capacity, 1.0)
-    blocks.append(sparse.csr_matrix(segments.per_unit[:, core.segment] * units / scale[:, None]))
+    blocks.append(sparse.csr_matrix(segments.consumptions(core.segment, units) / scale[:, None]))
     low.append(np.full(len(limits), -np.inf))
     high.append(limits.capacity / scale)
     matrix = sparse.vstack(blocks, format="csc")

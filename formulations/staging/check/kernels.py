@@ -1,0 +1,348 @@
+"""Compiled loops of the check: over all segments, their costs and shortest paths; over paths with states.
+
+They are separate from those of the solvers, so that no error is common to both. Sums and quotients are
+rounded as written: without `fastmath` the compiler may not reorder them, and it does not fuse a product into
+a sum.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ....instances.common.arrays import Floats, Ints
+from ...common.compiled import compiled
+
+UNDERESTIMATE = 1e-9
+"""Units are first underestimated by this part, then corrected by the very time that counts."""
+
+
+@compiled
+def derive(
+    own: Floats, memory: Floats, room: Floats, received: Floats
+) -> tuple[Ints, Ints, Ints, Floats, Floats, Floats, Floats]:
+    """Return first and last layer, type and the four parts of every segment that a unit can hold.
+
+    Parameters
+    ----------
+    own
+        S, A, S', A' of each layer on each type, shape (L, T, 4).
+    memory, room
+        Memory of each layer on each type, shape (L, T), and of a unit of each type, shape (T,) [GiB].
+    received
+        D for a stage that begins at each layer, shape (L,) [s].
+    """
+    layers, hardware = own.shape[0], own.shape[1]
+    most = layers * (layers + 1) // 2 * hardware
+    firsts, lasts, unit_types = np.empty(most, np.int64), np.empty(most, np.int64), np.empty(most, np.int64)
+    serial, parallel, comm_serial, comm_parallel = (
+        np.empty(most),
+        np.empty(most),
+        np.empty(most),
+        np.empty(most),
+    )
+    sums, held = np.zeros((hardware, layers, 4)), np.zeros((hardware, layers))
+    i = 0
+    for last in range(layers):
+        for t in range(hardware):
+            for first in range(last + 1):
+                held[t, first] += memory[last, t]
+                for part in range(4):
+                    sums[t, first, part] += own[last, t, part]
+                # A layer that a type cannot run makes S of every longer segment infinite too.
+                if math.isinf(sums[t, first, 0]) or held[t, first] > room[t]:
+                    continue
+                firsts[i], lasts[i], unit_types[i] = first, last, t
+                serial[i], parallel[i], comm_serial[i] = (
+                    sums[t, first, 0],
+                    sums[t, first, 1],
+                    sums[t, first, 2],
+                )
+                comm_parallel[i] = sums[t, first, 3] + received[first]
+                i += 1
+    return (
+        firsts[:i],
+        lasts[:i],
+        unit_types[:i],
+        serial[:i],
+        parallel[:i],
+        comm_serial[:i],
+        comm_parallel[:i],
+    )
+
+
+@compiled
+def _time_s(serial: float, parallel: float, comm_serial: float, comm_parallel: float, units: float) -> float:
+    compute, communication = serial + parallel / units, comm_serial + comm_parallel / units
+    return compute if compute >= communication else communication
+
+
+@compiled
+def least(
+    unit_type: Ints,
+    serial: Floats,
+    parallel: Floats,
+    comm_serial: Floats,
+    comm_parallel: Floats,
+    limit: Floats,
+    rate: Floats,
+    low: float,
+    high: float,
+    counts_cost: bool,
+) -> tuple[Floats, Floats]:
+    """Return a lower bound on the units of segments, k(high), and their least cost, in [low, high].
+
+    Parameters
+    ----------
+    limit, rate
+        Units, and κ·π, of each type.
+
+    Returns
+    -------
+    units, cost
+        Shape (n,); infinite cost, and one unit, where no units suffice.
+    """
+    units, times = np.empty(len(serial)), np.empty(len(serial))
+    # Where S is all of τ but rounding, the quotient must stay an underestimate: its divisor grows.
+    tiny = max(1e-15 * high, 1e-300)
+    # This loop has no branches, so that the compiler does several segments in one step.
+    for i in range(len(serial)):
+        quotient = max(
+            parallel[i] / (high - serial[i] + tiny), comm_parallel[i] / (high - comm_serial[i] + tiny)
+        )
+        need = max(np.ceil(quotient * (1 - UNDERESTIMATE)), 1.0)
+        units[i] = need
+        times[i] = max(serial[i] + parallel[i] / need, comm_serial[i] + comm_parallel[i] / need)
+    for i in range(len(serial)):
+        need, time = units[i], times[i]
+        if time > high:
+            # One more unit only where these are shown to be too slow.
+            for _ in range(2):
+                if time <= high or serial[i] > high or comm_serial[i] > high:
+                    break
+                need += 1.0
+                time = _time_s(serial[i], parallel[i], comm_serial[i], comm_parallel[i], need)
+        if need <= limit[unit_type[i]] and serial[i] <= high and comm_serial[i] <= high:
+            units[i] = need
+            times[i] = rate[unit_type[i]] * need * max(time, low) if counts_cost else 0.0
+        else:
+            units[i], times[i] = 1.0, np.inf
+    return units, times
+
+
+@compiled
+def _neighbours(best: Floats, alternating: bool, result: Floats) -> None:
+    """Set for each type the least over the types that may be its neighbour."""
+    first, second, cheapest = np.inf, np.inf, -1
+    for t in range(len(best)):
+        if best[t] < first:
+            first, second, cheapest = best[t], first, t
+        elif best[t] < second:
+            second = best[t]
+    for t in range(len(best)):
+        # Every type but the cheapest may follow the cheapest; that one follows the second cheapest.
+        result[t] = second if alternating and t == cheapest else first
+
+
+@compiled
+def forward(
+    first: Ints,
+    last: Ints,
+    unit_type: Ints,
+    weight: Floats,
+    layers: int,
+    hardware: int,
+    alternating: bool,
+) -> tuple[float, Floats]:
+    """Return the least weight of a path of all layers, and of one that ends before each layer.
+
+    Parameters
+    ----------
+    first, last, unit_type, weight
+        Of segments by rising last layer, shape (n,); infinite weight where they cannot be used.
+
+    Returns
+    -------
+    shortest, arrival
+        `arrival` is of paths that may go on with a type, shape (L + 1, T).
+    """
+    # By type first: the segments of one type are read one after another.
+    before = np.full((hardware, layers + 1), np.inf)
+    before[:, 0] = 0.0
+    ending, shortest, i = np.empty(hardware), np.inf, 0
+    for layer in range(layers):
+        ending[:] = np.inf
+        while i < len(last) and last[i] == layer:
+            # Segments of one type stand together, and their minimum stays in a register.
+            t, best = unit_type[i], np.inf
+            own = before[t]
+            # Four minima at a time, so that none waits for the one before.
+            second, third, fourth = best, best, best
+            while i + 3 < len(last) and last[i + 3] == layer and unit_type[i + 3] == t:
+                best = min(best, weight[i] + own[first[i]])
+                second = min(second, weight[i + 1] + own[first[i + 1]])
+                third = min(third, weight[i + 2] + own[first[i + 2]])
+                fourth = min(fourth, weight[i + 3] + own[first[i + 3]])
+                i += 4
+            while i < len(last) and last[i] == layer and unit_type[i] == t:
+                best = min(best, weight[i] + own[first[i]])
+                i += 1
+            ending[t] = min(best, second, third, fourth)
+        shortest = ending.min()
+        _neighbours(ending, alternating, before[:, layer + 1])
+    return shortest, np.ascontiguousarray(before.T)
+
+
+@compiled
+def through(
+    first: Ints, last: Ints, unit_type: Ints, weight: Floats, arrival: Floats, alternating: bool
+) -> Floats:
+    """Return the least weight of a path through each segment, shape (n,); the rest is as in `forward`."""
+    layers, hardware = arrival.shape[0] - 1, arrival.shape[1]
+    # `beginning` takes up the ways from each layer on, until the last layers before it are done.
+    beginning = np.full((layers, hardware), np.inf)
+    remaining = np.full((layers + 1, hardware), np.inf)
+    remaining[layers] = 0.0
+    result, i = np.empty(len(last)), len(last) - 1
+    for layer in range(layers, 0, -1):
+        if layer < layers:
+            _neighbours(beginning[layer], alternating, remaining[layer])
+        while i >= 0 and last[i] == layer - 1:
+            f, t = first[i], unit_type[i]
+            beginning[f, t] = min(beginning[f, t], weight[i] + remaining[layer, t])
+            result[i] = arrival[f, t] + remaining[layer, t] + weight[i]
+            i -= 1
+    return result
+
+
+@compiled
+def arrivals_by_state(
+    first: Ints,
+    after: Ints,
+    kind: Ints,
+    weight: Floats,
+    place: Ints,
+    size: Ints,
+    units: Ints,
+    layers: int,
+    kinds: int,
+    states: int,
+    alternating: bool,
+) -> Floats:
+    """Return the least weight of a path before each layer that has used so much, shape (L + 1, T, states).
+
+    Parameters
+    ----------
+    first, after, kind, weight
+        Of arcs by rising `after`, shape (K,).
+    place, size, units
+        The digit of the state that an arc raises: its place value, how many values it has, and by how much it
+        is raised; shape (K,).
+    """
+    arrival = np.full((layers + 1, kinds, states), np.inf)
+    for t in range(kinds):
+        arrival[0, t, 0] = 0.0
+    ending, column, fitting = np.empty((kinds, states)), np.empty(kinds), np.empty(kinds)
+    i = 0
+    for layer in range(1, layers + 1):
+        ending[:] = np.inf
+        while i < len(after) and after[i] == layer:
+            source, target = arrival[first[i], kind[i]], ending[kind[i]]
+            shift, room = place[i] * units[i], place[i] * (size[i] - units[i])
+            # States in which the digit can be raised come in runs of `room`.
+            for run in range(0, states, place[i] * size[i]):
+                for state in range(run, run + room):
+                    target[state + shift] = min(target[state + shift], source[state] + weight[i])
+            i += 1
+        for state in range(states):
+            for t in range(kinds):
+                column[t] = ending[t, state]
+            _neighbours(column, alternating, fitting)
+            for t in range(kinds):
+                arrival[layer, t, state] = fitting[t]
+    return arrival
+
+
+@compiled
+def least_through(
+    first: Ints,
+    after: Ints,
+    kind: Ints,
+    weight: Floats,
+    place: Ints,
+    size: Ints,
+    units: Ints,
+    arrival: Floats,
+    left: Floats,
+) -> Floats:
+    """Return the least weight of a path through each arc, shape (K,).
+
+    Parameters
+    ----------
+    arrival, left
+        Least weights before a layer by what is used, and from it on by what is left, (L + 1, T, states).
+    """
+    last, found = arrival.shape[2] - 1, np.empty(len(weight))
+    for i in range(len(weight)):
+        before, beyond, best = arrival[first[i], kind[i]], left[after[i], kind[i]], np.inf
+        shift, room = place[i] * units[i], place[i] * (size[i] - units[i])
+        for run in range(0, last + 1, place[i] * size[i]):
+            for state in range(run, run + room):
+                # The last state, in which all is left, less what is used.
+                best = min(best, before[state] + beyond[last - shift - state])
+        found[i] = best + weight[i]
+    return found
+
+
+@compiled
+def extended(
+    labels: Floats,
+    kind: int,
+    use: Floats,
+    cost: float,
+    alternating: bool,
+    capacity: Floats,
+    weights: Floats,
+    vectors: Floats,
+    places: Ints,
+    full: Ints,
+    most: Floats,
+    left: Floats,
+) -> tuple[Floats, int]:
+    """Return the labels that an arc extends and that may still end below the cutoff, and the bounds it took.
+
+    Parameters
+    ----------
+    labels
+        Rows of the type of the last stage, the consumption of each limit and the cost, shape (n, R + 2).
+    kind, use, cost
+        Of the arc; `use` has shape (R,).
+    weights, vectors, places, full, most
+        Of each bound: the weight of costs, prices and place values of the limits, where `left` has the state
+        with nothing used, and the most that it may be; shapes (M,), (M, R), (M, R), (M,), (M,).
+    left
+        The least of the rest of a path, shape (S,).
+    """
+    limits, count, work = len(capacity), 0, 0
+    found = np.empty(labels.shape)
+    for i in range(len(labels)):
+        if alternating and labels[i, 0] == kind:
+            continue
+        fits = True
+        for r in range(limits):
+            found[count, r + 1] = labels[i, r + 1] + use[r]
+            fits = fits and found[count, r + 1] <= capacity[r]
+        found[count, 0], found[count, limits + 1] = kind, labels[i, limits + 1] + cost
+        bound = 0
+        while fits and bound < len(weights):
+            work += 1
+            value, state = weights[bound] * found[count, limits + 1], full[bound]
+            for r in range(limits):
+                value += vectors[bound, r] * found[count, r + 1]
+                state -= places[bound, r] * int(found[count, r + 1])
+            fits = value + left[state] <= most[bound]
+            bound += 1
+        if fits:
+            count += 1
+    return found[:count].copy(), work

@@ -1,0 +1,258 @@
+"""Compiled loops of the search over all segments: fewest units, least costs, and shortest paths.
+
+The check has its own. Without `fastmath` the compiler rounds every sum and quotient as written.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ...formulations.common.compiled import compiled
+from ...formulations.staging.stage_times import MOST_UNITS
+from ...instances.common.arrays import Floats, Ints
+
+NEAR_INTEGER = 1e-9
+"""Relative distance of A/(τ − S) to an integer below which rounding may decide."""
+SMALL_REMAINDER = 1e-5
+"""Where τ − S is this small beside τ, the difference itself is imprecise."""
+NO_REMAINDER = 1e-15
+"""Where τ − S is this small beside τ, it says nothing at all."""
+MOST_STEPS = 3
+"""Corrections by one unit before a segment is searched by bisection."""
+
+
+@compiled
+def _time_s(serial: float, parallel: float, comm_serial: float, comm_parallel: float, units: float) -> float:
+    compute, communication = serial + parallel / units, comm_serial + comm_parallel / units
+    return compute if compute >= communication else communication
+
+
+@compiled
+def _search(
+    serial: float, parallel: float, comm_serial: float, comm_parallel: float, tau: float, guess: float
+) -> float:
+    """Return the fewest units of one segment: a few steps from the guess, else by bisection."""
+    for _ in range(MOST_STEPS):
+        if _time_s(serial, parallel, comm_serial, comm_parallel, guess) > tau:
+            guess += 1.0
+        elif guess > 1 and _time_s(serial, parallel, comm_serial, comm_parallel, guess - 1.0) <= tau:
+            guess -= 1.0
+        else:
+            return guess
+    low, high = 0, MOST_UNITS + 1  # ET(low) > τ; ET(high) ≤ τ, or there is none
+    while high - low > 1:
+        middle = (low + high) // 2
+        if _time_s(serial, parallel, comm_serial, comm_parallel, float(middle)) <= tau:
+            high = middle
+        else:
+            low = middle
+    return float(high) if high <= MOST_UNITS else math.inf
+
+
+@compiled
+def _share(parallel: float, left: float) -> float:
+    """Return how many units would do, if units could be parted; 0/0 is no need for any."""
+    share = parallel / left
+    return share if share > 0 else 0.0
+
+
+@compiled
+def _doubtful(share: float, units: float, least_left: float, tau: float, limit: float) -> bool:
+    """Return whether rounding may decide how many units do."""
+    near = (abs(share - np.rint(share)) <= NEAR_INTEGER * share) & (share > 0.5)
+    near |= least_left < SMALL_REMAINDER * tau
+    # Further beyond the limit a correction by one unit does not matter.
+    near &= units <= limit + 1
+    # Where all of τ but its last digits is serial, A/k may vanish beside it, and one unit suffice.
+    return bool(near | (least_left <= NO_REMAINDER * tau))
+
+
+@compiled
+def _fewest(
+    serial: float, parallel: float, comm_serial: float, comm_parallel: float, tau: float, limit: float
+) -> float:
+    """Return the smallest k ≥ 1 with ET(k) ≤ τ, infinite where there is none within the limit."""
+    least_left = min(tau - serial, tau - comm_serial)
+    # Even infinitely many units are too slow.
+    if least_left < 0:
+        return math.inf
+    share = max(_share(parallel, tau - serial), _share(comm_parallel, tau - comm_serial))
+    units = max(np.ceil(share), 1.0)
+    # Only where rounding may decide is the exact, slow search asked.
+    if _doubtful(share, units, least_left, tau, limit):
+        units = _search(serial, parallel, comm_serial, comm_parallel, tau, min(units, float(MOST_UNITS)))
+    return units if units <= limit else math.inf
+
+
+@compiled
+def fewest_units(
+    serial: Floats,
+    parallel: Floats,
+    comm_serial: Floats,
+    comm_parallel: Floats,
+    limit: Floats,
+    tau: Floats,
+    units: Floats,
+) -> None:
+    """Set the fewest units of segments at each stage time, shape (B, n)."""
+    for row in range(len(tau)):
+        for i in range(len(serial)):
+            units[row, i] = _fewest(
+                serial[i], parallel[i], comm_serial[i], comm_parallel[i], tau[row], limit[i]
+            )
+
+
+@compiled
+def least_cost(
+    serial: Floats,
+    parallel: Floats,
+    comm_serial: Floats,
+    comm_parallel: Floats,
+    limit: Floats,
+    rate: Floats,
+    low: float,
+    high: float,
+) -> tuple[Floats, Floats]:
+    """Return k(high) and the least cost of segments in an interval [low, high].
+
+    Returns
+    -------
+    units, cost
+        Shape (n,); infinite cost, and one unit, where no units suffice.
+    """
+    count = len(serial)
+    units, cost, doubtful = np.empty(count), np.empty(count), np.empty(count, np.bool_)
+    # This loop has no branches, so that the compiler takes several segments in one step.
+    for i in range(count):
+        left, comm_left = high - serial[i], high - comm_serial[i]
+        share = max(_share(parallel[i], left), _share(comm_parallel[i], comm_left))
+        need = max(np.ceil(share), 1.0)
+        units[i], cost[i] = need, _time_s(serial[i], parallel[i], comm_serial[i], comm_parallel[i], need)
+        doubtful[i] = _doubtful(share, need, min(left, comm_left), high, limit[i])
+    for i in range(count):
+        need, time = units[i], cost[i]
+        if doubtful[i]:
+            parts = serial[i], parallel[i], comm_serial[i], comm_parallel[i]
+            need = _fewest(parts[0], parts[1], parts[2], parts[3], high, limit[i])
+            time = _time_s(parts[0], parts[1], parts[2], parts[3], need)
+        if need <= limit[i] and serial[i] <= high and comm_serial[i] <= high:
+            units[i], cost[i] = need, rate[i] * need * max(low, time)
+        else:
+            units[i], cost[i] = 1.0, np.inf
+    return units, cost
+
+
+@compiled
+def cost_from(rate: Floats, units: Floats, cost: Floats, low: float) -> Floats:
+    """Return the least cost of segments in the part of an interval from `low` on, shape (n,)."""
+    found = np.empty(len(cost))
+    for i in range(len(cost)):
+        found[i] = max(cost[i], rate[i] * low * units[i])
+    return found
+
+
+@compiled
+def _onward(least: Floats, alternating: bool, result: Floats) -> None:
+    """Set for each type the least over the types that may be its neighbour."""
+    first, second, best = np.inf, np.inf, -1
+    for t in range(len(least)):
+        if least[t] < first:
+            first, second, best = least[t], first, t
+        elif least[t] < second:
+            second = least[t]
+    for t in range(len(least)):
+        # Every type but the cheapest may neighbour the cheapest; that one gets the second cheapest.
+        result[t] = second if alternating and t == best else first
+
+
+@compiled
+def forward(
+    edges: Ints, first: Ints, unit_type: Ints, weight: Floats, hardware: int, alternating: bool
+) -> tuple[Floats, Floats]:
+    """Return the least weights of paths from the first layer on; see `SegmentGraph.forward`.
+
+    Parameters
+    ----------
+    edges
+        The segments that end with layer l are `edges[l]` to `edges[l + 1]`, shape (L + 1,).
+    """
+    layers = len(edges) - 1
+    arrival, shortest = np.full((len(weight), layers + 1, hardware), np.inf), np.full(len(weight), np.inf)
+    # By type first: the segments of one type are read one after another.
+    least, to = np.empty(hardware), np.empty((hardware, layers + 1))
+    for row in range(len(weight)):
+        to[:, 0] = 0.0
+        for layer in range(layers):
+            least[:] = np.inf
+            i, end = edges[layer], edges[layer + 1]
+            while i < end:
+                # Segments of one type stand together, and their minimum stays in a register.
+                t, best = unit_type[i], np.inf
+                own = to[t]
+                # Four minima at a time, so that none waits for the one before.
+                second, third, fourth = best, best, best
+                while i + 3 < end and unit_type[i + 3] == t:
+                    best = min(best, weight[row, i] + own[first[i]])
+                    second = min(second, weight[row, i + 1] + own[first[i + 1]])
+                    third = min(third, weight[row, i + 2] + own[first[i + 2]])
+                    fourth = min(fourth, weight[row, i + 3] + own[first[i + 3]])
+                    i += 4
+                while i < end and unit_type[i] == t:
+                    best = min(best, weight[row, i] + own[first[i]])
+                    i += 1
+                least[t] = min(best, second, third, fourth)
+            shortest[row] = least.min()
+            _onward(least, alternating, to[:, layer + 1])
+        arrival[row] = to.T
+    return shortest, arrival
+
+
+@compiled
+def backward(
+    edges: Ints, first: Ints, unit_type: Ints, weight: Floats, arrival: Floats, alternating: bool
+) -> tuple[Floats, Floats]:
+    """Return the least weights of paths to the last layer, and of paths through each segment.
+
+    See `SegmentGraph.backward` and `SegmentGraph.through`.
+    """
+    layers, hardware = len(edges) - 1, arrival.shape[2]
+    rest, through = np.full(arrival.shape, np.inf), np.empty(weight.shape)
+    for row in range(len(weight)):
+        # `least` takes up the ways from each layer on, until all segments that begin there are through.
+        least, to = np.full((hardware, layers), np.inf), np.ascontiguousarray(arrival[row].T)
+        rest[row, layers] = 0.0
+        for after in range(layers, 0, -1):
+            i, end = edges[after - 1], edges[after]
+            while i < end:
+                t = unit_type[i]
+                beyond, own, before = rest[row, after, t], least[t], to[t]
+                while i < end and unit_type[i] == t:
+                    f, onward = first[i], weight[row, i] + beyond
+                    own[f] = min(own[f], onward)
+                    through[row, i] = before[f] + onward
+                    i += 1
+            _onward(least[:, after - 1], alternating, rest[row, after - 1])
+    return rest, through
+
+
+@compiled
+def cheapest(
+    edges: Ints, first: Ints, unit_type: Ints, weight: Floats, arrival: Floats, alternating: bool
+) -> Ints:
+    """Return the segments, in order, of a path of least weight, traced back from the end."""
+    path, count, layer, after = np.empty(len(edges) - 1, np.int64), 0, len(edges) - 1, -1
+    while layer > 0:
+        best, least = -1, np.inf
+        for i in range(edges[layer - 1], edges[layer]):
+            t = unit_type[i]
+            # The type of the segment after must not come again.
+            if alternating and t == after:
+                continue
+            way = weight[i] + arrival[first[i], t]
+            if way < least:
+                best, least = i, way
+        path[count] = best
+        count, layer, after = count + 1, first[best], unit_type[best]
+    return path[:count][::-1].copy()

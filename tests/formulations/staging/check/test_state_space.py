@@ -1,0 +1,97 @@
+"""The check's bounds that count units, against complete enumeration of all paths."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from clusterplan.formulations.staging.check.network import Arcs, Network
+from clusterplan.formulations.staging.check.state_space import (
+    countings,
+    left_by_state,
+    surviving,
+    through,
+)
+
+
+def random_network(seed: int) -> Network:
+    """Return up to five layers on three types, each with a limit of its own."""
+    rng = np.random.default_rng(seed)
+    layers = int(rng.integers(2, 6))
+    arcs = [(a, b, t) for a in range(layers) for b in range(a + 1, layers + 1) for t in range(3)]
+    kept = [arc for arc in arcs if rng.random() < 0.7] or arcs
+    first, after, hardware = np.array(kept).T
+    units = rng.integers(1, 4, len(kept))
+    consumption = np.where(hardware == np.arange(3)[:, None], units, 0).astype(float)
+    cost = rng.integers(1, 20, len(kept)).astype(float)
+    types = 3 if rng.random() < 0.5 else 0
+    arcs_of = Arcs(first, after, hardware, cost, consumption)
+    return Network(arcs_of, layers, types, rng.integers(1, 6, 3).astype(float)).sorted()
+
+
+def paths(network: Network, layer: int = 0, before: int = -1) -> list[list[int]]:
+    """Return all paths, within the limits or not."""
+    if layer == network.layers:
+        return [[]]
+    arcs = network.arcs
+    own = [i for i in np.flatnonzero(arcs.first == layer) if not network.types or arcs.type[i] != before]
+    return [[i, *rest] for i in own for rest in paths(network, int(arcs.after[i]), int(arcs.type[i]))]
+
+
+PRICES = np.array([2.0, 0.5, 1.0])
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_all_limits_counted_the_least_path_through_an_arc_is_found(seed: int) -> None:
+    """Three small limits are counted together, so that nothing is left to prices."""
+    network = random_network(seed)
+    (counting,) = countings(network, PRICES)
+    assert not counting.prices.any()
+    arcs = network.arcs
+    within = [
+        way for way in paths(network) if (arcs.consumption[:, way].sum(axis=1) <= network.capacity).all()
+    ]
+    found = through(network, counting)
+    for i in range(len(network)):
+        costs = [float(arcs.cost[way].sum()) for way in within if i in way]
+        assert found[i] == pytest.approx(min(costs, default=math.inf))
+    left = left_by_state(network, counting)
+    best = min((float(arcs.cost[way].sum()) for way in within), default=math.inf)
+    assert left[0, :, -1].min() == pytest.approx(best)
+    for cutoff in (best - 0.5, best + 0.5) if math.isfinite(best) else ():
+        rest, work = surviving(network, PRICES, cutoff)
+        assert (len(rest) == 0) == (cutoff < best)
+        assert work > 0
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_with_too_few_states_no_path_below_the_cutoff_is_lost(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not all limits are then counted together."""
+    monkeypatch.setattr("clusterplan.formulations.staging.check.state_space.MOST_CELLS", (7 * 6 * 3,))
+    network = random_network(seed)
+    arcs = network.arcs
+    costs = [
+        float(arcs.cost[way].sum())
+        for way in paths(network)
+        if (arcs.consumption[:, way].sum(axis=1) <= network.capacity).all()
+    ]
+    if not costs:
+        return
+    rest, _ = surviving(network, PRICES, sorted(costs)[len(costs) // 3] + 0.5)
+    again = [
+        float(rest.arcs.cost[way].sum())
+        for way in paths(rest)
+        if (rest.arcs.consumption[:, way].sum(axis=1) <= rest.capacity).all()
+    ]
+    assert min(again) == min(costs)
+
+
+def test_limits_without_a_price_are_not_counted() -> None:
+    network = random_network(1)
+    assert list(countings(network, np.zeros(3))) == []
+    (counting,) = countings(network, np.array([0.0, 1.0, 0.0]))
+    assert counting.places.tolist() == [0, 1, 0]
