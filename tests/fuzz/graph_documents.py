@@ -39,7 +39,12 @@ def on_graph(rng: random.Random, palette: Palette, data: dict[str, Any]) -> dict
 
 
 def _vary(rng: random.Random, palette: Palette, layer: dict[str, Any], kinds: list[str]) -> None:
-    """Let a layer take no time, everywhere or on one type, and give it seconds of transfers."""
+    """Let a layer take no time, everywhere or on one type, and give it seconds of transfers.
+
+    Its memory is one number.
+    """
+    if isinstance(memory := layer.get("memory_gib"), dict):
+        layer["memory_gib"] = max(memory.values())
     chance = rng.random()
     if chance < 0.2:
         layer["compute_s"] = dict.fromkeys(layer["compute_s"], 0)

@@ -83,7 +83,7 @@ class GraphTruth(StagingTruth):
     def _divided(self, layer: dict[str, Any], what: str, name: str) -> tuple[Fraction, Fraction]:
         """Return the serial and the parallel part of a time of a layer."""
         seconds = Fraction(layer.get(f"{what}_s", {}).get(name, 0))
-        share = self._share(layer, f"{what}_parallel", name)
+        share = self._figure(layer, f"{what}_parallel", name)
         return seconds * (1 - share), seconds * share
 
     def _transfer(self, index: int, name: str) -> Fraction:
