@@ -15,23 +15,7 @@ from fuzz.staging_documents import document
 
 from clusterplan.instances.documents import parse_instance
 
-DIAMOND: dict[str, Any] = {
-    "schema_version": 1,
-    "kind": "staging",
-    "name": "diamond",
-    "objective": "time",
-    "stage_rule": "free_cuts",
-    "stage_cost": "sum",
-    "most_units_per_stage": 1,
-    "training": {"samples": 1},
-    "probe_batch": 1,
-    "types": [{"name": "gpu", "price_usd_per_hour": 1, "limit": 2}],
-    "layers": [
-        {"name": name, "compute_s": {"gpu": seconds}, "compute_parallel": 0, "transfer_s": {"gpu": 0.5}}
-        for name, seconds in zip("abcd", (1, 2, 3, 1), strict=True)
-    ],
-    "edges": [{"source": a, "target": b} for a, b in ("ab", "ac", "bd", "cd")],
-}
+DIAMOND = staging_graphs.diamond().document()
 """a before b and c, and both before d, of 1, 2, 3 and 1 s; a tensor takes half a second."""
 
 
