@@ -54,7 +54,7 @@ nitpick_ignore_regex = [
     ("py:class", r"(clusterplan\..*\.)?(InstanceT|EntryT|FormulationT_contra)"),
     ("py:class", r"(clusterplan\.formulations\.common\.milp_model\.)?MilpModel"),
     ("py:class", r"clusterplan\.instances\.common\.fields\.Model"),
-    ("py:class", r"clusterplan\.instances\.consolidation\.instance\.(Server|PlacementJob)"),
+    ("py:class", r"clusterplan\.instances\.consolidation\.(server\.Server|job\.PlacementJob)"),
     (
         "py:class",
         r"clusterplan\.instances\.allocation\.(job_table\.JobTable|speed\..*|fits\.measurements\..*)",
