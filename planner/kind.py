@@ -110,7 +110,7 @@ class PlannerKind:
     rows_of_plan
         Which list of the document has an entry of the plan for each of its rows, at most.
     answer
-        What a plan does, in the sentence with which its page begins.
+        What a plan does, in the sentence with which its page begins; by default what it changes now.
     changes
         What becomes different between two plans, or what runs now and a plan; None if nothing says that.
     frontier

@@ -51,11 +51,6 @@ def changes(
     return Changes("job", found, stay, len(instance.jobs) - len(old.keys() | new.keys()), amounts)
 
 
-def answer(instance: AllocationInstance, plan: Sequence[JobAllocation]) -> str:
-    """Return what the plan does, in a sentence."""
-    return changes(instance, None, plan).answer()
-
-
 def _configuration(entry: JobAllocation, several: bool) -> str:
     servers = [f"{entry.ps} ps"] if entry.ps else []
     text = ", ".join([*servers, f"{entry.workers} workers"])

@@ -2,7 +2,7 @@
 
 from ...solvers.allocation.frontier_result import AllocationFrontier
 from ..kind import FrontierKind, PlannerKind
-from .changes import answer, changes
+from .changes import changes
 from .find import find
 from .frontier import AllocationFrontierCheck, sentences
 from .frontier import columns as frontier_columns
@@ -18,7 +18,6 @@ ALLOCATION = PlannerKind(
     template="plan_allocation.html.j2",
     rows_of_plan="jobs",
     left_out=left_out,
-    answer=answer,
     changes=changes,
     frontier=FrontierKind(
         model=AllocationFrontier,

@@ -53,8 +53,3 @@ def changes(
         [place for place in places if place.differs],
         f"{resource} on server",
     )
-
-
-def answer(instance: ConsolidationInstance, plan: Sequence[JobPlacement]) -> str:
-    """Return what the plan does, in a sentence."""
-    return changes(instance, None, plan).answer()

@@ -2,7 +2,7 @@
 
 from ..kind import PlanFormat, PlannerKind
 from .actions import actions, to_carry_out
-from .changes import answer, changes
+from .changes import changes
 from .kubernetes import kubernetes_lines
 from .page import consolidation_parts
 from .plan import as_data, columns, left_out, notes
@@ -23,6 +23,5 @@ CONSOLIDATION = PlannerKind(
     },
     to_carry_out=to_carry_out,
     actions=actions,
-    answer=answer,
     changes=changes,
 )

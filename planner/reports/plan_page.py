@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ...instances.common.base import Instance
 from ...solvers.common.result import Result
+from ..kind import PlannerKind
 from ..registry import KINDS
 from ..verification.findings import Verification
 from .page import render
@@ -30,14 +31,13 @@ def plan_page(instance: Instance, result: Result, checked: Verification | None =
     sections = [*parts.pop("sections"), ("objectives", "How good it is"), ("about", "The instance")]
     if result.diagnosis is not None:
         sections.insert(0, ("why", "Why there is no plan"))
-    answer = kind.answer(instance, result.plan) + " " if kind.answer and result.plan is not None else ""
     return render(
         kind.template,
         title=instance.name,
         kicker=kind.title,
         verdict=headline(result.status, result.limit, checked),
         claimed=checked.claimed if checked else (),
-        lead=f"{answer}By {result.solver} in {duration(result.runtime_s)}.",
+        lead=f"{_answer(kind, instance, result)}By {result.solver} in {duration(result.runtime_s)}.",
         sections=sections,
         has_plan=result.plan is not None,
         objectives=objectives_table(result),
@@ -48,6 +48,15 @@ def plan_page(instance: Instance, result: Result, checked: Verification | None =
         footer=[*provenance(result, result.solver, result.backend), *_seed(result)],
         **parts,
     )
+
+
+def _answer(kind: PlannerKind, instance: Instance, result: Result) -> str:
+    """Return what the plan does, with a blank after it; nothing where that is not known."""
+    if result.plan is None:
+        return ""
+    if kind.answer is not None:
+        return f"{kind.answer(instance, result.plan)} "
+    return f"{kind.changes(instance, None, result.plan).answer()} " if kind.changes is not None else ""
 
 
 def _notes(result: Result) -> list[str]:

@@ -13,6 +13,13 @@ from ...instances.common.errors import OutOfTimeError
 _raise_in = ctypes.pythonapi.PyThreadState_SetAsyncExc
 
 
+class _TimeUpError(OutOfTimeError):
+    """Python makes it without arguments in the thread that is interrupted."""
+
+    def __init__(self) -> None:
+        super().__init__("preparing it takes longer than there is time for")
+
+
 @contextmanager
 def interrupting(clock: Clock) -> Iterator[None]:
     """Interrupt the block once the time is up, between two steps of Python code.
@@ -35,13 +42,11 @@ def interrupting(clock: Clock) -> Iterator[None]:
         ended.wait(left)
         with turn:
             if not ended.is_set():
-                _raise_in(here, ctypes.py_object(OutOfTimeError))
+                _raise_in(here, ctypes.py_object(_TimeUpError))
 
     try:
         threading.Thread(target=watch, daemon=True).start()
         yield
-    except OutOfTimeError:
-        raise OutOfTimeError("preparing it takes longer than there is time for") from None
     finally:
         with turn:
             ended.set()
