@@ -143,7 +143,7 @@ def _map(servers: Servers) -> Figure:
     hidden = {"showgrid": False, "zeroline": False, "showticklabels": False, "ticks": ""}
     x, y = axis("", **hidden), axis("", autorange="reversed", **hidden)
     x["title"], y["title"] = {"text": ""}, {"text": ""}
-    return {"data": [trace], "layout": layout(x, y, 360, margin={"l": 8, "r": 8, "t": 8, "b": 8})}
+    return {"data": [trace], "layout": layout(x, y, 380, margin={"l": 8, "r": 8, "t": 34, "b": 8})}
 
 
 def _reasons_table(waiting: Sequence[JobPlacement]) -> Table:
