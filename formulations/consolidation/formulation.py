@@ -44,7 +44,7 @@ from .check.elementary import elementary_bounds, elementary_infeasibility
 from .classified_cluster import ClassifiedCluster
 from .evaluate import VALUE_OF
 from .explain import Reasons, action_of
-from .plan import JobPlacement, entry_of
+from .plan import JobPlacement
 
 
 class ConsolidationFormulation(ClassifiedCluster, Formulation[ConsolidationInstance, JobPlacement]):
@@ -127,9 +127,7 @@ class ConsolidationFormulation(ClassifiedCluster, Formulation[ConsolidationInsta
             entry = entries[job.name]
             action = action_of(job, entry, self.instance.device_moves) if running else None
             if not entry.placed:
-                entry = entry_of(job, {}).model_copy(
-                    update={"reason": reasons.why(position), "action": action}
-                )
+                entry = JobPlacement(job=job.name, placed=False, reason=reasons.why(position), action=action)
             elif entry.action != action or entry.reason is not None:
                 entry = entry.model_copy(update={"action": action, "reason": None})
             finished.append(entry)

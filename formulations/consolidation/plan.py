@@ -64,10 +64,9 @@ class JobPlacement(Model):
 
 def entry_of(job: PlacementJob, tasks: Placement) -> JobPlacement:
     """Return the plan entry of a job with these tasks; empty tasks mean that it is not placed."""
-    made = JobPlacement.model_construct  # nothing of it comes from outside, and there are thousands
     filled = {g: {n: count for n, count in placed.items() if count} for g, placed in tasks.items()}
     if not any(filled.values()):
-        return made(job=job.name, placed=False)
+        return JobPlacement(job=job.name, placed=False)
     if job.groups is not None:
-        return made(job=job.name, groups=filled)
-    return made(job=job.name, servers=filled[ONLY_GROUP])
+        return JobPlacement(job=job.name, groups=filled)
+    return JobPlacement(job=job.name, servers=filled[ONLY_GROUP])

@@ -64,7 +64,6 @@ class Buckets(FreeCapacity):
         self._keys: list[Key] = []
         self._members: list[list[int]] = []
         self._numbers: dict[Key, int] = {}
-        self._residuals = np.empty((len(self.free), len(self.free[0])))  # of each bucket
         self._filled: list[int] = []  # buckets, each time that one is no longer empty
         self._rankings: dict[tuple[Request, Counts], _Ranking] = {}
         self._most: dict[Demand, int] = {}
@@ -111,9 +110,6 @@ class Buckets(FreeCapacity):
         if bucket == len(self._keys):
             self._keys.append(key)
             self._members.append([])
-            if bucket == len(self._residuals):
-                self._residuals = np.concatenate([self._residuals, np.empty_like(self._residuals)])
-            self._residuals[bucket] = key[0]
         if not self._members[bucket]:
             self._filled.append(bucket)
         heappush(self._members[bucket], server)
@@ -123,8 +119,7 @@ class Buckets(FreeCapacity):
         # No server holds more, so that what waits beyond makes no other ranking.
         waiting = tuple(map(min, waiting, map(self._most_on_one, request.demands)))
         ranking = self._rankings.setdefault((request, waiting), _Ranking())
-        filled = np.array(self._filled[ranking.seen :], dtype=np.int64)
-        for bucket in filled[request.fits(self._residuals[filled])].tolist():
+        for bucket in self._filled[ranking.seen :]:
             left, capacity, model, cost = self._keys[bucket]
             if self._members[bucket] and allows(request.gpu_model, model):
                 counts = request.load(waiting, left)

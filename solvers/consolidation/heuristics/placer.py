@@ -11,13 +11,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from ....formulations.common.clock import check_time
 from ....formulations.common.tolerance import TOLERANCE
 from ....formulations.consolidation.formulation import ConsolidationFormulation
 from ....formulations.consolidation.plan import JobPlacement, Placement, entry_of
-from ....instances.common.arrays import Flags, Floats
 from ....instances.common.errors import OutOfTimeError
 from ....instances.consolidation.job import GpuModels, PlacementJob
 from ....instances.consolidation.server import Server
@@ -50,16 +47,6 @@ class Request:
     demands: tuple[Demand, ...]
     tasks: Counts
     gpu_model: GpuModels
-
-    def fits(self, left: Floats) -> Flags:
-        """Return which of S servers with so much left, shape (S, R), hold a task of any group."""
-        held = np.zeros(len(left), dtype=bool)
-        for demand in self.demands:
-            fit = np.ones(len(left), dtype=bool)
-            for resource, amount in demand:
-                fit &= left[:, resource] * LOOSE >= amount
-            held |= fit
-        return held
 
     def load(self, waiting: Counts, left: Sequence[float]) -> Counts:
         """Return how many waiting tasks go on a server with so much left, group after group."""
