@@ -15,7 +15,7 @@ LOWEST_PYTHON ?= python3.11
 NEWEST_PYTHON ?= $(firstword $(foreach found,python3.13 $(wildcard $(HOME)/.pyenv/versions/3.13*/bin/python3.13),\
 	$(shell $(found) -c '' 2> /dev/null && echo $(found))))
 
-.PHONY: demo test test-all test-lowest test-newest lint types quick slow wheel docs bench-startup bench-batch bench-allocation bench-staging bench-consolidation bench-clusters bench-graphs bench-limits fuzz clean help
+.PHONY: demo test test-all test-lowest test-newest lint types quick slow wheel docs pictures bench-startup bench-batch bench-allocation bench-staging bench-consolidation bench-clusters bench-graphs bench-limits fuzz clean help
 
 help:
 	@echo "make demo   install and solve the bundled examples of all three kinds"
@@ -25,6 +25,7 @@ help:
 	@echo "make test-lowest   the quick tests on Python 3.11 with the lowest versions that pyproject.toml allows"
 	@echo "make test-newest   the quick tests on Python 3.13, where there is one, with the newest versions"
 	@echo "make docs   build the documentation site: docs/_build/html/index.html"
+	@echo "make pictures   pages of examples as pictures, for README and documentation; needs Chromium"
 	@echo "make bench-startup   how long the command takes beside a bare interpreter"
 	@echo "make bench-batch   what a batch costs beside its solves, and what a second worker brings; a minute"
 	@echo "make bench-allocation   every allocation method from 10 to 1,000,000 jobs; about an hour"
@@ -106,6 +107,10 @@ wheel: $(VENV)/.installed-dev
 docs: $(VENV)/.installed-dev
 	$(BIN)/sphinx-build -b html -W --keep-going -n -q -d docs/_build/doctrees docs docs/_build/html
 	@echo "docs/_build/html/index.html"
+
+# The pages of examples as pictures, which README and documentation show; needs Chromium.
+pictures: $(VENV)/.installed-dev
+	$(BIN)/python docs/pictures.py
 
 bench-startup: $(VENV)/.installed
 	$(BIN)/python benchmarks/startup.py

@@ -13,6 +13,12 @@ carries objective, bound and gap, and every plan is verified before it is return
 
 What goes in
     load, parse_instance, save        an instance from a file, from plain data, and to a file
+    Allocation, Staging,              builders: an instance call by call, Allocation(gpu=8).add_job(…)
+        Consolidation
+    import_slurm, import_kubernetes,  a cluster as it is;
+        import_openb, import_philly, import_tiresias        a trace;
+        import_gavel, import_gavel_consolidation, import_pollux, import_sailor, import_pipedream,
+        import_dnn_partitioning       published measurements
     load_catalogue                    a price list of machines
     fit_speed, fit_loss               a job's speed, and its remaining steps, from measurements
     Instance                          AllocationInstance, StagingInstance, ConsolidationInstance
@@ -27,6 +33,8 @@ What comes out
     result.plan, result.to_frame()    the plan, as entries and as a table of pandas
     result.objective, .bound, .gap    how good it is, and .certified_bound what the check derives by itself
     result.prices, .diagnosis         what one more unit is worth, and why there is no plan
+    report, plot                      the page of an answer, and its plots as data of Plotly
+    export_plan                       a plan for those who carry it out
     result.raise_for_status()         the result, or SolveError where it has no plan
     X.to_json(), X.to_frame()         of results, frontiers and comparisons; notebooks show them as tables
 
@@ -47,6 +55,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     # The alias of its own name makes each a public name for type checkers.
     from .formulations.common.objective import Diagnosis as Diagnosis
+    from .instances.allocation.builder import Allocation as Allocation
     from .instances.allocation.fits import LossFit as LossFit
     from .instances.allocation.fits import SpeedFit as SpeedFit
     from .instances.allocation.fits import fit_loss as fit_loss
@@ -59,11 +68,24 @@ if TYPE_CHECKING:
     from .instances.common.errors import TooLargeError as TooLargeError
     from .instances.common.errors import UnavailableError as UnavailableError
     from .instances.common.hardware import HardwareCatalogue as HardwareCatalogue
+    from .instances.consolidation.builder import Consolidation as Consolidation
     from .instances.consolidation.instance import ConsolidationInstance as ConsolidationInstance
     from .instances.documents import load as load
     from .instances.documents import load_catalogue as load_catalogue
     from .instances.documents import parse_instance as parse_instance
     from .instances.documents import save as save
+    from .instances.importers import import_dnn_partitioning as import_dnn_partitioning
+    from .instances.importers import import_gavel as import_gavel
+    from .instances.importers import import_gavel_consolidation as import_gavel_consolidation
+    from .instances.importers import import_kubernetes as import_kubernetes
+    from .instances.importers import import_openb as import_openb
+    from .instances.importers import import_philly as import_philly
+    from .instances.importers import import_pipedream as import_pipedream
+    from .instances.importers import import_pollux as import_pollux
+    from .instances.importers import import_sailor as import_sailor
+    from .instances.importers import import_slurm as import_slurm
+    from .instances.importers import import_tiresias as import_tiresias
+    from .instances.staging.builder import Staging as Staging
     from .instances.staging.instance import StagingInstance as StagingInstance
     from .planner.api import solve as solve
     from .planner.batch.record import Record as Record
@@ -72,6 +94,9 @@ if TYPE_CHECKING:
     from .planner.comparison.compare import compare as compare
     from .planner.comparison.comparison import Comparison as Comparison
     from .planner.pareto import pareto as pareto
+    from .planner.publish import export_plan as export_plan
+    from .planner.publish import plot as plot
+    from .planner.publish import report as report
     from .planner.verification.findings import Verification as Verification
     from .planner.verification.result import verify as verify
     from .solvers.allocation.frontier_result import AllocationFrontier as AllocationFrontier
@@ -81,11 +106,13 @@ if TYPE_CHECKING:
     from .solvers.staging.frontier_result import Frontier as Frontier
 
 _HOMES = {
+    "Allocation": "instances.allocation.builder",
     "AllocationFrontier": "solvers.allocation.frontier_result",
     "AllocationInstance": "instances.allocation.instance",
     "BatchOptions": "planner.batch.solve_many",
     "ClusterplanError": "instances.common.errors",
     "Comparison": "planner.comparison.comparison",
+    "Consolidation": "instances.consolidation.builder",
     "ConsolidationInstance": "instances.consolidation.instance",
     "Diagnosis": "formulations.common.objective",
     "Frontier": "solvers.staging.frontier_result",
@@ -99,17 +126,32 @@ _HOMES = {
     "SolveError": "solvers.common.result",
     "SolveOptions": "solvers.common.options",
     "SpeedFit": "instances.allocation.fits",
+    "Staging": "instances.staging.builder",
     "StagingInstance": "instances.staging.instance",
     "TooLargeError": "instances.common.errors",
     "UnavailableError": "instances.common.errors",
     "Verification": "planner.verification.findings",
     "compare": "planner.comparison.compare",
+    "export_plan": "planner.publish",
     "fit_loss": "instances.allocation.fits",
     "fit_speed": "instances.allocation.fits",
+    "import_dnn_partitioning": "instances.importers",
+    "import_gavel": "instances.importers",
+    "import_gavel_consolidation": "instances.importers",
+    "import_kubernetes": "instances.importers",
+    "import_openb": "instances.importers",
+    "import_philly": "instances.importers",
+    "import_pipedream": "instances.importers",
+    "import_pollux": "instances.importers",
+    "import_sailor": "instances.importers",
+    "import_slurm": "instances.importers",
+    "import_tiresias": "instances.importers",
     "load": "instances.documents",
     "load_catalogue": "instances.documents",
     "pareto": "planner.pareto",
     "parse_instance": "instances.documents",
+    "plot": "planner.publish",
+    "report": "planner.publish",
     "save": "instances.documents",
     "solve": "planner.api",
     "solve_many": "planner.batch.solve_many",

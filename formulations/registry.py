@@ -10,12 +10,14 @@ from .common.formulation import Formulation
 from .common.kind import FormulationKind
 from .common.milp_model import MilpModel
 from .consolidation.kind import CONSOLIDATION
+from .scheduling.kind import SCHEDULING
 from .staging.kind import STAGING
 
 KINDS: dict[str, FormulationKind] = {
     "allocation": ALLOCATION,
     "staging": STAGING,
     "consolidation": CONSOLIDATION,
+    "scheduling": SCHEDULING,
 }
 
 

@@ -16,9 +16,11 @@ from .common.errors import Faults, InstanceError, OptionError
 from .common.faults import validated
 from .common.hardware import HardwareCatalogue
 from .common.printable import shown
+from .files.frames import frame_rows, is_frame
 from .files.limits import MOST_ENTRIES
-from .files.reading import DOCUMENT_SUFFIXES, MOST_YAML, TABLE_SUFFIXES, fail
+from .files.reading import DOCUMENT_SUFFIXES, MOST_YAML, TABLE_SUFFIXES, fail, is_stream
 from .files.references import Folder, read_file, read_list
+from .files.table_faults import TableFile, by_lines
 from .files.yaml_reading import add_resolvers
 from .registry import KINDS
 
@@ -60,7 +62,7 @@ def parse_instance(
     Parameters
     ----------
     data
-        A mapping with at least `kind`.
+        A mapping with at least `kind`; its lists may also be pandas tables, with the columns of CSV files.
     source
         What faults call the input.
     folder
@@ -82,17 +84,28 @@ def parse_instance(
     if "schema_version" not in data:
         raise fail(source, "is missing; write schema_version: 1", "schema_version")
     lies_in = Folder(folder or Path(), allow_outside)
-    resolved = _with_files(data, kind, source, lies_in)
-    # A large table becomes an instance at once; anything else is plain data that is validated here.
-    described = KINDS[kind].resolved(resolved, source, lies_in)
+    resolved, files = _with_files(data, kind, source, lies_in)
+    try:
+        # A large table becomes an instance at once; anything else is plain data that is validated here.
+        described = KINDS[kind].resolved(resolved, source, lies_in)
+    except InstanceError as error:
+        raise by_lines(error, files) from None
     if isinstance(described, Instance):
         return described
-    return validated(KINDS[kind].model, described, source)
+    try:
+        return validated(KINDS[kind].model, described, source)
+    except InstanceError as error:
+        # Rows that became fewer entries, as measurements of jobs do, are no longer told by their lines.
+        alike = {key: file for key, file in files.items() if len(described[key]) == len(resolved[key])}
+        raise by_lines(error, alike) from None
 
 
-def _with_files(data: Mapping[str, Any], kind: str, source: str, folder: Folder) -> dict[str, Any]:
-    """Return a document with the lists and the catalogue that it refers to."""
+def _with_files(
+    data: Mapping[str, Any], kind: str, source: str, folder: Folder
+) -> tuple[dict[str, Any], dict[str, TableFile]]:
+    """Return a document with the lists and the catalogue that it refers to, and the CSV files of lists."""
     resolved = dict(data)
+    files: dict[str, TableFile] = {}
     faults = Faults()
     for key in (*KINDS[kind].lists, "catalogue"):
         given = resolved.get(key)
@@ -101,13 +114,18 @@ def _with_files(data: Mapping[str, Any], kind: str, source: str, folder: Folder)
                 resolved[key] = _read_catalogue(folder, given, source)
             elif isinstance(given, str):
                 resolved[key] = read_list(folder, given, key, source, KINDS[kind].tables is not None)
+                if given.lower().endswith(".csv"):
+                    called = f"{source}: {key}: {given}"
+                    files[key] = TableFile(folder.file(given, called), called)
+            elif is_frame(given):
+                resolved[key] = frame_rows(given, f"{source}: {key}")
             elif isinstance(given, list) and len(given) > MOST_ENTRIES:
                 what = f"has {len(given):,} entries; at most {MOST_ENTRIES:,} stand in a document: "
                 raise fail(source, what + "put them into a CSV or Parquet table", key)
         except InstanceError as error:
             faults.add_all(error)
     faults.refuse()
-    return resolved
+    return resolved, files
 
 
 def load(path: str | Path, allow_outside: bool = False, changes: Mapping[str, Any] | None = None) -> Instance:
@@ -116,7 +134,8 @@ def load(path: str | Path, allow_outside: bool = False, changes: Mapping[str, An
     Parameters
     ----------
     path
-        The file; what it refers to lies beside or below it.
+        The file, or ``-`` for standard input; what it refers to lies beside or below it, or for a pipe in
+        the working folder.
     allow_outside
         Whether that may also lie elsewhere.
     changes
@@ -134,7 +153,12 @@ def load(path: str | Path, allow_outside: bool = False, changes: Mapping[str, An
     data = read_file(file, source)
     if changes and isinstance(data, Mapping):
         data = {**data, **changes}
-    return parse_instance(data, source, file.parent, allow_outside)
+    return parse_instance(data, source, _folder_of(file), allow_outside)
+
+
+def _folder_of(file: Path) -> Path:
+    """Return where the files lie that a document refers to; one that comes through a pipe lies nowhere."""
+    return Path() if is_stream(file) else file.parent
 
 
 def load_catalogue(
@@ -161,7 +185,7 @@ def load_catalogue(
     if not isinstance(data, Mapping) or "types" not in data:
         raise fail(source, "is no catalogue: it has no 'types'")
     if isinstance(data["types"], str):
-        folder = Folder(file.parent, allow_outside)
+        folder = Folder(_folder_of(file), allow_outside)
         data = {**data, "types": read_list(folder, data["types"], "types", source)}
     return validated(HardwareCatalogue, data, source)
 

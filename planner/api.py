@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from typing import Any
 
 from ..instances.common.base import Instance
+from ..instances.common.builder import Builder
 from ..instances.common.errors import OptionError
 from ..instances.documents import load
 from ..solvers.common.options import SolveOptions, parse_options
@@ -13,9 +15,11 @@ from ..solvers.common.result import Result
 from ..solvers.registry import find_solver
 from ..solvers.run import solve_with
 
+log = logging.getLogger("clusterplan")
+
 
 def solve(
-    instance: Instance | str | Path,
+    instance: Instance | Builder[Any] | str | Path,
     solver: str = "auto",
     options: SolveOptions | None = None,
     **settings: Any,
@@ -25,8 +29,8 @@ def solve(
     Parameters
     ----------
     instance
-        From `load`, an importer, a generator, or built from the classes in `clusterplan.instances`; or the
-        file that holds it.
+        From `load`, an importer or a builder such as `Allocation`; the builder itself; or the file that holds
+        it, `-` for standard input.
     solver
         Name of a solver of the instance's kind; `auto` proves optimality if it can within the limit.
     options
@@ -42,7 +46,7 @@ def solve(
     Raises
     ------
     InstanceError
-        If the file is missing or wrong.
+        If the file is missing or wrong, or what was built is.
     OptionError
         If the solver does not exist or cannot honour an option.
     UnavailableError
@@ -52,8 +56,12 @@ def solve(
     """
     if isinstance(instance, str | Path):
         instance = load(instance)
+    elif isinstance(instance, Builder):
+        instance = instance.build()
     if not isinstance(instance, Instance):
         raise OptionError(f"solve takes an instance or its file, not {type(instance).__name__}")
+    for note in instance.unit_notes():
+        log.warning("%s: %s", instance.name, note)
     options = options or SolveOptions()
     if settings:
         options = parse_options({**dict(options), **settings})

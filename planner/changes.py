@@ -97,10 +97,18 @@ class Changes:
         return asdict(self)
 
 
+def is_choice(resource: str) -> bool:
+    """Return whether a resource stands for a choice of servers: importers name those in words."""
+    return " " in resource
+
+
 def leading(resources: Iterable[str]) -> str:
     """Return the resource that matters most: GPUs by any of their names, else the first one."""
-    ranked = sorted(resources, key=lambda name: ("gpu" not in name.lower(), "mig" not in name.lower()))
-    return ranked[0]
+
+    def rank(name: str) -> tuple[bool, bool, bool]:
+        return is_choice(name), "gpu" not in name.lower(), "mig" not in name.lower()
+
+    return min(resources, key=rank)
 
 
 ORDER = ("start", "move", "change", "stop", "stay", "wait")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from ..instances.common.base import Instance
@@ -18,22 +17,23 @@ from ..solvers.common.result import Result
 from .output.thinning import some
 from .registry import KINDS, formats
 from .verification.findings import Verification
-from .verification.stored import is_frontier, of_instance, parse_result, read_results, verify_stored
+from .verification.stored import is_frontier, of_instance, parse_result, verify_stored
 
 HEAD = ("instance", "kind", "instance_sha256", "plan_sha256", "status")
 """What stands at the head of a plan as JSON."""
 
 
-def verified_result(instance: Instance, path: Path) -> tuple[Result | None, Verification]:
+def verified_result(
+    instance: Instance, stored: list[dict[str, Any]], source: str
+) -> tuple[Result | None, Verification]:
     """Return the stored result of an instance and its verification; no result if the verification fails.
 
     Raises
     ------
     InstanceError
-        If the file does not hold exactly one result of the instance.
+        If there is not exactly one result of the instance.
     """
-    source = str(path)
-    found = of_instance(instance, read_results(path))
+    found = of_instance(instance, stored)
     if len(found) != 1:
         raise fail(source, f"has {len(found)} results of the instance; give a file with one")
     if is_frontier(found[0]):
@@ -87,7 +87,8 @@ def export_plan(
             f"--format {format} is for plans of {able}; a plan of {result.kind} is exported as json"
         )
     written = kind.formats[format]
-    lines = list(written.lines(instance, kind.to_carry_out(result.plan, every)))
+    entries = result.plan if written.whole else kind.to_carry_out(result.plan, every)
+    lines = list(written.lines(instance, entries))
     if checked is not None and written.comment is not None:
         lines = [*(f"{written.comment}ONLY CLAIMED: {_plain(line)}" for line in checked.claimed), *lines]
     return "".join(line + "\n" for line in lines)
@@ -106,7 +107,8 @@ def notes(instance: Instance, result: Result, format: str, every: bool = False) 
     """Yield notes beside the text of a plan: jobs that run on, stop, move, are left out or do not fit."""
     kind, plan = KINDS[instance.kind], result.plan or ()
     yield from kind.actions(instance, plan)
-    if format in kind.formats:
-        yield from kind.formats[format].notes(instance, kind.to_carry_out(plan, every))
+    written = kind.formats.get(format)
+    if written is not None:
+        yield from written.notes(instance, plan if written.whole else kind.to_carry_out(plan, every))
     out = [f"not placed: {job}: {reason}" for job, reason in kind.left_out(plan)]
     yield from some(out, "not placed: {:,} more; the result says why")

@@ -10,6 +10,7 @@ from ..solvers.common.frontier import AnyFrontier
 from .changes import Changes
 from .output.text import TextColumn
 from .reports.frontier_page import FrontierPage
+from .scenarios import ScenarioChange
 from .verification.frontier_check import FrontierCheck
 
 
@@ -29,11 +30,14 @@ class PlanFormat:
         What the lines cannot say.
     comment
         How a line begins that is none; None where the form has no place for one.
+    whole
+        Whether it is given every entry of the plan: also who waits, stops, or keeps running.
     """
 
     lines: Callable[[Any, Sequence[Any]], Iterator[str]]
     notes: Callable[[Any, Sequence[Any]], Iterator[str]] = _nothing
     comment: str | None = None
+    whole: bool = False
 
 
 @dataclass(frozen=True)
@@ -107,12 +111,14 @@ class PlannerKind:
     formats, to_carry_out, actions
         Forms of cluster managers by name; which entries they hold, all or those that change something; and
         what has to be done beside them.
-    rows_of_plan
-        Which list of the document has an entry of the plan for each of its rows, at most.
+    rows_of_plan, entries_of_row
+        Which list of the document has entries of the plan for each of its rows, and how many at most.
     answer
         What a plan does, in the sentence with which its page begins; by default what it changes now.
     changes
         What becomes different between two plans, or what runs now and a plan; None if nothing says that.
+    what_if
+        Of an instance, the changes that a scenario may make, by name.
     frontier
         Its trade-off, if it has one.
     """
@@ -123,6 +129,7 @@ class PlannerKind:
     page: Callable[[Any, Any], dict[str, Any]]
     template: str
     rows_of_plan: str
+    entries_of_row: int = 1
     notes: Callable[[Any, int], Iterator[str]] = _nothing
     left_out: Callable[[Sequence[Any]], Iterator[tuple[str, str]]] = _nothing
     formats: Mapping[str, PlanFormat] = field(default_factory=dict)
@@ -130,4 +137,11 @@ class PlannerKind:
     actions: Callable[[Any, Sequence[Any]], Iterator[str]] = _nothing
     answer: Callable[[Any, Sequence[Any]], str] | None = None
     changes: Callable[[Any, Sequence[Any] | None, Sequence[Any]], Changes] | None = None
+    what_if: Callable[[Any], Mapping[str, ScenarioChange]] = lambda _: {}
     frontier: FrontierKind | None = None
+
+    def answer_of(self, instance: Any, plan: Sequence[Any]) -> str:
+        """Return what a plan does, in a sentence; nothing where that is not known."""
+        if self.answer is not None:
+            return self.answer(instance, plan)
+        return self.changes(instance, None, plan).answer() if self.changes is not None else ""

@@ -5,12 +5,14 @@ from __future__ import annotations
 from .allocation.kind import ALLOCATION
 from .consolidation.kind import CONSOLIDATION
 from .kind import PlannerKind
+from .scheduling.kind import SCHEDULING
 from .staging.kind import STAGING
 
 KINDS: dict[str, PlannerKind] = {
     "allocation": ALLOCATION,
     "staging": STAGING,
     "consolidation": CONSOLIDATION,
+    "scheduling": SCHEDULING,
 }
 TRADED = {name: kind.frontier for name, kind in KINDS.items() if kind.frontier is not None}
 """The trade-offs of the kinds that have one."""

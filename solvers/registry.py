@@ -16,12 +16,14 @@ from .common.kind import SolverKind
 from .consolidation.kind import CONSOLIDATION
 from .milp import Milp
 from .plugins import plugin_solvers
+from .scheduling.kind import SCHEDULING
 from .staging.kind import STAGING
 
 KINDS: dict[str, SolverKind] = {
     "allocation": ALLOCATION,
     "staging": STAGING,
     "consolidation": CONSOLIDATION,
+    "scheduling": SCHEDULING,
 }
 
 

@@ -253,6 +253,44 @@ def unlike_consolidation(seed: int) -> Instance:
     )
 
 
-RANDOM = {"allocation": random_allocation, "staging": random_staging, "consolidation": random_consolidation}
+def random_scheduling(seed: int) -> Instance:
+    """Return one to four jobs without preemption, whose schedules brute force knows; one or two resources."""
+    rng = random.Random(seed)
+    resources = ["gpu", "cpu"][: rng.randint(1, 2)]
+    step = rng.choice([1, 0.1])
+    jobs = []
+    for index in range(rng.randint(1, 4)):
+        job: dict[str, Any] = {
+            "name": f"job-{index}",
+            "arrival_s": round(rng.randint(0, 20) * step, 3),
+            "weight": rng.choice([1, 1, 2, 0.5]),
+            "tasks": rng.randint(1, 2),
+            "demand": {r: round(rng.randint(1, 3) * step, 3) for r in resources},
+            "duration_s": round(rng.randint(1, 30) * step, 3),
+        }
+        if rng.random() < 0.3:
+            job["estimate_s"] = rng.randint(1, 40)
+        if rng.random() < 0.5:
+            job["tenant"] = rng.choice(["a", "b"])
+        jobs.append(job)
+    return parse_instance(
+        {
+            "schema_version": 1,
+            "kind": "scheduling",
+            "name": f"random-{seed}",
+            "objective": rng.choice(["mean_completion_time", "makespan"]),
+            "resources": {r: round(rng.randint(6, 9) * step, 3) for r in resources},
+            "preemption": "none",
+            "jobs": jobs,
+        }
+    )
+
+
+RANDOM = {
+    "allocation": random_allocation,
+    "staging": random_staging,
+    "consolidation": random_consolidation,
+    "scheduling": random_scheduling,
+}
 OF_CLUSTERS = {"devices": random_devices, "unlike": unlike_consolidation}
 """Further sorts of consolidation instances."""

@@ -66,4 +66,19 @@ CONSOLIDATION: dict[str, Any] = {
         {"name": "p", "groups": [{"name": "w", "tasks": 2, "demand": {"gpu": 1}}]},
     ],
 }
-DOCUMENT = {"allocation": ALLOCATION, "staging": STAGING, "consolidation": CONSOLIDATION}
+SCHEDULING: dict[str, Any] = {
+    "schema_version": 1,
+    "kind": "scheduling",
+    "name": "t",
+    "resources": {"gpu": 3},
+    "jobs": [
+        {"name": "first", "tasks": 2, "demand": {"gpu": 1}, "duration_s": 2},
+        {"name": "second", "tasks": 1, "demand": {"gpu": 1}, "duration_s": 8},
+    ],
+}
+DOCUMENT = {
+    "allocation": ALLOCATION,
+    "staging": STAGING,
+    "consolidation": CONSOLIDATION,
+    "scheduling": SCHEDULING,
+}

@@ -13,6 +13,8 @@ from clusterplan.planner.comparison.row import ComparisonRow
 from clusterplan.planner.reports.comparison.page import comparison_page
 from clusterplan.planner.reports.frontier_files import frontier_page
 from clusterplan.planner.reports.plan_page import plan_page
+from clusterplan.planner.reports.what_if_page import what_if_page
+from clusterplan.planner.what_if import what_if
 
 HOSTILE = (
     "<b>fett</b><img src=x onerror=window.pwned=1></script><script>window.pwned=1</script>"
@@ -192,6 +194,7 @@ def all_pages() -> dict[str, str]:
         "clusters": frontier_page(allocation, cluster_frontier()),
         "comparison": comparison_page(sample_comparison(5, HOSTILE[:150], HOSTILE[:150])),
     }
+    pages["what-if"] = what_if_page(what_if(consolidation, ["drain=*", "value=*:+1,add=free"]))
     for instance in (staging, allocation, consolidation):
         pages[f"plan-{instance.kind}"] = plan_page(instance, solve(instance))
     for kind in ("staging", "allocation", "consolidation"):

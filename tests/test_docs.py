@@ -92,8 +92,10 @@ def _run(command, words, target, codes, pattern):
     assert run.returncode in codes, f"{command}: exit code {run.returncode}\\n{run.stdout}{run.stderr}"
     if target:
         pathlib.Path(target).write_text(run.stdout)
-    printed = "\\n".join(" ".join(line.split()) for line in run.stdout.splitlines())
-    assert re.search(pattern, printed + "\\n", re.S), f"{command}: printed\\n{run.stdout}\\nnot\\n{pattern}"
+    # What is written to files is told on stderr, and stdout is empty then.
+    seen = (run.stdout or run.stderr).splitlines()
+    printed = "\\n".join(" ".join(line.split()) for line in seen)
+    assert re.search(pattern, printed + "\\n", re.S), f"{command}: printed {seen}, not\\n{pattern}"
 """
 
 

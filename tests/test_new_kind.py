@@ -74,9 +74,10 @@ def run(folder: Path, *commands: str) -> list[str]:
 
 def test_a_new_kind_is_solved_and_verified(folder: Path) -> None:
     """By its exact method, by the textbook model and by what is quick; its bounds are certified."""
-    table, checked, *results = run(
+    table, nothing, checked, *results = run(
         folder,
-        "solve items.yaml --output result.json",
+        "solve items.yaml",
+        "solve items.yaml --output result.json --quiet",
         "verify items.yaml result.json",
         "solve items.yaml --solver milp:highs --format json",
         "solve items.yaml --solver first --format json",
@@ -84,6 +85,7 @@ def test_a_new_kind_is_solved_and_verified(folder: Path) -> None:
     assert "cheap" in table
     assert "verified" in table
     assert "verified" in checked
+    assert nothing == ""
     model, first = map(json.loads, results)
     assert (model["status"], model["objective"], model["certified_bound"]) == ("optimal", 10, 10)
     assert (first["status"], first["objective"]) == ("feasible", 30)

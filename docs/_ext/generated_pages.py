@@ -334,6 +334,13 @@ API = {
         *("load", "parse_instance", "save", "load_catalogue", "Instance", "AllocationInstance"),
         *("StagingInstance", "ConsolidationInstance", "HardwareCatalogue"),
     ),
+    "Builders": ("Allocation", "Staging", "Consolidation"),
+    "Importers": (
+        *("import_slurm", "import_kubernetes", "import_openb", "import_philly", "import_tiresias"),
+        *("import_gavel", "import_gavel_consolidation", "import_pollux", "import_sailor"),
+        *("import_pipedream", "import_dnn_partitioning"),
+    ),
+    "Pages, plots and exports": ("report", "plot", "export_plan"),
     "Fits": ("fit_speed", "fit_loss", "SpeedFit", "LossFit"),
     "Errors": (
         *("ClusterplanError", "InstanceError", "clusterplan.instances.common.errors.Fault", "OptionError"),

@@ -21,7 +21,7 @@ from ...instances.allocation.speed import FORMULAS
 from ...instances.common.arrays import Flags, Floats, Ints
 from ...instances.common.errors import TooLargeError
 from ..common.clock import check_time
-from ..common.tolerance import TOLERANCE, loosened
+from ..common.tolerance import all_loosened, loosened
 
 Shorts = NDArray[np.int32]
 
@@ -181,7 +181,7 @@ def _most(demand: Floats, limit: Floats, highest: Ints) -> Ints:
     """Return how many tasks of each variant fit alone, at most `highest`."""
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         # Rounding may let one task too many through; `_configurations` compares exact demands.
-        ratio = np.where(demand > 0, limit * (1 + TOLERANCE) / demand, np.inf).min(axis=1)
+        ratio = np.where(demand > 0, all_loosened(limit) / demand, np.inf).min(axis=1)
     fitting: Ints = np.floor(np.minimum(ratio, 1e9)).astype(np.int64)
     return np.minimum(highest, fitting)
 
@@ -264,7 +264,7 @@ def _configurations(
     time = completion_time_s(table, variant, ps, workers, step)
     demand = ps[:, None] * ps_demand[variant] + workers[:, None] * worker_demand[variant]
     job = table.owner[variant]
-    keep = (demand <= limit).all(axis=1) & (time <= latest_s(table.deadline_s)[job])
+    keep = (demand <= limit).all(axis=1) & (time <= all_loosened(table.deadline_s)[job])
     index = variant - table.first_variant[job]
     columns: list[Any] = [job, index, ps, workers, time, demand]
     if not keep.all():
@@ -275,11 +275,6 @@ def _configurations(
     job, index, ps, workers, time, demand = columns
     counts = np.bincount(job - first, minlength=last - first)
     return counts, index.astype(np.int32), ps.astype(np.int32), workers.astype(np.int32), time, demand
-
-
-def latest_s(deadline_s: Floats) -> Floats:
-    """Return the completion times that still keep the deadlines, up to rounding, as `loosened` has it."""
-    return deadline_s + TOLERANCE * np.maximum(deadline_s, 1e-9)
 
 
 def _with_unplaced(columns: list[Any], jobs: Ints, time_s: Floats) -> list[Any]:

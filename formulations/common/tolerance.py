@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
+from ...instances.common.arrays import Floats
+
 TOLERANCE = 1e-9
 """Relative slack in every comparison of a float with a limit: 0.1 + 0.2 may fill a capacity of 0.3."""
 
@@ -19,6 +23,11 @@ def within(amount: float, limit: float) -> bool:
 def loosened(limit: float) -> float:
     """Return the largest amount that still keeps a limit; every method must allow what the check allows."""
     return limit + TOLERANCE * max(abs(limit), 1e-9)  # a limit of 0 has no size to be relative to
+
+
+def all_loosened(limits: Floats) -> Floats:
+    """Return `loosened` of each limit."""
+    return limits + TOLERANCE * np.maximum(np.abs(limits), 1e-9)
 
 
 def agree(a: float, b: float) -> bool:

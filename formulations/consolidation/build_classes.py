@@ -25,6 +25,7 @@ from .classes import (
     TaskShape,
     common_step,
     exact,
+    restart_of,
     worth_of,
 )
 from .cluster_data import ClusterData
@@ -55,8 +56,8 @@ def _unit(tasks: Mapping[float, int]) -> tuple[Fraction, bool]:
     return max(unit, least), unit >= least
 
 
-Alike = tuple[tuple[int, ...], tuple[int, ...]]
-"""What is free on servers, and the shapes of their resident tasks."""
+Alike = tuple[tuple[int, ...], tuple[int, ...], bool]
+"""What is free on servers, the shapes of their resident tasks, and whether they are in use anyway."""
 
 
 class _Builder:
@@ -115,12 +116,13 @@ class _Builder:
             )
         else:
             parts = (Part(self._task_shape(demands, job.gpu_model), tuple(range(len(tasks))), tasks),)
-        placed = (
-            self._current_placements(parts, members) if "migrations" in self.data.instance.objectives else ()
-        )
+        moves = self.data.instance.moves_count
+        placed = self._current_placements(parts, members) if moves else ()
+        stays = bool(placed) and self.data.can_stay(job)
         return JobClass(
             tuple(members), parts, worth, job.must_place, loose, most,
-            fewest if preferred else None, lost, placed,
+            fewest if preferred else None, lost, placed, stays,
+            restart_of(self.data.instance, job) if stays else Fraction(0),
         )  # fmt: skip
 
     def _current_placements(
@@ -173,7 +175,8 @@ class _Builder:
             # Servers of a model that no job asks for differ in nothing but what is free.
             pool = server.gpu_model if server.gpu_model in asked else None
             # Resident tasks may stay, so servers with others are not interchangeable.
-            found[pool][units, tuple(sorted(self.residents.get(n, ())))].append(n)
+            there = tuple(sorted(self.residents.get(n, ())))
+            found[pool][units, there, bool(server.in_use)].append(n)
         return found
 
 
@@ -283,7 +286,7 @@ def classes_of(data: ClusterData) -> ClassTable:
     for pool, by_free in sorted(raw.items(), key=lambda item: item[0] or ""):
         here = [shape for shape in task_shapes if allows(shape.gpu_model, pool)]
         demands = dict.fromkeys(demand for shape in here for demand in shape.demands)
-        free = np.array([units for units, _ in by_free], dtype=np.int64).reshape(len(by_free), -1)
+        free = np.array([units for units, *_ in by_free], dtype=np.int64).reshape(len(by_free), -1)
         usages[pool] = _usages(demands, by_demand, free)
         servers += _server_classes(pool, by_free, usages[pool], list(demands))
     # Only pieces of these jobs need prices of their own; single tasks do for the others.
@@ -298,6 +301,9 @@ def classes_of(data: ClusterData) -> ClassTable:
         sum(sum(group.current.values()) for job in data.instance.jobs for group in job.task_groups),
         builder.exact,
         tuple(builder.units),
+        len(data.in_use),
+        sum((restart_of(data.instance, job) for job in data.running), Fraction(0)),
+        None if data.instance.max_moves is None else data.instance.max_moves - len(data.running),
         usages,
         builder.placed_now,
         _bases(jobs, slots),
@@ -331,7 +337,7 @@ def _slots(
     largest: dict[GpuModels, Ints] = {}
     for shape, counts in zip(task_shapes, tasks, strict=True):
         if shape.gpu_model not in largest:
-            able = {free for pool in raw if allows(shape.gpu_model, pool) for free, _ in raw[pool]}
+            able = {free for pool in raw if allows(shape.gpu_model, pool) for free, *_ in raw[pool]}
             free = np.array(sorted(able) or [(0,) * resources], dtype=np.int64)
             largest[shape.gpu_model] = _maximal(free, len(free))
         slots.append(_holdable(shape, counts, largest[shape.gpu_model]))
@@ -363,15 +369,15 @@ def _server_classes(
     some = [demand for demand in demands if any(demand)]
     members: dict[Alike, list[int]] = defaultdict(list)
     most: dict[tuple[int, ...], tuple[int, ...]] = {}
-    for (free, residents), servers in by_free.items():
+    for (free, residents, in_use), servers in by_free.items():
         if free not in most:
             check_time()
             most[free] = free if usages is None else _usable(free, usages)
         if len(some) < len(demands) or any(all(map(operator.le, demand, free)) for demand in some):
-            members[most[free], residents] += servers
+            members[most[free], residents, in_use] += servers
     return [
-        ServerClass(tuple(sorted(listed)), pool, free, residents)
-        for (free, residents), listed in sorted(members.items(), reverse=True)
+        ServerClass(tuple(sorted(listed)), pool, free, residents, in_use)
+        for (free, residents, in_use), listed in sorted(members.items(), reverse=True)
     ]
 
 

@@ -37,12 +37,12 @@ class CertifiedGoal(Model):
     prices
         For each shape the price of each of its pieces, in the order of the classes.
     multipliers
-        What a unit of each earlier objective is worth in this one.
+        What a unit of each earlier objective is worth in this one, and one more job that moves.
     """
 
     objective: Literal["must_place", "value", "spread", "servers", "slowdown", "migrations"]
     prices: Many[Many[Price]]
-    multipliers: dict[Literal["value", "spread", "servers", "slowdown", "migrations"], Price] = {}
+    multipliers: dict[Literal["moves", "value", "spread", "servers", "slowdown", "migrations"], Price] = {}
 
 
 class CertifiedTraffic(Model):

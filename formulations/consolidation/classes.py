@@ -24,8 +24,11 @@ import numpy as np
 
 from ...instances.common.arrays import Ints
 from ...instances.consolidation.devices import WHOLE
+from ...instances.consolidation.instance import ConsolidationInstance
 from ...instances.consolidation.job import GpuModels, PlacementJob, allows
 
+MOVES = "moves"
+"""Name of the limit on jobs that move, among the objectives that come before another."""
 BY_SERVERS = ("spread", "slowdown")
 """Objectives that depend on how many servers a job uses."""
 
@@ -88,7 +91,11 @@ class JobClass:
     lost
         What using 1, 2, … servers adds to `slowdown`; the last figure holds beyond, and 0 if there is none.
     current
-        Where tasks of each of the jobs are now, if migrations count.
+        Where tasks of each of the jobs are now, if moves count.
+    can_stay
+        Whether all tasks that run now are on servers that the job may use.
+    restart
+        What `value` loses unless all these stay; 0 where they cannot.
     """
 
     members: tuple[int, ...]
@@ -100,6 +107,8 @@ class JobClass:
     fewest: int | None
     lost: tuple[Fraction, ...]
     current: tuple[CurrentPlacement, ...] = ()
+    can_stay: bool = False
+    restart: Fraction = Fraction(0)
 
     def count(self, objective: str, servers: int) -> Fraction:
         """Return what one of the jobs on so many servers counts in an objective, to be minimised."""
@@ -126,12 +135,20 @@ class ServerClass:
         Units of each resource that tasks can take; shape (R,).
     residents
         Shapes of current placements of what is there now, each as often as jobs have it there.
+    in_use
+        Whether they count as used whatever the plan.
     """
 
     members: tuple[int, ...]
     pool: str | None
     free: tuple[int, ...]
     residents: tuple[int, ...] = ()
+    in_use: bool = False
+
+    @property
+    def opening(self) -> int:
+        """What using one of the servers counts in `servers`."""
+        return int(not self.in_use)
 
 
 @dataclass(frozen=True)
@@ -152,6 +169,12 @@ class Classes:
         but a server may not hold what it seems to.
     units
         Of each resource, in which amounts are counted.
+    in_use
+        Servers that count as used whatever the plan.
+    restarts
+        What `value` loses if every running job moves.
+    moves
+        Most jobs that move, less those that run: minus the fewest that stay; None if any number may move.
     """
 
     task_shapes: tuple[TaskShape, ...]
@@ -162,6 +185,9 @@ class Classes:
     running: int
     exact: bool
     units: tuple[Fraction, ...]
+    in_use: int
+    restarts: Fraction
+    moves: int | None
 
     @property
     def pools(self) -> list[str | None]:
@@ -176,9 +202,15 @@ class Classes:
             if shape.current is None and allows(shape.gpu_model, pool)
         ]
 
-    def offset(self, objective: str) -> int:
-        """Return an objective's value where no job is placed."""
-        return self.running if objective == "migrations" else 0
+    def offset(self, objective: str) -> Fraction:
+        """Return an objective's value, to be minimised, where no job is placed."""
+        if objective == "value":
+            return self.restarts
+        return Fraction({"migrations": self.running, "servers": self.in_use}.get(objective, 0))
+
+    def least_levels(self) -> dict[str, Fraction]:
+        """Return the level of what is limited before any objective: jobs that stay, counted as −1."""
+        return {} if self.moves is None else {MOVES: Fraction(self.moves)}
 
     def weights(self, shape: int, counts: Ints) -> Ints:
         """Return what rows of tasks by group take of each resource."""
@@ -229,3 +261,8 @@ def worth_of(job: PlacementJob) -> Fraction:
         for g in job.task_groups
     )
     return sum((tasks * each for tasks, each in gpus), Fraction(0))
+
+
+def restart_of(instance: ConsolidationInstance, job: PlacementJob) -> Fraction:
+    """Return what `value` loses if a running job is moved or stopped; 0 if it does not run."""
+    return worth_of(job) * instance.restart_h(job)

@@ -8,6 +8,7 @@ from ...instances.consolidation.instance import ConsolidationInstance
 from ...instances.consolidation.job import GpuModels, PlacementJob, allows
 from ...instances.consolidation.server import Server
 from ..common.objective import Objective, Sense
+from .classes import restart_of
 from .fewest_servers import Shapes, fewest_servers, shape_of
 
 OBJECTIVES: dict[str, tuple[Sense, str]] = {
@@ -43,6 +44,11 @@ class ClusterData:
         """The instance's objectives, in its order."""
         return tuple(Objective(name, *OBJECTIVES[name]) for name in self.instance.objectives)
 
+    @cached_property
+    def in_use(self) -> set[str]:
+        """The servers that count as used whatever the plan."""
+        return {name for name, server in self.servers.items() if server.in_use}
+
     def eligible(self, job: PlacementJob) -> list[Server]:
         """Return the servers whose GPU model the job accepts."""
         if job.gpu_model not in self._eligible:
@@ -73,11 +79,11 @@ class ClusterData:
     def distinct_jobs(self) -> list[tuple[PlacementJob, list[int]]]:
         """One of the jobs that are alike but for name, traffic and where they are now, and positions of all.
 
-        Where migrations count, jobs that are on one server now, with as many tasks, are alike as well; those
+        Where moves count, jobs that are on one server now, with as many tasks, are alike as well; those
         that are on several, or have several groups, are only like themselves.
         """
         found: dict[object, tuple[PlacementJob, list[int]]] = {}
-        moving = "migrations" in self.instance.objectives
+        moving = self.instance.moves_count
         for position, job in enumerate(self.instance.jobs):
             key = (
                 tuple((group.tasks, tuple(sorted(group.demand.items()))) for group in job.task_groups),
@@ -104,7 +110,23 @@ class ClusterData:
         now = self.now(job)
         if len(now) > 1 or (now and len(job.task_groups) > 1):
             return position
-        return tuple(map(tuple, now.values()))
+        return *map(tuple, now.values()), self.can_stay(job), restart_of(self.instance, job)
+
+    def can_stay(self, job: PlacementJob) -> bool:
+        """Return whether a job runs, and all its tasks that do are on servers that it may use."""
+        running = [server for group in job.task_groups for server in group.current]
+        return bool(running) and all(allows(job.gpu_model, self.servers[n].gpu_model) for n in running)
+
+    @cached_property
+    def running(self) -> list[PlacementJob]:
+        """The jobs of which some tasks run now."""
+        return [job for job in self.instance.jobs if any(group.current for group in job.task_groups)]
+
+    @cached_property
+    def restarts(self) -> dict[str, float]:
+        """What `value` loses if a running job is moved or stopped, of those where it is anything."""
+        costs = ((job.name, float(restart_of(self.instance, job))) for job in self.running)
+        return {name: cost for name, cost in costs if cost}
 
     def rack_of(self, server: str) -> str:
         """Return the rack of a server; one without a rack is a rack of its own."""

@@ -18,8 +18,20 @@ def _placed(data: ClusterData, plan: Sequence[JobPlacement]) -> Iterator[tuple[P
     return ((data.jobs[entry.job], entry) for entry in plan if entry.placed)
 
 
+def moved(data: ClusterData, plan: Sequence[JobPlacement]) -> Iterator[PlacementJob]:
+    """Yield the running jobs of which not all tasks that run now stay where they are."""
+    entries = {entry.job: entry for entry in plan}
+    for job in data.running:
+        entry = entries.get(job.name, JobPlacement(job=job.name, placed=False))
+        for group in job.task_groups:
+            if staying(group, entry, data.instance.device_moves) < sum(group.current.values()):
+                yield job
+                break
+
+
 def _value(data: ClusterData, plan: Sequence[JobPlacement]) -> float:
-    return math.fsum(job.worth for job, _ in _placed(data, plan))
+    lost = [-data.restarts.get(job.name, 0.0) for job in moved(data, plan)] if data.restarts else []
+    return math.fsum([*(job.worth for job, _ in _placed(data, plan)), *lost])
 
 
 def _spread(data: ClusterData, plan: Sequence[JobPlacement]) -> float:
@@ -33,7 +45,8 @@ def _spread(data: ClusterData, plan: Sequence[JobPlacement]) -> float:
 
 
 def _servers(data: ClusterData, plan: Sequence[JobPlacement]) -> float:
-    return float(len({server for _, entry in _placed(data, plan) for server in entry.used_servers}))
+    used = {server for _, entry in _placed(data, plan) for server in entry.used_servers}
+    return float(len(used | data.in_use))
 
 
 def _racks(data: ClusterData, plan: Sequence[JobPlacement]) -> float:

@@ -6,7 +6,7 @@ copy.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from functools import cached_property
 
@@ -111,15 +111,22 @@ def _short(group: Group, shapes: Shapes, of_model: str) -> str:
             return (
                 f"{what} {need:g} {resource}; the largest server{of_model} has {largest:g} ({_described(of)})"
             )
-    lacks = []
-    for shape in list(shapes)[:MOST_SHAPES]:
+    lacks = Counter[str]()
+    for shape, count in shapes.items():
         amounts = dict(shape)
-        short = [f"{r} ({need:g} needed)" for r, need in demand if need > amounts.get(r, 0.0)]
-        lacks.append(f"servers of {_described(shape)} lack {' and '.join(short)}")
-    more = len(shapes) - MOST_SHAPES
-    rest = f"; {more} more shapes lack something too" if more > 0 else ""
-    asked = ", ".join(f"{need:g} {r}" for r, need in demand if need)
-    return f"{what} {asked} on one server{of_model}; {'; '.join(lacks)}{rest}"
+        has = {r: amounts.get(r, 0.0) for r, _ in demand}
+        words = ((f"{'too little' if has[r] else 'no'} {r}", need) for r, need in demand if need > has[r])
+        short = [f"{what} ({need:g} needed)" for what, need in words]
+        lacks[" and ".join(short)] += count
+    listed = sorted(lacks.items(), key=lambda item: (-item[1], item[0]))
+    said = [f"on {_counted(count)}: {what}" for what, count in listed[:MOST_SHAPES]]
+    more = sum(count for _, count in listed[MOST_SHAPES:])
+    rest = [f"on {_counted(more)}: other things"] if more else []
+    return f"no server{of_model} has all that a task of {group.name!r} needs; {'; '.join([*said, *rest])}"
+
+
+def _counted(servers: int) -> str:
+    return "1 server" if servers == 1 else f"{servers} servers"
 
 
 def _described(shape: tuple[tuple[str, float], ...]) -> str:

@@ -16,7 +16,7 @@ from ...instances.common.arrays import Floats, Ints
 from ...instances.common.errors import TooLargeError
 from ...instances.consolidation.job import Group
 from ..common.clock import check_time
-from ..common.tolerance import TOLERANCE, loosened
+from ..common.tolerance import all_loosened, loosened
 
 MOST_STATES = 5_000_000
 STATES_AT_ONCE, LOADS_AT_ONCE = 2_000, 10
@@ -28,7 +28,7 @@ def tasks_that_fit(amounts: Mapping[str, float], demand: Mapping[str, float], mo
     fit = float(most)
     for name, need in demand.items():
         if need > 0:
-            fit = min(fit, amounts.get(name, 0.0) * (1 + TOLERANCE) / need)
+            fit = min(fit, loosened(amounts.get(name, 0.0)) / need)
     return math.floor(fit)
 
 
@@ -55,7 +55,7 @@ class Shapes(Counter[Shape]):
             if need > 0:
                 amounts = columns.get(name, np.zeros(len(count)))
                 with np.errstate(over="ignore"):
-                    np.minimum(fit, np.floor(amounts * (1 + TOLERANCE) / need), out=fit)
+                    np.minimum(fit, np.floor(all_loosened(amounts) / need), out=fit)
         return fit.astype(np.int64), count
 
 

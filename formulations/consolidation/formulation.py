@@ -5,14 +5,17 @@ Sets
     racks k; P_j preferred and Q_j required jobs
 Data
     F_nr free; d_gr demand of a task; a_g tasks; v_j value; m_j fewest servers the job could ever use;
-    b_n existing traffic and c_g traffic of a task [Gbit/s]; s_j(u) relative speed on u servers
+    b_n existing traffic and c_g traffic of a task [Gbit/s]; s_j(u) relative speed on u servers;
+    ρ_j hours of its value that a running job loses if it moves
 Variables
-    x_gn ≥ 0 integer: tasks of group g on server n;  y_jn ∈ {0,1}: job j uses n;  z_j ∈ {0,1}: j is placed
+    x_gn ≥ 0 integer: tasks of group g on server n;  y_jn ∈ {0,1}: job j uses n;  z_j ∈ {0,1}: j is placed;
+    k_j ∈ {0,1}: no task of running job j moves
 Constraints
     Σ_n x_gn = a_g z_j;  Σ_g d_gr x_gn ≤ F_nr;  x_gn ≤ min(a_g, what fits) y_jn;  y_jn ≤ Σ_g x_gn
     Σ_n y_jn ≤ m_j z_j for required jobs;  z_j = 1 for jobs that must be placed
+    x_gn ≥ c_gn k_j with c_gn tasks there now;  Σ over running jobs of (1 − k_j) ≤ the most that may move
 Objectives, lexicographic in the order that the instance lists
-    value       max Σ v_j z_j
+    value       max Σ v_j z_j − Σ over running jobs of v_j ρ_j (1 − k_j)
     spread      min Σ over preferred jobs of (Σ_n y_jn − m_j z_j)
     servers     min number of servers with y_jn = 1 for some j
     racks       min Σ_j (racks used − z_j); a server without a rack is a rack of its own
@@ -42,7 +45,7 @@ from .check.certificate import price_bounds, read_certificate, worth_of_servers
 from .check.classes import CheckedCluster, Disagreement
 from .check.elementary import elementary_bounds, elementary_infeasibility
 from .classified_cluster import ClassifiedCluster
-from .evaluate import VALUE_OF
+from .evaluate import VALUE_OF, moved
 from .explain import Reasons, action_of
 from .plan import JobPlacement
 
@@ -69,7 +72,13 @@ class ConsolidationFormulation(ClassifiedCluster, Formulation[ConsolidationInsta
         found += [
             Violation("one placement", f"job {name!r} is missing") for name in self.jobs if name not in seen
         ]
-        return found or self._overuse(plan)
+        return found or [*self._overuse(plan), *self._too_many_moves(plan)]
+
+    def _too_many_moves(self, plan: Sequence[JobPlacement]) -> Iterator[Violation]:
+        most = self.instance.max_moves
+        count = 0 if most is None else sum(1 for _ in moved(self, plan))
+        if most is not None and count > most:
+            yield Violation("max_moves", f"{count} running jobs move or stop; at most {most} may")
 
     def _entry_violations(self, job: PlacementJob, entry: JobPlacement) -> Iterator[Violation]:
         several = job.groups is not None
@@ -183,8 +192,7 @@ class ConsolidationFormulation(ClassifiedCluster, Formulation[ConsolidationInsta
         if certificate is None:
             return None
         # The plan may be of another instance; that is found out elsewhere.
-        placed = (self.jobs.get(entry.job) for entry in plan if entry.placed)
-        value = math.fsum(job.worth for job in placed if job)
+        value = VALUE_OF["value"](self, [entry for entry in plan if entry.job in self.jobs])
         return worth_of_servers(self._checked, certificate, value) or None
 
     def advice(self, prices: Mapping[str, float], value: float) -> str | None:

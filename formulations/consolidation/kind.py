@@ -1,8 +1,8 @@
 """What consolidation consists of on this floor."""
 
 from ..common.kind import FormulationKind
-from .devices.formulation import formulation_of
+from .fixed_jobs import model_of
 from .formulation import ConsolidationFormulation
-from .milp import milp_model
+from .nothing_moves import formulation_of
 
-CONSOLIDATION = FormulationKind(ConsolidationFormulation, milp_model, formulation_of)
+CONSOLIDATION = FormulationKind(ConsolidationFormulation, model_of, formulation_of)

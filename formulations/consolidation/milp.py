@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from ...instances.consolidation.job import GpuModels, PlacementJob
 from ..common.clock import check_time, refuse_beyond
 from ..common.milp_model import MilpModel, ModelObjective, at_most, new_problem
-from ..common.tolerance import TOLERANCE
+from ..common.tolerance import all_loosened
 from .classes import exact, worth_of
 from .cluster_data import ClusterData
 from .devices.milp import DeviceRows, device_terms
@@ -38,6 +39,7 @@ class _Builder:
         self.y: dict[tuple[str, str], Any] = {}
         self.y_of: dict[str, list[Any]] = defaultdict(list)
         self.z: dict[str, Any] = {}
+        self.k: dict[str, Any] = {}
         self._names = itertools.count()
         self.rows: DeviceRows | None = None
 
@@ -111,10 +113,36 @@ class _Builder:
         return self.total(self.y_of[job.name])
 
     def value(self) -> tuple[Any, bool]:
-        whole = all(float(job.worth).is_integer() for job in self.data.instance.jobs)
-        return self.pulp.LpAffineExpression(
-            [(self.z[j.name], j.worth) for j in self.data.instance.jobs]
-        ), whole
+        lost = self.data.restarts
+        whole = all(value.is_integer() for job in self.data.instance.jobs for value in (float(job.worth),))
+        whole = whole and all(cost.is_integer() for cost in lost.values())
+        terms = [(self.z[job.name], job.worth) for job in self.data.instance.jobs]
+        stays = [(self.stays(self.data.jobs[name]), cost) for name, cost in lost.items()]
+        return self.pulp.LpAffineExpression([*terms, *stays]) - sum(lost.values()), whole
+
+    def stays(self, job: PlacementJob) -> Any:
+        """Return the variable that says that no task of a running job moves."""
+        if job.name not in self.k:
+            k = self.k[job.name] = self.problem.add_variable(f"k_{len(self.k)}", cat=self.pulp.LpBinary)
+            for place, count in places_now(job):
+                if place in self.on_devices:
+                    self.add(self.total(self.on_devices[place]) >= count * k)
+                else:
+                    self.add(count * k <= self.x.get(place, 0))
+        return self.k[job.name]
+
+    @cached_property
+    def on_devices(self) -> Mapping[tuple[str, str, str], Any]:
+        """Tasks that keep their devices, where these count."""
+        moves = self.rows if self.data.instance.device_moves else None
+        return moves.staying(self.data.jobs, self.x) if moves is not None else {}
+
+    def limit_moves(self) -> None:
+        """Write down that no more than so many running jobs move."""
+        most = self.data.instance.max_moves
+        if most is not None and self.data.running:
+            stays = [self.stays(job) for job in self.data.running]
+            self.add(self.total(stays) >= len(stays) - most)
 
     def spread(self) -> tuple[Any, bool]:
         preferred = [
@@ -126,7 +154,9 @@ class _Builder:
 
     def servers(self) -> tuple[Any, bool]:
         holds = {
-            name: self.problem.add_variable(f"holds_{n}", cat=self.pulp.LpBinary)
+            name: self.problem.add_variable(
+                f"holds_{n}", int(name in self.data.in_use), 1, self.pulp.LpInteger
+            )
             for name, n in self.number.items()
         }
         for (_, server), y in self.y.items():
@@ -145,16 +175,14 @@ class _Builder:
     def migrations(self) -> tuple[Any, bool]:
         there = 0
         kept: list[Any] = []
-        moves = self.rows if self.data.instance.device_moves else None
-        on_devices = moves.staying(self.data.jobs, self.x) if moves is not None else {}
         for job in self.data.instance.jobs:
             for group in job.task_groups:
                 there += sum(group.current.values())
                 for server, count in group.current.items():
                     place = job.name, group.name, server
                     x = self.x.get(place)
-                    if place in on_devices:
-                        kept += on_devices[place]
+                    if place in self.on_devices:
+                        kept += self.on_devices[place]
                     elif x is not None:
                         stays = self.problem.add_variable(f"stays_{len(kept)}", 0, count, self.pulp.LpInteger)
                         self.add(stays <= x)
@@ -195,6 +223,13 @@ class _Builder:
         return self.pulp.LpAffineExpression([(largest, 1.0)]), False
 
 
+def places_now(job: PlacementJob) -> Iterator[tuple[tuple[str, str, str], int]]:
+    """Yield job, group and server of the tasks that run now, and how many they are."""
+    for group in job.task_groups:
+        for server, count in group.current.items():
+            yield (job.name, group.name, server), count
+
+
 def model_terms(data: ClusterData) -> int:
     """Return how many coefficients a model with named servers has, roughly."""
     names = data.instance.resource_names
@@ -210,7 +245,7 @@ def model_terms(data: ClusterData) -> int:
         there, count = free[model]
         for group in job.task_groups:
             needs = np.array([group.demand.get(name, 0.0) for name in names])
-            holds = int(count[(there * (1 + TOLERANCE) >= needs).all(axis=1)].sum())
+            holds = int(count[(all_loosened(there) >= needs).all(axis=1)].sum())
             total += len(alike) * holds * (5 + len(names) + more)
     if data.instance.has_devices:
         total += device_terms(data.instance.jobs, data.servers.values())
@@ -231,6 +266,7 @@ def milp_model(data: ClusterData) -> MilpModel[JobPlacement]:
     builder.constraints()
     if data.instance.has_devices:
         builder.devices()
+    builder.limit_moves()
     rows = builder.rows
     objectives = []
     for objective in data.objectives:

@@ -15,6 +15,7 @@ from pydantic import (
 
 from ..common.base import Instance
 from ..common.fields import (
+    NONE_NAMED,
     TABLE_FILE,
     Amounts,
     Complaint,
@@ -71,7 +72,7 @@ class AllocationInstance(Instance):
     kind: Literal["allocation"] = "allocation"
     objective: Literal["total_completion_time", "makespan"] = "total_completion_time"
     resources: Annotated[Amounts, Field(min_length=1)]
-    prices_usd_per_hour: Amounts = {}
+    prices_usd_per_hour: Amounts = NONE_NAMED
     budget_usd_per_hour: NonNegative | None = None
     jobs: Jobs
 

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import ConfigDict, Field
 
 from ..common.fields import (
+    NONE_NAMED,
     Amounts,
     Checked,
     Complaint,
@@ -49,7 +50,7 @@ class Variant(Checked):
 
     name: Name
     worker_demand: Amounts
-    ps_demand: Amounts = {}
+    ps_demand: Amounts = NONE_NAMED
     workers: Range | None = None
     ps: Range | None = None
     speed: SpeedModel

@@ -85,6 +85,14 @@ class JobTable(Sequence[Job]):
     row_workers: Ints
     row_steps_per_s: Floats
 
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            column = getattr(self, field.name)
+            if isinstance(column, np.ndarray):
+                column.setflags(write=False)
+            else:
+                object.__setattr__(self, field.name, tuple(column))
+
     @classmethod
     def of(cls, jobs: Sequence[Job], resources: tuple[str, ...]) -> JobTable:
         """Return jobs in columns, with demands in the order of `resources`."""

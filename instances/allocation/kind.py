@@ -15,19 +15,22 @@ from ..files.writing import NO_COLUMN, can_be_columns
 from .generate import generate_allocation
 from .instance import AllocationInstance
 from .read_table import read_allocation
+from .throughput import with_throughput
 from .with_fits import with_fits
 from .write_table import write_jobs
 
 
 def _resolved(data: dict[str, Any], source: str, folder: Folder) -> Instance | dict[str, Any]:
-    """Return the instance of a large table of jobs; else the document with its measurements fitted."""
+    """Return the instance of a large table of jobs; else the document with what was measured resolved."""
     jobs = data.get("jobs")
-    if isinstance(jobs, Columns):
+    if isinstance(jobs, Columns) and "samples_per_s" in jobs.names and "name" not in jobs.names:
+        data["jobs"] = jobs.rows()
+    elif isinstance(jobs, Columns):
         instance = read_allocation(jobs, data, source)
         if instance is not None:
             return instance
         data["jobs"] = jobs.rows()
-    return with_fits(data, source, folder)
+    return with_fits(with_throughput(data, source), source, folder)
 
 
 def _wants_table(instance: AllocationInstance) -> bool:

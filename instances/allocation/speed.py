@@ -147,12 +147,15 @@ class MeasuredSpeed(Model):
     measurements
         Path of a CSV file with the columns workers and steps_per_s, and ps and batch where they matter,
         relative to the document.
+    batch_per_gpu
+        In place of `batch`: what each worker has in all measurements and in the job, whose step it then is.
     allow_rank_deficient
         Accept coefficients that the measurements leave undetermined.
     """
 
     model: Literal["auto", "ps_sync", "ps_async", "ring_allreduce"] = "auto"
     batch: Positive | None = None
+    batch_per_gpu: Positive | None = None
     measurements: Name
     allow_rank_deficient: Flag = False
 

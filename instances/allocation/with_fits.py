@@ -12,12 +12,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..common.errors import ClusterplanError, Fault, Faults, InstanceError
 from ..common.faults import validated
-from ..common.fields import Model, Name, Positive, PositiveShare, PositiveTaskCount, require
+from ..common.fields import Cell, Model, Name, Positive, PositiveShare, PositiveTaskCount, require
+from ..common.printable import shown
 from ..files.references import Folder
 from .speed import MeasuredSpeed
 
 if TYPE_CHECKING:
     from .fits import LossFit, SpeedFit
+
+
+MOST_WORKERS = 100_000
 
 
 class MeasuredLoss(Model):
@@ -126,7 +130,16 @@ class _Fitting:
             f"{100 * fit.leave_one_out:.1f} %."
             + "".join(f" {warning}" for warning in (*fit.warnings, *_beyond(variant, fit)))
         )
-        return {**variant, "speed": fit.fields()}
+        if not fit.is_listed:
+            return {**variant, "speed": fit.fields()}
+        others = {key: value for key, value in variant.items() if key != "workers"}
+        limits = variant.get("workers")
+        ends = None if limits is None else _ends(limits)
+        if limits is not None and ends is None:
+            what = f"is {shown(limits)}; write a range such as {{min: 1, max: 8}}"
+            self._refuse(f"{where.removesuffix('.speed')}.workers", what)
+            return variant
+        return {**others, "speed": fit.fields(ends)}
 
     def _with_loss(self, job: Mapping[str, Any], where: str) -> Mapping[str, Any]:
         if "remaining_steps" in job:
@@ -165,10 +178,12 @@ class _Fitting:
         try:
             path = self.folder.file(spec.measurements, source)
             if isinstance(spec, MeasuredSpeed):
-                self._known[spec] = fit_speed(path, spec.model, spec.batch, spec.allow_rank_deficient, source)
+                rule = (spec.model, spec.batch, spec.allow_rank_deficient, source, spec.batch_per_gpu)
+                self._known[spec] = fit_speed(path, *rule)
             else:
-                rule = (spec.steps_per_epoch, spec.delta, spec.patience)
-                self._known[spec] = fit_loss(path, *rule, source=source)
+                self._known[spec] = fit_loss(
+                    path, spec.steps_per_epoch, spec.delta, spec.patience, source=source
+                )
         except InstanceError as error:
             self.faults.add_all(error)
             return None
@@ -185,6 +200,13 @@ def _least_workers(variant: Mapping[str, Any]) -> float:
     limits = variant.get("workers")
     least = limits.get("min", 1) if isinstance(limits, Mapping) else 1
     return float(least) if str(least).isdecimal() else 1.0
+
+
+def _ends(limits: Any) -> tuple[int, int] | None:
+    """Return the ends of a range of workers; None where it is none."""
+    given = (limits.get("min", 1), limits.get("max")) if isinstance(limits, Mapping) else ()
+    ends = [int(end) for end in given if isinstance(end, int) or (isinstance(end, Cell) and end.isdecimal())]
+    return (ends[0], ends[1]) if len(ends) == 2 and 1 <= ends[0] <= ends[1] <= MOST_WORKERS else None
 
 
 def _beyond(variant: Mapping[str, Any], fit: SpeedFit) -> list[str]:

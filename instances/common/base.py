@@ -6,10 +6,11 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from pydantic import ConfigDict
 
+from ..files.frames import frame_rows
 from .faults import validated
 from .fields import Checked, Many, Name, SchemaVersion, Text, require
 from .html_summary import card
@@ -42,6 +43,8 @@ class Instance(Checked):
     """
 
     model_config = ConfigDict(json_schema_extra=require("schema_version", "kind"))
+    chosen_with_solve: ClassVar[tuple[str, ...]] = ()
+    """Fields that options of `solve` set; a result repeats them, so that it is checked against the same."""
 
     schema_version: SchemaVersion = 1
     kind: ProblemKind
@@ -53,8 +56,14 @@ class Instance(Checked):
         """Return the resolved document as plain data; fields that are not set are left out."""
         return self.model_dump(mode="json", exclude_none=True)
 
+    def chosen(self) -> dict[str, Any]:
+        """Return the fields that options of `solve` set as plain data, None where they say nothing."""
+        return self.model_dump(mode="json", include=set(self.chosen_with_solve))
+
     def replace(self, **changes: Any) -> Self:
         """Return a copy with other values for some fields of the document, checked like a new instance.
+
+        A list may also be given as a pandas table, with the columns of CSV files.
 
         Raises
         ------
@@ -62,7 +71,8 @@ class Instance(Checked):
             If anything is wrong.
         """
         kept = self.model_dump(mode="json", exclude_none=True, exclude=set(changes))
-        return validated(type(self), {**kept, **changes}, self.name)
+        given = {name: frame_rows(value, f"{self.name}: {name}") for name, value in changes.items()}
+        return validated(type(self), {**kept, **given}, self.name)
 
     def sha256(self) -> str:
         """Return the hash of the resolved canonical document, tables included.
@@ -79,6 +89,10 @@ class Instance(Checked):
     def to_frame(self) -> pd.DataFrame:
         """Return the main table of the instance, one row for each job or layer."""
         raise NotImplementedError
+
+    def unit_notes(self) -> list[str]:
+        """Say which figures look as if they were in another unit than the field's."""
+        return []
 
     def scale_notes(self) -> list[str]:
         """Say which figures are so unlike that doubles lose the smaller ones when all are added up."""

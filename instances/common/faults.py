@@ -182,9 +182,9 @@ def validated_rows(
     InstanceError
         At the end, or after a hundred faults, if a row is wrong.
     """
-    faults = Faults()
+    faults, fields = Faults(), model.model_fields
     for number, cells in rows:
-        used = {name: cells[name] for name in model.model_fields if name in cells}
+        used = {name: cells[name] for name in fields if name in cells}
         try:
             row = validated(model, used, source if path else f"{source}: line {number}")
         except InstanceError as error:

@@ -28,6 +28,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema, PydanticCustomError, PydanticKnownError
 
 from .errors import MOST_FAULTS
+from .frozen import FrozenDict, frozen
 from .printable import shown, some
 
 LARGEST = 1e15
@@ -66,7 +67,10 @@ class Model(BaseModel):
     @classmethod
     def _has_few_keys(cls, data: Any) -> Any:
         # An error for each of a million unknown keys would take more memory than there is.
-        many = isinstance(data, dict) and len(data) > len(cls.model_fields) + MOST_UNKNOWN_KEYS
+        # Looking the fields up takes longer than the rest of a small document.
+        if not isinstance(data, dict) or len(data) <= MOST_UNKNOWN_KEYS:
+            return data
+        many = len(data) > len(cls.model_fields) + MOST_UNKNOWN_KEYS
         if many and cls.model_config.get("extra") == "forbid":
             unknown = [key for key in itertools.islice(data, 1000) if key not in cls.model_fields]
             raise PydanticCustomError(
@@ -82,6 +86,8 @@ class Model(BaseModel):
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """Return a copy; what was derived from fields that change is derived anew."""
+        if update and any(type(value) is dict for value in update.values()):
+            update = {name: frozen(value) for name, value in update.items()}
         copied = super().model_copy(update=update, deep=deep)
         for name in _derived(type(self)) if update else ():
             copied.__dict__.pop(name, None)
@@ -119,7 +125,7 @@ def in_slices(most: int | None = None) -> WrapValidator:
     """Mark a list or mapping that a file may fill with a million entries, or with a million faults.
 
     It is validated slice by slice, until there are as many faults as an error names: the errors of all
-    entries at once would take gigabytes.
+    entries at once would take gigabytes. A mapping becomes one that cannot be changed.
 
     Parameters
     ----------
@@ -129,7 +135,7 @@ def in_slices(most: int | None = None) -> WrapValidator:
 
     def validate(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
         if not isinstance(value, list | tuple | dict) or len(value) <= SLICE:
-            return handler(value)
+            return frozen(handler(value))
         if most is not None and len(value) > most:
             context = {"field_type": "list", "max_length": most, "actual_length": len(value)}
             raise PydanticKnownError("too_long", context)
@@ -137,7 +143,7 @@ def in_slices(most: int | None = None) -> WrapValidator:
         remaining = iter(value.items()) if isinstance(value, dict) else iter(value)
         done: list[Any] = []
         faults = 0
-        made: Callable[[list[Any]], Any] = tuple
+        made: Callable[[Any], Any] = tuple
         size = 10 * SLICE if mapping else SLICE
         while faults < MOST_FAULTS and (part := list(itertools.islice(remaining, size))):
             try:
@@ -150,7 +156,7 @@ def in_slices(most: int | None = None) -> WrapValidator:
         if next(remaining, None) is not None:
             done.append(("…", UNREAD) if mapping else UNREAD)
         if not faults:
-            return made(done)
+            return frozen(made(done))
         # What is valid already is passed on as it is; the faults now come with their places in the whole.
         return handler(dict(done) if mapping else done)
 
@@ -165,18 +171,19 @@ def _as_float(value: Any) -> Any:
     if isinstance(value, Cell) and (NUMBER.fullmatch(value) or value.lower().strip("+-.") in ("nan", "inf")):
         return float(value.replace(".nan", "nan").replace(".inf", "inf"))
     if isinstance(value, bool | str):
-        raise PydanticCustomError("number", "is not a number; write a plain number")
+        what = "is {given}, which is not a number; write a plain number"
+        raise PydanticCustomError("number", what, {"given": shown(value)})
     if isinstance(value, int) and abs(value) > LARGEST:
         raise PydanticCustomError("too_large", "is too large; at most 1e15 is allowed")
     return value
 
 
 def _as_int(value: Any) -> Any:
-    message = "is not a whole number; write a whole number"
     if isinstance(value, Cell) and WHOLE_NUMBER.fullmatch(value):
         return int(value)
     if isinstance(value, bool | str) or (isinstance(value, float) and not value.is_integer()):
-        raise PydanticCustomError("whole_number", message)
+        what = "is {given}, which is not a whole number; write a whole number"
+        raise PydanticCustomError("whole_number", what, {"given": shown(value)})
     return int(value) if isinstance(value, float) else value
 
 
@@ -191,7 +198,8 @@ def _as_bool(value: Any) -> Any:
         return value.lower() == "true"
     if isinstance(value, bool):
         return value
-    raise PydanticCustomError("truth_value", "is neither true nor false; write true or false")
+    what = "is {given}, neither true nor false; write true or false"
+    raise PydanticCustomError("truth_value", what, {"given": shown(value)})
 
 
 def as_text(value: Any) -> Any:
@@ -202,6 +210,11 @@ def as_text(value: Any) -> Any:
 def unescaped(text: str) -> str:
     """Return text from a CSV file without the quote that keeps spreadsheets from taking it for a formula."""
     return text[1:] if text[:1] == "'" and ESCAPED.match(text) else text
+
+
+def only_true(flag: bool | None) -> bool | None:
+    """Return None for `false`, the default, so that it is not written into documents of before."""
+    return flag or None
 
 
 def _printable(value: str) -> str:
@@ -257,6 +270,8 @@ Name = Annotated[
 ]
 Text = Annotated[str, BeforeValidator(as_text), Field(max_length=10_000), AfterValidator(_readable)]
 Amounts = Annotated[dict[Name, NonNegative], Field(max_length=1000), in_slices(1000)]
+NONE_NAMED: FrozenDict[Any, Any] = FrozenDict()
+"""The default of a mapping."""
 """Resource name → amount; a resource that is not named counts as 0."""
 
 

@@ -13,6 +13,7 @@ from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
 from pydantic_core import PydanticCustomError
 
 from ..common.fields import Complaint, Count, Model, Name, in_slices, refuse
+from ..common.frozen import FrozenDict, frozen
 from ..common.geometries import GEOMETRIES, Geometry, Slot
 from ..common.printable import shown
 
@@ -190,19 +191,20 @@ TaskDevices = dict[
     ],
 ]
 """What one task holds: name of devices → which ones, or the place of a partition."""
-OnServers = Annotated[dict[Name, tuple[TaskDevices, ...]], in_slices(100_000)]
+_Frozen = AfterValidator(frozen)
+OnServers = Annotated[dict[Name, tuple[Annotated[TaskDevices, _Frozen], ...]], in_slices(100_000)]
 """Server → what each task there holds."""
 
-WholeDevices = Annotated[dict[Name, DeviceCount], Field(max_length=100)]
-Shares = Annotated[dict[Name, Thousandths], Field(max_length=100)]
-Profiles = Annotated[dict[Name, Name], Field(max_length=100)]
+WholeDevices = Annotated[dict[Name, DeviceCount], Field(max_length=100), _Frozen]
+Shares = Annotated[dict[Name, Thousandths], Field(max_length=100), _Frozen]
+Profiles = Annotated[dict[Name, Name], Field(max_length=100), _Frozen]
 
 
 def asks_of(
     devices: Mapping[str, int] | None, share: Mapping[str, int] | None, profile: Mapping[str, str] | None
 ) -> dict[str, Ask]:
     """Return what a task asks of the devices of each name."""
-    return (
+    return FrozenDict(
         {name: Ask(whole=count) for name, count in (devices or {}).items()}
         | {name: Ask(share=amount) for name, amount in (share or {}).items()}
         | {name: Ask(profile=wanted) for name, wanted in (profile or {}).items()}

@@ -5,13 +5,27 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from fnmatch import fnmatchcase
+from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
 from ..common.base import Instance
-from ..common.fields import TABLE_FILE, Complaint, Flag, Share, in_slices, repeated, unknown_names
+from ..common.fields import (
+    TABLE_FILE,
+    Complaint,
+    Count,
+    Flag,
+    Name,
+    NonNegative,
+    Share,
+    in_slices,
+    only_true,
+    repeated,
+    unknown_names,
+)
 from ..common.hardware import HardwareCatalogue, HardwareType, fill_from_catalogue
 from .devices import Ask
 from .job import PlacementJob
@@ -38,6 +52,11 @@ def _without_devices(given: Any, filled: Any) -> Any:
     return {**filled, "servers": rows}
 
 
+def _only_stay(running: str | None) -> str | None:
+    """Return None for `move`, the default, so that it is not written into documents of before."""
+    return running if running == "stay" else None
+
+
 class ConsolidationInstance(Instance):
     """Which servers does each job run on? (Tiresias, NSDI'19)
 
@@ -49,7 +68,24 @@ class ConsolidationInstance(Instance):
         A job with `spread: from_skew` must be consolidated if its skew is above this.
     device_moves
         A task that goes to other devices of its server is a migration, too.
+    running
+        `stay`: no running job moves. None, the default: a running job may move unless it says otherwise.
+    pinned
+        Running jobs whose names match one of these shell patterns stay.
+    max_moves
+        Most running jobs that are moved or stopped.
+    restart_cost_h
+        Hours of a running job's value that `value` loses where the job is moved or stopped; a job that says
+        `restart_s` loses so many seconds instead. None: moves cost nothing in `value`.
     """
+
+    chosen_with_solve: ClassVar[tuple[str, ...]] = (
+        "device_moves",
+        "running",
+        "pinned",
+        "max_moves",
+        "restart_cost_h",
+    )
 
     kind: Literal["consolidation"] = "consolidation"
     objectives: Annotated[tuple[ObjectiveName, ...], Field(min_length=1, max_length=7), in_slices(7)] = (
@@ -58,7 +94,11 @@ class ConsolidationInstance(Instance):
         "servers",
     )
     skew_threshold: Share = 0.3
-    device_moves: Annotated[Flag | None, AfterValidator(lambda flag: flag or None)] = None
+    device_moves: Annotated[Flag | None, AfterValidator(only_true)] = None
+    running: Annotated[Literal["stay", "move"] | None, AfterValidator(_only_stay)] = None
+    pinned: Annotated[tuple[Name, ...], Field(max_length=1000), in_slices(1000)] | None = None
+    max_moves: Count | None = None
+    restart_cost_h: NonNegative | None = None
     catalogue: Annotated[HardwareCatalogue | None, TABLE_FILE] = None
     servers: Annotated[tuple[Server, ...], Field(min_length=1), in_slices(), TABLE_FILE]
     jobs: Annotated[tuple[PlacementJob, ...], Field(min_length=1), in_slices(), TABLE_FILE]
@@ -163,6 +203,28 @@ class ConsolidationInstance(Instance):
             assert job.skew is not None
             return "required" if job.skew > self.skew_threshold else "free"
         return job.spread
+
+    @cached_property
+    def moves_count(self) -> bool:
+        """Whether it matters to a plan which running jobs move."""
+        charged = self.restart_cost_h is not None or any(job.restart_s is not None for job in self.jobs)
+        return "migrations" in self.objectives or charged or self.max_moves is not None
+
+    def stays(self, job: PlacementJob) -> bool:
+        """Return whether all tasks of a job run, and none of them may move."""
+        groups = job.task_groups
+        if any(sum(group.current.values()) < group.tasks for group in groups):
+            return False
+        pinned = any(fnmatchcase(job.name, pattern) for pattern in self.pinned or ())
+        return job.movable is False or self.running == "stay" or pinned
+
+    def restart_h(self, job: PlacementJob) -> Fraction:
+        """Return the hours of its value that a job loses if it moves or stops; 0 if it does not run."""
+        if not any(group.current for group in job.task_groups):
+            return Fraction(0)
+        if job.restart_s is not None:
+            return Fraction(repr(job.restart_s)) / 3600
+        return Fraction(repr(self.restart_cost_h or 0.0))
 
     def to_frame(self) -> pd.DataFrame:
         """Return one row for each group of tasks of each job."""

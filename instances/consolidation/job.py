@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
 
 from ..common.fields import (
+    NONE_NAMED,
     Amounts,
     ByCount,
     Checked,
@@ -35,6 +36,7 @@ from .devices import (
     asks_of,
     current_faults,
 )
+from .workload import Workload
 
 Spread = Literal["required", "preferred", "free", "from_skew"]
 GpuModels = str | tuple[str, ...] | None
@@ -53,6 +55,11 @@ def _in_one_way(models: GpuModels) -> GpuModels:
         return models
     listed = tuple(sorted(set(models)))
     return listed if len(listed) > 1 else listed[0]
+
+
+def _only_false(flag: bool | None) -> bool | None:
+    """Return a flag so that `true`, the default, is not written into documents of before."""
+    return None if flag else flag
 
 
 _OneOrSeveral = Annotated[
@@ -79,7 +86,7 @@ class Group(Model):
     tasks: ServerCount
     demand: Amounts
     traffic_gbit_per_s: NonNegative = 0.0
-    current: Placed = {}
+    current: Placed = NONE_NAMED
     devices: WholeDevices | None = None
     share: Shares | None = None
     profile: Profiles | None = None
@@ -115,6 +122,13 @@ class PlacementJob(Checked):
         a partition of one.
     current_devices
         Which devices each task holds now, in the form of plans; goes with `current`.
+    movable
+        `false`: a job all of whose tasks run stays on the servers and devices where they are, and is not
+        stopped. What runs is right: GPU model and spread are not looked at. None, the default, is `true`;
+        other jobs start anywhere.
+    restart_s
+        Seconds of progress that the job loses if it is moved or stopped; in `value` so many of 3600 parts of
+        its own value. None: what the instance says under `restart_cost_h`.
     value
         Worth of placing the job; by default the GPUs that it asks for, as amounts, devices and shares.
     must_place
@@ -129,6 +143,8 @@ class PlacementJob(Checked):
     speed_by_servers
         Speed relative to the consolidated job, by number of servers used; a number between two listed
         ones has the speed of the lower, one below the first has the speed of the first.
+    workload
+        The object of Kubernetes that the job is.
     """
 
     name: Name
@@ -140,13 +156,16 @@ class PlacementJob(Checked):
     share: Shares | None = None
     profile: Profiles | None = None
     current_devices: OnServers | None = None
+    movable: Annotated[Flag | None, AfterValidator(_only_false)] = None
+    restart_s: NonNegative | None = None
     groups: Annotated[tuple[Group, ...], Field(max_length=1000), in_slices(1000)] | None = None
     value: NonNegative | None = None
     must_place: Flag = False
     spread: Spread = "free"
     skew: Share | None = None
     gpu_model: _OneOrSeveral | None = None
-    speed_by_servers: ByCount = Field(default_factory=dict)
+    speed_by_servers: ByCount = NONE_NAMED
+    workload: Workload | None = None
 
     def _complaints(self) -> Iterator[Complaint]:
         single = ("tasks", "task_demand", "traffic_gbit_per_s", "current", *_OF_DEVICES)

@@ -6,9 +6,20 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import Annotated
 
-from pydantic import ConfigDict, Field
+from pydantic import AfterValidator, ConfigDict, Field
 
-from ..common.fields import Amounts, Checked, Complaint, Name, NonNegative, ServerCount, require
+from ..common.fields import (
+    Amounts,
+    Checked,
+    Complaint,
+    Flag,
+    Name,
+    NonNegative,
+    ServerCount,
+    only_true,
+    require,
+)
+from ..common.frozen import frozen
 from .devices import Device, Devices
 
 
@@ -23,6 +34,8 @@ class Server(Checked):
         What is left for the listed jobs, what they hold now included; all of it if not given.
     traffic_gbit_per_s
         Network load that is there already.
+    in_use
+        Something that is not listed runs on the server, so that it counts as used whatever the plan.
     devices
         Single devices, which tasks hold whole, in shares or in partitions; none is a resource as well. Where
         `free` is given and nothing is said to be taken, so many of the first devices are free.
@@ -38,7 +51,8 @@ class Server(Checked):
     rack: Name | None = None
     gpu_model: Name | None = None
     traffic_gbit_per_s: NonNegative = 0.0
-    devices: Annotated[dict[Name, Devices], Field(max_length=100)] | None = None
+    in_use: Annotated[Flag | None, AfterValidator(only_true)] = None
+    devices: Annotated[dict[Name, Devices], Field(max_length=100), AfterValidator(frozen)] | None = None
 
     def _complaints(self) -> Iterator[Complaint]:
         for name, amount in (self.free or {}).items():

@@ -24,7 +24,8 @@ CHUNK = 10_000
 """Rows that become columns at a time."""
 
 
-def _lines(text: str) -> Iterator[str]:
+def lines_of(text: str) -> Iterator[str]:
+    """Yield the lines of a text with their ends, without a copy of all."""
     start = 0
     while start < len(text):
         end = text.find("\n", start) + 1 or len(text)
@@ -105,7 +106,7 @@ def numbered_rows(
     """
     if text.count("\n") > MOST_SMALL_ROWS:
         raise fail(source, f"has more than {MOST_SMALL_ROWS:,} lines; split it")
-    found = records(_lines(text), source, misfits)
+    found = records(lines_of(text), source, misfits)
     header = [name.strip() for name in next(found)[1]]
     rows = []
     filled = 0

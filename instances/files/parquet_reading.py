@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ..common.errors import InstanceError, refuse_faults
 from .columns import Columns, joined
 from .limits import LONGEST_TEXT, MOST_CELLS, MOST_COLUMNS, MOST_ROWS, MOST_TABLE_BYTES
-from .reading import checked_file, fail
+from .reading import checked_file, fail, is_stream
 from .table_rows import check_header
 
 if TYPE_CHECKING:
@@ -33,6 +33,8 @@ class ParquetColumns(Columns):
 
     def __init__(self, path: Path, source: str) -> None:
         checked_file(path, source)
+        if is_stream(path):
+            raise fail(source, "is a pipe; a Parquet table is read from a regular file alone")
         self._path = path
         with _opened(path, source) as file:
             _check_size(file, source)

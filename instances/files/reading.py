@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +25,21 @@ def fail(source: str, what: str, path: str = "") -> InstanceError:
     return InstanceError([Fault(source, path, what)])
 
 
+def is_standard_input(path: Path) -> bool:
+    """Return whether a path stands for standard input: ``-`` or ``/dev/stdin``."""
+    return str(path) in ("-", "/dev/stdin")
+
+
+def is_stream(path: Path) -> bool:
+    """Return whether a path is standard input or a pipe, which is read once and lies in no folder."""
+    try:
+        return is_standard_input(path) or path.is_fifo()
+    except OSError:  # a name that is too long, or a folder that may not be entered
+        return False
+
+
 def checked_file(path: Path, source: str) -> None:
-    """Make sure that a path is a regular file of at most 1 GiB.
+    """Make sure that a path is a regular file of at most 1 GiB, a pipe or standard input.
 
     Raises
     ------
@@ -33,10 +47,12 @@ def checked_file(path: Path, source: str) -> None:
         If it is not.
     """
     try:
+        if is_stream(path):
+            return
         if path.is_dir():
             raise fail(source, "is a folder; give a file")
         if path.exists() and not path.is_file():
-            raise fail(source, "is a device or pipe; give a regular file")
+            raise fail(source, "is a device; give a file, a pipe, or - for standard input")
         if path.stat().st_size > MOST_BYTES:
             raise fail(source, "is larger than 1 GiB; split it")
     except FileNotFoundError:
@@ -55,9 +71,25 @@ def read_bytes(path: Path, source: str) -> bytes:
     """
     checked_file(path, source)
     try:
-        return path.read_bytes()
+        return _stream_bytes(path, source) if is_stream(path) else path.read_bytes()
     except OSError as error:
         raise fail(source, f"cannot be read: {error.strerror or error}") from None
+
+
+def _stream_bytes(path: Path, source: str) -> bytes:
+    """Return what comes through a pipe or standard input, whose size is not known before."""
+    if not is_standard_input(path):
+        with path.open("rb") as stream:
+            raw = stream.read(MOST_BYTES + 1)
+    elif sys.stdin is None:
+        raise fail(source, "standard input is closed; give a file")
+    else:
+        raw = sys.stdin.buffer.read(MOST_BYTES + 1)
+        if not raw:
+            raise fail(source, "standard input is empty, or was read already; - may stand once")
+    if len(raw) > MOST_BYTES:
+        raise fail(source, "is larger than 1 GiB; split it")
+    return raw
 
 
 def text_of(raw: bytes, source: str) -> str:

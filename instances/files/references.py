@@ -15,7 +15,15 @@ from typing import Any
 from . import tables
 from .columns import Columns
 from .limits import MOST_VALUES
-from .reading import DOCUMENT_SUFFIXES, TABLE_SUFFIXES, checked_file, fail, parse_document, read_text
+from .reading import (
+    DOCUMENT_SUFFIXES,
+    TABLE_SUFFIXES,
+    checked_file,
+    fail,
+    is_stream,
+    parse_document,
+    read_text,
+)
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 
@@ -45,9 +53,9 @@ class Folder:
         """
         if _URL.match(reference):
             raise fail(source, "is an address; only files are read: download it, and give its path")
-        path = self.path / reference
+        path = (self.path / reference).absolute()
         if self.allow_outside:
-            return path
+            return _no_pipe(path, source)
         try:
             # Links and dots are followed first, for they may lead outside.
             found = path.resolve()
@@ -57,7 +65,14 @@ class Folder:
         if not inside:
             what = "lies outside the folder of the document; move it there, or allow it with --allow-outside"
             raise fail(source, f"{what} (in Python: allow_outside=True)")
-        return found
+        return _no_pipe(found, source)
+
+
+def _no_pipe(path: Path, source: str) -> Path:
+    """Return the path of a file that a document names; a pipe could keep its reader waiting for ever."""
+    if is_stream(path):
+        raise fail(source, "is a pipe or standard input, which a document cannot refer to; name a file")
+    return path
 
 
 def read_file(path: Path, source: str, columns: bool = False, quoting: bool = True) -> Any:
@@ -75,6 +90,10 @@ def read_file(path: Path, source: str, columns: bool = False, quoting: bool = Tr
     """
     checked_file(path, source)
     suffix = path.suffix.lower()
+    if is_stream(path) and suffix not in TABLE_SUFFIXES:
+        text = read_text(path, source)
+        form = ".json" if text.lstrip()[:1] in ("{", "[") and suffix not in (".yaml", ".yml") else ".yaml"
+        return parse_document(text, source, form, MOST_VALUES, quoting)
     if suffix in TABLE_SUFFIXES:
         return tables.read_table(path, source, columns)
     if suffix not in DOCUMENT_SUFFIXES:
@@ -104,7 +123,7 @@ def read_list(folder: Folder, reference: str, key: str, source: str, columns: bo
 def _have_names(rows: Any) -> bool:
     """Return whether data are a list of mappings with names, as every list of a document is."""
     if isinstance(rows, Columns):
-        return "name" in rows.names
+        return "name" in rows.names or "job" in rows.names
     if not isinstance(rows, list) or not all(isinstance(row, Mapping) for row in rows):
         return False
-    return not rows or any("name" in row for row in rows)
+    return not rows or any("name" in row or "job" in row for row in rows)

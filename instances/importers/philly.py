@@ -28,7 +28,7 @@ from ..common.fields import (
     PositiveCount,
     ServerCount,
 )
-from ..common.printable import some
+from ..common.printable import shown, some
 from ..consolidation.instance import ConsolidationInstance
 from ..files.csv_tables import model_rows
 from ..files.reading import fail
@@ -51,28 +51,30 @@ def _as_instant(value: Any) -> Any:
         pass
     if isinstance(value, datetime) and value.tzinfo is None:
         return value
-    raise PydanticCustomError("instant", "is not a date and time; write 2017-11-01 12:00:00")
+    what = "is {given}, which is no date and time; write 2017-11-01 12:00:00"
+    raise PydanticCustomError("instant", what, {"given": shown(value)})
 
 
-_Instant = Annotated[datetime, BeforeValidator(_as_instant)]
+Instant = Annotated[datetime, BeforeValidator(_as_instant)]
+Spread = Literal["one-server", "required", "preferred", "free"]
 
 
 class PhillyOptions(ImportOptions):
     """Jobs that ran at one instant in production (Philly, ATC'19): a consolidation instance."""
 
     jobs: Annotated[Path, Option("philly.csv of the Pollux artifact.", argument="jobs")]
-    at: Annotated[_Instant, Option("The instant, such as '2017-11-01 12:00'.", kind=str)]
+    at: Annotated[Instant, Option("The instant, such as '2017-11-01 12:00'.", kind=str)]
     servers: Annotated[ServerCount, Option("Servers of the cluster.")]
     gpus_per_server: Annotated[PositiveCount, Option("GPUs of each server.")] = 8
     spread: Annotated[
-        Literal["one-server", "required", "preferred", "free"],
+        Spread,
         Option("one-server: a job that fits one must have one, others had better use few."),
     ] = "one-server"
     virtual_cluster: Annotated[Name | None, Option("Only the jobs of this one, such as 6214e9.")] = None
 
 
 class _Row(Model):
-    timestamp: _Instant
+    timestamp: Instant
     duration: NonNegative
     num_gpus: ServerCount
     cluster: Name

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from statistics import median
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import ConfigDict, Discriminator, Field, Tag, model_validator
 
 from ..common.base import Instance
 from ..common.fields import (
+    NONE_NAMED,
     TABLE_FILE,
     Complaint,
     Flag,
@@ -98,7 +100,7 @@ class Layer(Model):
     output_bytes: NonNegative = 0.0
     weight_bytes: NonNegative = 0.0
     compute_s: Annotated[dict[Name, NonNegative], Field(min_length=1), in_slices(1000)]
-    communication_s: Annotated[dict[Name, NonNegative], in_slices(1000)] = {}
+    communication_s: Annotated[dict[Name, NonNegative], in_slices(1000)] = NONE_NAMED
     compute_parallel: Shares
     communication_parallel: Shares = 0.0
     transfer_s: Annotated[dict[Name, NonNegative] | None, in_slices(1000)] = None
@@ -128,6 +130,8 @@ class Training(Model):
     epochs: Positive = 1.0
 
 
+MANY_LAYERS, SLOW_S = 3, 2.0
+"""From so many layers on, and above so many seconds in the middle, times look like milliseconds."""
 LARGEST = 1e200
 """Times and costs of a training stay below it, so that sums and products of them are finite."""
 
@@ -235,6 +239,16 @@ class StagingInstance(Instance):
         for index, layer in enumerate(self.layers):
             if isinstance(layer.memory_gib, dict):
                 yield f"layers[{index}].memory_gib", "is by type; in a graph it is one number"
+
+    def unit_notes(self) -> list[str]:
+        """Say that times look like milliseconds, where half of them are of seconds."""
+        times = [seconds for layer in self.layers for seconds in layer.compute_s.values()]
+        if len(self.layers) < MANY_LAYERS or (middle := median(times)) <= SLOW_S:
+            return []
+        return [
+            f"half of the times in compute_s are from {middle:g} s on for {self.probe_batch:g} samples; if "
+            f"they are milliseconds, call the columns {self.types[0].name}_ms and so on"
+        ]
 
     def to_frame(self) -> pd.DataFrame:
         """Return one row for each layer."""

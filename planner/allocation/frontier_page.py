@@ -21,6 +21,8 @@ from .usage import Usage
 
 MOST_ENTRIES = 2_000_000
 """Of all plans that are shown; it takes some seconds to add them up."""
+NOTHING = 0.995
+"""A mean that is said to be at most so much shorter may as well be zero: that proves nothing."""
 MIX = {
     "fixed": "the cluster as it is, scaled",
     "any": "any amounts of the resources that have a price",
@@ -75,16 +77,26 @@ class AllocationFrontierPage(FrontierPage):
         mean = duration(point.mean_completion_s)
         return f"mean completion {mean} for {short(point.rate_usd_per_hour, 5)} USD/h"
 
+    def trade(self, point: AllocationPoint) -> tuple[float, float]:
+        """Return mean completions an hour, and cost."""
+        return 1 / point.mean_completion_s, point.rate_usd_per_hour
+
     def proven(self) -> tuple[str, str, str, str]:
         """Return what is said of the proof; see the base class."""
         frontier = self.frontier
         limit = frontier.most_usd_per_hour
         most = "" if limit is None else f" of at most {short(limit)} USD/h"
+        error = frontier.certified_error or 0.0
+        below = f"has a mean completion time more than {percent(error)} below the point’s"
+        certified = (
+            f"Certified by our own check, which trusts no solver: for every cluster{most} there is a point "
+            f"that costs no more, and no plan for the cluster {below}."
+        )
         return (
             f"It is proven that no cluster{most} has a plan.",
-            f"Certified by our own check, which trusts no solver: for every cluster{most} there is a point "
-            f"that costs no more, and no plan for the cluster has a mean completion time more than "
-            f"{percent(frontier.certified_error)} below the point’s.",
+            certified
+            if error < NOTHING
+            else f"Not certified: how far plans could be below the points{most}.",
             f"Not certified: that clusters{most} that are cheaper than the cheapest point have no plan.",
             f"The search ended by itself; it was asked for an error of at most {percent(frontier.error)}.",
         )
@@ -152,7 +164,8 @@ class AllocationFrontierPage(FrontierPage):
         instance, frontier = self.instance, self.frontier
         sections = [("certified", "What is certified")]
         if self.points:
-            sections += [("plot", "Frontier"), ("cluster-of", "Cluster of a point"), ("table", "All points")]
+            shown = [("plot", "Frontier"), ("cluster-of", "Cluster of a point"), ("table", "All points")]
+            sections = [*shown, *sections]
         prices = [(f"price of {name}", f"{short(usd)} USD/h per unit") for name, usd in self.prices.items()]
         jobs, clusters = ("jobs", f"{len(instance.jobs):,}"), ("clusters", MIX[frontier.mix])
         return {

@@ -9,6 +9,7 @@ from .frontier import columns as frontier_columns
 from .frontier_page import AllocationFrontierPage
 from .page import allocation_parts
 from .plan import as_data, columns, left_out
+from .what_if import what_if
 
 ALLOCATION = PlannerKind(
     title="Allocation: parameter servers and workers of each job",
@@ -19,6 +20,7 @@ ALLOCATION = PlannerKind(
     rows_of_plan="jobs",
     left_out=left_out,
     changes=changes,
+    what_if=what_if,
     frontier=FrontierKind(
         model=AllocationFrontier,
         find=find,

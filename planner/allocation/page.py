@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 from ...formulations.allocation.configurations import BUDGET
@@ -11,13 +11,17 @@ from ...formulations.allocation.formulation import AllocationFormulation
 from ...formulations.allocation.plan import JobAllocation
 from ...instances.allocation.instance import AllocationInstance
 from ...solvers.common.result import Result
-from ..reports.plot_style import Figure, axis, colour, layout, shown, spread_axis, symbol
+from ..changes import leading
+from ..reports.plot_style import COLOURS, Figure, axis, colour, layout, shown, spread_axis, symbol
 from ..reports.provenance import Facts
 from ..reports.tables import Cell, CellColumn, Column, Table, number, seconds, table_of
 from ..reports.text import counted, duration, short, unit_of_time
 from .usage import Usage
 
 MOST_JOBS = 3000
+MOST_NAMED = 40
+"""More bars than these have no room for their names."""
+LONGEST_NAME = 32
 MOST_ADVISED = 20_000
 """Dual prices of instances with more jobs give no advice, which needs every configuration."""
 HOUR = 3600.0
@@ -31,13 +35,15 @@ def allocation_parts(instance: AllocationInstance, result: Result) -> dict[str, 
     used = usage.of(plan) if plan else None
     sections = [("resources", "Resources")]
     if plan:
-        sections += [("completion", "Completion times"), ("jobs", "Jobs")]
+        sections = [("completion", "When jobs complete"), *sections, ("jobs", "Jobs")]
+    figure = times_figure(shown_jobs) if plan else None
     return {
         "scripts": (),
-        "data": {"figures": {"times": _times_figure(shown_jobs)} if plan else {}},
+        "data": {"figures": {"times": figure} if figure else {}},
+        "height": figure["layout"]["height"] if figure else 0,
         "sections": sections,
         "summary": _summary(instance, plan) if plan else [],
-        "bars": usage_bars(usage.amounts, used),
+        "bars": usage_bars(leading_first(usage.amounts), used),
         "resources": _resources_table(usage, used, result.prices),
         "advice": _advice(instance, result),
         "variants": _variants(shown_jobs),
@@ -83,6 +89,12 @@ def _summary(instance: AllocationInstance, plan: Sequence[JobAllocation]) -> Fac
     ]
 
 
+def leading_first(amounts: Mapping[str, float]) -> dict[str, float]:
+    """Return amounts with those of GPUs before the others."""
+    first = leading(amounts)
+    return {first: amounts[first], **amounts}
+
+
 def usage_bars(
     amounts: Mapping[str, float], used: Mapping[str, float] | None
 ) -> list[tuple[str, float, str]]:
@@ -122,7 +134,7 @@ def _resources_table(
         if prices and usd:
             columns.append((Column("price per USD/h", True, "what a USD/h of it is worth"), worth))
     caption = "Resources: what there is, what the plan takes, what more is worth"
-    return table_of("amounts", caption, amounts, columns)
+    return table_of("amounts", caption, leading_first(amounts), columns)
 
 
 def _advice(instance: AllocationInstance, result: Result) -> str | None:
@@ -167,48 +179,93 @@ def _jobs_table(instance: AllocationInstance, plan: Sequence[JobAllocation]) -> 
     return table_of("configurations", "Configuration of each job", plan, columns, filter=wanted)
 
 
-def _times_figure(plan: Sequence[JobAllocation]) -> Figure:
-    """Return completion times in ascending order, a trace for each variant and one for waiting jobs."""
+def times_figure(plan: Sequence[JobAllocation]) -> Figure:
+    """Return completion times in ascending order, a trace for each variant and one for waiting jobs.
+
+    Jobs are bars with their names, as long as these can be read; more of them are points.
+    """
     ordered = sorted(plan, key=lambda entry: entry.completion_s or 0.0)
     unit, name = unit_of_time(ordered[-1].completion_s or 0.0)
+    draw = _bars if len(ordered) <= MOST_NAMED else _points
     traces = []
     for index, variant in enumerate([*_variants(plan), None]):
         own = [(rank, entry) for rank, entry in enumerate(ordered, 1) if entry.variant == variant]
         if own:
-            traces.append(_times_trace(own, index if variant is not None else None, unit))
-    x = axis(
-        "jobs, in the order of their completion",
-        range=[0, len(ordered) + 1],
-        zeroline=False,
-        **_whole(len(ordered)),
-    )
-    times = [(entry.completion_s or 0.0) / unit for entry in ordered]
-    y = spread_axis(f"completion time [{name}]", times)
+            traces.append(_times_trace(own, index if variant is not None else None, unit, draw))
+    if draw is _bars:
+        x = axis(f"completion time [{name}]", rangemode="tozero", separatethousands=True)
+        y = axis(
+            "",
+            range=[len(ordered) + 0.6, 0.4],
+            tickvals=list(range(1, len(ordered) + 1)),
+            ticktext=[shown(_cut_name(entry.job)) for entry in ordered],
+            showgrid=False,
+            zeroline=False,
+        )
+        return {"data": traces, "layout": layout(x, y, 90 + 26 * len(ordered), bargap=0.25)}
+    x = axis("jobs, in the order of their completion", range=[0, len(ordered) + 1], zeroline=False)
+    y = spread_axis(f"completion time [{name}]", [(entry.completion_s or 0.0) / unit for entry in ordered])
     return {"data": traces, "layout": layout(x, y, 360)}
 
 
-def _whole(jobs: int) -> dict[str, int]:
-    """Return ticks at every job, where there are few."""
-    return {"dtick": 1} if jobs <= 12 else {}
-
-
-def _times_trace(own: Sequence[tuple[int, JobAllocation]], index: int | None, unit: float) -> Figure:
+def _times_trace(
+    own: Sequence[tuple[int, JobAllocation]],
+    index: int | None,
+    unit: float,
+    draw: Callable[[list[int], list[float], list[str], int | None], Figure],
+) -> Figure:
+    ranks = [rank for rank, _ in own]
+    times = [(entry.completion_s or 0.0) / unit for _, entry in own]
+    words = [_configuration(entry) for _, entry in own]
     return {
-        "type": "scatter",
-        "mode": "markers",
-        "x": [rank for rank, _ in own],
-        "y": [(entry.completion_s or 0.0) / unit for _, entry in own],
+        **draw(ranks, times, words, index),
         "customdata": [
-            [shown(entry.job), _configuration(entry), duration(entry.completion_s)] for _, entry in own
+            [shown(entry.job), told, duration(entry.completion_s)]
+            for (_, entry), told in zip(own, words, strict=True)
         ],
         "hovertemplate": "<b>%{customdata[0]}</b><br>%{customdata[1]}<br>%{customdata[2]}<extra></extra>",
         "meta": {"key": -1 if index is None else index},
+    }
+
+
+def _bars(ranks: list[int], times: list[float], words: list[str], index: int | None) -> Figure:
+    """Return a bar for each job, with its configuration in it where there is room."""
+    waits = index is None
+    return {
+        "type": "bar",
+        "orientation": "h",
+        "x": times,
+        "y": ranks,
+        "text": words,
+        "textposition": "auto",
+        "insidetextanchor": "start",
+        "insidetextfont": {"color": "@ink" if waits else f"@t{(index or 0) % COLOURS}"},
         "marker": {
-            "size": 8 if len(own) < 400 else 5,
+            "color": "@open/0.25" if waits else colour(index or 0),
+            "line": {"color": "@open", "width": 1 if waits else 0},
+        },
+    }
+
+
+def _points(ranks: list[int], times: list[float], words: list[str], index: int | None) -> Figure:
+    """Return a point for each job."""
+    del words
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "x": ranks,
+        "y": times,
+        "marker": {
+            "size": 8 if len(ranks) < 400 else 5,
             "color": "@open" if index is None else colour(index),
             "symbol": "circle-open" if index is None else symbol(index),
         },
     }
+
+
+def _cut_name(name: str) -> str:
+    """Return a name that leaves room for the bars."""
+    return name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…"
 
 
 def _configuration(entry: JobAllocation) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 
 from ...instances.common.base import Instance
 from ...instances.common.errors import OptionError
+from ...instances.files.reading import is_stream
 from ...solvers.common.options import SolveOptions
 from ...solvers.registry import all_solvers, guess, own_solvers
 from .answer import Answer
@@ -142,6 +143,8 @@ def labelled(sources: Sequence[Source]) -> dict[str, str | Instance]:
     named: dict[str, str | Instance] = {}
     for source in sources:
         given: str | Instance = source if isinstance(source, Instance) else str(source)
+        if isinstance(given, str) and is_stream(Path(given)):
+            raise OptionError(f"{given}: other processes cannot read standard input or a pipe; give a file")
         # A file name may hold bytes that are no text, which no report could be written with.
         plain = (given if isinstance(given, str) else given.name).encode("utf-8", "backslashreplace").decode()
         label, number = plain, 1

@@ -37,10 +37,10 @@ def solve_batch(run: RunOptions, solver: str, options: SolveOptions, batch: Batc
     check_solvers([solver])
     if len(named) < len(run.files):
         say(f"{len(run.files) - len(named)} files stand twice; each is solved once")
-    if run.format == "csv":
+    if run.format == "csv" and batch.output is None:
         typer.echo(csv_line(("source", *COLUMNS)))
     records, interrupted = _solve_all(run, named, solver, options, batch)
-    if run.format == "table":
+    if run.format == "table" and (batch.output is None or not run.quiet):
         _show(records, batch.output)
     if batch.output is not None:
         write_summary(records, batch.output)
@@ -69,7 +69,7 @@ def _solve_all(
                 named, [(name, solver) for name in named], options, batch, progress.begin
             ):
                 records[record.source] = record.light()
-                if record.result is not None:
+                if record.result is not None and batch.output is None:
                     print_result(record.result, run.format, safe_cell(record.source))
                 progress.advance(record)
         except KeyboardInterrupt:
@@ -110,11 +110,10 @@ def write_summary(records: Sequence[Record], folder: Path) -> Path:
 
 
 def _show(records: Sequence[Record], folder: Path | None) -> None:
-    """Print a line for each; of many only those that went wrong, and how many ended how."""
-    out = console()
-    many = len(records) > MOST_ROWS and folder is not None
+    """Print a line for each, and how many ended how; beside a folder only, on stderr, what went wrong."""
+    out = console(stderr=folder is not None)
     wrong = [record for record in records if record.result is None or record.result.plan is None]
-    shown = wrong[:MOST_ROWS] if many else records
+    shown = wrong[:MOST_ROWS] if folder is not None else records
     if shown:
         out.print(_table(shown))
     for record in shown:
@@ -136,7 +135,8 @@ def _table(records: Sequence[Record]) -> Table:
         if result is None:
             cells.append([record.source, "not solved", *["–"] * 4, seconds])
             continue
-        name = result.deciding.name if result.deciding else "–"
-        figures = [figure(result.objective), percent(result.gap), percent(result.certified_gap)]
+        name = ", ".join(known.name for known in result.objectives) or "–"
+        values = ", ".join(figure(known.value) for known in result.objectives) or "–"
+        figures = [values, percent(result.gap), percent(result.certified_gap)]
         cells.append([record.source, status_text(result), name, *figures, seconds])
     return table(titles, cells)

@@ -14,36 +14,25 @@ from typing import Annotated, Any, Literal, TypeVar, get_type_hints
 import typer
 
 from ...instances.common.errors import OptionError
+from .moves import MoveOptions
 
 Format = Literal["table", "json", "csv"]
 Files = Annotated[list[str], typer.Argument(help="Instance files, or example:NAME.", show_default=False)]
 InstanceFile = Annotated[str, typer.Argument(metavar="INSTANCE", help="The instance that was solved.")]
 ResultFile = Annotated[Path, typer.Argument(metavar="RESULT", help="What 'solve --format json' printed.")]
 Threads = Annotated[int | None, typer.Option(help="Most threads to use.")]
-Seed = Annotated[int | None, typer.Option(help="Of everything random.")]
+Seed = Annotated[int | None, typer.Option(help="Of everything random. [default: 0]")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, only errors.")]
 HowToPrint = Annotated[Format, typer.Option(help="How to print.")]
 AllowOutside = Annotated[
     bool,
     typer.Option("--allow-outside", help="Also read files that an instance names outside its own folder."),
 ]
-DeviceMoves = Annotated[
-    bool,
-    typer.Option(
-        "--device-moves",
-        help="Consolidation: a move between devices of one server is a migration.",
-    ),
-]
-
-
-def changes_of(device_moves: bool) -> dict[str, bool]:
-    """Return what an option changes in the documents of instances."""
-    return {"device_moves": True} if device_moves else {}
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunOptions:
-    """The options of `solve`, in the order of `--help`; `compare` inherits them."""
+class RunOptions(MoveOptions):
+    """The options of `solve`, in the order of `--help`, after those of kinds; `compare` inherits them."""
 
     files: Files
     solver: Annotated[str | None, typer.Option(help="A name from 'clusterplan solvers'. [default: auto]")] = (
@@ -69,7 +58,17 @@ class RunOptions:
         Literal["load-balance", "exact"] | None,
         typer.Option(help="How HeterPS's methods find units. [default: load-balance]"),
     ] = None
-    device_moves: DeviceMoves = False
+    what_if: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--what-if",
+            metavar="KEY=VALUE,…",
+            help="Compare with a scenario; may be repeated, and a comma joins changes. Consolidation: "
+            "drain=SERVER, add=NxSERVER, remove=JOB, value=JOB:X, must-place=JOB; allocation: RESOURCE=+8, "
+            "budget=X, add=NxJOB, remove=JOB, weight=JOB:X; staging: limit=TYPE:+8, price=TYPE:-20%, "
+            "floor=X, cost=X, budget=X.",
+        ),
+    ] = None
     config: Annotated[Path | None, typer.Option(help="YAML file with options; those given here win.")] = None
     jobs: Annotated[
         int | None, typer.Option(help="Solves at a time, each in a process of its own.", min=1)
@@ -90,7 +89,7 @@ class RunOptions:
     format: HowToPrint = "table"
     output: Annotated[
         Path | None,
-        typer.Option(help="Also write the results here, one JSON object a line; of a batch, a folder."),
+        typer.Option(help="Write the results here and print none: a file, one a line; of a batch, a folder."),
     ] = None
     verbose: Annotated[
         int, typer.Option("--verbose", "-v", count=True, help="Say more; twice: even more.")

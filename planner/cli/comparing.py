@@ -28,7 +28,11 @@ def compare_and_show(run: RunOptions) -> int:
         found = compare(
             run.files, solvers, options, batch, on_start=progress.begin, on_record=progress.advance
         )
-    _print(found, run.format)
+    if batch.output is None:
+        _print(found, run.format)
+    else:
+        for line in failures(found):
+            say(line)
     for fault in found.faults:
         say(fault)
     if batch.output is not None and (found.rows or not found.interrupted):

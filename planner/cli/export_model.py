@@ -11,7 +11,8 @@ import typer
 from ...formulations.registry import formulate, milp_model
 from ...instances.common.errors import OptionError
 from ...instances.documents import load
-from .common import AllowOutside, DeviceMoves, changes_of, write_text
+from .common import AllowOutside, write_text
+from .moves import DeviceMoves, MoveOptions
 
 
 def export_model(
@@ -30,7 +31,7 @@ def export_model(
     """Write the textbook model for any other solver; earlier objectives are not fixed in it."""
     ending = output.suffix.lower().removeprefix(".") if output is not None else ""
     chosen = format or ("lp" if ending == "lp" else "mps")
-    model = milp_model(formulate(load(file, allow_outside, changes_of(device_moves))))
+    model = milp_model(formulate(load(file, allow_outside, MoveOptions(device_moves=device_moves).changes())))
     if not 1 <= objective <= len(model.objectives):
         raise OptionError(f"--objective {objective}: the instance has {len(model.objectives)}")
     with tempfile.TemporaryDirectory() as folder:

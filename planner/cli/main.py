@@ -24,7 +24,6 @@ app = typer.Typer(
     "6 no plan, 7 verification failed, 8 verified but for what is only claimed, 130 interrupted; of several "
     "files, the worst.",
     no_args_is_help=True,
-    add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
     rich_markup_mode=None,

@@ -10,7 +10,7 @@ from ...instances.common.errors import InstanceError, OptionError
 from ...instances.files.reading import parse_document, read_text
 from ...solvers.common.options import SolveOptions, parse_options
 from ..batch.solve_many import BatchOptions
-from .common import RunOptions, changes_of
+from .common import RunOptions
 
 DEFAULT_TIME_LIMIT_S = 60.0
 
@@ -77,5 +77,5 @@ def batch_options(run: RunOptions) -> BatchOptions:
         memory_limit_gib=run.memory_limit,
         scheduler=run.scheduler,
         allow_outside=run.allow_outside,
-        changes=changes_of(run.device_moves),
+        changes=run.changes(),
     )

@@ -38,7 +38,10 @@ class FrontierOptions:
     file: Annotated[
         str, typer.Argument(help="A staging or allocation instance, or example:NAME.", show_default=False)
     ]
-    output: Annotated[Path | None, typer.Option(help="Folder for frontier.html, .md, .csv and .json.")] = None
+    output: Annotated[
+        Path | None,
+        typer.Option(help="Folder for frontier.html, .md, .csv and .json; nothing is printed then."),
+    ] = None
     error: Annotated[
         float | None,
         typer.Option(
@@ -95,7 +98,7 @@ def pareto(run: FrontierOptions) -> None:
         for path in write(instance, frontier, run.output, _baselines(instance, names, options)):
             if not run.quiet:
                 typer.echo(f"written: {path}", err=True)
-    if run.format == "json":
+    elif run.format == "json":
         typer.echo(frontier.to_json())
     elif run.format == "csv":
         typer.echo(to_csv(frontier), nl=False)

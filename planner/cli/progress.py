@@ -7,9 +7,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Self
 
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 from rich.progress import Progress as Bar
-from rich.text import Text
 
 from ...solvers.common.options import SolveOptions
 from ..batch.record import Record
@@ -66,12 +72,19 @@ class Progress:
 
 @contextmanager
 def working(what: str, options: SolveOptions, quiet: bool) -> Iterator[None]:
-    """Show a line with a time limit on a terminal while one solve runs."""
+    """Show on a terminal for how long one solve has been running, and how long it may."""
     if quiet or not sys.stderr.isatty():
         yield
         return
-    limit = f", at most {options.time_limit_s:g} s" if options.time_limit_s else ""
-    with console(stderr=True).status(Text(f"{what}{limit} …")):
+    limit = f"of at most {options.time_limit_s:g} s; " if options.time_limit_s else ""
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}", markup=False),
+        TimeElapsedColumn(),
+        TextColumn(f"{limit}Ctrl-C: the best plan so far", markup=False),
+    )
+    with Bar(*columns, console=console(stderr=True), transient=True) as shown:
+        shown.add_task(what, total=None)
         yield
 
 
@@ -84,5 +97,5 @@ def _line(record: Record) -> str:
     if result.plan is None:
         why = f": {result.message}" if result.message else ""
         return f"{head}: {result.status}{why}"
-    objective = f"{result.deciding.name} {figure(result.objective)}" if result.deciding else ""
+    objective = ", ".join(f"{known.name} {figure(known.value)}" for known in result.objectives)
     return f"{head}: {result.status}, {objective}, gap {percent(result.gap)}, {record.seconds:.2f} s"

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from ...instances.common.base import Instance
 from ...instances.common.errors import OptionError
-from ...instances.documents import load
 from ..output.files import write_file
 from ..output.terminal import say
 from ..reports.frontier_files import frontier_page
 from ..reports.plan_page import plan_page
 from ..verification.findings import Verification
 from ..verification.stored import is_frontier, parse_frontier, parse_result, read_results, verify_stored
-from .common import AllowOutside, DeviceMoves, changes_of
+from .common import AllowOutside
+from .moves import DeviceMoves
+from .plans.solved_instance import solved_instance
 
 
 def report(
@@ -36,28 +37,30 @@ def report(
 
     Of a file with several results it takes the last one of the instance.
     """
-    page, checked = page_of(load(instance_file, allow_outside, changes_of(device_moves)), result_file)
+    stored = read_results(result_file)
+    instance = solved_instance(instance_file, allow_outside, device_moves, stored)
+    page, checked = page_of(instance, stored, str(result_file))
     write_file(output, page)
     say(f"written: {output}")
     if not checked.complete:
         say(f"{result_file}: {checked.verdict}; the page says so")
 
 
-def page_of(instance: Instance, path: Path) -> tuple[str, Verification]:
-    """Return the page of an instance's last result or frontier in a file, and its verification.
+def page_of(instance: Instance, stored: list[dict[str, Any]], source: str) -> tuple[str, Verification]:
+    """Return the page of an instance's last result or frontier of those stored, and its verification.
 
     Raises
     ------
     OptionError
-        If the file has none of this instance.
+        If none is of this instance.
     """
-    own = [data for data in read_results(path) if data["instance_sha256"] == instance.sha256()]
+    own = [data for data in stored if data["instance_sha256"] == instance.sha256()]
     if not own:
-        raise OptionError(f"{path}: has no result of {instance.name}, or the instance was changed since")
+        raise OptionError(f"{source}: has no result of {instance.name}, or the instance was changed since")
     last = own[-1]
-    checked = verify_stored(instance, last, str(path))
+    checked = verify_stored(instance, last, source)
     if not checked.ok:
-        raise OptionError(f"{path}: verification failed, so there is no page: {checked.faults[0]}")
+        raise OptionError(f"{source}: verification failed, so there is no page: {checked.faults[0]}")
     if is_frontier(last):
-        return frontier_page(instance, parse_frontier(last, str(path)), checked=checked), checked
-    return plan_page(instance, parse_result(last, str(path)), checked), checked
+        return frontier_page(instance, parse_frontier(last, source), checked=checked), checked
+    return plan_page(instance, parse_result(last, source), checked), checked

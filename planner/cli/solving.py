@@ -10,12 +10,13 @@ from ...solvers.common.options import SolveOptions
 from ...solvers.common.result import Result
 from ..api import solve
 from ..exit_codes import code_of_error, code_of_result, worst
-from ..output.results import COLUMNS, notes, plan_table, summary
+from ..output.results import COLUMNS, csv_row, notes, plan_table, status_text, summary
 from ..output.terminal import say
 from ..output.text import console, csv_line
 from .batch import print_result, solve_batch
-from .common import RunOptions, changes_of, write_text
+from .common import Format, RunOptions, write_text
 from .options import batch_options, search_options
+from .plans.scenarios import compare_scenarios
 from .progress import working
 
 
@@ -25,6 +26,8 @@ def solve_files(run: RunOptions, as_batch: bool) -> int:
     # In a batch the limit is on each worker process, which holds whatever the backend does.
     more = {} if as_batch else {"memory_limit_gib": run.memory_limit}
     solver, options = search_options(run, settings, **more)
+    if run.what_if:
+        return compare_scenarios(run, as_batch, solver or "auto", options)
     if as_batch:
         return solve_batch(run, solver or "auto", options, batch_options(run))
     return _solve_in_turn(run, solver or "auto", options)
@@ -38,13 +41,14 @@ def _solve_in_turn(run: RunOptions, solver: str, options: SolveOptions) -> int:
                 f"{run.output}: is a folder; give a file, or --jobs N for a batch, which has a folder"
             )
         write_text(run.output, "", append=True)  # what is there stays until there is a result
-    if run.format == "csv":
+    form: Format = "json" if run.format == "table" and run.output is not None else run.format
+    if form == "csv" and run.output is None:
         typer.echo(csv_line(COLUMNS))
     codes: list[int] = []
     results: list[Result] = []
     for file in run.files:
         try:
-            instance = load(file, run.allow_outside, changes_of(run.device_moves))
+            instance = load(file, run.allow_outside, run.changes())
             with working(f"{instance.name}: {solver}", options, run.quiet):
                 result = solve(instance, solver, options)
         except ClusterplanError as error:
@@ -53,10 +57,15 @@ def _solve_in_turn(run: RunOptions, solver: str, options: SolveOptions) -> int:
             continue
         results.append(result)
         codes.append(code_of_result(result))
-        if run.output is not None:
-            write_text(run.output, result.to_json() + "\n", append=len(results) > 1)
-        print_result(result, run.format)
-    if run.format == "table" and results:
+        if run.output is None:
+            print_result(result, form)
+            continue
+        head = [csv_line(COLUMNS)] if form == "csv" and len(results) == 1 else []
+        line = result.to_json() if form == "json" else csv_line(csv_row(result))
+        write_text(run.output, "\n".join([*head, line, ""]), append=len(results) > 1)
+        if not run.quiet:
+            say(f"{run.output}: {result.instance}: {status_text(result)}")
+    if form == "table" and results:
         _show(results, alone=len(run.files) == 1)
     return worst(codes)
 

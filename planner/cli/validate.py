@@ -24,8 +24,8 @@ def validate(
             say(str(error))
             codes.append(code_of_error(error))
             continue
-        sizes = ", ".join(f"{count} {field}" for field, count in instance.sizes().items())
+        sizes = ", ".join(f"{count} {field}" for field, count in instance.sizes().items() if count)
         typer.echo(f"{file}: {instance.kind}, {sizes}; fine")
-        for note in instance.scale_notes():
+        for note in (*instance.unit_notes(), *instance.scale_notes()):
             typer.echo(f"  note: {note}")
     raise typer.Exit(worst(codes))

@@ -7,11 +7,12 @@ from typing import Annotated
 import typer
 
 from ...instances.common.errors import OptionError
-from ...instances.documents import load
 from ..exit_codes import code_of_verification, worst
 from ..output.terminal import say
 from ..verification.stored import of_instance, read_results, verify_stored
-from .common import AllowOutside, DeviceMoves, HowToPrint, InstanceFile, ResultFile, changes_of
+from .common import AllowOutside, HowToPrint, InstanceFile, ResultFile
+from .moves import DeviceMoves
+from .plans.solved_instance import solved_instance
 
 
 def verify(
@@ -32,8 +33,8 @@ def verify(
     """
     if format == "csv":
         raise OptionError("verify prints a table or JSON; --format csv is not for it")
-    instance = load(instance_file, allow_outside, changes_of(device_moves))
     results = read_results(result_file)
+    instance = solved_instance(instance_file, allow_outside, device_moves, results)
     own = of_instance(instance, results)
     if len(own) < len(results):
         say(f"{result_file}: {len(results) - len(own)} results of other instances are left out")

@@ -11,6 +11,12 @@ from ...instances.consolidation.instance import ConsolidationInstance
 from ...instances.files.reading import fail
 from ..output.thinning import some
 
+KUBERNETES_NODE = (
+    re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*"),
+    "a Kubernetes node: a-z, 0-9, '-', and '.' between them",
+)
+"""Names that nodes can have, and what these are."""
+
 
 def to_carry_out(entries: Sequence[JobPlacement], every: bool) -> list[JobPlacement]:
     """Return the entries that change something, or with `every` all that are placed."""

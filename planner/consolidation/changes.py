@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ...formulations.consolidation.plan import JobPlacement, entry_of
 from ...instances.consolidation.instance import ConsolidationInstance
-from ..changes import Amount, Changes, changed
+from ..changes import Amount, Changes, changed, is_choice
 from .plan import where
 from .servers import Servers
 
@@ -40,6 +40,7 @@ def changes(
     totals = [
         Amount(f"{name} in use", drawn[0].total[name][2], used, capacity - taken)
         for name, (capacity, taken, used) in drawn[1].total.items()
+        if not is_choice(name)
     ]
     totals.sort(key=lambda amount: amount.name != f"{resource} in use")
     busy, then = (sum(bool(row.held) for row in each.rows.values()) for each in drawn)

@@ -1,4 +1,4 @@
-"""Which single devices the tasks of a job hold, in words."""
+"""Which single devices the tasks of a job hold, in words; and devices as amounts beside other resources."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from ...formulations.consolidation.plan import JobPlacement
-from ...instances.consolidation.devices import Ask, DeviceSlot, TaskDevices
-from ...instances.consolidation.job import PlacementJob
+from ...instances.consolidation.devices import WHOLE, Ask, Device, Devices, DeviceSlot, TaskDevices
+from ...instances.consolidation.job import Group, PlacementJob
+from ...instances.consolidation.server import Server
 
 MOST_TASKS = 4
 """Tasks on one server whose devices are listed."""
@@ -56,3 +57,37 @@ def beside(devices: Mapping[str, Mapping[str, Sequence[TaskDevices]]] | None, gr
     """Return the devices of a group's tasks on a server in brackets; nothing where there are none."""
     tasks = (devices or {}).get(group, {}).get(server)
     return f" ({in_words(tasks)})" if tasks else ""
+
+
+def capacity_of(server: Server) -> dict[str, float]:
+    """Return what a server has, devices by their number."""
+    return {**server.capacity, **{name: float(of.count) for name, of in (server.devices or {}).items()}}
+
+
+def available_of(server: Server) -> dict[str, float]:
+    """Return what a plan may use of a server; of a device that others share, what they leave."""
+    left = {
+        name: sum(_left(state, of) for state in server.device_states[name])
+        for name, of in (server.devices or {}).items()
+    }
+    return {**server.available, **left}
+
+
+def _left(state: Device, of: Devices) -> float:
+    if state.mode == "parted" and of.partitions is not None:
+        return 1.0 - state.used.bit_count() / of.partitions.slots
+    return {"free": 1.0, "shared": 1.0 - state.used / WHOLE}.get(state.mode, 0.0)
+
+
+def demand_of(group: Group, server: Server) -> dict[str, float]:
+    """Return what a task takes on a server; of devices their number, or its part of one."""
+    if not group.asks:
+        return group.demand
+    return {**group.demand, **{name: _size(ask, name, server) for name, ask in group.asks.items()}}
+
+
+def _size(ask: Ask, name: str, server: Server) -> float:
+    devices = (server.devices or {}).get(name)
+    if ask.profile and devices is not None and devices.partitions is not None:
+        return devices.partitions.profiles[ask.profile].size / devices.partitions.slots
+    return ask.thousandths / WHOLE

@@ -3,10 +3,12 @@
 from ..kind import PlanFormat, PlannerKind
 from .actions import actions, to_carry_out
 from .changes import changes
-from .kubernetes import kubernetes_lines
+from .kubernetes import kubernetes_lines, kubernetes_plan
 from .page import consolidation_parts
 from .plan import as_data, columns, left_out, notes
 from .slurm import slurm_lines, slurm_notes
+from .slurm_script import script_lines
+from .what_if import what_if
 
 CONSOLIDATION = PlannerKind(
     title="Consolidation: which servers each job runs on",
@@ -18,10 +20,13 @@ CONSOLIDATION = PlannerKind(
     notes=notes,
     left_out=left_out,
     formats={
-        "slurm": PlanFormat(slurm_lines, slurm_notes),
-        "kubernetes": PlanFormat(kubernetes_lines, comment="# "),
+        "slurm": PlanFormat(script_lines, comment="# ", whole=True),
+        "slurm-options": PlanFormat(slurm_lines, slurm_notes),
+        "kubernetes": PlanFormat(kubernetes_plan, comment="# ", whole=True),
+        "kubernetes-affinity": PlanFormat(kubernetes_lines, comment="# "),
     },
     to_carry_out=to_carry_out,
     actions=actions,
     changes=changes,
+    what_if=what_if,
 )

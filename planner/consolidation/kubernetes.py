@@ -1,4 +1,4 @@
-"""Plans of consolidation as node affinity of Kubernetes, a YAML document for each group of pods."""
+"""Plans of consolidation for Kubernetes: a script where jobs say which objects they are, else affinity."""
 
 from __future__ import annotations
 
@@ -9,12 +9,18 @@ from collections.abc import Iterator, Sequence
 
 from ...formulations.consolidation.plan import JobPlacement
 from ...instances.consolidation.instance import ConsolidationInstance
-from .actions import check_nodes
+from .actions import KUBERNETES_NODE, check_nodes, to_carry_out
 from .devices import in_words
+from .kubernetes_script import script_lines
 
 LONGEST_LABEL = 63
 
-_NODE = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*")
+
+def kubernetes_plan(instance: ConsolidationInstance, entries: Sequence[JobPlacement]) -> Iterator[str]:
+    """Return a script that carries a plan out; where no job says which object it is, patches of templates."""
+    if any(job.workload is not None for job in instance.jobs):
+        return script_lines(instance, entries)
+    return kubernetes_lines(instance, to_carry_out(entries, every=False))
 
 
 def kubernetes_lines(instance: ConsolidationInstance, placed: Sequence[JobPlacement]) -> Iterator[str]:
@@ -32,7 +38,7 @@ def kubernetes_lines(instance: ConsolidationInstance, placed: Sequence[JobPlacem
     taken: set[str] = set()
     for entry in placed:
         for group, servers in entry.tasks.items():
-            check_nodes(entry.job, servers, _NODE, "a Kubernetes node: a-z, 0-9, '-', and '.' between them")
+            check_nodes(entry.job, servers, *KUBERNETES_NODE)
             name = _object_name(entry.job if entry.groups is None else f"{entry.job}-{group}", taken)
             counts = ", ".join(f"{server} {count}" for server, count in servers.items())
             annotations = {"clusterplan/job": entry.job}

@@ -12,6 +12,7 @@ from ...instances.consolidation.server import Server
 from ..changes import leading
 from ..reports.tables import Cell, Column, Table, number
 from ..reports.text import counted, short
+from .devices import available_of, capacity_of, demand_of
 
 MOST_SERVERS = 320
 MOST_STATES = 40
@@ -71,27 +72,27 @@ class Servers:
     """All servers of an instance under a plan."""
 
     def __init__(self, instance: ConsolidationInstance, plan: Sequence[JobPlacement]) -> None:
-        names = instance.resource_names
+        names = dict.fromkeys(name for server in instance.servers for name in capacity_of(server))
         self.resource = leading(names)
         self.rows: dict[str, Row] = {}
         for server in instance.expanded_servers:
-            capacity = server.capacity.get(self.resource, 0.0)
-            there = server.available.get(self.resource, 0.0)
+            capacity = capacity_of(server).get(self.resource, 0.0)
+            there = available_of(server).get(self.resource, 0.0)
             self.rows[server.name] = Row(server, capacity, capacity - there)
-        self.total: dict[str, list[float]] = self._total(instance)
+        self.total: dict[str, list[float]] = self._total(instance, names)
         self._place(instance, plan)
         order = (job for row in self.rows.values() for job, _, _ in row.held)
         self.colours = {job: index for index, job in enumerate(dict.fromkeys(order))}
 
     @staticmethod
-    def _total(instance: ConsolidationInstance) -> dict[str, list[float]]:
+    def _total(instance: ConsolidationInstance, names: Iterable[str]) -> dict[str, list[float]]:
         """Return capacity, what others hold, and what the plan takes, of each resource."""
-        total = {name: [0.0, 0.0, 0.0] for name in instance.resource_names}
+        total = {name: [0.0, 0.0, 0.0] for name in names}
         for server in instance.servers:
-            for name, amount in server.capacity.items():
-                count = server.count or 1
+            count, there = server.count or 1, available_of(server)
+            for name, amount in capacity_of(server).items():
                 total[name][0] += count * amount
-                total[name][1] += count * (amount - server.available.get(name, 0.0))
+                total[name][1] += count * (amount - there.get(name, 0.0))
         return total
 
     def _place(self, instance: ConsolidationInstance, plan: Sequence[JobPlacement]) -> None:
@@ -100,9 +101,10 @@ class Servers:
             here: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
             for group in jobs[entry.job].task_groups:
                 for server, count in entry.tasks.get(group.name, {}).items():
-                    here[server][0] += count * group.demand.get(self.resource, 0.0)
+                    demand = demand_of(group, self.rows[server].server)
+                    here[server][0] += count * demand.get(self.resource, 0.0)
                     here[server][1] += count
-                    for name, amount in group.demand.items():
+                    for name, amount in demand.items():
                         self.total[name][2] += count * amount
             for server, (amount, tasks) in here.items():
                 self.rows[server].held.append((entry.job, amount, int(tasks)))

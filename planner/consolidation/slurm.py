@@ -19,7 +19,9 @@ from .devices import partitions
 GPU = "gpu"
 """The resource that is a GPU in every instance."""
 
-_NODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+NODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+NODE_IS = "a Slurm node: letters, digits, '.', '_', '-'"
+"""Names that nodes can have."""
 _GPU_TYPE = re.compile(r"[A-Za-z0-9_.-]+")
 
 
@@ -40,7 +42,7 @@ def slurm_lines(instance: ConsolidationInstance, placed: Sequence[JobPlacement])
         job = jobs[entry.job]
         parts = []
         for group, servers in entry.tasks.items():
-            check_nodes(entry.job, servers, _NODE, "a Slurm node: letters, digits, '.', '_', '-'")
+            check_nodes(entry.job, servers, NODE, NODE_IS)
             asks = _asks(job, group)
             options = _nodes(servers) if shares and any(asks) else _nodes_and_tasks(servers)
             gpus = _gpus_by_node(asks, servers)

@@ -9,8 +9,9 @@ from typing import Any, ClassVar, TypeVar
 from ...solvers.common.result import Result
 from ..verification.findings import Verification
 from .frontier_figure import Drawing
+from .knee import knee, knee_words
 from .page import render
-from .plot_style import Figure
+from .plot_style import Figure, place_on
 from .provenance import headline, provenance
 from .tables import CellColumn, Column, Table, number
 from .text import counted
@@ -69,6 +70,10 @@ class FrontierPage(ABC):
     @abstractmethod
     def figures(self, point: Any) -> str:
         """Return the two figures of a point in words."""
+
+    @abstractmethod
+    def trade(self, point: Any) -> tuple[float, float]:
+        """Return speed and cost of a point."""
 
     @abstractmethod
     def proven(self) -> tuple[str, str, str, str]:
@@ -133,7 +138,19 @@ class FrontierPage(ABC):
         if len(points) == 1:
             return f"One {self.noun} beats all others: {self.figures(points[0])}."
         ends = f"from {self.figures(points[0])} to {self.figures(points[-1])}"
-        return f"{counted(len(points), self.noun)}, {ends}."
+        bend = self._knee()
+        best = "" if bend is None else f"The knee is {self.figures(bend)}: {self._beside_cheapest(bend)}. "
+        return f"{best}{counted(len(points), self.noun)}, {ends}."
+
+    def _knee(self) -> Any | None:
+        """Return the point that is the knee of what is shown; None where there is none to speak of."""
+        found = knee([self.trade(point) for point in self.points])
+        return None if found is None else self.points[found]
+
+    def _beside_cheapest(self, point: Any) -> str:
+        """Return what a point has more than the cheapest one; a knee has no figure that is zero."""
+        (speed, cost), (slowest, least) = self.trade(point), self.trade(self.points[-1])
+        return f"{knee_words(speed / slowest, cost / least)}, beside the cheapest"
 
     def _certified(self) -> Iterator[str]:
         """Yield what is proven, a sentence each."""
@@ -158,6 +175,8 @@ class FrontierPage(ABC):
         if not self.points:
             return {"figures": {}}
         plot, at = self.figure()
+        if (bend := self._knee()) is not None:
+            self._mark_knee(plot["layout"], bend)
         choice = {
             "plot": "frontier",
             **at,
@@ -166,6 +185,14 @@ class FrontierPage(ABC):
             "points": self._choices(),
         }
         return {"figures": {"frontier": plot}, **self.data(), "choice": choice}
+
+    def _mark_knee(self, layout: Figure, point: Any) -> None:
+        x, y = self.drawing.place(point)
+        place = {"x": place_on(layout["xaxis"], x), "y": place_on(layout["yaxis"], y)}
+        ax, ay = (34, 24) if self.drawing.step == "hv" else (28, -32)  # away from the line
+        arrow = {"ax": ax, "ay": ay, "arrowcolor": "@muted", "arrowwidth": 1, "standoff": 5}
+        words = {"text": "knee", "font": {"color": "@ink", "size": 13}}
+        layout["annotations"] = [*layout.get("annotations", ()), {**place, **arrow, **words}]
 
     def _choices(self) -> list[dict[str, Any]]:
         """Return each point as the script shows it."""

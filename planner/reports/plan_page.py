@@ -8,7 +8,15 @@ from ..kind import PlannerKind
 from ..registry import KINDS
 from ..verification.findings import Verification
 from .page import render
-from .provenance import Facts, check_same, headline, instance_facts, objectives_table, provenance
+from .provenance import (
+    Facts,
+    check_same,
+    headline,
+    instance_facts,
+    is_certified,
+    objectives_table,
+    provenance,
+)
 from .text import duration
 
 
@@ -35,7 +43,7 @@ def plan_page(instance: Instance, result: Result, checked: Verification | None =
         kind.template,
         title=instance.name,
         kicker=kind.title,
-        verdict=headline(result.status, result.limit, checked),
+        verdict=_verdict(result, checked),
         claimed=checked.claimed if checked else (),
         lead=f"{_answer(kind, instance, result)}By {result.solver} in {duration(result.runtime_s)}.",
         sections=sections,
@@ -50,13 +58,19 @@ def plan_page(instance: Instance, result: Result, checked: Verification | None =
     )
 
 
+def _verdict(result: Result, checked: Verification | None) -> tuple[str, str]:
+    """Return the status in words; nobody reads `proven` where the solver alone says so."""
+    gap = result.options.gap
+    alone = any(record.proven and not is_certified(record, gap) for record in result.objectives)
+    if checked is None and result.status == "optimal" and alone:
+        return "optimal, as the solver says; not all is certified", "fair"
+    return headline(result.status, result.limit, checked)
+
+
 def _answer(kind: PlannerKind, instance: Instance, result: Result) -> str:
     """Return what the plan does, with a blank after it; nothing where that is not known."""
-    if result.plan is None:
-        return ""
-    if kind.answer is not None:
-        return f"{kind.answer(instance, result.plan)} "
-    return f"{kind.changes(instance, None, result.plan).answer()} " if kind.changes is not None else ""
+    answer = kind.answer_of(instance, result.plan) if result.plan is not None else ""
+    return f"{answer} " if answer else ""
 
 
 def _notes(result: Result) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
+from ...formulations.common.tolerance import TOLERANCE
 from ...instances.common.base import Instance
 from ...instances.common.errors import OptionError
 from ...solvers.common.frontier import AnyFrontier
@@ -78,10 +79,21 @@ def objectives_table(result: Result) -> Table:
             lambda o: number(o.certified_bound, 8),
         ),
         (Column("certified gap", True), lambda o: share(o.certified_gap)),
-        (Column("proven"), lambda o: text("yes", "good") if o.proven else text("no", "fair")),
+        (Column("proven"), lambda o: _proven(o, result.options.gap)),
     ]
     caption = "How good the plan is" if result.plan is not None else "What is proven"
     return table_of("goals", caption, result.objectives, columns, sortable=False)
+
+
+def is_certified(record: ObjectiveRecord, gap: float) -> bool:
+    """Return whether our own check proves what the solver does: that the gap is at most the one asked for."""
+    return record.certified_gap is not None and record.certified_gap <= max(gap, TOLERANCE)
+
+
+def _proven(record: ObjectiveRecord, gap: float) -> Cell:
+    if not record.proven:
+        return text("no", "fair")
+    return text("yes", "good") if is_certified(record, gap) else text("by the solver alone", "fair")
 
 
 def instance_facts(instance: Instance) -> Facts:

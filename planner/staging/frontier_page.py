@@ -47,6 +47,10 @@ class StagingFrontierPage(FrontierPage):
         """Return throughput and cost."""
         return f"{short(point.throughput_samples_per_s, 5)} samples/s for {usd(point.cost_usd, 5)}"
 
+    def trade(self, point: FrontierPoint) -> tuple[float, float]:
+        """Return throughput and cost."""
+        return point.throughput_samples_per_s, point.cost_usd
+
     def proven(self) -> tuple[str, str, str, str]:
         """Return what is said of the proof; see the base class."""
         frontier = self.frontier
@@ -92,6 +96,7 @@ class StagingFrontierPage(FrontierPage):
         sections = (
             [("plot", "Frontier"), ("plan", "Plan of a point"), ("table", "All points")] if points else []
         )
+        sections.append(("certified", "What is certified"))
         sections += [("baselines", "Other methods")] if self.baselines else []
         left_out = [] if most is None else [("dearer plans were left out", usd(most))]
         return {

@@ -9,6 +9,7 @@ from .frontier import columns as frontier_columns
 from .frontier_page import StagingFrontierPage
 from .page import staging_parts
 from .plan import as_data, columns
+from .what_if import what_if
 
 STAGING = PlannerKind(
     title="Staging: which layers run on which hardware",
@@ -19,6 +20,7 @@ STAGING = PlannerKind(
     rows_of_plan="layers",
     answer=answer,
     changes=changes,
+    what_if=what_if,
     frontier=FrontierKind(
         model=Frontier,
         find=find_frontier,

@@ -128,7 +128,8 @@ def verify_stored(instance: Instance, data: Any, source: str) -> Verification:
             )
         if is_frontier(data):
             return verify_frontier(instance, parse_frontier(data, source))
-        most = instance.sizes()[KINDS[kind].rows_of_plan]
+        shown = KINDS[kind]
+        most = instance.sizes()[shown.rows_of_plan] * shown.entries_of_row
         return verify(instance, parse_result(data, source, most))
     except InstanceError as error:
         faults = (f"{fault.path}: {fault.what}".removeprefix(": ") for fault in error.faults)

@@ -14,9 +14,8 @@ from ...instances.common.errors import OptionError
 from ..common.interrupting import interrupting
 from ..common.result import Limit
 from .base import Answer, Backend, BackendError, Request, installed
+from .threads import GRACE, GRACE_S
 
-GRACE, GRACE_S = 0.05, 0.3
-"""CBC is ended, without an answer, this share of its time limit and so many seconds after it."""
 LOG_ROUNDING = 0.0005
 """CBC's log shows bounds with three decimals."""
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import os
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib import metadata
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -19,6 +21,7 @@ from ..common.interrupting import interrupting
 from ..common.options import SolveOptions
 from ..common.result import Limit
 from .base import BackendError, installed
+from .threads import within
 
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model
@@ -125,6 +128,11 @@ class CpSat(Solver[FormulationT_contra]):
         return solve_in_order(formulation, model, options, clock)
 
 
+def interleaved(threads: int | None) -> bool:
+    """Return whether threads have to take turns, without which the same search ends with different plans."""
+    return (threads or os.cpu_count() or 1) > 1
+
+
 def _configured(options: SolveOptions, clock: Clock) -> cp_model.CpSolver:
     from ortools.sat.python import cp_model
 
@@ -136,6 +144,7 @@ def _configured(options: SolveOptions, clock: Clock) -> cp_model.CpSolver:
         "relative_gap_limit": options.gap / 4,
         "presolve_inclusion_work_limit": 0,
         "symmetry_level": 0,
+        "interleave_search": interleaved(options.threads),
     }
     if clock.remaining_s is not None:
         settings["max_time_in_seconds"] = clock.remaining_s
@@ -190,7 +199,10 @@ def solve_in_order(
         else:
             model.maximize(target.expression)
         solver = _configured(options, clock)
-        status = solver.solve(model)
+        status = within(clock, partial(solver.solve, model), solver.stop_search)
+        if status is None:
+            outcome.limit = "time"
+            break
         if status == cp_model.MODEL_INVALID:
             raise BackendError(f"CP-SAT rejected the model: {model.validate()[:300]}")
         if status == cp_model.INFEASIBLE:

@@ -55,7 +55,8 @@ class Highs(Backend):
             start_from(model, [float(request.start.get(v, 0.0)) for v in variables])
         if request.clock.remaining_s is not None and "time_limit" not in settings:
             model.setOptionValue("time_limit", request.clock.remaining_s)  # after the model took its time
-        run_highs(model)
+        if not run_highs(model, request.clock):
+            return Answer(None, None, "time")
         ended = how_it_ended(model)
         if ended.infeasible:
             return Answer(None, None, infeasible=True)

@@ -61,7 +61,8 @@ def branch_and_bound(
     highs.passModel(model)
     if start is not None:
         start_from(highs, start)
-    run_highs(highs)
+    if not run_highs(highs, clock):
+        return None, -math.inf, "time"
     ended = how_it_ended(highs, by_target=True)
     if ended.infeasible:
         return None, math.inf, "none"

@@ -1,16 +1,25 @@
-"""Global state of libraries, which the threads of a process have to take in turns."""
+"""Libraries in threads: calls that end in time, and global state that threads take in turns."""
 
 from __future__ import annotations
 
 import contextlib
-import sys
 import threading
+import time
 import warnings
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+from ..common.base import Clock
 
 GLOBAL_STATE = threading.RLock()
 """Held while warnings are silenced, or PyTorch's and Optuna's settings are changed."""
+
+T = TypeVar("T")
+
+GRACE, GRACE_S = 0.05, 0.3
+"""A library is left, without an answer, this share of its time limit and so many seconds after it."""
+LOOK_S = 0.1
+"""Seconds between two looks whether a call has ended; Ctrl-C waits for the next."""
 
 
 @contextlib.contextmanager
@@ -21,16 +30,48 @@ def no_warnings() -> Iterator[None]:
         yield
 
 
-def run_highs(model: Any) -> None:
-    """Run HiGHS on its model.
+def within(clock: Clock, call: Callable[[], T], cancel: Callable[[], None]) -> T | None:
+    """Return what a call of a library returns, None where it went on well after its time.
 
-    In the main thread it runs in a thread of its own, so that Ctrl-C ends it and keeps its plan; highspy
-    can do that only once in a process. Other threads get no Ctrl-C, and run it directly.
+    The call runs in a thread of its own, which is then left behind: what libraries do between two looks at
+    their limit can take longer than the limit, and cannot be stopped from outside. In the main thread Ctrl-C
+    cancels the call, so that it keeps its plan.
+
+    Parameters
+    ----------
+    cancel
+        Asks the library to stop.
     """
-    if threading.current_thread() is not threading.main_thread():
-        model.HandleKeyboardInterrupt = False
-        model.solve()
-        return
-    model.HandleKeyboardInterrupt = True
-    with contextlib.redirect_stdout(sys.stderr):  # it says there what it does when it is interrupted
-        model.solve()
+    answers, raised, left = list[T](), list[BaseException](), clock.remaining_s
+    ended = threading.Event()
+
+    def run() -> None:
+        try:
+            answers.append(call())
+        except BaseException as error:  # noqa: BLE001 - raised below, in the thread that waits
+            raised.append(error)
+        finally:
+            ended.set()
+
+    threading.Thread(target=run, daemon=True).start()
+    end = None if left is None else time.perf_counter() + (1 + GRACE) * left + GRACE_S
+    # Not `join`: interrupted, it may take a thread for ended that runs (python/cpython#90882).
+    while not ended.is_set():
+        try:
+            wait_s = LOOK_S if end is None else min(LOOK_S, end - time.perf_counter())
+            if wait_s < 0:
+                cancel()
+                return None
+            ended.wait(wait_s)
+        except KeyboardInterrupt:
+            cancel()
+    if raised:
+        raise raised[0]
+    return answers[0]
+
+
+def run_highs(model: Any, clock: Clock) -> bool:
+    """Run HiGHS on its model; return whether it ended in time."""
+    # Looking for it costs time, and other threads get no Ctrl-C.
+    model.HandleUserInterrupt = threading.current_thread() is threading.main_thread()
+    return within(clock, model.solve, model.cancelSolve) is not None

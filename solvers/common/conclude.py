@@ -31,6 +31,8 @@ CONTRADICTION = 1e-6
 
 MOST_NAMED = 5
 """Broken constraints of a solver's plan that are named."""
+CUT_IN = "the time limit cut in, so that another run may end with another plan"
+"""What a result says that depends on how fast the machine was."""
 HEADLINE = {"bound", "gap", "certified_bound", "certified_gap"}
 """What a result repeats from the record of its deciding objective, beside the value."""
 
@@ -109,11 +111,14 @@ def _result(
     deciding, plan, message = deciding_record(records), outcome.plan, outcome.message
     if outcome.prices is not None and records and records[0].value is not None:
         message = _joined(message, formulation.advice(outcome.prices, records[0].value))
+    if outcome.limit == "time" and plan is not None:
+        message = _joined(message, CUT_IN)
     figures = {} if deciding is None else deciding.model_dump(include=HEADLINE)
     return Result(
         instance=formulation.instance.name,
         kind=formulation.kind,
         instance_sha256=formulation.instance.sha256(),
+        instance_options=formulation.instance.chosen(),
         solver=solver,
         backend=outcome.backend,
         status=status,

@@ -114,6 +114,8 @@ class Result(Model):
     ----------
     instance, kind, instance_sha256
         What was solved: name, kind, and hash of the resolved canonical document.
+    instance_options
+        Fields of the instance that options of `solve` set, as it was solved.
     solver, backend
         The method, and the library with its version that did the work, if any.
     status
@@ -141,6 +143,7 @@ class Result(Model):
     instance: str
     kind: Annotated[ProblemKind, AfterValidator(_known), WithJsonSchema({"type": "string", "enum": [*KINDS]})]
     instance_sha256: str
+    instance_options: Annotated[dict[str, Any], Field(max_length=100)] = {}
     solver: str
     backend: str | None = None
     status: Status

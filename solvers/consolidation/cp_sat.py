@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 from ...formulations.common.clock import check_time, refuse_beyond
@@ -12,7 +13,7 @@ from ...formulations.consolidation.devices.milp import DeviceRows
 from ...formulations.consolidation.devices.naming import with_devices
 from ...formulations.consolidation.fewest_servers import tasks_that_fit
 from ...formulations.consolidation.formulation import ConsolidationFormulation
-from ...formulations.consolidation.milp import model_terms
+from ...formulations.consolidation.milp import model_terms, places_now
 from ...formulations.consolidation.plan import entry_of
 from ...instances.consolidation.job import PlacementJob
 from ..backends import cp_sat
@@ -40,12 +41,14 @@ class _Model:
         self.x: dict[tuple[str, str, str], Any] = {}
         self.y: dict[str, dict[str, Any]] = {job.name: {} for job in formulation.instance.jobs}
         self.z: dict[str, Any] = {}
+        self.k: dict[str, Any] = {}
         for job in formulation.instance.jobs:
             self._place(job)
         self._capacities()
         self.rows: DeviceRows | None = None
         if formulation.instance.has_devices:
             self._devices()
+        self._limit_moves()
 
     def _devices(self) -> None:
         """Write down which contents the devices of each server have, in the rows of the compact model."""
@@ -103,7 +106,35 @@ class _Model:
         return sum(w * x for (x, _), w in zip(pairs, terms.numbers, strict=True)), terms.scale
 
     def value(self) -> tuple[Any, float]:
-        return self._weighted([(self.z[job.name], job.worth) for job in self.f.instance.jobs], "max")
+        pairs: list[tuple[Any, float]] = [(self.z[job.name], job.worth) for job in self.f.instance.jobs]
+        lost = self.f.restarts
+        pairs += [(self._stays(self.f.jobs[name]), cost) for name, cost in lost.items()]
+        # All restarts are paid, but for jobs that stay.
+        return self._weighted([*pairs, *((-1, cost) for cost in lost.values())], "max")
+
+    def _stays(self, job: PlacementJob) -> Any:
+        """Return the literal that says that no task of a running job moves."""
+        if job.name not in self.k:
+            k = self.k[job.name] = self.m.new_bool_var(f"stays {job.name}")
+            for place, count in places_now(job):
+                if place in self.on_devices:
+                    self.m.add(sum(self.on_devices[place]) >= count * k)
+                else:
+                    self.m.add(self.x.get(place, 0) >= count * k)
+        return self.k[job.name]
+
+    @cached_property
+    def on_devices(self) -> Mapping[tuple[str, str, str], Any]:
+        """Tasks that keep their devices, where these count."""
+        moves = self.rows if self.f.instance.device_moves else None
+        return moves.staying(self.f.jobs, self.x) if moves is not None else {}
+
+    def _limit_moves(self) -> None:
+        """Let no more than so many running jobs move."""
+        most = self.f.instance.max_moves
+        if most is not None and self.f.running:
+            stays = [self._stays(job) for job in self.f.running]
+            self.m.add(sum(stays) >= len(stays) - most)
 
     def spread(self) -> tuple[Any, float]:
         preferred = [job for job in self.f.instance.jobs if self.f.instance.spread_of(job) == "preferred"]
@@ -116,10 +147,10 @@ class _Model:
         for server in self.f.servers:
             check_time()
             users = [y[server] for y in self.y.values() if server in y]
-            if users:
+            if users and server not in self.f.in_use:
                 holds.append(self.m.new_bool_var(f"holds {server}"))
                 self.m.add_max_equality(holds[-1], users)
-        return sum(holds), 1.0
+        return sum(holds) + len(self.f.in_use), 1.0
 
     def racks(self) -> tuple[Any, float]:
         used = []
@@ -136,16 +167,14 @@ class _Model:
     def migrations(self) -> tuple[Any, float]:
         there = 0
         kept: list[Any] = []
-        moves = self.rows if self.f.instance.device_moves else None
-        on_devices = moves.staying(self.f.jobs, self.x) if moves is not None else {}
         for job in self.f.instance.jobs:
             for group in job.task_groups:
                 there += sum(group.current.values())
                 for server, count in group.current.items():
                     place = job.name, group.name, server
                     x = self.x.get(place)
-                    if place in on_devices:
-                        kept += on_devices[place]
+                    if place in self.on_devices:
+                        kept += self.on_devices[place]
                     elif x is not None:
                         kept.append(self.m.new_int_var(0, count, f"stays {job.name} {group.name} {server}"))
                         self.m.add_min_equality(kept[-1], [x, count])

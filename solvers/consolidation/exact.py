@@ -58,8 +58,13 @@ class ConsolidationExact(Solver[ConsolidationFormulation]):
         if options.warm_start is not None:
             progress.start_from(options.warm_start)
         run = _Run(formulation, options, clock, progress)
-        # Before anything is built, so that no limit returns less.
+        if clock.remaining_s is None or clock.remaining_s >= SETTINGS.bounds_first_s:
+            run.bound_by_shape()
+        # Whatever the limit, so that none returns less.
         run.place_by_best_fit()
+        if run.search is not None:
+            run.by_best_fit()
+            run.search.bound()
         try:
             with clock.enforced():
                 run.by_classes()
@@ -103,6 +108,40 @@ class _Run:
     build_s: float = 0.0
     by_list: Sequence[JobPlacement] | None = None
     offered: bool = False
+    search: PatternSearch | None = None
+    too_large: TooLargeError | None = None
+
+    def bound_by_shape(self) -> None:
+        """Build the classes, and where patterns are searched their bounds, before best fit takes the time."""
+        try:
+            with self.clock.share(SETTINGS.share_for_first_bounds).enforced():
+                self._build()
+                if self._searches():
+                    self.search = self._pattern_search()
+                    self.search.presume()
+        except TooLargeError as error:
+            self.too_large = error
+
+    def _build(self) -> RestrictedMaster:
+        """Return the restricted master problem over the classes, which are built once."""
+        if self.master is None:
+            if self.too_large is not None:
+                raise self.too_large
+            self.master = RestrictedMaster(self.formulation.classes)
+            self.build_s = self.clock.elapsed_s
+        return self.master
+
+    def _searches(self) -> bool:
+        """Return whether patterns are searched for, or looked for because amounts are rounded."""
+        # With rounded amounts a server may not hold what its pattern says.
+        return self.master is not None and (self.master.searches or not self.master.classes.exact)
+
+    def _pattern_search(self) -> PatternSearch:
+        assert self.master is not None
+        many = named_servers.too_many(self.formulation)
+        share = SETTINGS.share_of_search if many else SETTINGS.share_of_time_left
+        clock = self.clock.share(share)
+        return PatternSearch(self.formulation, self.master, self.options, clock, self.progress)
 
     def by_classes(self) -> None:
         """Settle the first objectives, those that depend on classes alone.
@@ -112,22 +151,18 @@ class _Run:
         TooLargeError
             If servers and jobs are too diverse for classes, or the time is up before there are any.
         """
+        if self.search is not None and self.clock.expired:
+            self.progress.limit = "time"
+            return
         progress, formulation = self.progress, self.formulation
-        master = self.master = RestrictedMaster(formulation.classes)
+        master = self._build()
         if progress.plan is not None:
             add_plan_columns(formulation, master, progress.plan)
-        self.build_s = self.clock.elapsed_s
         if not master.classes.exact:
             progress.notes.append("amounts differ so much that they are rounded for the bound")
-        # With rounded amounts a server may not hold what its pattern says, so that plans are looked for.
-        if master.searches or not master.classes.exact:
+        if self._searches():
             self.by_best_fit()
-            share = (
-                SETTINGS.share_of_search
-                if named_servers.too_many(formulation)
-                else SETTINGS.share_of_time_left
-            )
-            PatternSearch(formulation, master, self.options, self.clock.share(share), progress).run()
+            (self.search or self._pattern_search()).run()
             return
         if len(master.classes.servers) > SETTINGS.many_server_classes:
             self.by_best_fit()
@@ -319,7 +354,7 @@ class _Run:
         progress = self.progress
         if self.master is not None and progress.plan is not None:
             # Columns that hold the plan keep the relaxation feasible at the plan's levels.
-            if progress.needs_columns:
+            if progress.needs_columns and not self.clock.expired:
                 add_plan_columns(self.formulation, self.master, progress.plan)
             progress.goals = certified_goals(
                 self.formulation, self.master, progress.values, self.options, self.clock, progress.goals

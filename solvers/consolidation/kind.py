@@ -1,6 +1,7 @@
 """What consolidation consists of on this floor."""
 
 from ..common.kind import SolverKind
+from .around_fixed_jobs import AroundFixedJobs, certify_around, diagnose_around, search_around
 from .brute_force import ConsolidationBruteForce
 from .certify import certify
 from .cp_sat import ConsolidationCpSat
@@ -20,23 +21,27 @@ from .heuristics.bin_centric import BinCentric
 from .heuristics.first_fit import FirstFit, FirstFitBySum
 from .heuristics.scored_fit import BestFitCosine, BestFitDotProduct, BestFitNorm
 from .keep_in_place import stay_put
+from .where_nothing_moves import WhereNothingMoves
 
 CONSOLIDATION = SolverKind(
-    exact=ExactOnDevices(ConsolidationExact()),
-    solvers=(
-        ConsolidationCpSat(),
-        BestFitOnDevices(BestFit()),
-        OnDevices(FirstFit()),
-        OnDevices(ConsolidateOrWait()),
-        OnDevices(FirstFitBySum()),
-        OnDevices(BestFitNorm()),
-        OnDevices(BestFitDotProduct()),
-        OnDevices(BestFitCosine()),
-        OnDevices(BinCentric()),
-        BruteForceOnDevices(ConsolidationBruteForce()),
+    exact=AroundFixedJobs(WhereNothingMoves(ExactOnDevices(ConsolidationExact()))),
+    solvers=tuple(
+        AroundFixedJobs(method)
+        for method in (
+            ConsolidationCpSat(),
+            BestFitOnDevices(BestFit()),
+            OnDevices(FirstFit()),
+            OnDevices(ConsolidateOrWait()),
+            OnDevices(FirstFitBySum()),
+            OnDevices(BestFitNorm()),
+            OnDevices(BestFitDotProduct()),
+            OnDevices(BestFitCosine()),
+            OnDevices(BinCentric()),
+            BruteForceOnDevices(ConsolidationBruteForce()),
+        )
     ),
-    certify=certify_with(certify),
-    diagnose=diagnose_with(diagnose),
+    certify=certify_around(certify_with(certify)),
+    diagnose=diagnose_around(diagnose_with(diagnose)),
     quick=(("first-fit-decreasing", {}), ("best-fit", {})),
-    more_quick={"leaving jobs where they run": search_with(stay_put)},
+    more_quick={"leaving jobs where they run": search_around(search_with(stay_put))},
 )

@@ -22,7 +22,7 @@ ROUNDING = Fraction(1, 10**12)
 def _counts(classes: Classes, objective: str) -> list[Fraction] | None:
     """Return what single jobs count in an objective; None where all counts are integers."""
     if objective == "value":
-        return [job.value for job in classes.jobs]
+        return [amount for job in classes.jobs for amount in (job.value, job.restart)]
     if objective == "slowdown":
         return [lost for job in classes.jobs for lost in job.lost]
     return None
@@ -45,8 +45,8 @@ def figure_step(classes: Classes, objective: str) -> Fraction:
 
 def reached_level(classes: Classes, objective: str, value: float) -> Fraction:
     """Return an objective's value in a plan as a level to be kept, to be minimised."""
-    counted = exact(value) - classes.offset(objective)
-    return kept_level(classes, objective, -counted if objective == "value" else counted)
+    counted = exact(value) * (-1 if objective == "value" else 1)
+    return kept_level(classes, objective, counted - classes.offset(objective))
 
 
 def kept_level(classes: Classes, objective: str, reached: Fraction) -> Fraction:

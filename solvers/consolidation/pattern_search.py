@@ -52,6 +52,26 @@ class PatternSearch:
         self.formulation, self.master, self.options = formulation, master, options
         self.clock, self.progress = clock, progress
         self.known: dict[str, tuple[dict[str, Fraction], Relaxed]] = {}
+        self.presumed: dict[str, tuple[dict[str, Fraction], Relaxed]] = {}
+
+    def presume(self) -> None:
+        """Bound the objectives before there is a plan, as if it reached every bound on the earlier ones.
+
+        What it reaches is often just that, where all jobs have a place.
+        """
+        program = self._program(MUST_PLACE, self.clock)
+        program.levels[MUST_PLACE] = Fraction(0)
+        for goal in self._priced():
+            relaxed = program.by_shape(goal)
+            if relaxed.prices is None:
+                break
+            self.presumed[goal] = dict(program.levels), relaxed
+            value = self.master.in_plan(goal, program.bound(goal, relaxed))
+            program.levels[goal] = reached_level(self.master.classes, goal, value)
+
+    def bound(self) -> None:
+        """Bound every objective by the linear programme by shape, which takes no columns."""
+        self._bound(relax=False)
 
     def run(self) -> None:
         """Look for plans and bounds until the time is over or all gaps are closed."""
@@ -59,10 +79,9 @@ class PatternSearch:
             plan = stay_put(self.formulation, self.clock.share(SETTINGS.share_of_time_left))
             if plan is not None:
                 self.progress.offer(plan)
-        # The first bounds take no columns, so they come first.
-        self._bound(relax=False)
+        self.bound()
         while self._go_on() and self._cover():
-            self._bound(relax=False)
+            self.bound()
         if not self._go_on():
             return
         self._add_columns()
@@ -120,7 +139,10 @@ class PatternSearch:
         goals, bounds = list[dict[str, object]](), list[float | None]()
         for goal in self._priced()[: None if progress.plan is not None else 1]:
             program = self._program(goal, self.clock.share(SETTINGS.share_of_time_left))
-            relaxed = self._relaxed(goal, program, relax)
+            try:
+                relaxed = self._relaxed(goal, program, relax)
+            except OutOfTimeError:
+                break
             if relaxed.prices is None:
                 break
             goals.append(certified(self.master, goal, relaxed.prices))
@@ -134,7 +156,9 @@ class PatternSearch:
         """Return the best bound of a goal that is known, after another attempt where there is time for it."""
         levels, known = self.known.get(goal, ({}, Relaxed(-math.inf, None)))
         if levels != program.levels:
-            found = program.by_shape(goal)
+            presumed, found = self.presumed.get(goal, ({}, Relaxed(-math.inf, None)))
+            if presumed != program.levels:
+                found = program.by_shape(goal)
             # Plans have become better in the earlier goals, so that older bounds still hold.
             known = max(known, found, key=lambda relaxed: relaxed.bound)
         if relax and not program.clock.expired and not self._closed(goal, program, known):
@@ -169,7 +193,7 @@ class PatternSearch:
             return
         if relaxed.prices is not None and goal != MUST_PLACE:
             self.known[goal] = dict(program.levels), relaxed
-            self._bound(relax=False)
+            self.bound()
         if relaxed.values is None:
             return
         program.clock = self.clock.share(SETTINGS.share_for_diving)

@@ -15,6 +15,10 @@ class ExactSettings:
         For one step, so that some is left for the others.
     many_server_classes
         With more of them, best fit has a plan to begin with before any relaxation is solved.
+    bounds_first_s
+        With less time than this the plan of best fit comes before any bound.
+    share_for_first_bounds
+        Of all time, for classes and the first bounds.
     best_fit_patience_s
         Seconds for a plan of best fit, even if the time is over.
     certificate_patience_s
@@ -96,6 +100,8 @@ class ExactSettings:
 
     share_of_time_left: float = 0.5
     many_server_classes: int = 1000
+    bounds_first_s: float = 1.5
+    share_for_first_bounds: float = 0.75
     best_fit_patience_s: float = 1.2
     certificate_patience_s: float = 10.0
     most_pricing_rounds: int = 500

@@ -14,6 +14,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,8 @@ import numpy as np
 from ...formulations.common.clock import check_time
 from ...formulations.consolidation.classes import ClassTable
 from ...instances.common.arrays import Ints
+from ..backends.cp_sat import interleaved
+from ..backends.threads import within
 from ..common.base import Clock
 from ..common.options import SolveOptions
 from .patterns.column_generation import Integers, Program
@@ -268,10 +271,12 @@ def _exact_cover(
         model.add(sum(uses) <= most_servers)
     solver = cp_model.CpSolver()
     solver.parameters.num_workers = options.threads or 0
+    solver.parameters.interleave_search = interleaved(options.threads)
     solver.parameters.random_seed = options.seed or 0
     if clock.remaining_s is not None:
         solver.parameters.max_time_in_seconds = max(0.0, clock.remaining_s)
-    if solver.solve(model) not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+    status = within(clock, partial(solver.solve, model), solver.stop_search)
+    if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
         return None
     return [(i, solver.value(use)) for i, use in enumerate(uses) if solver.value(use)]
 

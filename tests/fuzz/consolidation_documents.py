@@ -127,4 +127,23 @@ def document(rng: random.Random) -> dict[str, Any]:
         data["objectives"] = rng.sample(ALL, rng.randint(1, rng.choice([2, 4, 7])))
     if rng.random() < 0.2:
         data["skew_threshold"] = rng.choice([0.3, 0.1 + 0.2, 0.7, 0])
-    return on_devices(rng, data) if rng.random() < ON_DEVICES else data
+    return on_devices(rng, data) if rng.random() < ON_DEVICES else _with_moves(rng, data)
+
+
+def _with_moves(rng: random.Random, data: dict[str, Any]) -> dict[str, Any]:
+    """Say of running jobs which stay, what moves cost, and how many there may be."""
+    running = [job for job in data["jobs"] if any(g.get("current") for g in groups_of(job))]
+    for job in running:
+        if rng.random() < 0.2:
+            job["movable"] = rng.random() < 0.2
+        if rng.random() < 0.2:
+            job["restart_s"] = rng.choice([0, 900, 1800, 7200])
+    if running and rng.random() < 0.4:
+        data["restart_cost_h"] = rng.choice([0, 0.25, 0.5, 1])
+    if running and rng.random() < 0.3:
+        data["max_moves"] = rng.choice([0, 1, 2])
+    if running and rng.random() < 0.1:
+        data["running"] = rng.choice(["stay", "move"])
+    if running and rng.random() < 0.1:
+        data["pinned"] = [rng.choice(["job-0", "job-[12]", "*", "other"])]
+    return data

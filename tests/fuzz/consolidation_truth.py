@@ -6,6 +6,7 @@ import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from fractions import Fraction
 from typing import Any
 
@@ -57,6 +58,7 @@ class Way:
     mask: int
     counts: list[int]
     traffic: tuple[int, ...]
+    moves: bool = False
 
 
 class ConsolidationTruth(Truth):
@@ -102,8 +104,10 @@ class ConsolidationTruth(Truth):
                 self.limits.append(limits(room.get(r, 0), unit))
                 self._capacity[n].append(limits(server["capacity"].get(r, 0), unit))
         worth = {name: self._worth(job) for name, job in self.jobs.items()}
-        costs, self.value_unit = whole(worth.values())
-        self._value = dict(zip(worth, costs, strict=True))
+        restarts = [worth[name] * self._restart_h(job) for name, job in self.jobs.items()]
+        costs, self.value_unit = whole([*worth.values(), *restarts])
+        self._value = dict(zip(worth, costs, strict=False))
+        self._restart = dict(zip(worth, costs[len(worth) :], strict=True))
         most = len(self.servers) + 1
         lost = [
             worth[name] * (1 - self._speed(job, n)) for name, job in self.jobs.items() for n in range(1, most)
@@ -124,6 +128,19 @@ class ConsolidationTruth(Truth):
             (g, Fraction(g["demand"].get("gpu", 0)) + Fraction(thousandths(g), 1000)) for g in groups_of(job)
         )
         return sum((g["tasks"] * gpus for g, gpus in each), Fraction(0))
+
+    def _restart_h(self, job: dict[str, Any]) -> Fraction:
+        """Return the hours of its value that a running job loses if it moves."""
+        if job.get("restart_s") is not None:
+            return Fraction(job["restart_s"]) / 3600
+        return Fraction(self.data.get("restart_cost_h") or 0)
+
+    def _stays(self, job: dict[str, Any]) -> bool:
+        """Return whether all tasks of a job run and may not move."""
+        if any(sum((g.get("current") or {}).values()) < g["tasks"] for g in groups_of(job)):
+            return False
+        pinned = any(fnmatchcase(job["name"], pattern) for pattern in self.data.get("pinned") or ())
+        return pinned or job.get("movable") is False or self.data.get("running") == "stay"
 
     @staticmethod
     def _speed(job: dict[str, Any], servers: int) -> Fraction:
@@ -193,7 +210,8 @@ class ConsolidationTruth(Truth):
             for server, count in (group.get("current") or {}).items():
                 moved += count - (min(count, cut[g][self.place[server]]) if cut else 0)
         if cut is None:
-            return Way(None, [], 0, [0, 0, 0, 0, moved, 0, 0], (0,) * len(self.servers))
+            lost = self._restart[name] if moved else 0
+            return Way(None, [], 0, [lost, 0, 0, 0, moved, 0, 0], (0,) * len(self.servers), moved > 0)
         used = [n for n in range(len(self.servers)) if any(group[n] for group in cut)]
         racks = {self.servers[n].get("rack") or (n,) for n in used}
         uses = []
@@ -203,21 +221,30 @@ class ConsolidationTruth(Truth):
                 if amount:
                     uses.append((r * len(self.servers) + n, amount))
         spread = len(used) - (self.fewest[name] or 0) if self._spread_of(job) == "preferred" else 0
-        counts = [-self._value[name], spread, 0, len(racks) - 1, moved, self._lost[name][len(used) - 1], 0]
+        value = (self._restart[name] if moved else 0) - self._value[name]
+        counts = [value, spread, 0, len(racks) - 1, moved, self._lost[name][len(used) - 1], 0]
         traffic = tuple(
             sum(group[n] * self._traffic[name, g] for g, group in enumerate(cut))
             for n in range(len(self.servers))
         )
-        return Way(cut, uses, sum(1 << n for n in used), counts, traffic)
+        return Way(cut, uses, sum(1 << n for n in used), counts, traffic, moved > 0)
 
     def _allowed(self, job: dict[str, Any], cut: Cut) -> bool:
+        if self._stays(job):  # what runs is right
+            return cut == self._now(job)
         used = sum(any(group[n] for group in cut) for n in range(len(self.servers)))
         fewest = self.fewest[job["name"]]
         return fewest is not None and (self._spread_of(job) != "required" or used <= fewest)
 
+    def _now(self, job: dict[str, Any]) -> Cut:
+        """Return where the tasks of a job are now."""
+        now = [group.get("current") or {} for group in groups_of(job)]
+        return tuple(tuple(there.get(server["name"], 0) for server in self.servers) for there in now)
+
     def _ways(self, job: dict[str, Any]) -> list[Way]:
-        ways = [] if job.get("must_place") else [self._way(job, None)]
-        for cut in self._cuts(job):
+        stays = self._stays(job)
+        ways = [] if job.get("must_place") or stays else [self._way(job, None)]
+        for cut in [self._now(job)] if stays else self._cuts(job):
             if self._allowed(job, cut):
                 way = self._way(job, cut)
                 if all(amount <= self.limits[at][1] for at, amount in way.uses):
@@ -237,6 +264,8 @@ class ConsolidationTruth(Truth):
         if self._steps > MOST_WAYS:
             raise TooManyPlansError
         if len(chosen) == len(ways):
+            if self._too_many_moves(chosen):
+                return
             certain = all(amount <= limit[0] for amount, limit in zip(used, self.limits, strict=True))
             there = self._there(list(zip(self.data["jobs"], (way.cut for way in chosen), strict=True)))
             moves = [self.devices.moves(n, tasks) for n, tasks in there.items()]
@@ -255,6 +284,11 @@ class ConsolidationTruth(Truth):
             total = [a + b for a, b in zip(counts, way.counts, strict=True)]
             load = tuple(a + b for a, b in zip(traffic, way.traffic, strict=True))
             self._extend(ways, [*chosen, way], after, mask | way.mask, total, load)
+
+    def _too_many_moves(self, ways: Sequence[Way]) -> bool:
+        """Return whether more jobs move than may."""
+        most = self.data.get("max_moves")
+        return most is not None and sum(way.moves for way in ways) > most
 
     def _costs(self, mask: int, counts: list[int], traffic: Sequence[int]) -> tuple[int, ...]:
         of = dict(zip(ALL, counts, strict=True)) | {"servers": mask.bit_count(), "traffic": max(traffic)}
@@ -275,6 +309,7 @@ class ConsolidationTruth(Truth):
         used, mask, counts = [0] * len(self.limits), 0, [0] * len(ALL)
         traffic, wrong = list(self._before), []
         held: dict[int, list[tuple[Tasks, list[dict[str, Any]]]]] = {}
+        ways = []
         for entry in plan:
             job = self.jobs[entry["job"]]
             cut, fault = self._cut_of(job, entry)
@@ -284,8 +319,11 @@ class ConsolidationTruth(Truth):
             if entry.get("action") not in self._actions(job, cut, moved):
                 wrong.append(f"{job['name']}: the action is {entry.get('action')}")
             if cut is not None and not self._allowed(job, cut):
-                wrong.append(f"{job['name']}: on more servers than it may use")
+                wrong.append(f"{job['name']}: on more servers than it may use, or not where it stays")
+            if cut is None and self._stays(job):
+                wrong.append(f"{job['name']}: is stopped, but stays")
             way = self._way(job, cut)
+            ways.append(way)
             for at, amount in way.uses:
                 used[at] += amount
             mask |= way.mask
@@ -293,6 +331,8 @@ class ConsolidationTruth(Truth):
             counts[MOVES] += moved
             traffic = [a + b for a, b in zip(traffic, way.traffic, strict=True)]
         wrong += self.devices.faults(held)
+        if self._too_many_moves(ways):
+            wrong.append("more jobs move than may")
         if any(amount > limit[1] for amount, limit in zip(used, self.limits, strict=True)):
             wrong.append("more than is free on a server")
         return self._costs(mask, counts, traffic), wrong
@@ -352,6 +392,8 @@ class ConsolidationTruth(Truth):
         if set(held) - {group["name"] for group in groups}:
             return None, f"{name}: has no such group"
         eligible = {self.servers[n]["name"] for n in self._eligible(job)}
+        if self._stays(job):
+            eligible = set(self.names)
         cut = []
         for group in groups:
             placed = held.get(group["name"], {})

@@ -42,6 +42,7 @@ COMMANDS = {
         "report {instance.json} {results.jsonl} --output page.html",
         "export-plan {instance.json} {results.jsonl}",
         "export-plan {instance.json} {results.jsonl} --format slurm",
+        "export-plan {instance.json} {results.jsonl} --format slurm-options",
         "export-plan {instance.json} {results.jsonl} --format kubernetes",
     ),
     "speeds": ("fit speed {speeds.csv}", "fit speed {speeds.csv} --allow-rank-deficient --batch 64"),

@@ -67,7 +67,22 @@ CATALOGUE: dict[str, Any] = {
         }
     ],
 }
-DOCUMENT = {"allocation": ALLOCATION, "staging": STAGING, "consolidation": CONSOLIDATION}
+SCHEDULING: dict[str, Any] = {
+    "schema_version": 1,
+    "kind": "scheduling",
+    "name": "s",
+    "resources": {"gpu": 4},
+    "jobs": [
+        {"name": "a", "tasks": 2, "demand": {"gpu": 1}, "duration_s": 60, "tenant": "x"},
+        {"name": "b", "arrival_s": 1.5, "demand": {"gpu": 0.5}, "duration_s": 60},
+    ],
+}
+DOCUMENT = {
+    "allocation": ALLOCATION,
+    "staging": STAGING,
+    "consolidation": CONSOLIDATION,
+    "scheduling": SCHEDULING,
+}
 JOB: tuple[Any, ...] = ("jobs", 0)
 VARIANT: tuple[Any, ...] = (*JOB, "variants", 0)
 TABLE: tuple[Any, ...] = ("jobs", 1, "variants", 0)
@@ -824,6 +839,10 @@ TABLES = {
         "name,compute_s.A,compute_s.B,compute_parallel.A,compute_parallel.B\nl0,1,0.4,1,1\nl1,1,0.3,0.5,0.9\n",
     ),
     "consolidation": ("servers", " name , count,capacity.gpu,capacity.cpu\nn,2, 4 ,8.0\n\n"),
+    "scheduling": (
+        "jobs",
+        "name,arrival_s,tasks,demand.gpu,duration_s,tenant\na,,2,1,60,x\nb,1.5,,0.5,6e1,\n",
+    ),
 }
 
 

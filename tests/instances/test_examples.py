@@ -28,7 +28,7 @@ def test_example_names_its_source(name: str) -> None:
     """An example says which paper or repository its figures come from, or that they are synthetic."""
     source = load(f"example:{name}").source
     assert source
-    assert any(word in source for word in ("arXiv", "commit", "EuroSys", "SYNTHETIC"))
+    assert any(word in source for word in ("arXiv", "commit", "EuroSys", "NSDI", "SYNTHETIC"))
 
 
 @pytest.mark.parametrize("name", EXAMPLES)

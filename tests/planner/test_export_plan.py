@@ -113,7 +113,7 @@ def test_other_kinds_as_json(run: Command) -> None:
 
 
 @pytest.mark.parametrize("kind", ["allocation", "staging"])
-@pytest.mark.parametrize("format", ["slurm", "kubernetes"])
+@pytest.mark.parametrize("format", ["slurm-options", "kubernetes"])
 def test_other_kinds_are_only_json(run: Command, kind: str, format: str) -> None:
     """A plan without servers has no nodes to name."""
     code, out, err = run("export-plan", *solved(DOCUMENT[kind]), "--format", format)
@@ -127,17 +127,21 @@ def test_other_kinds_are_only_json(run: Command, kind: str, format: str) -> None
 def test_slurm_lines(run: Command) -> None:
     """Even numbers of tasks have a range of nodes, uneven ones each node once for each task."""
     document = jobs({"name": "even", "tasks": 8, "task_demand": {"gpu": 1}})
-    code, out, err = run("export-plan", *solved(document), "--format", "slurm", "--output", "plan.txt")
+    code, out, err = run(
+        "export-plan", *solved(document), "--format", "slurm-options", "--output", "plan.txt"
+    )
     assert (code, out, err) == (0, "", "")
     text = Path("plan.txt").read_text()
     assert text == "even '--nodelist=n-[0-1]' --nodes=2 --ntasks=8 --ntasks-per-node=4 --gres=gpu:4\n"
-    uneven = exported("slurm", JobPlacement(job="u", servers={"n-0": 3, "n-1": 1}))
+    uneven = exported("slurm-options", JobPlacement(job="u", servers={"n-0": 3, "n-1": 1}))
     assert uneven == "u --nodelist=n-0,n-0,n-0,n-1 --ntasks=4 --distribution=arbitrary\n"
 
 
 def test_slurm_groups_are_parts_of_a_heterogeneous_job() -> None:
     """A colon stands between the groups of tasks."""
-    text = exported("slurm", JobPlacement(job="p", groups={"ps": {"n-0": 1}, "w": {"n-0": 2, "n-1": 2}}))
+    text = exported(
+        "slurm-options", JobPlacement(job="p", groups={"ps": {"n-0": 1}, "w": {"n-0": 2, "n-1": 2}})
+    )
     parts = shlex.split(text)
     assert parts[0] == "p"
     assert parts[parts.index(":") + 1] == "--nodelist=n-[0-1]"
@@ -147,7 +151,7 @@ def test_groups_that_share_a_node_are_named(run: Command) -> None:
     """Slurm plans the parts of a heterogeneous job for nodes of their own, which the user has to know."""
     groups = [{"name": name, "tasks": 1, "demand": {"gpu": 1}} for name in ("ps", "w")]
     files = solved(jobs({"name": "p", "groups": groups}, count=1))
-    code, _, err = run("export-plan", *files, "--format", "slurm")
+    code, _, err = run("export-plan", *files, "--format", "slurm-options")
     assert (code, err) == (0, "p: several groups share a node, which Slurm's backfill may never start\n")
     assert run("export-plan", *files)[2] == ""
 
@@ -164,11 +168,11 @@ def test_shares_of_slurm_jobs_are_not_its_tasks(run: Command) -> None:
     """Two shares of four GPUs on one node are eight GPUs there, of the job's type; its tasks are its own."""
     document = from_slurm(slurm_job("1 a", 2, spread="required", gpu_model="h100"))
     document["servers"][0]["gpu_model"] = "h100"
-    code, out, err = run("export-plan", *solved(document), "--format", "slurm")
+    code, out, err = run("export-plan", *solved(document), "--format", "slurm-options")
     assert (code, out) == (0, "'1 a' --nodelist=n-0 --nodes=1 --gres=gpu:h100:8\n")
     assert err.startswith("Jobs keep their own --ntasks; where the number of nodes is not the one")
     apart = from_slurm(slurm_job("1 a", 2), gpus=4)
-    _, out, _ = run("export-plan", *solved(apart), "--format", "slurm")
+    _, out, _ = run("export-plan", *solved(apart), "--format", "slurm-options")
     assert out == "'1 a' '--nodelist=n-[0-1]' --nodes=2 --gres=gpu:4\n"
 
 
@@ -176,7 +180,7 @@ def test_slurm_jobs_without_gpus_have_their_own_tasks(run: Command) -> None:
     """Their tasks are Slurm's, so that the plan says how many are where."""
     document = from_slurm({"name": "c", "tasks": 2, "task_demand": {"cpu": 1}, "value": 1})
     document["servers"][0]["capacity"]["cpu"] = 1
-    code, out, err = run("export-plan", *solved(document), "--format", "slurm")
+    code, out, err = run("export-plan", *solved(document), "--format", "slurm-options")
     assert (code, err) == (0, "")
     assert out == "c '--nodelist=n-[0-1]' --nodes=2 --ntasks=2 --ntasks-per-node=1\n"
 
@@ -185,7 +189,7 @@ def test_slurm_jobs_without_gpus_have_their_own_tasks(run: Command) -> None:
 def test_gpus_that_one_option_cannot_say(run: Command, document: Any) -> None:
     """Where nodes have other numbers of GPUs of a job, no --gres is written and stderr has the numbers."""
     files = solved(document({"name": "a", "tasks": 3, "task_demand": {"gpu": 1}}, gpus=2))
-    code, out, err = run("export-plan", *files, "--format", "slurm")
+    code, out, err = run("export-plan", *files, "--format", "slurm-options")
     assert code == 0
     assert "--gres" not in out
     assert re.search(
@@ -215,13 +219,13 @@ ACTIONS = (
 def test_actions() -> None:
     """Jobs to start and to move are written; the others are said, and JSON has the action of each."""
     instance, result = parse_instance(jobs(*RUNNING)), planned(*ACTIONS)
-    text = export_plan(instance, result, "slurm")
+    text = export_plan(instance, result, "slurm-options")
     assert [line.split()[0] for line in text.splitlines()] == ["moves", "starts"]
-    every = export_plan(instance, result, "slurm", every=True)
+    every = export_plan(instance, result, "slurm-options", every=True)
     assert [line.split()[0] for line in every.splitlines()] == ["keeps", "moves", "starts"]
     found = documents(export_plan(instance, result, "kubernetes"))
     assert [document["metadata"]["name"] for document in found] == ["moves", "starts"]
-    assert len(documents(export_plan(instance, result, "kubernetes", every=True))) == 3
+    assert len(documents(export_plan(instance, result, "kubernetes-affinity", every=True))) == 3
     assert list(notes(instance, result, "kubernetes")) == [
         "1 job keeps running where it is",
         "to stop: stops: runs on n-1 1",
@@ -237,10 +241,10 @@ def test_actions() -> None:
 def test_actions_of_a_solved_plan(run: Command) -> None:
     """What keeps running is written only with --all."""
     files = solved(jobs(RUNNING[0], RUNNING[2]))
-    for format, lines in (("slurm", 1), ("kubernetes", 1)):
+    for format, lines in (("slurm-options", 1), ("kubernetes-affinity", 1)):
         _, short, err = run("export-plan", *files, "--format", format)
         _, full, _ = run("export-plan", *files, "--format", format, "--all")
-        assert (short.count("starts"), short.count("keeps")) == (lines + (format == "kubernetes"), 0)
+        assert (short.count("starts"), short.count("keeps")) == (lines + (format != "slurm-options"), 0)
         assert "keeps" in full
         assert err == "1 job keeps running where it is\n"
 
@@ -254,7 +258,9 @@ placed = st.dictionaries(hosts, st.integers(1, 3), min_size=1, max_size=6)
 @given(st.dictionaries(names, placed, min_size=1, max_size=4))
 def test_slurm_words_say_what_the_plan_says(plan: dict[str, dict[str, int]]) -> None:
     """Whatever the names, a line is the job's name and options that give back servers and tasks."""
-    lines = exported("slurm", *(JobPlacement(job=job, servers=servers) for job, servers in plan.items()))
+    lines = exported(
+        "slurm-options", *(JobPlacement(job=job, servers=servers) for job, servers in plan.items())
+    )
     assert lines.count("\n") == len(plan)
     for line, (job, servers) in zip(lines.split("\n"), plan.items(), strict=False):
         first, *options = shlex.split(line)
@@ -270,7 +276,7 @@ def test_slurm_words_say_what_the_plan_says(plan: dict[str, dict[str, int]]) -> 
 def test_names_that_slurm_cannot_have(name: str) -> None:
     """A server whose name is no node's is refused, not quoted."""
     with pytest.raises(InstanceError, match=r"plan: job 'j': the server .* cannot be a Slurm node"):
-        exported("slurm", JobPlacement(job="j", servers={name: 1}))
+        exported("slurm-options", JobPlacement(job="j", servers={name: 1}))
 
 
 # Kubernetes

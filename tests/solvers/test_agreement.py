@@ -17,7 +17,14 @@ from clusterplan.solvers.registry import find_solver, solvers_for
 from clusterplan.solvers.run import solve_with
 
 MAKERS = RANDOM | OF_CLUSTERS
-INSTANCES = {"allocation": 500, "staging": 200, "consolidation": 500, "devices": 500, "unlike": 200}
+INSTANCES = {
+    "allocation": 500,
+    "staging": 200,
+    "consolidation": 500,
+    "scheduling": 200,
+    "devices": 500,
+    "unlike": 200,
+}
 QUICK, BATCH = 25, 100
 """The first few instances are tried by the quick tests, the others in batches by the slow ones."""
 PARTIAL = ("minlp", "geometric")
@@ -109,14 +116,15 @@ def test_bounds_hold(sort: str, number: int) -> None:
         for objective, record in zip(formulation.objectives, result.objectives, strict=True):
             if record.value is not None and record.certified_bound is not None:
                 assert not objective.better(record.value, record.certified_bound), (seed, objective.name)
-    assert infeasible > 0
+    assert infeasible > 0 or sort == "scheduling"  # where a job that never fits is refused with the instance
 
 
 @pytest.mark.parametrize("sort", MAKERS)
 def test_same_seed_and_one_thread_give_the_same_plan(sort: str) -> None:
     """Solving twice with one thread and one seed returns the same plan."""
     options = SolveOptions(threads=1, seed=7)
-    for name in ("auto", "milp:highs", "cp-sat"):
+    known = {solver.name for solver in solvers_for(kind_of(sort))}
+    for name in sorted({"auto", "milp:highs", "cp-sat"} & known):
         instance, solver = MAKERS[sort](3), find_solver(name, kind_of(sort))
         first, second = (solve_with(instance, solver, options) for _ in range(2))
         assert first.plan == second.plan

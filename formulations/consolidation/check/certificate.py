@@ -49,7 +49,7 @@ def _fits(classes: Classes, goal: CertifiedGoal) -> bool:
 def quantum(classes: Classes, objective: str) -> Fraction | None:
     """Return a step of which every value of an objective is a multiple; None if it is too small to help."""
     if objective == "value":
-        amounts = {job.value for job in classes.jobs}
+        amounts = {amount for job in classes.jobs for amount in (job.value, job.restart)}
     elif objective == "slowdown":
         amounts = {lost for job in classes.jobs for lost in job.lost}
     else:
@@ -62,7 +62,7 @@ def quantum(classes: Classes, objective: str) -> Fraction | None:
 
 def level(classes: Classes, objective: str, value: float) -> Fraction:
     """Return the level, to be minimised, that every plan keeps whose value is the same up to rounding."""
-    exactly = (exact(value) - classes.offset(objective)) * (-1 if objective == "value" else 1)
+    exactly = exact(value) * (-1 if objective == "value" else 1) - classes.offset(objective)
     step = quantum(classes, objective)
     # Plans whose values doubles cannot tell apart are equally good; later bounds hold for all of them.
     return exactly + abs(exactly) * ROUNDING if step is None else round(exactly / step) * step
@@ -142,8 +142,8 @@ def price_bounds(
     goals: dict[str, CertifiedGoal] = {goal.objective: goal for goal in certificate.goals}
     found: dict[str, float] = {}
     if MUST_PLACE in goals:
-        _add(found, classes, goals[MUST_PLACE], {}, None)
-    levels: dict[str, Fraction] = {}
+        _add(found, classes, goals[MUST_PLACE], classes.least_levels(), None)
+    levels = classes.least_levels()
     # From the first objective that is not proven best on, bounds are no longer bounds on the optimum.
     certain = True
     for index, objective in enumerate(checked.cluster.objectives):
@@ -210,9 +210,8 @@ def _add(
             least = value
     except TooLargeError:
         return
-    found[goal.objective] = float(
-        -least if goal.objective == "value" else least + classes.offset(goal.objective)
-    )
+    least += classes.offset(goal.objective)
+    found[goal.objective] = float(-least if goal.objective == "value" else least)
 
 
 def _same_jobs(checked: CheckedCluster) -> bool:
@@ -255,7 +254,7 @@ def worth_of_servers(checked: CheckedCluster, data: Any, value: float) -> dict[s
     if least is None:
         return {}
     # What is open between bound and value might be won by the server as well.
-    step, open_ = quantum(classes, "value"), -least - exact(value)
+    step, open_ = quantum(classes, "value"), -least - classes.offset("value") - exact(value)
     found: dict[str, float] = {}
     servers = list(checked.cluster.servers.values())
     most = {n: worth for server, worth in zip(classes.servers, paid, strict=True) for n in server.members}

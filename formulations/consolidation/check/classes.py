@@ -36,7 +36,11 @@ FEW_SERVERS, FEW_SUMS, FEW_ADDED = 200, 20_000, 1_000_000
 Where more amounts than these have to be added, which takes half a second, they are not.
 """
 
+COUNTED = ("exact", "running", "in_use", "restarts", "moves")
+"""What both tables of classes count of the whole instance."""
 Vector = tuple[int, ...]
+Alike = tuple[str | None, Vector, Vector, bool]
+"""Pool of servers, what is free, shapes of residents, and whether they are in use anyway."""
 
 
 class Disagreement(Exception):
@@ -138,7 +142,7 @@ def _alike(
     instance: ConsolidationInstance, model_of: dict[str, str | None]
 ) -> Iterable[tuple[PlacementJob, list[int]]]:
     """Group jobs by all that a plan's objectives and constraints can see of them, but for traffic."""
-    moving = "migrations" in instance.objectives
+    moving = instance.moves_count
     known: dict[int, tuple[object, float]] = {}
     found: dict[object, tuple[PlacementJob, list[int]]] = {}
     for position, job in enumerate(instance.jobs):
@@ -148,7 +152,7 @@ def _alike(
             known[id(groups)] = demands, job.model_copy(update={"value": None}).worth
         asked, gpus = known[id(groups)]
         speeds = tuple(sorted(job.speed_by_servers.items())) if job.speed_by_servers else None
-        now = _place_now(job, model_of, position) if moving else None
+        now = _place_now(instance, job, model_of, position) if moving else None
         worth = gpus if job.value is None else job.value
         seen = (asked, worth, job.must_place, instance.spread_of(job), job.gpu_model, speeds, now)
         found.setdefault(seen, (job, []))[1].append(position)
@@ -165,12 +169,20 @@ def _where(job: PlacementJob, model_of: dict[str, str | None]) -> dict[str, list
     return found
 
 
-def _place_now(job: PlacementJob, model_of: dict[str, str | None], position: int) -> object:
+def _place_now(
+    instance: ConsolidationInstance, job: PlacementJob, model_of: dict[str, str | None], position: int
+) -> object:
     """Return what running jobs have in common: one server and as many tasks; other jobs are on their own."""
     now = _where(job, model_of)
     if len(now) > 1 or (now and len(job.task_groups) > 1):
         return position
-    return tuple(map(tuple, now.values()))
+    return *map(tuple, now.values()), _all_there(job, now), worth_of(job) * instance.restart_h(job)
+
+
+def _all_there(job: PlacementJob, now: dict[str, list[int]]) -> bool:
+    """Return whether the job runs, and all that runs is where it may stay."""
+    running = sum(sum(group.current.values()) for group in job.task_groups)
+    return 0 < running == sum(map(sum, now.values()))
 
 
 class _Derivation:
@@ -202,7 +214,16 @@ class _Derivation:
             sum(sum(group.current.values()) for job in self.instance.jobs for group in job.task_groups),
             self.exact,
             tuple(self.units),
+            len(self.checked.cluster.in_use),
+            *self._moves(),
         )
+
+    def _moves(self) -> tuple[Fraction, int | None]:
+        """Return what value loses if every running job moves, and the most that move less those that run."""
+        running = [job for job in self.instance.jobs if any(group.current for group in job.task_groups)]
+        lost = sum((worth_of(job) * self.instance.restart_h(job) for job in running), Fraction(0))
+        most = self.instance.max_moves
+        return lost, None if most is None else most - len(running)
 
     def _job(self, job: PlacementJob, members: list[int]) -> Iterator[JobClass]:
         """Yield the class of jobs that ask the same; none if they never fit."""
@@ -235,10 +256,13 @@ class _Derivation:
             parts.append(Part(shape, members_of, counts))
             if not loose:
                 self.whole.add(shape)
-        now = self._now(parts, members, loose) if "migrations" in counted else ()
+        moves = self.instance.moves_count
+        now = self._now(parts, members, loose) if moves else ()
+        stays = moves and _all_there(job, _where(job, self.checked.model_of))
         yield JobClass(
             tuple(members), tuple(parts), worth, job.must_place, loose, most,
-            fewest if prefers else None, lost, now,
+            fewest if prefers else None, lost, now, stays,
+            worth * self.instance.restart_h(job) if stays else Fraction(0),
         )  # fmt: skip
 
     def _units(self, demand: dict[str, float]) -> Vector:
@@ -275,8 +299,8 @@ class _Derivation:
                     self.residents[server].append(found[place, p].shape)
         return tuple(found.values())
 
-    def _free(self, jobs: Sequence[JobClass]) -> dict[tuple[str | None, Vector, Vector], list[int]]:
-        """Return servers by GPU model as far as jobs ask for it, free units, and who is there now.
+    def _free(self, jobs: Sequence[JobClass]) -> dict[Alike, list[int]]:
+        """Return servers by GPU model as far as jobs ask for it, free units, and what is there now.
 
         No more is free than all tasks of all jobs take together.
         """
@@ -287,7 +311,7 @@ class _Derivation:
                     total += np.array(demand, dtype=object) * count * len(job.members)
         asked = {model for shape in shapes for model in models_of(shape.gpu_model)}
         known: dict[tuple[float, ...], Vector] = {}
-        found: dict[tuple[str | None, Vector, Vector], list[int]] = defaultdict(list)
+        found: dict[Alike, list[int]] = defaultdict(list)
         for n, (name, server) in enumerate(self.checked.cluster.servers.items()):
             available = server.available
             amounts = tuple([available.get(resource, 0.0) for resource in self.names])
@@ -298,14 +322,12 @@ class _Derivation:
             pool = server.gpu_model if server.gpu_model in asked else None
             there = tuple(sorted(self.residents[name])) if name in self.residents else ()
             self.free_of[n] = known[amounts]
-            found[pool, known[amounts], there].append(n)
+            found[pool, known[amounts], there, bool(server.in_use)].append(n)
         return found
 
-    def _slots(
-        self, shape: TaskShape, tasks: Vector, free: Iterable[tuple[str | None, Vector, Vector]]
-    ) -> Ints:
+    def _slots(self, shape: TaskShape, tasks: Vector, free: Iterable[Alike]) -> Ints:
         """Return the tasks of each group that some server can hold beside each other; shape (S, G)."""
-        able = {amounts for pool, amounts, _ in free if allows(shape.gpu_model, pool)}
+        able = {amounts for pool, amounts, *_ in free if allows(shape.gpu_model, pool)}
         rows = np.array(sorted(able), dtype=np.int64).reshape(len(able), len(self.names))
         demands = np.array(shape.demands, dtype=np.int64).reshape(len(tasks), len(self.names))
         ranges = []
@@ -325,26 +347,26 @@ class _Derivation:
             held |= (weights <= amounts).all(axis=1)
         return counts[held]
 
-    def _servers(self, free: dict[tuple[str | None, Vector, Vector], list[int]]) -> tuple[ServerClass, ...]:
+    def _servers(self, free: dict[Alike, list[int]]) -> tuple[ServerClass, ...]:
         """Return the classes of servers; those that no task can take anything of do not count."""
         few = sum(map(len, free.values())) <= FEW_SERVERS
-        merged: dict[tuple[str | None, Vector, Vector], list[int]] = defaultdict(list)
-        for pool in dict.fromkeys(pool for pool, _, _ in free):
+        merged: dict[Alike, list[int]] = defaultdict(list)
+        for pool in dict.fromkeys(pool for pool, *_ in free):
             here = [s for s in self.shapes if s.current is None and allows(s.gpu_model, pool)]
             demands = list(dict.fromkeys(demand for shape in here for demand in shape.demands))
             sums = self._sums(demands, [key[1] for key in free if key[0] == pool]) if few else None
             nothing = not all(map(any, demands))
-            for (model, amounts, there), members in free.items():
+            for (model, amounts, there, in_use), members in free.items():
                 if model != pool:
                     continue
                 # What is left beside every sum that fits is of no use to anybody.
                 fit = [s for s in sums or () if all(map(int.__le__, s, amounts))]
                 usable = tuple(map(max, zip(*fit, strict=True))) if fit else amounts
                 if nothing or any(any(d) and all(map(int.__le__, d, usable)) for d in demands):
-                    merged[pool, usable, there] += members
+                    merged[pool, usable, there, in_use] += members
         return tuple(
-            ServerClass(tuple(sorted(members)), pool, amounts, there)
-            for (pool, amounts, there), members in merged.items()
+            ServerClass(tuple(sorted(members)), pool, amounts, there, in_use)
+            for (pool, amounts, there, in_use), members in merged.items()
         )
 
     def _sums(self, demands: Sequence[Vector], free: Sequence[Vector]) -> list[Vector] | None:
@@ -383,8 +405,8 @@ def _difference(derived: Classes, proposed: Classes, free_of: Mapping[int, Vecto
             return f"the methods have other {name} of jobs"
     if derived.jobs != proposed.jobs:
         return "the methods have other classes of jobs"
-    if (derived.exact, derived.running) != (proposed.exact, proposed.running):
-        return "the methods count otherwise what is exact, or runs now"
+    if any(getattr(derived, name) != getattr(proposed, name) for name in COUNTED):
+        return "the methods count otherwise what is exact, runs, is in use, or may move"
     class_of = {n: server for server in proposed.servers for n in server.members}
     for server in derived.servers:
         for n in server.members:
@@ -393,7 +415,9 @@ def _difference(derived: Classes, proposed: Classes, free_of: Mapping[int, Vecto
                 if any(any(d) and all(map(int.__le__, d, server.free)) for d in _demands(derived, server)):
                     return f"the methods leave out server number {n}"
                 continue
-            same = (other.pool, other.residents) == (server.pool, server.residents)
+            same = all(
+                getattr(other, name) == getattr(server, name) for name in ("pool", "residents", "in_use")
+            )
             more = other.free != free_of[n] and any(map(int.__gt__, other.free, server.free))
             if not same or more:
                 return f"the methods put server number {n} in another class"

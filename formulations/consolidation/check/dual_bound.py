@@ -6,6 +6,7 @@ Job patterns are priced by dynamic programming over the tasks that are left.
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Sequence
 from fractions import Fraction
 
@@ -13,7 +14,7 @@ import numpy as np
 
 from ....instances.common.errors import TooLargeError
 from ...common.clock import check_time
-from ..classes import BY_SERVERS, Classes, JobClass
+from ..classes import BY_SERVERS, MOVES, Classes, JobClass
 from .knapsack import Effort
 from .server_prices import ServerPrices
 
@@ -50,7 +51,8 @@ class PriceBound:
         asked = max((sum(part.tasks) for job in classes.jobs for part in job.parts), default=1)
         # No sum over what a server holds, or a job asks for, may leave 64 bits: of prices, and of what a task
         # at home is worth.
-        largest = max(1.0, largest, math.ceil(self._stays(1)))
+        bonus = max((math.ceil(self._bonus(job)) for job in classes.jobs), default=0)
+        largest = max(1.0, largest, math.ceil(self._stays(1)), bonus)
         bits = 58 - math.frexp(largest * max(held, asked) * 4)[1]
         if bits < 0:
             raise TooLargeError("prices are too large to be added up")
@@ -75,7 +77,9 @@ class PriceBound:
         server_cost = self.weights.get("servers", Fraction(0))
         for server, paid in zip(self.classes.servers, self.paid(), strict=True):
             # A server may stay empty, which costs nothing.
-            total += min(Fraction(0), server_cost - Fraction(paid, self.scale)) * len(server.members)
+            total += min(Fraction(0), server_cost * server.opening - Fraction(paid, self.scale)) * len(
+                server.members
+            )
         return total
 
     def job(self, job: JobClass) -> Fraction | None:
@@ -88,6 +92,11 @@ class PriceBound:
         """Return the value of so many tasks that are not moved."""
         return self.weights.get("migrations", Fraction(0)) * tasks
 
+    def _bonus(self, job: JobClass) -> Fraction:
+        """Return what it is worth that no task of a running job moves."""
+        restart = self.weights.get("value", Fraction(0)) * job.restart
+        return restart + (self.weights.get(MOVES, Fraction(0)) if job.can_stay else 0)
+
     def _singles(self, job: JobClass) -> Fraction | None:
         """Price a loose job: single tasks, but for those that stay where that is cheaper."""
         if any(not len(self.prices[part.shape]) for part in job.parts):
@@ -95,6 +104,7 @@ class PriceBound:
         total = Fraction(0)
         for part in job.parts:
             total += Fraction(int(self.prices[part.shape][0]) * part.tasks[0], self.scale)
+        kept: Fraction | None = total - self._bonus(job)
         for current in job.current:
             # A piece that stays replaces as many single tasks.
             single = int(self.prices[job.parts[current.part].shape][0])
@@ -103,14 +113,16 @@ class PriceBound:
                 self.prices[current.shape].tolist(),
                 strict=True,
             )
-            total += min(
-                Fraction(0),
-                *(
-                    Fraction(price - single * counts[0], self.scale) - self._stays(current.stay(counts))
-                    for counts, price in pieces
-                ),
-            )
-        return total
+            more = {
+                tuple(counts): Fraction(price - single * counts[0], self.scale)
+                - self._stays(current.stay(counts))
+                for counts, price in pieces
+            }
+            total += min(Fraction(0), *more.values())
+            # Of a loose job no more tasks stay than were there.
+            whole = more.get(current.kept)
+            kept = None if kept is None or whole is None else kept + whole
+        return total if kept is None or not job.can_stay else min(total, kept)
 
     def _best_pattern(self, job: JobClass) -> Fraction | None:
         """Price the patterns of 1, 2, … pieces: `left[t]` is the least price of tasks t in so many pieces."""
@@ -118,6 +130,11 @@ class PriceBound:
         shape = tuple(count + 1 for count in part.tasks)
         left = np.full(shape, UNREACHABLE, dtype=np.int64)
         placed_now = self._staying(job)
+        if job.can_stay and self._bonus(job):
+            for key, price in self._staying(job, whole=True).items():
+                # Rounded so that the cost is too low rather than too high.
+                worth = math.ceil(self._bonus(job) * self.scale)
+                placed_now[key] = min(placed_now.get(key, UNREACHABLE), price - worth)
         pieces = []
         rows, prices = self.classes.pieces[part.shape], self.prices[part.shape]
         for counts, price in zip(rows.tolist(), prices.tolist(), strict=True):
@@ -143,15 +160,26 @@ class PriceBound:
                 best = cost if best is None else min(best, cost)
         return best
 
-    def _staying(self, job: JobClass) -> dict[tuple[int, tuple[int, ...]], int]:
-        """Return the least price in 1/scale, by number of pieces that stay and tasks in them."""
+    def _staying(self, job: JobClass, whole: bool = False) -> dict[tuple[int, tuple[int, ...]], int]:
+        """Return the least price in 1/scale, by number of pieces that stay and tasks in them.
+
+        Parameters
+        ----------
+        whole
+            Only where no task moves.
+        """
         tasks = job.parts[0].tasks
         found: dict[tuple[int, tuple[int, ...]], int] = {(0, (0,) * len(tasks)): 0}
         for current in job.current:
             pieces = self.classes.pieces[current.shape].tolist()
-            for (placed, held), price in list(found.items()):
+            before = list(found.items())
+            if whole:
+                found = {}
+            for (placed, held), price in before:
                 check_time()
                 for counts, more in zip(pieces, self.prices[current.shape].tolist(), strict=True):
+                    if whole and any(map(operator.lt, counts, current.kept)):
+                        continue
                     together = tuple(h + c for h, c in zip(held, counts, strict=True))
                     if all(h <= t for h, t in zip(together, tasks, strict=True)):
                         # Rounded so that the cost is too low rather than too high.
@@ -178,7 +206,10 @@ class PriceBound:
         least = math.floor(self.weights.get("servers", Fraction(0)) * self.scale)
         effort = Effort(MOST_NODES + NODES_EACH * len(servers))
         pricing = {pool: self.pricing(pool, effort) for pool in self.classes.pools}
-        return [pricing[server.pool].most(server.free, server.residents, least) for server in servers]
+        return [
+            pricing[server.pool].most(server.free, server.residents, least * server.opening)
+            for server in servers
+        ]
 
     def pricing(self, pool: str | None, effort: Effort) -> ServerPrices:
         """Return the pricing problem of the servers of a pool."""

@@ -29,7 +29,7 @@ def elementary_bounds(
     fewest = fewest_by_volume(data, _runnable(checked), values[0] if values and valued else None)
     always: dict[str, float | None] = {
         "spread": 0.0,
-        "servers": float(fewest),
+        "servers": float(max(fewest, len(data.in_use))),
         "racks": 0.0,
         "migrations": 0.0,
         "slowdown": _least_slowdown(data),

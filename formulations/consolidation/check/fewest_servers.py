@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 
 from ....instances.consolidation.job import Group
 from ...common.clock import check_time
-from ...common.tolerance import TOLERANCE, loosened
+from ...common.tolerance import loosened
 
 MOST_WORK = 200_000
 """States times patterns that are looked at for one job, which takes a fraction of a second."""
@@ -58,7 +58,7 @@ def _for_one_group(group: Group, servers: Mapping[Capacity, int]) -> int | None:
 def _fit(group: Group, amounts: Mapping[str, float]) -> int:
     """Return how many tasks of a group fit into these amounts, up to the rounding of sums."""
     fits = [
-        math.floor(min(group.tasks, amounts.get(name, 0.0) * (1 + TOLERANCE) / need))
+        math.floor(min(group.tasks, loosened(amounts.get(name, 0.0)) / need))
         for name, need in group.demand.items()
         if need > 0
     ]

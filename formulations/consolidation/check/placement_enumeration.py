@@ -28,7 +28,7 @@ FINE = 2**60
 """Weighted sums are counted in so many parts of a unit."""
 
 State = tuple[str | None, tuple[int, ...], bool]
-"""Pool, what is free, and whether a job is there."""
+"""Pool, what is free, and whether the server is in use."""
 Picks = tuple[tuple[State, tuple[int, ...]], ...]
 """The pieces of one job: a server in some state, and the tasks of each group on it."""
 
@@ -125,7 +125,7 @@ class _Search:
         """Return whether there is a placement."""
         states: Counter[State] = Counter()
         for server in self.classes.servers:
-            states[server.pool, server.free, False] += len(server.members)
+            states[server.pool, server.free, server.in_use] += len(server.members)
         return not self.hopeless and self._from(0, states, tuple(Fraction(0) for _ in self.names))
 
     def _from(self, place: int, states: Counter[State], counts: tuple[Fraction, ...]) -> bool:

@@ -9,12 +9,17 @@ Where the caller fixes no model, the candidate with the smallest leave-one-out e
 Measurements that leave coefficients undetermined (p = w throughout leaves 3 of 5 of `ps_sync`; one constant M
 leaves 3 of 4 of `ring_allreduce`) are refused unless the caller allows them; the fit then says that it holds
 only inside the measured range.
+
+Measurements with one batch for each GPU (weak scaling, Gustafson 1988) leave θ0 and θ1 undetermined, for M/w
+is the same everywhere. A job that keeps this batch needs only their sum, so that θ1 is set to 0. Its step is
+the batch of one GPU then, of which w workers make w at a time: the speed is w·f.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -51,6 +56,7 @@ class _Data:
     workers: Floats
     batch: Floats
     step_s: Floats
+    per_gpu: float | None
 
     def columns(self, model: str) -> tuple[str, Floats, Floats, Floats]:
         return model, self.ps, self.workers, self.batch
@@ -83,6 +89,7 @@ def fit_speed(
     batch: float | None = None,
     allow_rank_deficient: bool = False,
     source: str | None = None,
+    batch_per_gpu: float | None = None,
 ) -> SpeedFit:
     """Fit a speed model to measurements.
 
@@ -100,6 +107,9 @@ def fit_speed(
         Accept measurements that leave coefficients undetermined; the fit then carries a warning.
     source
         What faults call the measurements; by default the file.
+    batch_per_gpu
+        The batch that each worker has in all measurements and in the job, in place of `batch`. The job's step
+        is this batch then; its remaining steps are its remaining samples divided by it.
 
     Raises
     ------
@@ -110,12 +120,20 @@ def fit_speed(
     """
     if model != "auto" and model not in FORMULAS:
         raise OptionError(f"model {model!r}: allowed: auto, {', '.join(FORMULAS)}")
-    if batch is not None and not 1e-6 <= batch <= 1e12:
-        raise OptionError(f"batch {batch:g}: must lie between 1e-6 and 1e12")
+    for name, value in (("batch", batch), ("batch_per_gpu", batch_per_gpu)):
+        if value is not None and not 1e-6 <= value <= 1e12:
+            raise OptionError(f"{name} {value:g}: must lie between 1e-6 and 1e12")
+    if batch is not None and batch_per_gpu is not None:
+        raise OptionError("batch and batch_per_gpu exclude each other; give one of them")
     points = measurements(given, SpeedPoint, source)
     names = _candidates(points, model)
-    job_batch = _job_batch(points, names, model, batch)
-    data = _columns(points, job_batch)
+    job_batch: float | None = None
+    if batch_per_gpu is None:
+        job_batch = _job_batch(points, names, model, batch)
+        data = _columns(points, job_batch)
+    else:
+        names = _weak_candidates(names, model)
+        data = _weak_columns(points, names[0], batch_per_gpu)
     _check_variety(data)
     fits = [_fit(data, name) for name in names]
     best = _choose(data, fits, allow_rank_deficient)
@@ -173,7 +191,31 @@ def _columns(given: Measurements[SpeedPoint], batch: float | None) -> _Data:
         np.array([point.workers for point in points], dtype=float),
         np.array([point.batch or batch or 1.0 for point in points], dtype=float),
         1.0 / np.array([point.steps_per_s for point in points], dtype=float),
+        None,
     )
+
+
+def _weak_candidates(names: Sequence[ModelName], model: str) -> list[ModelName]:
+    """Return the models of a job with one batch for each GPU; of `ps_sync` w·f has the form of `ps_async`."""
+    if model == "ps_sync":
+        what = "with batch_per_gpu it has the form of ps_async; allowed: auto, ps_async, ring_allreduce"
+        raise OptionError(f"model 'ps_sync': {what}")
+    return [name for name in names if name != "ps_sync"]
+
+
+def _weak_columns(given: Measurements[SpeedPoint], model: ModelName, per_gpu: float) -> _Data:
+    """Return measurements with one batch for each GPU; a step of `ps_async` is that of one worker."""
+    data = _columns(given, per_gpu)
+    batch = per_gpu * data.workers
+    wrong = [
+        given.fault_at(index, "batch", f"is {point.batch:g}; {per_gpu:g} for each GPU make {batch[index]:g}")
+        for index, point in enumerate(given.points)
+        if point.batch is not None and not np.isclose(point.batch, batch[index], rtol=1e-9)
+    ]
+    if wrong:
+        raise InstanceError(wrong)
+    step_s = data.step_s if model == RING else data.step_s / data.workers
+    return replace(data, batch=batch, step_s=step_s, per_gpu=per_gpu)
 
 
 def _check_variety(data: _Data) -> None:
@@ -210,12 +252,16 @@ def _leave_one_out(design: Floats, step_s: Floats) -> float:
 
 def _fit(data: _Data, model: ModelName) -> _Fit:
     design = design_matrix(*data.columns(model))
+    kept = [index for index in range(design.shape[1]) if index != 1 or data.per_gpu is None or model != RING]
+    design = design[:, kept]
     try:
         theta = _solve(design, data.step_s)
         left_out = _leave_one_out(design, data.step_s)
     except RuntimeError:
         raise data.given.fault(f"{model} cannot be fitted to these figures; check their units") from None
-    return _Fit(model, theta, rank_of(design), design @ theta / data.step_s - 1.0, left_out)
+    full = np.zeros(FORMULAS[model][0])
+    full[kept] = theta
+    return _Fit(model, full, rank_of(design), design @ theta / data.step_s - 1.0, left_out)
 
 
 def _choose(data: _Data, fits: Sequence[_Fit], allowed: bool) -> _Fit:
@@ -223,6 +269,9 @@ def _choose(data: _Data, fits: Sequence[_Fit], allowed: bool) -> _Fit:
     usable = [fit for fit in fits if fit.rank.full or allowed]
     if not usable:
         ways = "or accept predictions inside the measured range only: allow_rank_deficient"
+        each = data.batch / data.workers
+        if data.per_gpu is None and np.ptp(data.workers) > 0 and np.allclose(each, each[0], rtol=1e-9):
+            ways = f"or give batch_per_gpu {each[0]:g} if the job keeps it, {ways}"
         raise InstanceError(
             Fault(
                 data.given.source,
@@ -251,9 +300,25 @@ def _warnings(
             )
     if batch is not None and range_.batch is not None and not range_.batch[0] <= batch <= range_.batch[1]:
         found.append(f"The job's batch {batch:g} lies outside those measured, {span(*range_.batch)}.")
-    if instant_alone(best.model, best.theta.tolist(), batch, float(data.step_s.min())):
+    if data.per_gpu is not None:
+        found.append(
+            f"A step is the batch of one GPU, {data.per_gpu:g} samples: remaining_steps are the remaining "
+            "samples divided by it."
+        )
+    if _falls(data):
+        found.append("Fewer workers are faster throughout; does steps_per_s hold a time in place of a speed?")
+    if instant_alone(best.model, best.theta.tolist(), batch or data.per_gpu, float(data.step_s.min())):
         found.append("With 1 worker the fitted step takes no time (θ0 = θ1 = 0); use it with 2 or more.")
     return found
+
+
+def _falls(data: _Data) -> bool:
+    """Return whether the speed falls with every worker as only a time would, of one batch on any number."""
+    workers = np.unique(data.workers)
+    if len(workers) < 3 or data.per_gpu is not None or np.ptp(data.batch) > 0:
+        return False
+    step_s = [float(np.median(data.step_s[data.workers == w])) for w in workers]
+    return all(2 * later > 3 * earlier for earlier, later in pairwise(step_s))
 
 
 def _report(data: _Data, best: _Fit, fits: Sequence[_Fit], batch: float | None) -> SpeedFit:
@@ -281,6 +346,7 @@ def _report(data: _Data, best: _Fit, fits: Sequence[_Fit], batch: float | None) 
         source=data.given.source,
         theta=tuple(best.theta.tolist()),
         batch=job_batch,
+        batch_per_gpu=data.per_gpu,
         points=len(points),
         **best.candidate.model_dump(),
         range=range_,

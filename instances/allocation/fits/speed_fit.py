@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal
 
+import numpy as np
+
 from ...common.fields import Model
-from ..speed import FORMULA_MODELS, FormulaModel
+from ..speed import FORMULA_MODELS, FormulaModel, SpeedTable, ring_allreduce_step_s
 
 ModelName = Literal["ps_sync", "ps_async", "ring_allreduce"]
 NEEDS_BATCH = ("ps_sync", "ring_allreduce")
@@ -79,6 +81,8 @@ class SpeedFit(Model):
         Name of the measurements.
     model, theta, batch
         A speed model of a job; `batch` is the job's global batch, None for `ps_async`.
+    batch_per_gpu
+        Where the job has one batch for each GPU: this batch, of which M is that of all workers.
     points
         How many measurements there are.
     mape, leave_one_out, rank, coefficients
@@ -97,6 +101,7 @@ class SpeedFit(Model):
     model: ModelName
     theta: tuple[float, ...]
     batch: float | None
+    batch_per_gpu: float | None = None
     points: int
     mape: float
     leave_one_out: float
@@ -107,16 +112,37 @@ class SpeedFit(Model):
     warnings: tuple[str, ...]
     rows: tuple[FittedSpeed, ...]
 
-    def speed(self) -> FormulaModel:
+    def speed(self) -> FormulaModel | SpeedTable:
         """Return the fitted speed model, as a job's variant has it."""
+        if self.is_listed:
+            return SpeedTable.model_validate(self.fields())
         return FORMULA_MODELS[self.model].model_validate(self.fields())
+
+    @property
+    def is_listed(self) -> bool:
+        """Whether the speed has no formula of one global batch, so that `fields` lists it."""
+        return self.batch_per_gpu is not None and self.model == "ring_allreduce"
 
     @property
     def instant_alone(self) -> bool:
         """Whether a step of one worker would take no time, so that the fit needs 2 or more."""
-        return instant_alone(self.model, self.theta, self.batch, min(row.step_s for row in self.rows))
+        batch = self.batch or self.batch_per_gpu
+        return instant_alone(self.model, self.theta, batch, min(row.step_s for row in self.rows))
 
-    def fields(self) -> dict[str, Any]:
-        """Return the fitted speed model as a document has it."""
+    def fields(self, workers: tuple[int, int] | None = None) -> dict[str, Any]:
+        """Return the fitted speed model as a document has it.
+
+        Parameters
+        ----------
+        workers
+            The fewest and the most workers of a speed that is listed; by default those measured.
+        """
+        if self.is_listed and self.batch_per_gpu is not None:
+            low, high = workers or self.range.workers
+            counts = np.arange(low, high + 1)
+            step_s = ring_allreduce_step_s(self.theta, self.batch_per_gpu * counts, 0, counts)
+            speeds = (counts / step_s).tolist()
+            rows = [{"workers": w, "steps_per_s": f} for w, f in zip(counts.tolist(), speeds, strict=True)]
+            return {"model": "table", "rows": rows}
         named: dict[str, Any] = {"model": self.model, "theta": list(self.theta)}
         return named if self.batch is None else named | {"batch": self.batch}

@@ -23,6 +23,12 @@ def allowed_nodes(pod: Pod, nodes: Sequence[Node], without: str | None = None) -
     return frozenset(node.name for node in nodes if _allows(pod, node, without))
 
 
+def names_label(pod: Pod, label: str) -> bool:
+    """Return whether a pod says itself which values of a label its node may have."""
+    conditions = (c for term in _terms(pod) or () for c in term.matchExpressions or ())
+    return label in (pod.spec.nodeSelector or {}) or any(c.key == label for c in conditions)
+
+
 def constraint_of(pod: Pod) -> str:
     """Return a text that two pods share only if they may use the same nodes."""
     selector = sorted((pod.spec.nodeSelector or {}).items())
@@ -42,10 +48,10 @@ def describe(pod: Pod, nodes: Sequence[Node], without: str | None = None) -> str
         wanted.append(" or ".join(_said(term) for term in terms) or "no terms")
     taints = dict.fromkeys(f"{t.key}:{t.effect}" for node in nodes for t in _untolerated(pod, node))
     parts = [
-        f"with {', '.join(wanted)}" if wanted else "",
-        f"without taint {', '.join(taints)}" if taints else "",
+        f"node with {', '.join(wanted)}" if wanted else "",
+        f"toleration for taint {', '.join(taints)}" if taints else "",
     ]
-    return " ".join(["node", *filter(None, parts)])
+    return " and ".join(filter(None, parts)) or "node"
 
 
 def _said(term: NodeSelectorTerm) -> str:

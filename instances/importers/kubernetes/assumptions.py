@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from ...common.printable import some
 from ..device_parts import about_unknown
+from ..move_cost import about_moves
 from ..node_restrictions import about_models, counted
+from ..value_rule import about_worth
 from .affinity import HARD
-from .cluster import Cluster, KubernetesOptions
+from .cluster import Cluster
 from .gpus import is_time_sliced, parts_as_amounts
+from .objects import Pod
+from .options import MACHINE, KubernetesOptions
+from .workloads import is_queued
 
 NAMED = 3
 """So many pods, jobs or nodes are named."""
@@ -27,12 +32,19 @@ def assumptions(cluster: Cluster, options: KubernetesOptions) -> Iterator[str]:
     )
     if options.running == "move":
         yield "A job that runs as a whole must stay placed, but its pods may be moved."
+        if cluster.moving:
+            yield about_moves()
+        for why in dict.fromkeys(cluster.kept.values()):
+            kept = [name for name, its in cluster.kept.items() if its == why]
+            jobs = counted(len(kept), "job")
+            yield f"Not moved ({jobs}, movable: false), for their pods {why}: {some(kept, NAMED)}."
     yield "What pods hold that are not planned is not free; a pod holds what it requests, whatever it uses."
     yield (
         "The pods of one owner, or of one job by the labels of the training operators, are placed together "
         "or not at all; the pods of a ReplicaSet and pods without an owner are jobs of their own."
     )
-    yield "A job is worth the GPUs that it asks for, one that asks for none is worth 1."
+    listed, priorities = [job.name for job in cluster.jobs], [job.priority for job in cluster.jobs]
+    yield about_worth(options.value, listed, priorities)
     yield f"Spread is not in the source: {options.spread} for every job of several pods."
     if cluster.out:
         out = counted(len(cluster.out), "node is", "nodes are")
@@ -51,8 +63,31 @@ def assumptions(cluster: Cluster, options: KubernetesOptions) -> Iterator[str]:
         over = counted(len(overcommitted), "node")
         yield f"More is requested than there is on {over}: {some(overcommitted)}."
     yield from cluster.restrictions.sentences("node selector, affinity, taints", "pod", "node")
-    yield from about_models([job.name for job in cluster.jobs if isinstance(job.gpu_model, list)])
+    yield from _about_running_models(cluster)
+    chosen = (job for job in cluster.jobs if isinstance(job.gpu_model, list))
+    yield from about_models([job.name for job in chosen if not any(group.models for group in job.groups)])
     yield from about_gpus(cluster)
+
+
+def _about_running_models(cluster: Cluster) -> Iterator[str]:
+    """Say where GPU models stand, and which running jobs stay on theirs."""
+    if cluster.gpu_label == MACHINE and any(MACHINE in node.labels for node in cluster.nodes):
+        yield f"No label has the GPU models of nodes; {MACHINE} stands for them (--gpu-label names another)."
+    stay = [job.name for job in cluster.jobs if any(group.models for group in job.groups)]
+    if stay:
+        what = counted(
+            len(stay), "running job stays on its GPU model", "running jobs stay on their GPU models"
+        )
+        yield (
+            f"{what}, as pods name none by {cluster.gpu_label}: {some(stay, NAMED)}. "
+            "To let a job move to others, list them in its gpu_model."
+        )
+    models = set(filter(None, map(cluster.model_of, cluster.nodes)))
+    mixed = [job.name for job in cluster.jobs if job.gpu_model is None and len(job.pods) > 1]
+    mixed = [name for name in mixed if name not in stay]
+    if mixed and len(models) > 1:
+        may = counted(len(mixed), "job of several pods names", "jobs of several pods name")
+        yield f"{may} no GPU model and may be split over several: {some(mixed, NAMED)}."
 
 
 def about_gpus(cluster: Cluster) -> Iterator[str]:
@@ -84,19 +119,63 @@ def about_gpus(cluster: Cluster) -> Iterator[str]:
 
 
 def what_is_ignored(cluster: Cluster) -> Iterator[str]:
-    """Say what Kubernetes looks at and the plan does not."""
-    pods = [pod for job in cluster.jobs for pod in job.pods]
-    ignored = {
-        "pod affinity": sum(bool(p.spec.affinity and p.spec.affinity.podAffinity) for p in pods),
-        "pod anti-affinity": sum(bool(p.spec.affinity and p.spec.affinity.podAntiAffinity) for p in pods),
-        "topology spread constraints": sum(bool(p.spec.topologySpreadConstraints) for p in pods),
-        "resource claims": sum(bool(p.spec.resourceClaims) for p in pods),
-    }
-    for what, count in ignored.items():
-        if count:
-            have = counted(count, "planned pod has", "planned pods have")
-            yield f"{have} {what}, which the plan does not look at."
+    """Say what Kubernetes looks at and the plan does not, with the jobs that it concerns."""
+    gates = sorted(
+        {_text(gate.get("name")) for pod in cluster.gated for gate in pod.spec.schedulingGates or ()}
+    )
+    if gates:
+        wait = counted(len(cluster.gated), "pod is", "pods are")
+        names = some((f"{pod.metadata.namespace}/{pod.name}" for pod in cluster.gated), NAMED)
+        yield f"{wait} not planned, for scheduling gates are closed ({some(gates, NAMED)}): {names}."
+    for what, concerns in IGNORED.items():
+        jobs = [job.name for job in cluster.jobs if any(map(concerns, job.pods))]
+        if jobs:
+            have = counted(len(jobs), "planned job has", "planned jobs have")
+            yield f"{have} {what}, which the plan does not look at: {some(jobs, NAMED)}."
+    yield from _about_priorities(cluster)
     soft = sum(taint.effect not in HARD for node in cluster.nodes for taint in node.spec.taints or ())
     if soft:
         are = counted(soft, "taint is only a preference", "taints are only preferences")
         yield f"{are}, which the plan does not look at."
+
+
+def _about_priorities(cluster: Cluster) -> Iterator[str]:
+    """Say what priorities do that the plan does not look at."""
+    lowest = min((job.priority or 0 for job in cluster.jobs), default=0)
+    above = [job for job in cluster.jobs if (job.priority or 0) > lowest]
+    if above and cluster.options.value == "gpus":
+        have = counted(len(above), "job has", "jobs have")
+        yield (
+            f"{have} a higher priority (PriorityClass) than others, which counts only with --value "
+            f"priority or priority-then-gpus: {some((job.name for job in above), NAMED)}."
+        )
+    stop = [
+        job.name
+        for job in above
+        if any(pod.waits and pod.spec.preemptionPolicy != "Never" for pod in job.pods)
+    ]
+    if stop:
+        may = counted(len(stop), "waiting job", "waiting jobs")
+        yield (
+            f"For {may} the scheduler may stop pods of lower priority (preemption), which the plan does not "
+            f"look at: {some(stop, NAMED)}."
+        )
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else "unnamed"
+
+
+def _claims(pod: Pod) -> bool:
+    return any("persistentVolumeClaim" in volume for volume in pod.spec.volumes or ())
+
+
+IGNORED: dict[str, Callable[[Pod], bool]] = {
+    "pod affinity": lambda pod: bool(pod.spec.affinity and pod.spec.affinity.podAffinity),
+    "pod anti-affinity": lambda pod: bool(pod.spec.affinity and pod.spec.affinity.podAntiAffinity),
+    "topology spread constraints": lambda pod: bool(pod.spec.topologySpreadConstraints),
+    "resource claims": lambda pod: bool(pod.spec.resourceClaims),
+    "volume claims, whose volumes may be in one zone": _claims,
+    "quotas of Kueue": lambda pod: is_queued([pod]),
+}
+"""What pods have and the plan does not look at."""

@@ -2,54 +2,26 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any
 
-from ...common.fields import Name
 from ...common.hardware import GIB
 from ...consolidation.devices import Ask
-from ..cluster_options import Running, Spread
-from ..device_parts import Mig, Unclear, fields_of
-from ..importer import ImportOptions, Option
+from ..device_parts import Unclear, fields_of
 from ..node_restrictions import Choice as NodeChoice
 from ..node_restrictions import Restrictions, models_of_choice
-from .affinity import allowed_nodes, constraint_of, describe
+from ..value_rule import worths
+from .affinity import allowed_nodes, constraint_of, describe, names_label
 from .devices import ClusterDevices
 from .gpus import reserves, unknown_partitions
 from .jobs import PodGroup, PodJob, is_unplanned, jobs_of, key_of
 from .objects import Node, Pod, Requests, is_bytes, total
-
-GPU = re.compile(r"(.*/)?(gpu|gpu\.shared|mig-.+)|gpu\.intel\.com/.+")
-"""Resources that count as GPUs unless an option names them."""
-
-
-class KubernetesOptions(ImportOptions):
-    """Nodes and pods of a Kubernetes cluster: a consolidation instance."""
-
-    nodes: Annotated[Path, Option("What 'kubectl get nodes -o json' prints.", argument="nodes")]
-    pods: Annotated[Path, Option("What 'kubectl get pods --all-namespaces -o json' prints.", argument="pods")]
-    choice: Annotated[
-        Literal["gpu", "all"],
-        Option("gpu: jobs that ask for a GPU; all: every job outside kube-*.", option="--pods"),
-    ] = "gpu"
-    running: Running = "move"
-    namespaces: Annotated[
-        tuple[Name, ...], Option("Only the pods of this namespace; repeatable.", option="--namespace")
-    ] = ()
-    spread: Spread = "preferred"
-    rack_label: Annotated[str, Option("Label of a node with its rack.")] = "topology.kubernetes.io/zone"
-    gpu_label: Annotated[str, Option("Label of a node with its GPU model.")] = "nvidia.com/gpu.product"
-    gpu_resources: Annotated[
-        tuple[Name, ...],
-        Option("Resource that is a GPU; repeatable. [default: those called so]", option="--gpu-resource"),
-    ] = ()
-    mig: Mig = "new"
+from .options import GPU, MACHINE, MODEL_LABELS, KubernetesOptions
+from .workloads import why_it_stays, workload_of
 
 
 @dataclass(frozen=True)
@@ -107,9 +79,19 @@ class Cluster:
         return resource in listed if listed else GPU.fullmatch(resource) is not None
 
     @cached_property
+    def _meant(self) -> list[Pod]:
+        """The pods that the options choose."""
+        return [pod for pod in self.present if not is_unplanned(pod) and self._is_chosen(pod)]
+
+    @property
+    def gated(self) -> list[Pod]:
+        """The pods among them whose scheduling gates are closed."""
+        return [pod for pod in self._meant if pod.is_gated]
+
+    @cached_property
     def _found(self) -> list[Pod]:
         """The pods in question."""
-        found = [pod for pod in self.present if not is_unplanned(pod) and self._is_chosen(pod)]
+        found = [pod for pod in self._meant if not pod.is_gated]
         return found if self.devices is None else [pod for pod in found if not reserves(pod)]
 
     @cached_property
@@ -162,12 +144,24 @@ class Cluster:
         return self._jobs_of(self._candidates[1])
 
     def _jobs_of(self, pods: Sequence[Pod]) -> list[PodJob]:
-        label = self.options.gpu_label
-        jobs = jobs_of(pods, label, self._gpu_models, self._allowed, self._asks[0])
+        jobs = jobs_of(pods, self.gpu_label, self._gpu_models, self._allowed, self._asks[0])
         if self.options.choice == "gpu":
             jobs = [job for job in jobs if self.gpus(job)]
+        self._keep_models(jobs)
         self._name_by_models(jobs)
         return jobs
+
+    def _keep_models(self, jobs: Sequence[PodJob]) -> None:
+        """Let pods that hold GPUs stay on the models that their job runs on, unless they name models."""
+        for job in jobs:
+            groups = [group for group in job.groups if self._gpus_of(group)]
+            pods = [pod for group in groups for pod in group.pods]
+            models = {self._gpu_models.get(pod.node or "", "") for pod in pods} - {""}
+            if models and not any(names_label(pod, self.gpu_label) for pod in pods):
+                nodes = frozenset(name for name, model in self._gpu_models.items() if model in models)
+                for group in groups:
+                    if not group.nodes <= nodes:
+                        group.nodes, group.models = group.nodes & nodes, tuple(sorted(models))
 
     @cached_property
     def _choices(self) -> dict[tuple[object, ...], frozenset[str]]:
@@ -187,8 +181,7 @@ class Cluster:
 
     def _name_by_models(self, jobs: Sequence[PodJob]) -> None:
         """Write the choice of nodes of a job as GPU models where these tell the nodes apart."""
-        of_node = self._gpu_models
-        models = {node.name: of_node[node.name] or None for node in self.nodes}
+        models = {node.name: self.model_of(node) for node in self.nodes}
         known: dict[tuple[object, ...], tuple[frozenset[str], list[str] | None]] = {}
         for job in jobs:
             choices = frozenset(group.nodes for group in job.groups)
@@ -206,9 +199,25 @@ class Cluster:
                 for group in job.groups:
                     group.nodes = self.names
 
-    @property
+    @cached_property
+    def gpu_label(self) -> str:
+        """The label with the GPU model."""
+        known = (label for label in MODEL_LABELS if any(node.labels.get(label) for node in self.listed))
+        return self.options.gpu_label or next(known, MACHINE)
+
+    @cached_property
     def _gpu_models(self) -> dict[str, str]:
-        return {node.name: node.labels.get(self.options.gpu_label, "") for node in self.listed}
+        """Node → its GPU model, empty where it has none."""
+        return {
+            node.name: node.labels.get(self.gpu_label, "")
+            for node in self.listed
+            # Machines without GPUs have a type as well.
+            if self.gpu_label != MACHINE or any(map(self.is_gpu, node.status.allocatable))
+        }
+
+    def model_of(self, node: Node) -> str | None:
+        """Return the GPU model of a node."""
+        return self._gpu_models.get(node.name) or None
 
     def _is_chosen(self, pod: Pod) -> bool:
         if self.options.namespaces and pod.metadata.namespace not in self.options.namespaces:
@@ -217,18 +226,32 @@ class Cluster:
 
     def gpus(self, job: PodJob) -> Fraction:
         """Return the GPUs that a job asks for."""
+        return sum((self._gpus_of(group) * len(group.pods) for group in job.groups), Fraction())
+
+    def _gpus_of(self, group: PodGroup) -> Fraction:
+        """Return the GPUs that each pod of a group asks for."""
         amounts = (
-            amount * len(group.pods)
-            for group in job.groups
+            amount
             for resource, amount in group.requests.items()
             if self.is_gpu(resource) and not self._is_device(resource)
         )
-        devices = (
-            self.devices.worth(group.ask) * len(group.pods)
-            for group in job.groups
-            if self.devices is not None and group.ask is not None
-        )
-        return sum([*amounts, *devices], Fraction())
+        devices = self.devices.worth(group.ask) if self.devices is not None and group.ask is not None else 0
+        return sum(amounts, Fraction(devices))
+
+    @cached_property
+    def worth(self) -> dict[str, float]:
+        """Name of a job → what it is worth."""
+        gpus = [float(self.gpus(job)) for job in self.jobs]
+        priorities = [job.priority for job in self.jobs]
+        found = worths(self.options.value, gpus, priorities)
+        return {job.name: value for job, value in zip(self.jobs, found, strict=True)}
+
+    @cached_property
+    def kept(self) -> dict[str, str]:
+        """Name of a job that runs and is not to be moved → why."""
+        running = (job for job in self.jobs if any(pod.node in self.names for pod in job.pods))
+        found = ((job.name, why_it_stays(job, workload_of(job))) for job in running)
+        return {name: why for name, why in found if why is not None}
 
     def _is_device(self, resource: str) -> bool:
         return self.devices is not None and self.devices.is_device(resource)
@@ -297,12 +320,15 @@ class Cluster:
     def _choice(self, job: PodJob, group: PodGroup) -> NodeChoice:
         now = Counter(pod.node for pod in group.pods)
         # The GPU model is a field of the job already and need not be a restriction too.
-        without = self.options.gpu_label if job.gpu_model else None
-        return NodeChoice(job.name, group.nodes, now, lambda: self._described(group.pods[0], without))
+        without = self.gpu_label if job.gpu_model else None
+        return NodeChoice(job.name, group.nodes, now, lambda: self._described(group, without))
 
-    def _described(self, pod: Pod, without: str | None) -> str:
-        """Say in a few words which nodes a pod may use."""
+    def _described(self, group: PodGroup, without: str | None) -> str:
+        """Say in a few words which nodes the pods of a group may use."""
+        pod = group.pods[0]
         text = describe(pod, self.nodes, without)
+        if group.models:
+            text += f" of {' or '.join(group.models)}"
         wish = None if self.devices is None else self.devices.wish(pod)
         if self.devices is not None and wish is not None:
             text += f" that offers {wish.through}" * (self.devices.offering(wish, self.names) != self.names)
@@ -324,7 +350,7 @@ class Cluster:
             "capacity": nothing | self._amounts(there) | permits,
             "free": nothing | self._amounts(left) | permits,
             "rack": node.labels.get(self.options.rack_label) or None,
-            "gpu_model": node.labels.get(self.options.gpu_label) or None,
+            "gpu_model": self.model_of(node),
             **self._devices_of(node),
         }
 
@@ -350,7 +376,9 @@ class Cluster:
         spread = self.options.spread if len(job.pods) > 1 else "free"
         common = {
             "name": job.name,
-            "value": float(self.gpus(job)) or 1.0,
+            "value": self.worth[job.name],
+            "movable": False if job.name in self.kept else None,
+            "workload": workload_of(job),
             "must_place": self.all_run(job),
             "spread": spread,
             "gpu_model": job.gpu_model,

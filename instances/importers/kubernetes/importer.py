@@ -16,10 +16,12 @@ from ...consolidation.instance import ConsolidationInstance
 from ...files.reading import fail, parse_document, read_text
 from ..importer import Importer
 from ..left_out import LeftOut, valid_entries
+from ..move_cost import move_cost
 from ..node_restrictions import counted
 from .assumptions import assumptions, what_is_ignored
-from .cluster import Cluster, KubernetesOptions
+from .cluster import Cluster
 from .objects import ENDED, NodeList, Pod, PodList
+from .options import KubernetesOptions
 
 ListT = TypeVar("ListT", bound=Model)
 
@@ -51,6 +53,7 @@ def import_kubernetes(options: KubernetesOptions) -> ConsolidationInstance:
         "source": f"{nodes.name} and {pods.name}, as kubectl prints them",
         "assumptions": [*assumptions(cluster, options), *what_is_ignored(cluster), *left_out],
         "objectives": ["value", *(["migrations"] if cluster.moving else []), "spread", "servers"],
+        **move_cost(bool(cluster.moving)),
         "servers": [cluster.server(node) for node in cluster.nodes],
         "jobs": [cluster.job(job) for job in cluster.jobs],
     }
@@ -61,7 +64,10 @@ def _read(path: Path, model: type[ListT], swapped: str, other: str) -> ListT:
     source = str(path)
     data = parse_document(read_text(path), source, ".json")
     items = data.get("items") if isinstance(data, dict) else None
-    first = items[0] if isinstance(items, list) and items else None
+    if not isinstance(items, list):
+        wanted = "pods" if other == "Node" else "nodes"
+        raise fail(source, f"has no list of items; give what kubectl get {wanted} -o json prints")
+    first = items[0] if items else None
     if isinstance(first, dict) and first.get("kind") == other:
         raise fail(source, swapped.format(f"{other.lower()}s"))
     return validated(model, data, source)
@@ -98,4 +104,5 @@ def _what_was_asked(options: KubernetesOptions) -> str:
     which = "pod that waits" if options.running == "stay" else "pod that waits or runs"
     gpu = " and whose job asks for a GPU" if options.choice == "gpu" else ""
     where = f" in {', '.join(options.namespaces)}" if options.namespaces else " outside kube-*"
-    return which + gpu + where
+    hint = " (--pods all plans the others)" if options.choice == "gpu" else ""
+    return which + gpu + where + hint

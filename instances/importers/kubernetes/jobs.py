@@ -53,6 +53,8 @@ class PodGroup:
         What each of them asks for of single devices.
     pods
         The pods themselves.
+    models
+        The GPU models that it runs on and stays on, where the pods do not name any.
     """
 
     role: str
@@ -60,6 +62,7 @@ class PodGroup:
     nodes: frozenset[str]
     ask: Ask | None = None
     pods: list[Pod] = field(default_factory=list)
+    models: tuple[str, ...] = ()
 
     def current(self, nodes: frozenset[str]) -> dict[str, int]:
         """Return how many of the pods are on each of these nodes."""
@@ -89,6 +92,11 @@ class PodJob:
     def pods(self) -> list[Pod]:
         """All pods of the job."""
         return [pod for group in self.groups for pod in group.pods]
+
+    @property
+    def priority(self) -> int | None:
+        """The highest priority of its pods, as their PriorityClass gives it."""
+        return max((pod.spec.priority for pod in self.pods if pod.spec.priority is not None), default=None)
 
 
 def is_unplanned(pod: Pod) -> bool:

@@ -192,10 +192,18 @@ class Node(Part):
         return all(c.status == "True" for c in self.status.conditions or () if c.type == "Ready")
 
 
-class _Owner(Part):
+class Owner(Part):
+    """What manages a pod."""
+
     kind: str
     name: str
+    apiVersion: str | None = None
     controller: Flag | None = None
+
+    @property
+    def group(self) -> str:
+        """The group of its API; empty where that is the core, or not said."""
+        return (self.apiVersion or "").rpartition("/")[0]
 
 
 class _PodMetadata(Part):
@@ -203,7 +211,7 @@ class _PodMetadata(Part):
     namespace: _ObjectName = "default"
     labels: _Labels = None
     annotations: _Labels = None
-    ownerReferences: Many[_Owner] | None = None
+    ownerReferences: Many[Owner] | None = None
     deletionTimestamp: str | None = None
 
 
@@ -218,6 +226,10 @@ class _PodSpec(Part):
     tolerations: Many[Toleration] | None = None
     topologySpreadConstraints: Many[dict[str, Any]] | None = None
     resourceClaims: Many[dict[str, Any]] | None = None
+    volumes: Many[dict[str, Any]] | None = None
+    schedulingGates: Many[dict[str, Any]] | None = None
+    priority: int | None = None
+    preemptionPolicy: str | None = None
 
 
 class _PodStatus(Part):
@@ -243,7 +255,7 @@ class Pod(Part):
         return self.metadata.labels or {}
 
     @property
-    def owner(self) -> _Owner | None:
+    def owner(self) -> Owner | None:
         """What manages the pod, if anything does."""
         return next((owner for owner in self.metadata.ownerReferences or () if owner.controller), None)
 
@@ -256,6 +268,11 @@ class Pod(Part):
     def waits(self) -> bool:
         """Whether the pod still has to be given a node."""
         return not self.spec.nodeName and self.status.phase in ("Pending", None)
+
+    @property
+    def is_gated(self) -> bool:
+        """Whether the scheduler does not look at the pod until others have lifted its scheduling gates."""
+        return self.waits and bool(self.spec.schedulingGates)
 
     @cached_property
     def requests(self) -> Requests:

@@ -7,8 +7,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from ...common.printable import some
 from ..device_parts import about_unknown
+from ..move_cost import about_moves
 from ..node_restrictions import about_models, counted
-from .cluster import Cluster, SlurmOptions
+from ..value_rule import about_worth
+from .cluster import MOST_APART, Cluster, SlurmOptions
 from .jobs import (
     MOST_ARRAY_TASKS,
     SHARES,
@@ -16,9 +18,11 @@ from .jobs import (
     array_tasks,
     is_running,
     jobs_of,
+    named_nodes,
     needed_nodes,
     waits,
     waits_for_resources,
+    why_it_stays,
 )
 from .objects import JobRecord
 
@@ -44,14 +48,24 @@ def assumptions(cluster: Cluster, options: SlurmOptions) -> Iterator[str]:
         + (f"{counted(running, 'runs', 'run')}.")
     )
     if running:
-        yield "A job that runs must stay placed, but may be moved, which in Slurm means to requeue it."
+        yield (
+            "A job that runs must stay placed, but may be moved to nodes of its GPU model, which in Slurm "
+            "means to requeue it."
+        )
+        yield about_moves()
+    yield from _staying(cluster)
     yield "What jobs hold that are not planned is not free."
     yield (
         f"{SHARES}: one for each task or node where it asks for GPUs by task or node, "
-        "else one for each GPU, and one for each task where it asks for none. Several shares may be on one "
-        "server, also where the job asks for more nodes."
+        "else one for each GPU, and one for each task where it asks for none. A job that asks for GPUs by "
+        "node has each share on a node of its own; of others several may be on one."
     )
-    yield "A job is worth the GPUs that it asks for, one that asks for none is worth 1."
+    beyond = cluster.need_apart[MOST_APART:]
+    if beyond:
+        may = counted(len(beyond), "job asks for GPUs by node and may", "jobs ask for GPUs by node and may")
+        yield f"{may} yet have several shares on one node: {_names(beyond)}."
+    names = [job.name for job in cluster.jobs]
+    yield about_worth(options.value, names, [job.record.priority for job in cluster.jobs])
     yield f"Spread is not in the source: {options.spread} for every job of several shares."
     grouped = [node for node in cluster.nodes if node.used_cpus is None or node.used_memory_mib is None]
     if grouped:
@@ -67,6 +81,14 @@ def assumptions(cluster: Cluster, options: SlurmOptions) -> Iterator[str]:
         yield from cluster.devices.sentences(cluster.asks)
 
 
+def _staying(cluster: Cluster) -> Iterator[str]:
+    """Name the jobs that cannot be moved."""
+    stay = {job.name: why for job in cluster.jobs if job.current and (why := why_it_stays(job.record))}
+    if stay:
+        jobs = counted(len(stay), "running job stays where it is", "running jobs stay where they are")
+        yield f"{jobs}: {some((f'{name} ({why})' for name, why in stay.items()), NAMED)}."
+
+
 def left_out(cluster: Cluster) -> Iterator[str]:
     """Say which nodes and jobs are not in the instance."""
     if cluster.out:
@@ -79,8 +101,12 @@ def left_out(cluster: Cluster) -> Iterator[str]:
         names = some(next(jobs_of(record)).name for record in cluster.stranded)
         yield f"{jobs} a node that is left out; {does}: {names}."
     if cluster.unready:
-        reasons = Counter((record.state_reason or "").split(",")[0] for record in cluster.unready)
-        listed = some(f"{reason} {count}" for reason, count in reasons.most_common())
+        reasons: dict[str, list[str]] = {}
+        for record in cluster.unready:
+            name = next(jobs_of(record)).name
+            reasons.setdefault((record.state_reason or "").split(",")[0], []).append(name)
+        commonest = sorted(reasons.items(), key=lambda item: -len(item[1]))
+        listed = some(f"{reason} {len(names)} ({some(names, NAMED)})" for reason, names in commonest)
         are = counted(len(cluster.unready), "job is left out that waits", "jobs are left out that wait")
         yield f"{are} for other things than resources: {listed}."
     long = sum(len(array_tasks(record)) > MOST_ARRAY_TASKS for record in cluster.chosen)
@@ -131,9 +157,12 @@ def ignored(cluster: Cluster) -> Iterator[str]:
         ("asks", "to be close by switches"): lambda r: r.required_switches,
         ("asks", "for a node of their own"): _is_exclusive,
         ("asks", "for certain nodes and others beside them"): lambda r: (
-            r.required_nodes and not needed_nodes(r)
+            named_nodes(r) and not needed_nodes(r)
         ),
         ("asks", "for features of nodes"): lambda r: r.features and id(r) not in by_features,
+        ("asks", "for licences"): lambda r: r.licenses,
+        ("asks", "for a reservation"): lambda r: r.resv_name,
+        ("asks", "to start after others"): lambda r: r.dependency and waits(r),
         ("is", "part of a heterogeneous job"): lambda r: r.het_job_id,
     }
     for (verb, what), has in wishes.items():
@@ -141,6 +170,7 @@ def ignored(cluster: Cluster) -> Iterator[str]:
         if found:
             which = counted(len(found), f"job {verb}", "jobs ask" if verb == "asks" else "jobs are")
             yield f"{which} {what}, which the plan does not look at: {_names(found)}."
+    yield from _about_rules(jobs)
     mixed = [
         node.name
         for node in cluster.nodes
@@ -149,6 +179,22 @@ def ignored(cluster: Cluster) -> Iterator[str]:
     if mixed:
         have = counted(len(mixed), "node that has", "nodes that have")
         yield f"Types of GPU are not told apart on {have} several: {some(mixed)}."
+
+
+def _about_rules(jobs: Sequence[SlurmJob]) -> Iterator[str]:
+    """Name the jobs whose QOS or partition has rules of its own, which these files do not have."""
+    qos: dict[str, list[SlurmJob]] = {}
+    for job in jobs:
+        qos.setdefault(job.record.qos or "", []).append(job)
+    named = [f"{name}: {_names(found)}" for name, found in qos.items() if name not in ("", "normal")]
+    if named:
+        yield f"Limits and preemption of a QOS are not in the source ({some(named)})."
+    partitions = dict.fromkeys(",".join(job.record.partition) for job in jobs)
+    if len(partitions) > 1:
+        yield (
+            "Whose jobs partitions preempt or prefer (PreemptMode, PriorityTier) is not in the source, so no "
+            f"job is stopped for another; there are {some(partitions)}."
+        )
 
 
 def _is_exclusive(record: JobRecord) -> bool:

@@ -17,12 +17,26 @@ from ..device_parts import Mig, Unclear, fields_of
 from ..importer import ImportOptions, Option
 from ..node_restrictions import Choice as NodeChoice
 from ..node_restrictions import Restrictions, models_of_choice, numbered
+from ..value_rule import Value, worths
 from .devices import SlurmDevices, unknown_partitions
-from .jobs import SlurmJob, has_features, is_running, jobs_of, needed_nodes, waits, waits_for_resources
+from .jobs import (
+    SlurmJob,
+    has_features,
+    is_by_node,
+    is_running,
+    jobs_of,
+    needed_nodes,
+    nodes_of,
+    waits,
+    waits_for_resources,
+    why_it_stays,
+)
 from .nodes import SlurmNode
 from .objects import JobRecord
 
 MIB_PER_GIB = 1024
+MOST_APART = 50
+"""Of so many jobs each share is kept on a node of its own, where nothing else does."""
 
 
 class SlurmOptions(ImportOptions):
@@ -41,6 +55,7 @@ class SlurmOptions(ImportOptions):
     ] = ()
     spread: Spread = "preferred"
     mig: Mig = "new"
+    value: Value = "gpus"
 
 
 @dataclass(frozen=True)
@@ -242,6 +257,25 @@ class Cluster:
         return found
 
     @cached_property
+    def need_apart(self) -> list[SlurmJob]:
+        """The jobs that ask for GPUs by node, of which a node could hold several shares."""
+        has = [self._has(node) for node in self.nodes]
+        largest = {name: max(amounts[name] for amounts in has) for name in (has[0] if has else ())}
+        return [
+            job
+            for job in self.jobs
+            if is_by_node(job.record)
+            and job.tasks == nodes_of(job.record)
+            and all(2 * amount <= largest[name] for name, amount in self._demand(job).items())
+        ]
+
+    @cached_property
+    def _apart(self) -> dict[int, dict[str, float]]:
+        """Identity of a job → the resource of which each node has enough for one of its shares."""
+        jobs = self.need_apart[:MOST_APART]
+        return {id(job): {f"node of its own: {self._choices[id(job)].job}": 1.0} for job in jobs}
+
+    @cached_property
     def restrictions(self) -> Restrictions:
         """The choices of nodes that jobs are limited to."""
         return Restrictions(self.names, self._choices.values())
@@ -279,13 +313,15 @@ class Cluster:
     def server(self, node: SlurmNode) -> dict[str, Any]:
         """Return a node as a server."""
         planned, others = (held.get(node.name, Counter[str]()) for held in self.held)
-        capacity = self._amounts(node.cpus, node.memory_mib / MIB_PER_GIB, sum(node.gpus.values()))
+        capacity = self._has(node)
         used = {
             "cpu": node.used_cpus,
             "memory_gib": None if node.used_memory_mib is None else node.used_memory_mib / MIB_PER_GIB,
             "gpu": node.used_gpus,
         }
         permits = self.restrictions.permits(node.name)
+        for apart in self._apart.values():
+            permits |= apart
         free = {}
         for name, amount in capacity.items():
             taken = used[name]
@@ -308,23 +344,45 @@ class Cluster:
     def document_of(self, job: SlurmJob) -> dict[str, Any]:
         """Return a job as the document has it."""
         choice, ask = self._choices[id(job)], self._asks[0].get(id(job))
-        gpus = job.gpus if self.devices is None or ask is None else self.devices.worth(ask)
+        demand = self._demand(job) | self.restrictions.demand(choice) | self._apart.get(id(job), {})
         return {
             "name": choice.job,
             "tasks": job.tasks,
-            "task_demand": self._demand(job) | self.restrictions.demand(choice),
-            "value": gpus * job.tasks or 1.0,
+            "task_demand": demand,
+            "value": self._worths[id(job)],
             "must_place": bool(job.current),
+            **({"movable": False} if job.current and why_it_stays(job.record) else {}),
             "spread": self.options.spread if job.tasks > 1 else "free",
-            "gpu_model": self._by_models[id(job)][0] if id(job) in self._by_models else self._model_of(job),
+            "gpu_model": self._models_of(job),
             "current": job.current,
             **fields_of(ask, {} if self.devices is None else self.devices.held_of(job)),
         }
+
+    @cached_property
+    def _worths(self) -> dict[int, float]:
+        """Identity of a job → what it is worth."""
+        gpus = []
+        for job in self.jobs:
+            ask = self._asks[0].get(id(job))
+            each = job.gpus if self.devices is None or ask is None else self.devices.worth(ask)
+            gpus.append(each * job.tasks)
+        found = worths(self.options.value, gpus, [job.record.priority for job in self.jobs])
+        return {id(job): worth for job, worth in zip(self.jobs, found, strict=True)}
+
+    def _models_of(self, job: SlurmJob) -> str | list[str] | None:
+        """Return the GPU models that a job may have; one that runs stays on its own."""
+        now = {self.models.get(name) for name in job.current}
+        if len(now) == 1 and now != {None} and (job.gpus or job.shards or job.profile):
+            return now.pop()
+        return self._by_models[id(job)][0] if id(job) in self._by_models else self._model_of(job)
 
     def _model_of(self, job: SlurmJob) -> str | None:
         """Return the GPU model that a job asks for; none for one that runs where not all GPUs are of it."""
         fits = all(self.models[name] == job.gpu_model for name in job.current if name in self.names)
         return job.gpu_model if fits else None
+
+    def _has(self, node: SlurmNode) -> dict[str, float]:
+        return self._amounts(node.cpus, node.memory_mib / MIB_PER_GIB, sum(node.gpus.values()))
 
     def _amounts(self, cpus: float, memory_gib: float, gpus: float) -> dict[str, float]:
         amounts = {"cpu": cpus, "memory_gib": memory_gib}

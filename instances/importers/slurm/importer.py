@@ -17,6 +17,7 @@ from ...consolidation.instance import ConsolidationInstance
 from ...files.reading import fail, read_mapping
 from ..importer import Importer
 from ..left_out import LeftOut, valid_entries
+from ..move_cost import move_cost
 from ..node_restrictions import counted
 from .assumptions import assumptions, ignored, left_out, where, why_nothing
 from .cluster import Cluster, SlurmOptions
@@ -53,6 +54,7 @@ def import_slurm(options: SlurmOptions) -> ConsolidationInstance:
         "source": f"{nodes.name} and {queue.name}, as Slurm's commands print them",
         "assumptions": [*assumptions(cluster, options), *left_out(cluster), *ignored(cluster), *without],
         "objectives": ["value", *(["migrations"] if moving else []), "spread", "servers"],
+        **move_cost(moving),
         "servers": [cluster.server(node) for node in cluster.nodes],
         "jobs": [cluster.document_of(job) for job in cluster.jobs],
     }

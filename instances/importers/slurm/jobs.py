@@ -12,6 +12,8 @@ from .objects import JobRecord
 
 SHARES = "A job is placed in equal shares"
 """How the assumption begins that says that what is placed of jobs with GPUs are not Slurm's tasks."""
+PLACED = "clusterplan"
+"""The comment that the script of a plan gives to jobs whose nodes it chooses."""
 MOST_ARRAY_TASKS = 1_000
 """Of a pending array, so many are planned."""
 LONGEST_NAME = 150
@@ -70,9 +72,32 @@ def waits_for_resources(record: JobRecord) -> bool:
     return (record.state_reason or "").split(",")[0].strip() in WAITING_FOR_RESOURCES
 
 
+def why_it_stays(record: JobRecord) -> str:
+    """Return why a running job cannot be requeued, and then started elsewhere; nothing if it can."""
+    if record.batch_flag in (False, 0) and record.batch_flag is not None:
+        return "interactive"
+    if record.requeue in (False, 0) and record.requeue is not None:
+        return "Requeue=0"
+    if record.het_job_id:
+        return "part of a heterogeneous job"
+    # As soon as it stops, the next task of its array takes its turn.
+    return "array with a limit of running tasks" if record.array_max_tasks else ""
+
+
+def is_by_node(record: JobRecord) -> bool:
+    """Return whether a job asks for GPUs on each of several nodes."""
+    asks = record.tres_per_node or record.tres_per_socket or record.shards_per_node
+    return bool(asks) and nodes_of(record) > 1
+
+
+def named_nodes(record: JobRecord) -> frozenset[str]:
+    """Return the nodes that a job asks for itself; not those on which the script of a plan has placed it."""
+    return frozenset() if record.admin_comment == PLACED else frozenset(record.required_nodes)
+
+
 def needed_nodes(record: JobRecord) -> frozenset[str]:
     """Return the nodes that a job is placed on only: those it names, if it asks for no more than these."""
-    named = frozenset(record.required_nodes)
+    named = named_nodes(record)
     asked = _whole(record.tres_req_str.get("node") or record.node_count)
     return named if asked <= len(named) else frozenset()
 

@@ -256,6 +256,15 @@ class JobRecord(Part):
     features: Any = None
     exclusive: Any = None
     shared: Any = None
+    priority: Number = None
+    batch_flag: Any = None
+    requeue: Any = None
+    array_max_tasks: Number = None
+    qos: str | None = None
+    licenses: str | None = None
+    resv_name: str | None = None
+    dependency: str | None = None
+    admin_comment: str | None = None
 
 
 class JobRecords(Part):

@@ -35,6 +35,10 @@ def speed(
     batch: Annotated[
         float | None, typer.Option(help="Global batch of the job, and of rows that do not name theirs.")
     ] = None,
+    batch_per_gpu: Annotated[
+        float | None,
+        typer.Option(help="Batch of each worker in all rows and in the job, in place of --batch."),
+    ] = None,
     allow_rank_deficient: Annotated[
         bool,
         typer.Option(
@@ -44,7 +48,9 @@ def speed(
     format: Format = "table",
 ) -> None:
     """Speed coefficients from the columns workers, steps_per_s and, where they matter, ps and batch."""
-    _print(fit_speed(file, model, batch, allow_rank_deficient), format, _show_speed)
+    _print(
+        fit_speed(file, model, batch, allow_rank_deficient, batch_per_gpu=batch_per_gpu), format, _show_speed
+    )
 
 
 @fits.command()
@@ -77,7 +83,11 @@ def _flow(value: dict[str, Any]) -> str:
     """Return a mapping as one line of YAML, with figures of eight digits."""
     parts = []
     for key, item in value.items():
-        items = [json.dumps(float(f"{x:.8g}")) for x in item] if isinstance(item, list) else None
+        items = (
+            [_flow(x) if isinstance(x, dict) else json.dumps(float(f"{x:.8g}")) for x in item]
+            if isinstance(item, list)
+            else None
+        )
         text = f"[{', '.join(items)}]" if items else f"{item:.10g}" if isinstance(item, float) else str(item)
         parts.append(f"{key}: {text}")
     return "{" + ", ".join(parts) + "}"

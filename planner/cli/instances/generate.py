@@ -8,6 +8,7 @@ import typer
 
 from ....instances.allocation.generate import generate_allocation
 from ....instances.consolidation.generate import generate_consolidation
+from ....instances.scheduling.generate import generate_scheduling
 from ....instances.staging.generate import Limits, generate_staging
 from ....instances.staging.generate_ctr import generate_ctr
 from .output import Output, emit
@@ -130,3 +131,16 @@ def consolidation(
         unlike=unlike,
     )
     emit(made, output, table)
+
+
+@generators.command()
+def scheduling(
+    jobs: Annotated[int, typer.Option(help="How many jobs.", min=1)],
+    gpus: Annotated[int, typer.Option(help="GPUs of the cluster.", min=1)],
+    load: Annotated[float, typer.Option(help="GPU-seconds asked over those until the last arrival.")] = 0.9,
+    seed: Seed = 0,
+    output: Output = None,
+    table: JobsTable = None,
+) -> None:
+    """Jobs of 1 to 32 GPUs that arrive at random, with heavy-tailed durations."""
+    emit(generate_scheduling(jobs, gpus, load, seed), output, table)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from ....instances.common.base import Instance
 from ....instances.common.errors import OptionError
-from ....instances.documents import load
 from ....solvers.common.result import Result
 from ...changes import CHANGE_COLUMNS, Changes, place_columns
 from ...exit_codes import NOT_VERIFIED, code_of_result
@@ -18,7 +17,10 @@ from ...export_plan import verified_result
 from ...output.terminal import say
 from ...output.text import cells_of, console, csv_text, first_rows
 from ...registry import KINDS
-from ..common import AllowOutside, DeviceMoves, Format, HowToPrint, InstanceFile, changes_of
+from ...verification.stored import read_results
+from ..common import AllowOutside, Format, HowToPrint, InstanceFile
+from ..moves import DeviceMoves
+from .solved_instance import solved_instance
 
 
 def diff(
@@ -39,18 +41,19 @@ def diff(
     """
     if len(results) > 2:
         raise OptionError(f"diff takes one result or two, not {len(results)}")
-    instance = load(instance_file, allow_outside, changes_of(device_moves))
+    stored = [read_results(file) for file in results]
+    instance = solved_instance(instance_file, allow_outside, device_moves, stored[-1])
     compare = KINDS[instance.kind].changes
     if compare is None:
         raise OptionError(f"diff does not know what a plan of {instance.kind} changes")
-    plans = [_verified(instance, file).plan for file in results]
+    plans = [_verified(instance, *each).plan for each in zip(stored, results, strict=True)]
     before = plans[0] if len(plans) > 1 else None
     _print(compare(instance, before, plans[-1] or ()), format)
 
 
-def _verified(instance: Instance, file: Path) -> Result:
+def _verified(instance: Instance, stored: list[dict[str, Any]], file: Path) -> Result:
     """Return a result with a plan; leave where it has none, or is wrong."""
-    result, checked = verified_result(instance, file)
+    result, checked = verified_result(instance, stored, str(file))
     if result is None:
         say(f"{file}: verification failed, so its plan is not compared")
         for fault in checked.faults:

@@ -8,12 +8,14 @@ from typing import Annotated
 
 import typer
 
-from ....instances.documents import load
 from ...exit_codes import NOT_VERIFIED, code_of_result
 from ...export_plan import export_plan as export
 from ...export_plan import notes, verified_result
 from ...output.terminal import say
-from ..common import AllowOutside, DeviceMoves, InstanceFile, ResultFile, changes_of, write_text
+from ...verification.stored import read_results
+from ..common import AllowOutside, InstanceFile, ResultFile, write_text
+from ..moves import DeviceMoves
+from .solved_instance import solved_instance
 
 
 def export_plan(
@@ -22,7 +24,8 @@ def export_plan(
     format: Annotated[
         str,
         typer.Option(
-            help="json: of every kind; slurm: a line of sbatch options a job; kubernetes: node affinity."
+            help="json: of every kind; slurm, kubernetes: a script to run; slurm-options, "
+            "kubernetes-affinity: what to add to the jobs by hand."
         ),
     ] = "json",
     every: Annotated[
@@ -36,8 +39,9 @@ def export_plan(
 
     Where a bound is only claimed the plan is written all the same, and it is said on stderr and in the file.
     """
-    instance = load(instance_file, allow_outside, changes_of(device_moves))
-    result, checked = verified_result(instance, result_file)
+    stored = read_results(result_file)
+    instance = solved_instance(instance_file, allow_outside, device_moves, stored)
+    result, checked = verified_result(instance, stored, str(result_file))
     if result is None:
         typer.echo(f"{result_file}: verification failed, so the plan is not exported", err=True)
         for fault in checked.faults:

@@ -25,9 +25,9 @@ from typing import Any
 
 import numpy as np
 
-from ....formulations.allocation.configurations import latest_s
 from ....formulations.allocation.monomials import monomials
 from ....formulations.common.clock import in_time
+from ....formulations.common.tolerance import all_loosened
 from ....instances.allocation.instance import AllocationInstance
 from ....instances.allocation.job import Job
 from ....instances.allocation.job_table import JobTable
@@ -103,7 +103,7 @@ class GeometricProgram:
         self.makespan = instance.objective == "makespan"
         self.capacity = capacity
         table = instance.table()
-        self.weight, self.latest_s = table.weight, latest_s(table.deadline_s)
+        self.weight, self.latest_s = table.weight, all_loosened(table.deadline_s)
         self.demand = _demand(instance, table)
         with np.errstate(divide="ignore", invalid="ignore"):
             alone = (capacity * (1 + 1e-6) / self.demand).min(axis=2, where=self.demand > 0, initial=1e9)

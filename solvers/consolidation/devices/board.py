@@ -89,7 +89,7 @@ class Board:
                     if server.devices is not None and name in states
                 }
             )
-        self.holds = [0] * count
+        self.holds = [int(bool(server.in_use)) for server in cluster.servers]
         self.log: list[int] | None = None
         self.jobs: dict[int, list[Task]] = {}
         self.on: list[set[int]] = [set() for _ in range(count)]

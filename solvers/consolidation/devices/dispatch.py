@@ -15,12 +15,14 @@ from ...common.brute_force import Enumeration
 from ...common.delegating import Delegating
 from ...common.options import SolveOptions
 from .cluster import Cluster
-from .exact import Search, certify_on_devices
+from .exact import Search as DeviceSearch
+from .exact import certify_on_devices
 from .improve import greedily_placed
 from .repair import repaired
 
 Certify = Callable[[Any, Outcome, Clock], None]
 Diagnose = Callable[[Any, Diagnosis | None, Clock], Diagnosis | None]
+Search = Callable[[Any, Clock], Sequence[JobPlacement] | None]
 
 
 class OnDevices(Delegating[ConsolidationFormulation]):
@@ -66,7 +68,7 @@ class ExactOnDevices(OnDevices):
 
     def on_devices(self, formulation: DeviceFormulation, options: SolveOptions, clock: Clock) -> Outcome:
         """Bound the objectives, and improve a plan until it meets the bound or the time is up."""
-        return Search(formulation, options, clock).run(self.method)
+        return DeviceSearch(formulation, options, clock).run(self.method)
 
 
 class BestFitOnDevices(OnDevices):
@@ -137,9 +139,7 @@ def diagnose_with(diagnose: Diagnose) -> Diagnose:
     return on_both
 
 
-def search_with(
-    search: Callable[[Any, Clock], Sequence[JobPlacement] | None],
-) -> Callable[[Any, Clock], Sequence[JobPlacement] | None]:
+def search_with(search: Search) -> Search:
     """Return a quick search for instances with or without single devices."""
 
     def on_both(formulation: ConsolidationFormulation, clock: Clock) -> Sequence[JobPlacement] | None:

@@ -191,6 +191,9 @@ class Local:
             tasks, job = board.jobs.get(position), self.placing.jobs[position]
             if "migrations" in total:
                 total["migrations"] -= self._stay(position)
+            lost = formulation.restarts.get(job.name)
+            if lost and self._stay(position) < sum(sum(group.current.values()) for group in job.task_groups):
+                total["value"] = total.get("value", 0.0) + lost
             if tasks is None:
                 continue
             used = {task.server for task in tasks}

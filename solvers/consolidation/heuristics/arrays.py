@@ -119,7 +119,7 @@ class PlacementArrays:
     def _find_pieces(self) -> None:
         """Read the pieces of the plan; jobs that stay where they are take what is free."""
         self.movable = np.ones(len(self.units), dtype=bool)
-        self.taken = np.zeros(len(self.names), dtype=bool)
+        self.taken = np.array([bool(server.in_use) for server in self.formulation.servers.values()])
         pieces: list[tuple[int, int, int]] = []
         for j, job in enumerate(self.formulation.instance.jobs):
             entry = self._entries[job.name]

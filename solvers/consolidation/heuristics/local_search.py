@@ -123,7 +123,7 @@ class _Search:
         self._asked = asked / max(asked.sum(), TIE)
         self._size = arrays.unit * arrays.units[:, None] / self._scale
         self._counts_servers = "servers" in names
-        self._migrations = "migrations" in names
+        self._migrations = arrays.formulation.instance.moves_count
         first = [name for name in names if name in ("value", "servers")]
         # A job that adds nothing must not make a server used.
         gains = (arrays.worth > 0) if first[:1] == ["value"] else np.zeros(len(arrays.worth), dtype=bool)

@@ -66,6 +66,10 @@ class Losses:
     def _value(self, pieces: Pieces, row_of_job: Ints, row_of_server: Ints, count: int) -> Floats:
         del row_of_server
         gained = np.where(self._servers_of_jobs(pieces) > 0, self.arrays.worth, 0.0)
+        if self._restart.any():
+            kept = self._kept(pieces)
+            stay = np.bincount(pieces.job, kept, minlength=len(gained)) >= self._running
+            gained = gained - np.where(stay, 0.0, self._restart)
         return -sums(row_of_job, gained, count)
 
     def _spread(self, pieces: Pieces, row_of_job: Ints, row_of_server: Ints, count: int) -> Floats:
@@ -104,16 +108,25 @@ class Losses:
                 self._tasks_per_unit[j] = sum(group.tasks for group in job.task_groups)
         self._now_key = np.array(list(now), dtype=np.int64)
         self._now_tasks = np.array(list(now.values()), dtype=np.int64)
+        data = self.arrays.formulation
+        self._restart = np.array([data.restarts.get(job.name, 0.0) for job in data.instance.jobs])
+        self._running = np.bincount(
+            self._now_key // len(index), self._now_tasks, minlength=len(self.arrays.units)
+        )
 
     def _migrations(self, pieces: Pieces, row_of_job: Ints, row_of_server: Ints, count: int) -> Floats:
         del row_of_server
         if not len(self._now_key):
             return np.zeros(count)
+        return -sums(row_of_job[pieces.job], self._kept(pieces), count)
+
+    def _kept(self, pieces: Pieces) -> Ints:
+        """Return how many tasks of each piece are where they are now."""
         key = pieces.job * len(self._rack) + pieces.server
         at = np.minimum(np.searchsorted(self._now_key, key), len(self._now_key) - 1)
         there = np.where(self._now_key[at] == key, self._now_tasks[at], 0)
-        kept = np.minimum(pieces.units * self._tasks_per_unit[pieces.job], there)
-        return -sums(row_of_job[pieces.job], kept, count)
+        kept: Ints = np.minimum(pieces.units * self._tasks_per_unit[pieces.job], there)
+        return kept
 
     def _read_speeds(self) -> None:
         """Tabulate the relative speed by number of servers; jobs with the same speeds share a row."""

@@ -68,7 +68,7 @@ class Program:
 
     def __init__(self, master: RestrictedMaster, options: SolveOptions, clock: Clock) -> None:
         self.master, self.options, self.clock = master, options, clock
-        self.levels: dict[str, Fraction] = {}
+        self.levels = master.classes.least_levels()
 
     def most(self, goal: str, reached: Fraction) -> float:
         """Return the most that a goal may be, in steps, to be as good as what was reached."""

@@ -53,7 +53,7 @@ def lagrangian_bound(
     if not missing:
         weights[goal.objective] = 1.0
     prices = [np.array(listed, dtype=float) for listed in goal.prices]
-    patterns = JobPricing(classes, prices, weights.get("migrations", 0.0))
+    patterns = JobPricing(classes, prices, weights)
     for job in classes.jobs:
         cost = _cheapest(job, classes, patterns, weights)
         if job.must_place and not missing:
@@ -71,7 +71,7 @@ def lagrangian_bound(
     ]
     for pool in pricing:
         for number, most, _ in pool.best(paid):
-            gain = min(0.0, weights.get("servers", 0.0) - most)
+            gain = min(0.0, weights.get("servers", 0.0) * classes.servers[number].opening - most)
             terms.append(gain * len(classes.servers[number].members))
     return math.fsum(terms) - MARGIN * math.fsum(map(abs, terms))
 

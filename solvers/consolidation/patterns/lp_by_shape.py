@@ -16,7 +16,7 @@ import numpy as np
 
 from ....formulations.common.clock import check_time
 from ....formulations.consolidation.certificate import MUST_PLACE
-from ....formulations.consolidation.classes import BY_SERVERS, JobClass
+from ....formulations.consolidation.classes import BY_SERVERS, MOVES, JobClass
 from ....instances.common.arrays import Floats
 from ...backends.base import BackendError
 from ...backends.highs_mip import linear_program, solver_with
@@ -130,13 +130,16 @@ class LpByShape:
         pairs = zip(classes.pieces, single, strict=True)
         pieces: list[Floats] = [np.asarray(counts @ price, dtype=float) for counts, price in pairs]
         # A piece that stays is worth the same tasks anywhere, and the moves that it saves.
-        saved = {"migrations": 1.0} if self.goal == "migrations" else earlier
+        saved = earlier | {self.goal: 1.0}
         for job in classes.jobs:
             for current in job.current:
                 base = job.parts[current.part].shape
                 counts = classes.pieces[current.shape]
                 stays = np.minimum(counts, np.array(current.kept)).sum(axis=1)
-                pieces[current.shape] = counts @ single[base] + saved.get("migrations", 0.0) * stays
+                worth = sum(
+                    -saved.get(name, 0.0) * count for name, count in self._staying_counts(job).items()
+                )
+                pieces[current.shape] = counts @ single[base] + worth * stays
         servers = np.zeros(len(classes.servers))
         for number, group in enumerate(self.groups):
             servers[group] = max(0.0, -float(duals[self.server_row + number]))
@@ -186,7 +189,8 @@ class LpByShape:
         resources = self.free.shape[1]
         for number, group in enumerate(self.groups):
             check_time()
-            cost, entries = self._counted({"servers": 1.0})
+            opening = min(classes.servers[n].opening for n in group)
+            cost, entries = self._counted({"servers": opening})
             entries.append((self.server_row + number, 1.0))
             rows = [self.capacity + number * resources + r for r in range(resources)]
             taken = [rows]
@@ -238,13 +242,19 @@ class LpByShape:
             *((row, float(amount)) for row, amount in pairs if amount),
         ]
 
+    def _staying_counts(self, job: JobClass) -> dict[str, float]:
+        """Return what each task counts that stays, in steps; what all together save is shared among them."""
+        running = sum(sum(current.kept) for current in job.current)
+        restart = float(job.restart / self.master.steps["value"])
+        return {"migrations": -1.0, "value": -restart / running, MOVES: -float(job.can_stay) / running}
+
     def _staying(self, number: int, taken: Sequence[Sequence[int]]) -> None:
         """Add the tasks of a class that may stay where they are."""
         server = self.classes.servers[number]
         for job in self.classes.jobs:
             for current in job.current:
                 there = server.residents.count(current.shape) * len(server.members)
-                cost, entries = self._counted({"migrations": -1.0})
+                cost, entries = self._counted(self._staying_counts(job))
                 for g, kept in enumerate(current.kept if there else ()):
                     task = self._task(job.parts[current.part].shape, g, taken)
                     self.columns.add(cost, [*task, *entries], float(kept * there))

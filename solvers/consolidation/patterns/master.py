@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 
 from ....formulations.common.clock import check_time
 from ....formulations.consolidation.certificate import MUST_PLACE, PRICED
-from ....formulations.consolidation.classes import BY_SERVERS, ClassTable, JobClass
+from ....formulations.consolidation.classes import BY_SERVERS, MOVES, ClassTable, JobClass
 from ....instances.common.arrays import Floats
 from ....instances.common.errors import OutOfTimeError, TooLargeError
 from ..objective_steps import figure_step, objective_step
@@ -79,9 +79,10 @@ class RestrictedMaster:
 
     def __init__(self, classes: ClassTable) -> None:
         self.classes = classes
-        steps = {goal: objective_step(classes, goal) for goal in GOALS}
+        steps = {goal: objective_step(classes, goal) for goal in (*GOALS, MOVES)}
         self.steps = {goal: step or figure_step(classes, goal) for goal, step in steps.items()}
         self.integral = {goal: step is not None for goal, step in steps.items()}
+        self._opening = np.array([server.opening for server in classes.servers])
         # Rows: supply of each piece; demand of preferred jobs; classes of servers; classes of jobs.
         sizes = [len(pieces) for pieces in classes.pieces]
         self.supply = np.concatenate([[0], np.cumsum(sizes)]).astype(int)
@@ -212,7 +213,9 @@ class RestrictedMaster:
             single = len(self.classes.pieces[k]) < len(self.classes.slots[k])
             count = float(self.classes.slots[k][slot, 0]) if single else 1.0
             entries.append((int(self.supply[k]) + (0 if single else slot), count))
-        return self.add("server", (number, pattern), entries, {"servers": 1.0})
+        return self.add(
+            "server", (number, pattern), entries, {"servers": 1.0} if self._opening[number] else {}
+        )
 
     def add_job_pattern(self, number: int, pattern: JobPattern, stay: Stay = ()) -> bool:
         """Add a pattern of a class of jobs; each task of loose jobs that does not stay is a piece."""
@@ -236,9 +239,25 @@ class RestrictedMaster:
             entries += [(first + i, -1.0) for i in pattern]
         counted = {"migrations": -float(stays)}
         for goal in ("value", "spread", "slowdown"):
-            counted[goal] = float(job.count(goal, len(pattern) + len(stay)) / self.steps[goal])
+            counted[goal] = float(self._count(goal, job, pattern, stay) / self.steps[goal])
+        if self._stays_whole(job, stay):
+            counted[MOVES] = -1.0
         return self.add(
             "job", (number, pattern, stay), entries, {goal: c for goal, c in counted.items() if c}
+        )
+
+    def _count(self, goal: str, job: JobClass, pattern: JobPattern, stay: Stay) -> Fraction:
+        """Return what a pattern counts in a goal, and what its pieces that stay save."""
+        saved = job.restart if goal == "value" and self._stays_whole(job, stay) else Fraction(0)
+        return job.count(goal, len(pattern) + len(stay)) - saved
+
+    def _stays_whole(self, job: JobClass, stay: Stay) -> bool:
+        """Return whether no task of a running job moves."""
+        if not job.can_stay or len(stay) < len(job.current):
+            return False
+        counts = (self.classes.pieces[job.current[h].shape][i] for h, i in stay)
+        return all(
+            (held >= np.array(job.current[h].kept)).all() for (h, _), held in zip(stay, counts, strict=True)
         )
 
     def counted(self, goal: str, values: NDArray[np.int64]) -> float:
@@ -253,15 +272,15 @@ class RestrictedMaster:
             return round(self.counted(goal, values)) * self.steps[goal]
         # Only patterns of jobs count in goals whose values are no multiples of a step.
         patterns = (
-            (self.classes.jobs[c.what[0]], len(c.what[1]) + len(c.what[2]), n)
+            (self.classes.jobs[c.what[0]], c.what[1], c.what[2], n)
             for c, n in zip(self.columns, values.tolist(), strict=False)
             if n and c.type == "job"
         )
-        return sum((n * job.count(goal, servers) for job, servers, n in patterns), Fraction(0))
+        return sum((n * self._count(goal, job, *pieces) for job, *pieces, n in patterns), Fraction(0))
 
     def in_plan(self, goal: str, value: float) -> float:
         """Return a value in steps, to be minimised, as one of the plan's objective."""
-        known = float(value * self.steps[goal]) + self.classes.offset(goal)
+        known = float(value * self.steps[goal]) + float(self.classes.offset(goal))
         return -known if goal == "value" else known
 
     def rounded(self, goal: str, value: float) -> float:
@@ -294,7 +313,7 @@ class RestrictedMaster:
             more: dict[int, float] = {}
             known = added
             for number, most, pattern in pricing.best(paid, SETTINGS.columns_per_class_and_round, search):
-                cost = weight.get("servers", 0.0) + float(prices.servers[number])
+                cost = weight.get("servers", 0.0) * self._opening[number] + float(prices.servers[number])
                 # The best column of a class could be taken by all of its members.
                 more[number] = max(more.get(number, 0.0), most - cost)
                 worth = sum(float(paid[k][slot]) for k, slot in pattern)
@@ -302,7 +321,7 @@ class RestrictedMaster:
                     added += self.add_server_pattern(number, pattern)
             beyond += sum(gain * len(self.classes.servers[n].members) for n, gain in more.items())
             self._rests[place] = 0 if added > known else SETTINGS.resting_rounds
-        patterns = JobPricing(self.classes, prices.pieces, weight.get("migrations", 0.0))
+        patterns = JobPricing(self.classes, prices.pieces, weight, float(self.steps["value"]))
         for c, job in enumerate(self.classes.jobs):
             check_time()
             if not job.loose or job.current:
@@ -322,7 +341,12 @@ class RestrictedMaster:
             return False
         paid, weight = self._slot_prices(prices), {goal: 1.0, **prices.earlier}
         # Reduced-cost fixing: a column that costs more than the gap is in no better solution.
-        least = weight.get("servers", 0.0) + prices.servers - slack - SETTINGS.reduced_cost_tolerance
+        least = (
+            weight.get("servers", 0.0) * self._opening
+            + prices.servers
+            - slack
+            - SETTINGS.reduced_cost_tolerance
+        )
         for pricing in self.pricing:
             found = pricing.within(paid, least, SETTINGS.most_patterns_enumerated)
             if found is None:

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ....formulations.common.clock import check_time
-from ....formulations.consolidation.classes import ClassTable, JobClass
+from ....formulations.consolidation.classes import MOVES, ClassTable, JobClass
 from ....instances.common.arrays import Floats, Ints
 from ....instances.common.errors import TooLargeError
 from ..settings import SETTINGS
@@ -42,17 +42,37 @@ class JobPricing:
     ----------
     prices
         For each shape of each of its pieces.
-    worth
-        Value of a task that is not moved.
+    weights
+        What a unit of each goal is worth, by name.
+    value_step
+        In which `value` is counted.
     """
 
-    def __init__(self, classes: ClassTable, prices: Sequence[Floats], worth: float) -> None:
-        self.classes, self.prices, self.worth = classes, prices, worth
+    def __init__(
+        self,
+        classes: ClassTable,
+        prices: Sequence[Floats],
+        weights: Mapping[str, float],
+        value_step: float = 1.0,
+    ) -> None:
+        self.classes, self.prices, self.weights, self.value_step = classes, prices, weights, value_step
+        # Of a task that is not moved.
+        self.worth = weights.get("migrations", 0.0)
+
+    def _bonus(self, job: JobClass) -> float:
+        """Return what it is worth that no task of a running job moves."""
+        restart = self.weights.get("value", 0.0) * float(job.restart) / self.value_step
+        return restart + (self.weights.get(MOVES, 0.0) if job.can_stay else 0.0)
 
     def of_loose(self, job: JobClass, below: float) -> list[PricedPattern]:
-        """Return which tasks of a loose job stay; the others are pieces of their own."""
+        """Return which tasks of a loose job stay, and all that run, if that is worth something by itself.
+
+        The others are pieces of their own.
+        """
         cost = sum(float(self.prices[part.shape][0]) * part.tasks[0] for part in job.parts)
         stay = []
+        bonus = self._bonus(job)
+        whole, staying = cost - bonus, list[tuple[int, int]]()
         for number, current in enumerate(job.current):
             single = float(self.prices[job.parts[current.part].shape][0])
             counts = self.classes.pieces[current.shape]
@@ -66,7 +86,13 @@ class JobPricing:
                 if more[i] < 0:
                     stay.append((number, i))
                     cost += float(more[i])
-        return [PricedPattern((), tuple(stay), cost)] if cost < below else []
+                for i in np.flatnonzero((counts == np.array(current.kept)).all(axis=1)).tolist():
+                    staying.append((number, i))
+                    whole += float(more[i])
+        found = [PricedPattern((), tuple(stay), cost)]
+        if bonus and len(staying) == len(job.current):
+            found.append(PricedPattern((), tuple(staying), whole))
+        return [pattern for pattern in found if pattern.cost < below]
 
     @staticmethod
     def _kept(kept: tuple[int, ...], counts: Ints) -> Ints:
@@ -84,7 +110,11 @@ class JobPricing:
         pieces = self.classes.pieces[job.parts[0].shape]
         layers, chosen = self._layers(job, len(by_servers))
         found: list[tuple[float, Stay, int, tuple[int, ...]]] = []
-        for (placed, held), (cost, stay) in self._staying(job).items():
+        staying = list(self._staying(job).items())
+        if bonus := self._bonus(job):
+            whole = self._staying(job, whole=True).items()
+            staying += [(key, (cost - bonus, stay)) for key, (cost, stay) in whole]
+        for (placed, held), (cost, stay) in staying:
             # Others fill what the pieces that stay leave of the job.
             rest = tuple(t - h for t, h in zip(job.parts[0].tasks, held, strict=True))
             for others in range(len(by_servers) - placed + 1):
@@ -122,8 +152,16 @@ class JobPricing:
             last.append(chosen)
         return layers, last
 
-    def _staying(self, job: JobClass) -> dict[tuple[int, tuple[int, ...]], tuple[float, Stay]]:
-        """Return the least price, by number of pieces that stay and tasks in them, and the pieces."""
+    def _staying(
+        self, job: JobClass, whole: bool = False
+    ) -> dict[tuple[int, tuple[int, ...]], tuple[float, Stay]]:
+        """Return the least price, by number of pieces that stay and tasks in them, and the pieces.
+
+        Parameters
+        ----------
+        whole
+            Only where no task moves.
+        """
         tasks = job.parts[0].tasks
         found: dict[tuple[int, tuple[int, ...]], tuple[float, Stay]] = {(0, (0,) * len(tasks)): (0.0, ())}
         for number, current in enumerate(job.current):
@@ -132,10 +170,12 @@ class JobPricing:
             shape, rows = self.classes.base[current.shape]
             # A piece that costs no less than the same piece anywhere need not stay.
             elsewhere = self.prices[shape][rows]
-            options = [
-                (i, counts[i].tolist(), float(cost[i])) for i in np.flatnonzero(cost < elsewhere).tolist()
-            ]
-            for (placed, held), (price, stay) in list(found.items()):
+            wanted = (counts >= np.array(current.kept)).all(axis=1) if whole else cost < elsewhere
+            options = [(i, counts[i].tolist(), float(cost[i])) for i in np.flatnonzero(wanted).tolist()]
+            before = list(found.items())
+            if whole:
+                found = {}
+            for (placed, held), (price, stay) in before:
                 check_time()
                 for i, row, more in options:
                     together = tuple(h + c for h, c in zip(held, row, strict=True))

@@ -49,3 +49,21 @@ def test_a_job_that_waits_is_told_what_is_free_and_what_the_placed_jobs_leave() 
     assert reasons.why(1) == "waits: it needs 4 gpu on one server; the most that the placed jobs leave is 3"
     assert reasons.why(2).startswith("never fits: a task of 'tasks' needs 9 gpu; the largest server has 8")
     assert reasons.why(3).startswith("left out although there is room")
+
+
+def test_servers_that_lack_different_things_are_counted() -> None:
+    """Most servers first; what a server has none of is told from what it has too little of."""
+    capacities = [{"gpu": 8}, {"gpu": 8}, {"gpu": 2, "toleration for taint t": 1}]
+    asks = {"gpu": 4, "toleration for taint t": 1}
+    instance = ConsolidationInstance.model_validate(
+        {
+            "name": "x",
+            "servers": [{"name": f"s{k}", "capacity": capacity} for k, capacity in enumerate(capacities)],
+            "jobs": [{"name": "a", "tasks": 1, "task_demand": asks}],
+        }
+    )
+    plan = [entry_of(entry, {}) for entry in instance.jobs]
+    assert Reasons(ConsolidationFormulation(instance), plan).why(0) == (
+        "never fits: no server has all that a task of 'tasks' needs; on 2 servers: no toleration for taint t "
+        "(1 needed); on 1 server: too little gpu (4 needed)"
+    )

@@ -44,3 +44,13 @@ def test_a_group_beside_the_same_fields_of_the_job_is_refused() -> None:
     group = {"tasks": 1, "demand": {"gpu": 1}}
     with pytest.raises(ValidationError, match="set beside groups"):
         PlacementJob.model_validate({"name": "j", "tasks": 1, "groups": [group]})
+
+
+def test_movable_is_the_default_that_no_document_shows() -> None:
+    plain = {"name": "j", "tasks": 1, "task_demand": {"gpu": 1}}
+    jobs = [
+        PlacementJob.model_validate({**plain, **more})
+        for more in ({}, {"movable": True, "current": {"s": 1}}, {"movable": False}, {"restart_s": 60})
+    ]
+    shown = [set(job.model_dump(exclude_none=True)) & {"movable", "restart_s"} for job in jobs]
+    assert shown == [set(), set(), {"movable"}, {"restart_s"}]

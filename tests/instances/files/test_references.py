@@ -267,7 +267,7 @@ def test_a_table_of_jobs_is_quoted_where_that_helps(folders: tuple[Path, Path]) 
     inside, outside = folders
     put(inside / "jobs.csv", (outside / "jobs.csv").read_text().replace("remaining_steps", "remaining_step"))
     text = said(put(inside / "d.json", {**ALLOCATION, "jobs": "jobs.csv"}))
-    assert "jobs[0].remaining_step: unknown key; did you mean 'remaining_steps'?" in text
+    assert "line 1: column remaining_step: unknown key; did you mean 'remaining_steps'?" in text
 
 
 # How leave is given

@@ -155,7 +155,7 @@ def test_wrong_rows_are_left_out_and_named(tmp_path: Path) -> None:
         "5 pods are invalid and left out: f (cpu_milli is -1.0, but must be at least 0), "
         "b (is listed twice), g (gpu_milli is '2000', but must be at most 1000), …." in said(instance)
     )
-    assert "1 server is invalid and left out: n3 (cpu_milli is not a number" in said(instance)
+    assert "1 server is invalid and left out: n3 (cpu_milli is " in said(instance)
 
 
 @pytest.mark.parametrize(

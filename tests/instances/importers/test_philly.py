@@ -104,17 +104,17 @@ def test_too_small_a_cluster_is_said(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("row", "expected"),
     [
-        ("yesterday,1,1,1,a", "line 7: timestamp: is not a date and time; write 2017-11-01 12:00:00"),
-        ("2017-02-31 10:00:00,1,1,1,a", "line 7: timestamp: is not a date and time"),
-        ("2017-10-01T10:00:00+00:00,1,1,1,a", "line 7: timestamp: is not a date and time"),
+        ("yesterday,1,1,1,a", "line 7: timestamp: is 'yesterday', which is no date and time; write 2017"),
+        ("2017-02-31 10:00:00,1,1,1,a", "line 7: timestamp: is '2017-02-31 10:00:00', which is no date"),
+        ("2017-10-01T10:00:00+00:00,1,1,1,a", "line 7: timestamp: is '2017-10-01T10:00:00+00:00', which"),
         (",1,1,1,a", "line 7: timestamp: is missing"),
-        ("2017-10-01 10:00:00,long,1,1,a", "line 7: duration: is not a number"),
+        ("2017-10-01 10:00:00,long,1,1,a", "line 7: duration: is 'long', which is not a number"),
         ("2017-10-01 10:00:00,-1,1,1,a", "line 7: duration: is -1.0, but must be at least 0"),
         ("2017-10-01 10:00:00,nan,1,1,a", "line 7: duration: is nan, which is not a finite number"),
         ("2017-10-01 10:00:00,1e400,1,1,a", "line 7: duration: is "),
-        ("2017-10-01 10:00:00,1_0,1,1,a", "line 7: duration: is not a number"),
+        ("2017-10-01 10:00:00,1_0,1,1,a", "line 7: duration: is '1_0', which is not a number"),
         ("2017-10-01 10:00:00,1,0,1,a", "line 7: num_gpus: is 0, but must be at least 1"),
-        ("2017-10-01 10:00:00,1,1.5,1,a", "line 7: num_gpus: is not a whole number"),
+        ("2017-10-01 10:00:00,1,1.5,1,a", "line 7: num_gpus: is '1.5', which is not a whole number"),
         ("2017-10-01 10:00:00,1,10000000,1,a", "line 7: num_gpus: is 10000000, but must be at most 1e+06"),
         ("2017-10-01 10:00:00,1,1,1,", "line 7: cluster: is missing"),
         ("2017-10-01 10:00:00,1,1,1,\x07", "line 7: cluster: is blank or holds a control character"),
@@ -138,7 +138,7 @@ def test_many_bad_rows_end_the_reading(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        ({"at": "noon"}, "options: at: is not a date and time; write 2017-11-01 12:00:00"),
+        ({"at": "noon"}, "options: at: is 'noon', which is no date and time; write 2017-11-01 12:00:00"),
         ({"at": "2018-01-01"}, "options: at: no job runs at 2018-01-01 00:00:00; the jobs of the file start"),
         ({"servers": 0}, "options: servers: is 0, but must be at least 1"),
         ({"gpus_per_server": 0}, "options: gpus_per_server: is 0, but must be at least 1"),

@@ -5,7 +5,14 @@ from __future__ import annotations
 import clusterplan
 from clusterplan.formulations.allocation.plan import JobAllocation
 from clusterplan.instances.allocation.generate import generate_allocation
-from clusterplan.planner.allocation.page import MOST_JOBS, allocation_parts, shown_rows, usage_bars
+from clusterplan.planner.allocation.page import (
+    MOST_JOBS,
+    MOST_NAMED,
+    allocation_parts,
+    shown_rows,
+    times_figure,
+    usage_bars,
+)
 
 
 def test_the_parts_of_a_plan() -> None:
@@ -13,7 +20,7 @@ def test_the_parts_of_a_plan() -> None:
     instance = generate_allocation(5, 2, 0.6, seed=5)
     result = clusterplan.solve(instance, "exact")
     parts = allocation_parts(instance, result)
-    assert [name for name, _, _ in parts["bars"]] == ["cpu", "gpu"]
+    assert [name for name, _, _ in parts["bars"]] == ["gpu", "cpu"]
     assert all(0 < share <= 1 for _, share, _ in parts["bars"])
     assert len(parts["jobs"].rows) == 5
     assert "price" in [column.title for column in parts["resources"].columns]
@@ -42,3 +49,20 @@ def test_bars_say_share_and_amounts() -> None:
         ("cpu", 0.0, "0 of 0"),
     ]
     assert usage_bars({"gpu": 4.0}, None) == []
+
+
+def test_few_jobs_are_bars_with_their_names_and_many_are_points() -> None:
+    """A waiting job has a bar of its own look; long names are cut on the axis alone."""
+    plan = [
+        JobAllocation(job="b" * 40, variant="v", workers=2, completion_s=7200.0),
+        JobAllocation(job="a", placed=False, variant=None, workers=0, completion_s=3600.0),
+    ]
+    few = times_figure(plan)
+    assert few["layout"]["yaxis"]["ticktext"] == ["a", "b" * 31 + "…"]
+    assert [(trace["y"], trace["text"]) for trace in few["data"]] == [
+        ([2], ["v: 2 workers"]),
+        ([1], ["waits"]),
+    ]
+    assert few["data"][0]["customdata"][0][0] == "b" * 40
+    many = times_figure([plan[0].model_copy(update={"job": str(k)}) for k in range(MOST_NAMED + 1)])
+    assert {trace["type"] for trace in many["data"]} == {"scatter"}

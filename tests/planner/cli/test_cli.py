@@ -85,7 +85,7 @@ def test_a_solved_instance_exits_0_with_a_verified_plan(run: Command, kind: str)
     answer = run("solve", put("d.yaml", DOCUMENT[kind]))
     assert answer.code == 0
     assert answer.err == ""
-    assert all(word in answer.out for word in ("optimal", "verified", "0 %"))
+    assert all(word in answer.out for word in ("optimal", "verified", " %"))
 
 
 def test_a_heuristic_that_ends_normally_exits_0(run: Command) -> None:
@@ -314,13 +314,14 @@ def test_control_characters_never_reach_the_terminal(run: Command) -> None:
 
 
 def test_output_file_holds_the_results_and_replaces_what_was_there(run: Command) -> None:
-    """--output writes one JSON object a line, whatever is printed."""
+    """--output writes one JSON object a line, and prints none."""
     name = put("d.yaml", ALLOCATION)
     put("r.json", "old\n")
     answer = run("solve", name, name, "--output", "r.json")
     lines = Path("r.json").read_text(encoding="utf-8").splitlines()
     assert [json.loads(line)["status"] for line in lines] == ["optimal", "optimal"]
-    assert "optimal" in answer.out
+    assert answer.out == ""
+    assert answer.err.count("r.json: a: optimal") == 2
     assert run("verify", name, "r.json").code == 0
 
 
@@ -455,7 +456,7 @@ def test_validate_counts_what_is_there(run: Command) -> None:
     files = [put(f"{kind}.yaml", document) for kind, document in DOCUMENT.items()]
     answer = run("validate", *files, put("bad.yaml", allocation(foo=1)))
     assert answer.code == 3
-    assert len(answer.out.splitlines()) == 3
+    assert len(answer.out.splitlines()) == len(DOCUMENT)
     assert "2 jobs" in answer.out
     assert answer.err.startswith("bad.yaml: foo: unknown key; ")
     assert run("validate", *files, "example:optimus-testbed").code == 0
@@ -622,9 +623,9 @@ def test_untouched_results_are_verified(run: Command, solved: dict[str, dict[str
 ALTERED: list[tuple[str, tuple[Any, ...], Any, str]] = [
     ("allocation", (0, "workers"), 0, "range of workers"),
     ("allocation", (0, "workers"), -1, "plan[0].workers: is -1"),
-    ("allocation", (0, "workers"), "2", "plan[0].workers: is not a whole number"),
-    ("allocation", (0, "workers"), 2.5, "plan[0].workers: is not a whole number"),
-    ("allocation", (0, "workers"), True, "plan[0].workers: is not a whole number"),
+    ("allocation", (0, "workers"), "2", "plan[0].workers: is '2', which is not a whole number"),
+    ("allocation", (0, "workers"), 2.5, "plan[0].workers: is 2.5, which is not a whole number"),
+    ("allocation", (0, "workers"), True, "plan[0].workers: is True, which is not a whole number"),
     ("allocation", (0, "workers"), None, "plan[0].workers: is None"),
     ("allocation", (0, "workers"), 99, "range of workers"),
     ("allocation", (0, "workers"), 10**30, "plan[0].workers: is 1000"),
@@ -642,7 +643,7 @@ ALTERED: list[tuple[str, tuple[Any, ...], Any, str]] = [
     ("allocation", (0,), 5, "plan[0]: is 5"),
     ("staging", (0, "units"), 0, "plan[0].units: is 0"),
     ("staging", (0, "units"), -1, "plan[0].units: is -1"),
-    ("staging", (0, "units"), "1", "plan[0].units: is not a whole number"),
+    ("staging", (0, "units"), "1", "plan[0].units: is '1', which is not a whole number"),
     ("staging", (0, "units"), 99, "limit of "),
     ("staging", (1, "units"), 2, "value is stored as"),
     ("staging", (0, "units"), 1, "throughput floor"),
@@ -653,7 +654,12 @@ ALTERED: list[tuple[str, tuple[Any, ...], Any, str]] = [
     ("staging", (0, "first_layer"), 1, "should begin at layer 0"),
     ("consolidation", (0, "servers"), {"n-0": 0}, "plan[0].servers.n-0: is 0"),
     ("consolidation", (0, "servers"), {"n-0": -2}, "plan[0].servers.n-0: is -2"),
-    ("consolidation", (0, "servers"), {"n-0": "2"}, "plan[0].servers.n-0: is not a whole number"),
+    (
+        "consolidation",
+        (0, "servers"),
+        {"n-0": "2"},
+        "plan[0].servers.n-0: is '2', which is not a whole number",
+    ),
     ("consolidation", (0, "servers"), {"n-0": 9}, "all or nothing: job 'j' has 9 of 2"),
     ("consolidation", (0, "servers"), {"n-0": 1, "n-1": 1}, "(servers).value is stored as 1"),
     ("consolidation", (0, "servers"), {"n-9": 2}, "there is no server 'n-9'"),

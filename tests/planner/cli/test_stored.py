@@ -16,6 +16,7 @@ from clusterplan.instances.common.errors import OptionError
 from clusterplan.planner.cli.plans.export import export_plan
 from clusterplan.planner.cli.report import page_of, report
 from clusterplan.planner.cli.verify import verify
+from clusterplan.planner.verification.stored import read_results
 
 INSTANCE = clusterplan.parse_instance(STAGING)
 RESULT = clusterplan.solve(INSTANCE, "exact")
@@ -74,7 +75,7 @@ def test_a_bound_that_counting_does_not_give_is_only_claimed_without_a_certifica
 def test_a_report_is_a_page_of_the_last_result(instance: Path, right: Path, tmp_path: Path) -> None:
     page = tmp_path / "new" / "page.html"
     assert "written: " in invoke(report, instance, right, "--output", page).stderr
-    assert page.read_text() == page_of(INSTANCE, right)[0]
+    assert page.read_text() == page_of(INSTANCE, read_results(right), str(right))[0]
     assert page.read_text().startswith("<!DOCTYPE html>")
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
+import shlex
+
 import pytest
 import typer
 from typer.testing import CliRunner
 
 from clusterplan.planner.cli.main import app
-from clusterplan.planner.cli.verbs import VERBS, Verbs, _shortened
+from clusterplan.planner.cli.verbs import EXAMPLES, GROUPS, VERBS, Verbs, _shortened
 
 
 @pytest.mark.parametrize("name", VERBS)
@@ -35,3 +38,40 @@ def test_an_unknown_command_is_a_usage_error_that_guesses() -> None:
 def test_long_lines_are_cut_between_words() -> None:
     assert _shortened("one two", 10) == "one two"
     assert _shortened("one two three four", 12) == "one two..."
+
+
+def test_every_command_stands_in_one_group_and_has_examples() -> None:
+    assert list(itertools.chain(*GROUPS.values())) == list(VERBS) == list(EXAMPLES)
+
+
+@pytest.mark.parametrize("name", VERBS)
+def test_examples_name_options_that_are_there(name: str) -> None:
+    for line in EXAMPLES[name]:
+        program, verb, *words = shlex.split(line)
+        assert (program, verb) == ("clusterplan", name)
+        command = Verbs().commands[name]
+        if hasattr(command, "commands"):
+            command = command.commands[words.pop(0)]
+        known = {option for each in command.params for option in each.opts}
+        assert [word for word in words if word.startswith("-") and word not in known] == []
+        assert line in str(Verbs().commands[name].epilog)
+
+
+def test_a_shell_completes_commands_without_loading_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(name: str, package: str) -> None:
+        raise AssertionError(name, package)
+
+    monkeypatch.setattr("clusterplan.planner.cli.verbs.import_module", never)
+    words = {"_CLUSTERPLAN_COMPLETE": "complete_bash", "COMP_WORDS": "clusterplan so", "COMP_CWORD": "1"}
+    answer = CliRunner().invoke(app, env=words, prog_name="clusterplan")
+    assert answer.output.split() == ["solve", "solvers"]
+
+
+def test_a_shell_completes_the_options_of_a_command() -> None:
+    words = {
+        "_CLUSTERPLAN_COMPLETE": "complete_bash",
+        "COMP_WORDS": "clusterplan solve --wh",
+        "COMP_CWORD": "2",
+    }
+    answer = CliRunner().invoke(app, env=words, prog_name="clusterplan")
+    assert answer.output.split() == ["--what-if"]

@@ -230,17 +230,15 @@ def test_the_command_writes_page_tables_and_journal(tmp_path: Path) -> None:
     out = tmp_path / "out"
     done = run(*words, "--output", out, "--format", "csv")
     assert done.returncode == 0, done.stderr
-    assert len(done.stdout.splitlines()) == 5
+    assert done.stdout == ""
+    assert len((out / "comparison.csv").read_text().splitlines()) == 5
     found = {path.name for path in out.iterdir()}
     assert found == {"journal.jsonl", *(f"comparison.{ending}" for ending in ("html", "md", "csv", "json"))}
-    assert (out / "comparison.csv").read_text() == done.stdout
-    again = run(*words, "--output", out, "--resume", "--format", "json")
+    before = Comparison.model_validate_json((out / "comparison.json").read_text()).rows
+    again = run(*words, "--output", out, "--resume")
     assert again.returncode == 0, again.stderr
     assert "resuming: 4 of 4 are finished" in again.stderr
-    assert (
-        Comparison.model_validate_json(again.stdout).rows
-        == Comparison.model_validate_json((out / "comparison.json").read_text()).rows
-    )
+    assert Comparison.model_validate_json((out / "comparison.json").read_text()).rows == before
     table = run(*words)
     assert "to best bound" in table.stdout
     assert "mean seconds" in table.stdout
@@ -279,7 +277,7 @@ def test_an_interrupt_keeps_the_rows_that_are_finished(tmp_path: Path) -> None:
         shown = process.stdout.read()
     assert process.returncode == 130
     assert "interrupted" in said
-    assert "exact" in shown
+    assert shown == ""
     found = json.loads((tmp_path / "out" / "comparison.json").read_text())
     assert found["interrupted"]
     assert 1 <= len(found["rows"]) < 8

@@ -4,15 +4,28 @@ from __future__ import annotations
 
 from typing import Any
 
+from placements import job, placement
+
 import clusterplan
 from clusterplan.formulations.consolidation.plan import JobPlacement
 from clusterplan.instances.consolidation.devices import Ask, DeviceSlot
 from clusterplan.instances.consolidation.instance import ConsolidationInstance
+from clusterplan.instances.consolidation.job import Group
+from clusterplan.instances.consolidation.server import Server
 from clusterplan.instances.importers.slurm.jobs import SHARES
-from clusterplan.planner.consolidation.devices import beside, in_words, partitions
+from clusterplan.planner.changes import leading
+from clusterplan.planner.consolidation.devices import (
+    available_of,
+    beside,
+    capacity_of,
+    demand_of,
+    in_words,
+    partitions,
+)
 from clusterplan.planner.consolidation.kubernetes import kubernetes_lines
 from clusterplan.planner.consolidation.page import consolidation_parts
 from clusterplan.planner.consolidation.plan import as_data, columns
+from clusterplan.planner.consolidation.servers import Servers
 from clusterplan.planner.consolidation.slurm import slurm_lines, slurm_notes
 from clusterplan.planner.output.text import cells_of
 
@@ -120,3 +133,32 @@ def test_jobs_from_slurm_keep_their_tasks_and_types() -> None:
     assert any(
         "keep their own --ntasks" in note for note in slurm_notes(clusterplan.parse_instance(own), [SHARED])
     )
+
+
+def test_devices_as_amounts() -> None:
+    """Of four devices others hold one, a quarter of another, and a partition of two slots of a third."""
+    taken = [{"device": 0}, {"device": 1, "share": 250}, {"device": 2, "profile": "2g.10gb", "slot": 0}]
+    devices = {"gpu": {"count": 4, "geometry": "a100-40", "taken": taken}}
+    made = Server.model_validate({"name": "n", "capacity": {"cpu": 8}, "devices": devices})
+    assert capacity_of(made) == {"cpu": 8.0, "gpu": 4.0}
+    assert available_of(made) == {"cpu": 8.0, "gpu": 0.75 + 0.75 + 1.0}
+    asks: dict[str, dict[str, Any]] = {"whole": {"devices": {"gpu": 2}}, "share": {"share": {"gpu": 300}}}
+    asks["part"] = {"profile": {"gpu": "3g.20gb"}}
+    sizes = {
+        name: demand_of(Group.model_validate({"tasks": 1, "demand": {"cpu": 1}, **ask}), made)["gpu"]
+        for name, ask in asks.items()
+    }
+    assert sizes == {"whole": 2.0, "share": 0.3, "part": 0.5}
+
+
+def test_gpus_lead_as_devices_and_beside_choices_of_servers() -> None:
+    """Words that stand for a choice of servers are no GPUs."""
+    devices = {"gpu": {"count": 4}}
+    capacity = {"cpu": 8, "toleration for taint nvidia.com/gpu:NoSchedule": 1}
+    instance = placement(
+        ["value"], [{"name": "n", "capacity": capacity, "devices": devices}], [job("a", 1, {"cpu": 1})]
+    )
+    drawn = Servers(instance, ())
+    assert (drawn.resource, drawn.total["gpu"]) == ("gpu", [4.0, 0.0, 0.0])
+    assert leading(["cpu", "node with gpu=a", "amd.com/gpu"]) == "amd.com/gpu"
+    assert leading(["cpu", "nvidia.com/mig-1g.5gb"]) == "nvidia.com/mig-1g.5gb"

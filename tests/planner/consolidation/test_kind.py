@@ -9,5 +9,6 @@ from clusterplan.planner.registry import KINDS
 def test_its_formats() -> None:
     """Plans go to Slurm and Kubernetes; rows of a plan are jobs."""
     assert KINDS["consolidation"] is CONSOLIDATION
-    assert set(CONSOLIDATION.formats) == {"slurm", "kubernetes"}
+    forms = {"slurm", "slurm-options", "kubernetes", "kubernetes-affinity"}
+    assert set(CONSOLIDATION.formats) == forms
     assert CONSOLIDATION.rows_of_plan == "jobs"

@@ -286,7 +286,7 @@ def test_an_exported_plan_quotes_what_a_shell_would_obey() -> None:
     }
     instance = clusterplan.parse_instance(document)
     result = clusterplan.solve(instance)
-    lines = export_plan(instance, result, "slurm").splitlines()
+    lines = export_plan(instance, result, "slurm-options").splitlines()
     import shlex
 
     assert sorted(shlex.split(line, comments=True)[0] for line in lines) == sorted(names)

@@ -37,6 +37,7 @@ SCHEMES = ("file:", "data:", "blob:")
 PAGES = (
     "frontier",
     "clusters",
+    "what-if",
     "comparison",
     "plan-staging",
     "plan-allocation",

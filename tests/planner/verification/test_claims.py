@@ -278,7 +278,8 @@ def test_nothing_depends_on_the_order_of_keys(kind: str) -> None:
         infeasible += result.status == "infeasible"
         assert verify(other, result).ok
         assert verify(instance, result).verdict == verify(other, result).verdict
-    assert infeasible > 0
+    # Every trace that is valid has a schedule.
+    assert infeasible > 0 or kind == "scheduling"
 
 
 # Prices, and what to buy next
@@ -300,6 +301,8 @@ def test_prices_that_are_not_derived_make_a_result_incomplete() -> None:
 # Why there is no plan
 
 ROW = {"model": "table", "rows": [{"workers": 1, "steps_per_s": 1}]}
+NOT_ALWAYS_FEASIBLE = [kind for kind in RANDOM if kind != "scheduling"]
+"""Every trace that is valid has a schedule."""
 TOGETHER = {
     "allocation": {
         **DOCUMENT["allocation"],
@@ -342,7 +345,7 @@ def infeasible(kind: str, counting: bool) -> tuple[Instance, dict[str, Any]]:
     raise AssertionError("no infeasible instance among four hundred")
 
 
-@pytest.mark.parametrize("kind", RANDOM)
+@pytest.mark.parametrize("kind", NOT_ALWAYS_FEASIBLE)
 @pytest.mark.parametrize("part", ["reasons", "remedies"])
 def test_what_counting_shows_is_derived_again(kind: str, part: str) -> None:
     """An altered reason or remedy is false; in another version's words it is claimed."""
@@ -354,7 +357,7 @@ def test_what_counting_shows_is_derived_again(kind: str, part: str) -> None:
     assert code_of_verification(checked(instance, data)) == CLAIMED
 
 
-@pytest.mark.parametrize("kind", RANDOM)
+@pytest.mark.parametrize("kind", NOT_ALWAYS_FEASIBLE)
 def test_a_diagnosis_that_rests_on_a_search_is_derived_or_claimed(kind: str) -> None:
     """What a short search says again is confirmed, and an altered line is not."""
     instance, data = infeasible(kind, counting=False)
@@ -400,7 +403,7 @@ def changed(data: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
         ("certificate.goals.0.prices", [[1e300]], "certificate: goals"),
         ("options", None, "options: "),
         ("options.gap", None, "options.gap: "),
-        ("options.gap", "0.5", "options.gap: is not a number"),
+        ("options.gap", "0.5", "options.gap: is '0.5', which is not a number"),
         ("seed", 7, "seed is stored as 7; options.seed is None"),
         ("points", [], "frontiers are of allocation or staging"),
         ("diagnosis", {"reasons": []}, "diagnosis says why there is no plan; the status is optimal"),

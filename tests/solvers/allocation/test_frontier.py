@@ -359,6 +359,7 @@ def test_the_command_writes_tables_that_verify(tmp_path: Path) -> None:
     given = ("--price", "gpu=1.2", "--price", "cpu=0.03", "--error", "0.05")
     done = run_here("pareto", name, *given, "--output", str(folder))
     assert done.returncode == 0, done.stderr
+    printed = run_here("pareto", name, *given).stdout
     for text in (
         "USD/h",
         "mean completion, h",
@@ -367,7 +368,7 @@ def test_the_command_writes_tables_that_verify(tmp_path: Path) -> None:
         "own cluster: 20.6",
         "gpu costs 1.2",
     ):
-        assert text in done.stdout, text
+        assert text in printed, text
     stored = json.loads((folder / "frontier.json").read_text())
     assert stored["kind"] == "allocation"
     with (folder / "frontier.csv").open(newline="") as file:

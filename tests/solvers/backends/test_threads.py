@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import _thread
 import threading
+import time
 import warnings
 
 import highspy
 import pytest
 
-from clusterplan.solvers.backends.threads import no_warnings, run_highs
+from clusterplan.solvers.backends.threads import no_warnings, run_highs, within
+from clusterplan.solvers.common.base import Clock
 
 
 def test_warnings_are_silent_inside_and_heard_again_after() -> None:
@@ -29,10 +32,40 @@ def one_variable() -> highspy.Highs:
 
 def test_highs_runs_in_the_main_thread_and_in_others(capsys: pytest.CaptureFixture[str]) -> None:
     here, there = one_variable(), one_variable()
-    run_highs(here)
-    thread = threading.Thread(target=run_highs, args=(there,))
+    assert run_highs(here, Clock())
+    thread = threading.Thread(target=run_highs, args=(there, Clock(60.0)))
     thread.start()
     thread.join()
     assert here.getInfo().objective_function_value == there.getInfo().objective_function_value == 2.0
-    assert (here.HandleKeyboardInterrupt, there.HandleKeyboardInterrupt) == (True, False)
+    assert (here.HandleUserInterrupt, there.HandleUserInterrupt) == (True, False)
     assert capsys.readouterr().out == ""
+
+
+def test_a_call_that_ignores_its_limit_is_left_behind() -> None:
+    let_go, cancelled = threading.Event(), list[bool]()
+
+    def stubborn() -> str:
+        let_go.wait(60.0)
+        return "too late"
+
+    assert within(Clock(0.01), stubborn, lambda: cancelled.append(True)) is None
+    assert cancelled == [True]
+    let_go.set()
+
+
+def test_a_call_without_limit_is_waited_for_and_its_error_is_raised_here() -> None:
+    assert within(Clock(), lambda: 7, lambda: None) == 7
+    with pytest.raises(ZeroDivisionError):
+        within(Clock(60.0), lambda: 1 // 0, lambda: None)
+
+
+def test_ctrl_c_cancels_the_call_and_keeps_its_answer() -> None:
+    cancelled = threading.Event()
+
+    def until_cancelled() -> str:
+        # As if the user pressed Ctrl-C while the call runs, and is waited for.
+        time.sleep(0.05)
+        _thread.interrupt_main()
+        return "the best so far" if cancelled.wait(60.0) else "never cancelled"
+
+    assert within(Clock(), until_cancelled, cancelled.set) == "the best so far"

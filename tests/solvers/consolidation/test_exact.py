@@ -282,8 +282,8 @@ def test_what_can_never_fit_is_named_by_shape() -> None:
     ]
     result = proven(parsed(servers, jobs, ["value"]))
     reasons = {e.model_dump()["job"]: e.model_dump()["reason"] for e in result.plan or ()}
-    assert "servers of 8 gpu, 64 memory_gib lack memory_gib (128 needed)" in reasons["both"]
-    assert "servers of 2 gpu, 512 memory_gib lack gpu (4 needed)" in reasons["both"]
+    assert "on 1 server: too little memory_gib (128 needed)" in reasons["both"]
+    assert "on 1 server: too little gpu (4 needed)" in reasons["both"]
     assert "no server has the GPU model 'h100'; there are: 'p100'" in reasons["model"]
     assert "all servers with GPU model 'p100' together hold 2 of its 3 tasks" in reasons["small"]
     must = [{**job, "must_place": True} for job in jobs]

@@ -6,7 +6,12 @@ from typing import Any
 
 import pytest
 
-from clusterplan.instances.importers.kubernetes.affinity import allowed_nodes, constraint_of, describe
+from clusterplan.instances.importers.kubernetes.affinity import (
+    allowed_nodes,
+    constraint_of,
+    describe,
+    names_label,
+)
 from clusterplan.instances.importers.kubernetes.objects import Node, Pod
 
 
@@ -63,3 +68,19 @@ def test_pods_with_equal_constraints_are_judged_once() -> None:
     same = [pod(nodeSelector={"x": "1", "y": "2"}), pod(nodeSelector={"y": "2", "x": "1"})]
     assert constraint_of(same[0]) == constraint_of(same[1]) != constraint_of(pod())
     assert "x=1" in describe(pod(nodeSelector={"x": "1"}), NODES)
+
+
+def test_what_keeps_a_pod_off_is_said() -> None:
+    """Labels that it asks for, and taints that it does not tolerate."""
+    tainted = describe(pod(nodeSelector={"x": "1"}), NODES)
+    assert tainted.startswith("node with x=1 and toleration for taint ")
+    assert describe(pod(tolerations=[{"operator": "Exists"}]), NODES) == "node"
+
+
+def test_pods_that_name_values_of_a_label() -> None:
+    """By their node selector, or by a required affinity."""
+    terms = [{"matchExpressions": [{"key": "y", "operator": "In", "values": ["1"]}]}]
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+    both = pod(nodeSelector={"x": "1"}, affinity={"nodeAffinity": required})
+    assert [names_label(both, label) for label in "xyz"] == [True, True, False]
+    assert not names_label(pod(), "x")

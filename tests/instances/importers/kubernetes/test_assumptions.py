@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from clusterplan.instances.importers.kubernetes.assumptions import assumptions, what_is_ignored
-from clusterplan.instances.importers.kubernetes.cluster import Cluster, KubernetesOptions
+from clusterplan.instances.importers.kubernetes.cluster import Cluster
 from clusterplan.instances.importers.kubernetes.objects import Node
+from clusterplan.instances.importers.kubernetes.options import KubernetesOptions
 
 SOFT = {"key": "t", "effect": "PreferNoSchedule"}
 

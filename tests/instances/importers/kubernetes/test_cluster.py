@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from clusterplan.instances.importers.kubernetes.assumptions import assumptions, what_is_ignored
-from clusterplan.instances.importers.kubernetes.cluster import Cluster, KubernetesOptions
+from clusterplan.instances.importers.kubernetes.cluster import Cluster
 from clusterplan.instances.importers.kubernetes.objects import Node, Pod
+from clusterplan.instances.importers.kubernetes.options import KubernetesOptions
 
 
 def node(name: str, gpus: int = 4, **spec: Any) -> Node:
@@ -89,5 +90,5 @@ def test_what_is_ignored_is_said() -> None:
     assert list(what_is_ignored(plain)) == []
     asks = pod("x", 1, affinity={"podAntiAffinity": {"a": 1}})
     assert list(what_is_ignored(cluster(asks))) == [
-        "1 planned pod has pod anti-affinity, which the plan does not look at."
+        "1 planned job has pod anti-affinity, which the plan does not look at: t/x."
     ]

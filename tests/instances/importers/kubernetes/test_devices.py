@@ -13,7 +13,9 @@ from clusterplan import solve, verify
 from clusterplan.instances.common.errors import InstanceError
 from clusterplan.instances.consolidation.instance import ConsolidationInstance
 from clusterplan.instances.documents import parse_instance, to_text
+from clusterplan.instances.importers.kubernetes.devices import ClusterDevices
 from clusterplan.instances.importers.kubernetes.importer import import_kubernetes
+from clusterplan.instances.importers.kubernetes.objects import Node, Pod
 
 A100 = "NVIDIA-A100-SXM4-40GB"
 HAMI_DEVICE = "GPU-0fc3eda5-{},10,{},100,NVIDIA-Tesla V100-PCIE-32GB,0,{}:"
@@ -389,3 +391,16 @@ def test_devices_that_annotations_name(tmp_path: Path) -> None:
     solved(instance)
     wrong = imported(tmp_path, nodes, [*pods, on("b", 1, "15")], namespaces=["ml"])
     assert [job.current_devices for job in wrong.jobs] == [None, None]
+
+
+def test_what_pods_hold_of_devices() -> None:
+    """A half holds five hundred thousandths; devices are needed only where any pod asks for a part."""
+    half = Pod.model_validate(pod("half", {}, on="n", annotations={"gpu-fraction": "0.5"}))
+    whole = Pod.model_validate(pod("whole", {"nvidia.com/gpu": "1"}, on="n"))
+    assert ClusterDevices.needed([whole, half], keep_partitions=False)
+    assert not ClusterDevices.needed([whole], keep_partitions=False)
+    there = Node.model_validate(node("n", {"nvidia.com/gpu": "2"}))
+    devices = ClusterDevices([there], [half, whole], keep_partitions=False)
+    asks = [holding.ask for holding in devices.held_on("n", [half, whole])]
+    assert [ask.thousandths for ask in asks] == [500, 1000]
+    assert devices.worth(asks[0]) == 0.5

@@ -451,10 +451,10 @@ def test_names_of_choices(tmp_path: Path) -> None:
         node("n3", labels={"disktype": "ssd", "x" * 50: "y" * 20}),
     )
     instance = imported(tmp_path, pods, nodes)
-    found = [name for name in instance.resource_names if name.startswith("node ")]
+    found = [name for name in instance.resource_names if name.startswith(("node ", "toleration "))]
     assert found[:3] == [
         "node with disktype=ssd",
-        "node without taint nvidia.com/gpu:NoSchedule",
+        "toleration for taint nvidia.com/gpu:NoSchedule",
         "node with rank>1 or metadata.name=n1",
     ]
     assert all(len(name) <= 60 for name in found)
@@ -518,7 +518,7 @@ def test_a_pod_may_stay_where_it_could_not_go_today(tmp_path: Path) -> None:
     assert result.status == "optimal"
     assert job(instance, "team/c").gpu_model is None
     assert result.objectives[1].value == 0
-    assert "The resource 'node with nvidia.com/gpu.product=T4 without taint" in said(instance)
+    assert "The resource 'node with nvidia.com/gpu.product=T4 and toleration" in said(instance)
 
 
 def test_overcommitted_nodes_are_named(tmp_path: Path) -> None:
@@ -540,7 +540,7 @@ def test_what_is_not_looked_at_is_said(tmp_path: Path) -> None:
         imported(tmp_path, (ignored,), (node("n1", taints=[{"key": "k", "effect": "PreferNoSchedule"}]),))
     )
     for what in ("pod affinity", "pod anti-affinity", "topology spread constraints", "resource claims"):
-        assert f"1 planned pod has {what}, which the plan does not look at." in text
+        assert f"1 planned job has {what}, which the plan does not look at: team/a." in text
     assert "1 taint is only a preference" in text
 
 
@@ -588,9 +588,9 @@ def test_the_nodes_of_invalid_pods_take_no_others(tmp_path: Path) -> None:
     ("options", "expected"),
     [
         ({"nodes": "{"}, "nodes.json: line 1, column 2: is not valid JSON"),
-        ({"nodes": "[]"}, "nodes.json: is [], which is not a mapping of fields"),
+        ({"nodes": "[]"}, "nodes.json: has no list of items; give what kubectl get nodes -o json prints"),
         ({"nodes": {"items": []}}, "nodes.json: kind: is missing"),
-        ({"nodes": {"kind": "List"}}, "nodes.json: items: is missing"),
+        ({"nodes": {"kind": "List"}}, "nodes.json: has no list of items"),
         ({"nodes": {"kind": "Status", "items": []}}, "nodes.json: kind: is 'Status'; allowed: 'List'"),
         ({"nodes": ()}, "nodes.json: has no node that takes pods; 0 are cordoned or not ready"),
         ({"nodes": (pod("a"),)}, "nodes.json: the first file lists pods; nodes are wanted"),

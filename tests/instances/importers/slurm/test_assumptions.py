@@ -43,7 +43,7 @@ def test_what_is_planned_and_what_is_left_out() -> None:
     assert any("not listed for 1 node" in sentence for sentence in said)
     assert list(left_out(made)) == ["1 node takes no jobs in their state and is left out: b."]
     (_, waits) = left_out(cluster(state_reason="Dependency"))
-    assert waits.startswith("1 job is left out that waits for other things than resources: Dependency 1.")
+    assert waits == "1 job is left out that waits for other things than resources: Dependency 1 (1 j)."
     assert (where(()), where(("p", "q"))) == ("", " in partition p, q")
 
 
@@ -75,3 +75,21 @@ def test_why_nothing_is_left_to_plan() -> None:
     stay = options.model_copy(update={"running": "stay"})
     assert why_nothing(Cluster(nodes, (made.records[4],), stay)) == "of 1 job: running and to stay 1"
     assert why_nothing(Cluster(nodes, (), options)) == "the queue is empty"
+
+
+def test_rules_that_are_not_in_the_files_are_named() -> None:
+    """Licences, reservations, dependencies, and the QOS, with the jobs."""
+    fields = {"licenses": "matlab:1", "resv_name": "r", "dependency": "singleton", "qos": "high"}
+    said = list(ignored(cluster(**fields)))
+    assert said == [
+        "1 job asks for licences, which the plan does not look at: 1 j.",
+        "1 job asks for a reservation, which the plan does not look at: 1 j.",
+        "1 job asks to start after others, which the plan does not look at: 1 j.",
+        "Limits and preemption of a QOS are not in the source (high: 1 j).",
+    ]
+
+
+def test_who_stays_is_named_with_the_reason() -> None:
+    """As a line of what is assumed."""
+    made = cluster(job_state=["RUNNING"], nodes="a", requeue=False)
+    assert "1 running job stays where it is: 1 j (Requeue=0)." in list(assumptions(made, made.options))

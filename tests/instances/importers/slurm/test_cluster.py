@@ -85,7 +85,7 @@ def test_a_job_may_use_the_nodes_of_its_partition() -> None:
 
 
 def test_a_partition_that_is_all_nodes_of_a_model() -> None:
-    """It stands in gpu_model, and becomes no resource; a job that runs elsewhere stays as it was."""
+    """It stands in gpu_model, and becomes no resource; a job that runs stays on the model it has."""
     nodes = (
         node("a"),
         node("b"),
@@ -95,7 +95,7 @@ def test_a_partition_that_is_all_nodes_of_a_model() -> None:
     records = (record(1), record(2, partition="q"), record(3, partition="p,q"), record(4, on="t"))
     made = Cluster(nodes, records, options)
     documents = [made.document_of(job) for job in made.jobs]
-    assert [document["gpu_model"] for document in documents] == [["a100"], ["t4"], None, None]
+    assert [document["gpu_model"] for document in documents] == [["a100"], ["t4"], None, "t4"]
     assert made.by_models == ["1 j", "2 j"]
     assert [name for name in made.server(nodes[0])["capacity"] if name.startswith("node")] == [
         "node in partition p"
@@ -125,7 +125,55 @@ def test_features_that_are_gpu_models() -> None:
     records += [record(7, on="t", features="a100")]
     made = Cluster(nodes, tuple(records), SlurmOptions(nodes=Path("n"), queue=Path("q")))
     found = [made.document_of(job)["gpu_model"] for job in made.jobs]
-    assert found == [["a100", "h100"], ["h100"], None, None, None, None, None, None]
+    assert found == [["a100", "h100"], ["h100"], None, None, None, None, None, "t4"]
     (sentence,) = (sentence for sentence in ignored(made) if "features" in sentence)
     assert sentence.startswith("5 jobs ask for features of nodes")
     assert not any(name.startswith("node") for name in made.server(nodes[0])["capacity"])
+
+
+def test_who_cannot_be_requeued_does_not_move() -> None:
+    """Interactive jobs, those with --no-requeue, and tasks of an array with a limit; none of who waits."""
+    fields: list[dict[str, Any]] = [
+        {},
+        {"batch_flag": True, "requeue": True, "array_max_tasks": 0},
+        {"batch_flag": False},
+        {"requeue": False},
+        {"array_max_tasks": {"set": True, "infinite": False, "number": 2}},
+        {"het_job_id": {"set": True, "infinite": False, "number": 7}},
+    ]
+    running = [record(k, on="a", **more) for k, more in enumerate(fields)]
+    made = cluster(*running, record(9, requeue=False))
+    found = [made.document_of(job).get("movable") for job in made.jobs]
+    assert found == [None, None, False, False, False, False, None]
+
+
+def test_shares_by_node_are_on_nodes_of_their_own() -> None:
+    """Where a node could hold two; not where GPUs are asked for in all, nor where a share fills a node."""
+    by_node = {"tres_per_node": "gres:gpu:2", "node_count": 2}
+    records = [
+        record(1, tres_req_str="cpu=2,node=2", **by_node),
+        record(2, tres_req_str="cpu=2,node=2,gres/gpu=4", tres_per_job="gres:gpu:4", node_count=2),
+        record(3, tres_req_str="cpu=2,node=2", **{**by_node, "tres_per_node": "gres:gpu:4"}),
+    ]
+    made = cluster(*records)
+    first, *others = (made.document_of(job) for job in made.jobs)
+    assert first["tasks"] == 2
+    assert first["task_demand"]["node of its own: 1 j"] == 1
+    assert not [name for job in others for name in job["task_demand"] if "of its own" in name]
+    assert made.server(NODES[1])["free"]["node of its own: 1 j"] == 1
+
+
+def test_worth_follows_priority() -> None:
+    """Whichever way the numbers are written."""
+    jobs = [record(1, priority=100), record(2, priority={"set": True, "infinite": False, "number": 200})]
+    made = cluster(*jobs, value="priority")
+    assert [made.document_of(job)["value"] for job in made.jobs] == [1.0, 1000.0]
+    made = cluster(*jobs)
+    assert [made.document_of(job)["value"] for job in made.jobs] == [1.0, 1.0]
+
+
+def test_nodes_of_an_earlier_plan_are_no_wish() -> None:
+    """The script of a plan marks the jobs whose nodes it has chosen."""
+    needs = {"required_nodes": "b", "node_count": 1}
+    made = cluster(record(1, **needs), record(2, **needs, admin_comment="clusterplan"))
+    assert [made.allowed(job) for job in made.jobs] == [{"b"}, {"a", "b"}]

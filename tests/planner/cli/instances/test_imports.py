@@ -45,7 +45,7 @@ def test_every_importer_has_a_command_with_its_options() -> None:
         ("pipedream", {"--objective", "--stage-rule"}),
         ("dnn-partitioning", {"--objective", "--stage-rule"}),
         ("kubernetes", {"nodes", "pods", "--pods", "--namespace", "--gpu-resource", "--running"}),
-        ("slurm", {"nodes", "queue", "--jobs", "--partition", "--spread"}),
+        ("slurm", {"nodes", "queue", "--jobs", "--partition", "--spread", "--value"}),
         ("pollux", {"--app", "--gpus", "--samples", "--steps"}),
     ],
 )

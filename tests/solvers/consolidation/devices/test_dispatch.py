@@ -14,6 +14,7 @@ from clusterplan.formulations.consolidation.devices.formulation import DeviceFor
 from clusterplan.instances.common.errors import OptionError
 from clusterplan.solvers.common.base import Clock, Outcome, Solver
 from clusterplan.solvers.common.options import SolveOptions
+from clusterplan.solvers.consolidation.around_fixed_jobs import AroundFixedJobs
 from clusterplan.solvers.consolidation.devices.dispatch import OnDevices
 from clusterplan.solvers.consolidation.kind import CONSOLIDATION
 from clusterplan.solvers.quick import find_plan
@@ -60,7 +61,8 @@ def test_instances_without_devices_go_the_old_way() -> None:
     result = clusterplan.solve(instance, solver="exact")
     assert result.certificate is not None
     assert "goals" in result.certificate
-    wrapped = [solver for solver in CONSOLIDATION.solvers if isinstance(solver, OnDevices)]
+    methods = [solver.method for solver in CONSOLIDATION.solvers if isinstance(solver, AroundFixedJobs)]
+    wrapped = [method for method in methods if isinstance(method, OnDevices)]
     assert {s.name for s in CONSOLIDATION.solvers} - {s.name for s in wrapped} == {"cp-sat"}
     for solver in wrapped:
         assert (solver.name, solver.features) == (solver.method.name, solver.method.features)

@@ -1,0 +1,1 @@
+"""The mathematics of scheduling: segments, constraints, objectives and metrics."""

@@ -1,0 +1,1 @@
+"""What certifies a schedule; no solver imports it."""

@@ -1,0 +1,44 @@
+"""Bounds on a schedule that need no solver: no job ends before it has run, and no second is used twice."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ....instances.common.arrays import Floats
+from ....instances.scheduling.instance import SchedulingInstance
+from ...common.tolerance import TOLERANCE
+
+ROUNDING = 4e-15
+"""What a moment may be wrong by in doubles, relatively."""
+
+
+def earliest_ends_s(instance: SchedulingInstance) -> Floats:
+    """Return the earliest end of each job that the check of plans accepts, shape (J,).
+
+    That check accepts C_j + TOLERANCE (p_j + C_j − min r) + ROUNDING C_j ≥ r_j + p_j.
+    """
+    jobs = instance.table()
+    first = jobs.arrival_s.min()
+    needed = jobs.arrival_s + jobs.duration_s * (1 - TOLERANCE) + TOLERANCE * first
+    return np.asarray(np.maximum(needed / (1 + TOLERANCE + ROUNDING), jobs.arrival_s))
+
+
+def least_mean_completion_s(instance: SchedulingInstance) -> float:
+    """Return Σ ω_j p_j / Σ ω_j, less what the check of plans tolerates."""
+    jobs = instance.table()
+    weight = jobs.weight / jobs.weight.max()
+    return float(weight @ (earliest_ends_s(instance) - jobs.arrival_s) / weight.sum())
+
+
+def least_makespan_s(instance: SchedulingInstance) -> float:
+    """Return the largest of max r_j + p_j, and of the work over the most there ever is of a resource."""
+    jobs = instance.table()
+    first = jobs.arrival_s.min()
+    longest = float(earliest_ends_s(instance).max() - first)
+    most = instance.capacity_over_time[1].max(axis=0)
+    demand = jobs.total_demand
+    # Of each job TOLERANCE (p_j + T) + ROUNDING (min r + T) of work may be missing, where T is the makespan.
+    work = (1 - TOLERANCE) * (jobs.duration_s @ demand) - ROUNDING * first * demand.sum(axis=0)
+    room = (1 + 2 * TOLERANCE) * most + (TOLERANCE + ROUNDING) * demand.sum(axis=0)
+    used = most > 0
+    return max(0.0, longest, float((work[used] / room[used]).max(initial=0.0)))

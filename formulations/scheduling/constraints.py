@@ -1,0 +1,120 @@
+"""The constraints of scheduling, checked from the segments of a plan alone, on whole columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from ...instances.common.arrays import Flags, Floats
+from ...instances.scheduling.instance import SchedulingInstance
+from ..common.objective import Violation
+from ..common.tolerance import TOLERANCE
+from .check.elementary import ROUNDING
+from .plan import SegmentTable
+from .usage import usage_over_time
+
+MOST_NAMED = 20
+"""Faults of one sort that are named; the others are counted."""
+
+
+def broken_constraints(instance: SchedulingInstance, segments: SegmentTable) -> Iterator[Violation]:
+    """Yield what is wrong with segments of known jobs."""
+    jobs, names = instance.table(), instance.table().names
+    of = segments.job
+
+    def named(k: int) -> str:
+        return f"{names[int(of[k])]!r}"
+
+    empty = ~(segments.end_s > segments.start_s)
+    yield from _listed("time", empty, lambda k: f"{named(k)} ends when it starts, or before")
+    early = segments.start_s < jobs.arrival_s[of]
+    yield from _listed(
+        "arrival",
+        early,
+        lambda k: f"{named(k)} starts at {segments.start_s[k]:g} s and arrives at {jobs.arrival_s[of[k]]:g}",
+    )
+    twice = np.zeros(len(of), dtype=bool)
+    twice[1:] = (of[1:] == of[:-1]) & (segments.start_s[1:] < segments.end_s[:-1])
+    yield from _listed(
+        "one at a time", twice, lambda k: f"{named(k)} starts at {segments.start_s[k]:g} s, while it runs"
+    )
+    yield from _progress(instance, segments)
+    if empty.any() or not len(of):
+        return  # what is used over time makes no sense then
+    yield from _capacity(instance, segments)
+
+
+def _progress(instance: SchedulingInstance, segments: SegmentTable) -> Iterator[Violation]:
+    """Yield jobs that lack work, that are interrupted although they must not be, or that are so too soon."""
+    jobs = instance.table()
+    of, length, end = segments.runs
+    starts = np.bincount(of, minlength=len(jobs))
+    first = np.ones(len(of), dtype=bool)
+    first[1:] = of[1:] != of[:-1]
+    lost = np.where(first, 0.0, restarts_s(instance)[of])
+    progress = np.bincount(of, np.maximum(length - lost, 0), len(jobs))
+    slack = missing_work_s(instance, np.maximum(segments.completion_s, 0))
+    yield from _listed(
+        "work",
+        progress < jobs.duration_s - slack,
+        lambda j: f"{jobs.names[j]!r} runs for {progress[j]:g} s, and needs {jobs.duration_s[j]:g}",
+    )
+    if instance.preemption == "none":
+        yield from _listed(
+            "preemption",
+            starts > 1,
+            lambda j: f"{jobs.names[j]!r} starts {starts[j]} times, and must not be interrupted",
+        )
+    # A job that loses its place to a change of the cluster loses its lease too.
+    last = np.ones(len(of), dtype=bool)
+    last[:-1] = of[1:] != of[:-1]
+    lease = instance.lease_s * (1 - TOLERANCE)
+    yield from _listed(
+        "lease",
+        ~last & (length < lease) & ~np.isin(end, instance.capacity_over_time[0]),
+        lambda k: f"{jobs.names[int(of[k])]!r} runs for {length[k]:g} s, and a lease is {instance.lease_s:g}",
+    )
+
+
+def missing_work_s(instance: SchedulingInstance, ends: Floats) -> Floats:
+    """Return how much work may be missing of jobs that end at these times, shape (J,).
+
+    A moment is as exact as the seconds since the first arrival allow, and no more than doubles are.
+    """
+    jobs = instance.table()
+    span = np.maximum(ends - jobs.arrival_s.min(), 0)
+    return np.asarray(TOLERANCE * (jobs.duration_s + span) + ROUNDING * ends)
+
+
+def restarts_s(instance: SchedulingInstance) -> Floats:
+    """Return how long each job makes no progress after a start that is not its first, shape (J,)."""
+    own = instance.table().restart_s
+    if instance.preemption != "costs":
+        return np.zeros(len(own))
+    return np.where(np.isnan(own), instance.restart_s, own)
+
+
+def _capacity(instance: SchedulingInstance, segments: SegmentTable) -> Iterator[Violation]:
+    usage = usage_over_time(instance, segments)
+    for r, name in enumerate(instance.pool):
+        used, capacity = usage.used[:, r], usage.capacity[:, r]
+        # Sums of many amounts are rounded relative to the largest of them.
+        slack = TOLERANCE * np.maximum(capacity, used.max(initial=0.0))
+        yield from _listed(
+            name,
+            used > capacity + slack,
+            lambda k, used=used, capacity=capacity, name=name: (
+                f"{used[k]:g} {name} are used at {usage.at_s[k]:g} s, and there are {capacity[k]:g}"
+            ),
+        )
+
+
+def _listed(constraint: str, wrong: Flags, what: Callable[..., Any]) -> Iterator[Violation]:
+    """Yield a violation for each row that is wrong; of many the first ones."""
+    rows = np.flatnonzero(wrong).tolist()
+    for k in rows[:MOST_NAMED]:
+        yield Violation(constraint, what(k))
+    if len(rows) > MOST_NAMED:
+        yield Violation(constraint, f"{len(rows) - MOST_NAMED:,} more of this sort")

@@ -1,0 +1,98 @@
+"""Scheduling: which job runs when.
+
+Sets
+    jobs j, resources r, segments s of a plan (s ∈ S_j are those of job j)
+Data
+    C_r(t) amount of a resource at time t, piecewise constant
+    r_j arrival [s], p_j time that the job has to run [s], ω_j weight
+    a_jr amount that all tasks of the job take together while it runs
+    ρ_j time without progress after every start but the first [s]; 0 where preemption is free
+    ℓ lease [s], the least time that a job keeps what it got
+Variables
+    the segments (j, b_s, e_s): job j runs from b_s to e_s; segments of a job without a pause between them,
+    on the same servers, are one run; C_j = max of e_s over S_j, its end
+Objective
+    minimise the mean completion time Σ ω_j (C_j − r_j) / Σ ω_j, or the makespan max C_j − min r_j
+Constraints
+    b_s ≥ r_j, e_s > b_s, and segments of one job do not overlap
+    Σ over jobs that run at t of a_jr ≤ C_r(t) for all t and r
+    Σ over the runs of j of max(0, length − ρ_j [not the first]) ≥ p_j
+    with preemption `none`: one run for each job
+    every run but the last of its job is at least ℓ long
+
+A job may keep what it got for longer than it needs, which is never an advantage for it: published simulators
+do so. The bound on the objectives is elementary: no job ends before r_j + p_j, and the work of all jobs needs
+its time on the whole cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import ClassVar
+
+from ...instances.common.base import ProblemKind
+from ...instances.scheduling.instance import SchedulingInstance
+from ..common.formulation import Formulation
+from ..common.objective import Diagnosis, Objective, Violation
+from .check.elementary import least_makespan_s, least_mean_completion_s
+from .constraints import broken_constraints
+from .metrics import Metrics, metrics_of
+from .plan import Segment, SegmentTable
+from .servers import broken_placements
+
+
+class SchedulingFormulation(Formulation[SchedulingInstance, Segment]):
+    """The mathematics of one trace on one cluster."""
+
+    kind: ClassVar[ProblemKind] = "scheduling"
+    entry = Segment
+
+    @cached_property
+    def objectives(self) -> tuple[Objective, ...]:
+        """The one objective, in seconds."""
+        return (Objective(self.instance.objective, "min", "s"),)
+
+    @cached_property
+    def index(self) -> dict[str, int]:
+        """The index of each job."""
+        return {name: j for j, name in enumerate(self.instance.table().names)}
+
+    def segments(self, plan: Sequence[Segment]) -> SegmentTable:
+        """Return the segments of a plan in columns."""
+        return SegmentTable.of(plan, self.index)
+
+    def violations(self, plan: Sequence[Segment]) -> list[Violation]:
+        """Return every constraint that a plan breaks, from its segments alone."""
+        unknown = sorted({entry.job for entry in plan} - self.index.keys())
+        if unknown:
+            return [Violation("jobs", f"there is no job {name!r}") for name in unknown]
+        found = list(broken_constraints(self.instance, self.segments(plan)))
+        return [*found, *broken_placements(self.instance, plan)]
+
+    def evaluate(self, plan: Sequence[Segment]) -> tuple[float, ...]:
+        """Return the objective of a feasible plan."""
+        jobs = self.instance.table()
+        ends = self.segments(plan).completion_s
+        if self.instance.objective == "makespan":
+            return (float(ends.max() - jobs.arrival_s.min()),)
+        weight = jobs.weight / jobs.weight.max()  # weights near the largest float must not add up to infinity
+        return (float(weight @ (ends - jobs.arrival_s) / weight.sum()),)
+
+    def metrics(self, plan: Sequence[Segment]) -> Metrics:
+        """Return what is reported of a feasible plan beside its objective."""
+        return metrics_of(self.instance, self.segments(plan))
+
+    def elementary_bounds(self) -> tuple[float | None, ...]:
+        """Return the bound of the objective that needs no solver."""
+        if self.instance.objective == "makespan":
+            return (least_makespan_s(self.instance),)
+        return (least_mean_completion_s(self.instance),)
+
+    def elementary_infeasibility(self) -> Diagnosis | None:
+        """Return nothing: jobs that never fit are refused with the instance."""
+        return None
+
+    def finish(self, plan: Sequence[Segment]) -> tuple[Segment, ...]:
+        """Return the segments in the order of their starts."""
+        return tuple(sorted(plan, key=lambda entry: (entry.start_s, self.index[entry.job])))

@@ -1,0 +1,106 @@
+"""What a plan of scheduling consists of: segments, in which a job runs without a break."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from pydantic import Field
+
+from ...instances.common.arrays import Flags, Floats, Ints
+from ...instances.common.fields import Model, Name, NonNegative, PositiveCount
+
+
+class Segment(Model):
+    """A time in which all tasks of a job run.
+
+    Attributes
+    ----------
+    start_s, end_s
+        From when to when.
+    servers
+        Server → number of tasks; empty where the cluster is one pool.
+    """
+
+    job: Name
+    start_s: NonNegative
+    end_s: NonNegative
+    servers: dict[Name, PositiveCount] = Field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class SegmentTable:
+    """The segments of a plan in columns, sorted by job, then start.
+
+    Attributes
+    ----------
+    job
+        Index of the job of each of the S segments, shape (S,).
+    start_s, end_s
+        Shape (S,).
+    jobs
+        J, the number of jobs of the instance.
+    moved
+        Whether a segment has other servers than the one before it in the table, shape (S,).
+    """
+
+    job: Ints
+    start_s: Floats
+    end_s: Floats
+    jobs: int
+    moved: Flags
+
+    @classmethod
+    def of(cls, plan: Sequence[Segment], index: Mapping[str, int]) -> SegmentTable:
+        """Return the segments of jobs that are known, in columns."""
+        known = [entry for entry in plan if entry.job in index]
+        job = np.array([index[entry.job] for entry in known], dtype=np.int64)
+        start = np.array([entry.start_s for entry in known], dtype=float)
+        end = np.array([entry.end_s for entry in known], dtype=float)
+        order = np.lexsort((start, job))
+        moved = np.zeros(len(known), dtype=bool)
+        if any(entry.servers for entry in known):
+            servers = [known[k].servers for k in order.tolist()]
+            moved[1:] = [a != b for a, b in itertools.pairwise(servers)]
+        return cls(job[order], start[order], end[order], len(index), moved)
+
+    @property
+    def length_s(self) -> Floats:
+        """How long each segment is, shape (S,)."""
+        return self.end_s - self.start_s
+
+    @property
+    def begins(self) -> Flags:
+        """Which segments are starts: not the same job on the same servers without a pause, shape (S,)."""
+        starts = np.ones(len(self.job), dtype=bool)
+        starts[1:] = (self.job[1:] != self.job[:-1]) | (self.start_s[1:] != self.end_s[:-1]) | self.moved[1:]
+        return starts
+
+    @property
+    def runs(self) -> tuple[Ints, Floats, Floats]:
+        """Job, length and end of each run, which is a start with all segments that follow it at once."""
+        first = np.flatnonzero(self.begins)
+        length = np.add.reduceat(self.length_s, first) if len(first) else np.zeros(0)
+        return self.job[first], length, self.end_s[np.append(first[1:], len(self.job))[: len(first)] - 1]
+
+    @property
+    def completion_s(self) -> Floats:
+        """C_j, the end of the last segment, shape (J,); −∞ where a job has none."""
+        found = np.full(self.jobs, -np.inf)
+        np.maximum.at(found, self.job, self.end_s)
+        return found
+
+    @property
+    def first_start_s(self) -> Floats:
+        """The start of the first segment, shape (J,); ∞ where a job has none."""
+        found = np.full(self.jobs, np.inf)
+        np.minimum.at(found, self.job, self.start_s)
+        return found
+
+    @property
+    def running_s(self) -> Floats:
+        """How long each job runs in all, shape (J,)."""
+        # Without any segment NumPy counts in integers.
+        return np.bincount(self.job, self.length_s, self.jobs).astype(float)

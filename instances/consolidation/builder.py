@@ -1,0 +1,56 @@
+"""Consolidation instances built call by call."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+from ..common.builder import Builder, Rows
+from .instance import ConsolidationInstance
+from .kind import CONSOLIDATION
+
+
+class Consolidation(Builder[ConsolidationInstance]):
+    """Builds a consolidation instance.
+
+    Parameters
+    ----------
+    fields
+        Fields of `ConsolidationInstance`, such as `objectives`.
+    """
+
+    KIND = CONSOLIDATION
+
+    def __init__(self, name: str = "consolidation", **fields: Any) -> None:
+        super().__init__(name, **fields)
+
+    def add_server(
+        self,
+        name: str,
+        capacity: Mapping[str, float] | None = None,
+        *,
+        count: int | None = None,
+        **fields: Any,
+    ) -> Self:
+        """Add a server, or `count` identical ones, with other fields of `Server` such as `gpu_model`."""
+        amounts = None if capacity is None else dict(capacity)
+        return self._add("servers", {"name": name, "capacity": amounts, "count": count, **fields})
+
+    def add_servers(self, rows: Rows) -> Self:
+        """Add servers as a document has them."""
+        return self._add_all("servers", rows)
+
+    def add_job(
+        self,
+        name: str,
+        tasks: int | None = None,
+        task_demand: Mapping[str, float] | None = None,
+        **fields: Any,
+    ) -> Self:
+        """Add a job of identical tasks, with other fields of `PlacementJob` such as `value` or `groups`."""
+        amounts = None if task_demand is None else dict(task_demand)
+        return self._add("jobs", {"name": name, "tasks": tasks, "task_demand": amounts, **fields})
+
+    def add_jobs(self, rows: Rows) -> Self:
+        """Add jobs as a document has them."""
+        return self._add_all("jobs", rows)

@@ -1,0 +1,91 @@
+"""Philly as a trace: jobs that come one after the other to a cluster of a chosen size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated
+
+from ..common.faults import validated_rows
+from ..common.fields import Model, Name, NonNegative, PositiveCount, PositiveTaskCount
+from ..files.csv_tables import model_rows
+from ..files.reading import fail
+from ..scheduling.instance import SchedulingInstance
+from .gpu_trace import gpu_row, gpu_trace
+from .importer import Importer, ImportOptions, Option
+from .philly import SOURCE, Instant
+
+SHORTEST_S = 1.0
+
+
+class PhillyTraceOptions(ImportOptions):
+    """Jobs of a production cluster by their submission (Philly, ATC'19): a scheduling instance."""
+
+    jobs: Annotated[Path, Option("philly.csv of the Pollux artifact.", argument="jobs")]
+    gpus: Annotated[PositiveCount, Option("GPUs of the cluster.")]
+    first: Annotated[PositiveCount | None, Option("Only so many jobs, by submission.")] = None
+    max_duration_s: Annotated[
+        float | None, Option("Longer durations are cut to this many seconds.", least=SHORTEST_S)
+    ] = None
+
+
+class _Row(Model):
+    timestamp: Instant
+    duration: NonNegative
+    num_gpus: PositiveTaskCount
+    cluster: Name
+
+
+@Importer
+def import_philly_trace(options: PhillyTraceOptions) -> SchedulingInstance:
+    """Return the scheduling instance of the first jobs of the file, by submission."""
+    rows = _rows(options)
+    longest = float("inf") if options.max_duration_s is None else options.max_duration_s
+    begin = rows[0].timestamp
+    digits = len(str(len(rows)))
+    jobs = [
+        gpu_row(
+            f"job-{number:0{digits}d}",
+            (row.timestamp - begin).total_seconds(),
+            row.num_gpus,
+            min(max(row.duration, SHORTEST_S), longest),
+            tenant=row.cluster,
+        )
+        for number, row in enumerate(rows, 1)
+    ]
+    return gpu_trace(
+        f"philly-{len(rows)}x{options.gpus}",
+        f"{options.jobs.name}, in the layout of {SOURCE}",
+        {"resources": {"gpu": options.gpus}},
+        jobs,
+        _assumptions(rows, begin, options),
+        str(options.jobs),
+    )
+
+
+def _rows(options: PhillyTraceOptions) -> list[_Row]:
+    """Return the jobs by submission, those of one moment in the order of the file.
+
+    Raises
+    ------
+    InstanceError
+        If a row is wrong, or there is none.
+    """
+    source = str(options.jobs)
+    rows = [row for _, row in validated_rows(_Row, model_rows(options.jobs, _Row), source)]
+    if not rows:
+        raise fail(source, "has a header but no jobs")
+    return sorted(rows, key=lambda row: row.timestamp)[: options.first]
+
+
+def _assumptions(rows: list[_Row], begin: datetime, options: PhillyTraceOptions) -> Iterable[str]:
+    yield f"The jobs are the {len(rows):,} that were submitted first, from {begin} on, which is time 0."
+    yield f"The cluster is chosen, not the source's: {options.gpus:,} GPUs in one pool."
+    short = sum(row.duration < SHORTEST_S for row in rows)
+    if short:
+        yield f"{short:,} durations under 1 s count as 1 s."
+    if options.max_duration_s is not None:
+        cut = sum(row.duration > options.max_duration_s for row in rows)
+        yield f"{cut:,} durations are cut to {options.max_duration_s:g} s."
+    yield "A duration is how long the job ran there, whatever it shared; a virtual cluster is a tenant."

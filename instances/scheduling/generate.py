@@ -1,0 +1,79 @@
+"""Synthetic traces: jobs of powers of two GPUs, heavy-tailed durations, arrivals at random."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..common.errors import OptionError
+from .instance import SchedulingInstance
+from .job_table import JobTable
+
+MOST_JOBS = 1_000_000
+GPUS = (1, 2, 4, 8, 16, 32)
+SHARES = (0.7, 0.1, 0.09, 0.08, 0.02, 0.01)
+"""How many GPUs jobs ask for, and how often: sizes of production traces, with shares that are made up."""
+MEDIAN_S, SPREAD = 1_800.0, 1.8
+"""Of the log-normal durations, which are whole seconds."""
+LONGEST_RUN_S = 7 * 86_400
+TENANTS = 5
+
+
+def generate_scheduling(jobs: int, gpus: int, load: float = 0.9, seed: int = 0) -> SchedulingInstance:
+    """Return a random trace for one pool of GPUs.
+
+    Parameters
+    ----------
+    jobs, gpus
+        How many jobs and GPUs.
+    load
+        GPU-seconds that the jobs ask for over those that there are until the last arrival.
+    seed
+        The same seed gives the same instance.
+
+    Raises
+    ------
+    OptionError
+        If a parameter is out of range.
+    """
+    if not 1 <= jobs <= MOST_JOBS:
+        raise OptionError(f"jobs is {jobs}, but must be from 1 to {MOST_JOBS:,}")
+    if not 1 <= gpus <= 1_000_000:
+        raise OptionError(f"gpus is {gpus}, but must be from 1 to 1,000,000")
+    if not 0 < load <= 100:
+        raise OptionError(f"load is {load:g}, but must be above 0 and at most 100")
+    rng = np.random.default_rng(seed)
+    width = np.minimum(rng.choice(GPUS, jobs, p=SHARES), gpus)
+    duration = np.clip(np.rint(MEDIAN_S * np.exp(SPREAD * rng.standard_normal(jobs))), 1, LONGEST_RUN_S)
+    span = float((width * duration).sum()) / (load * gpus)
+    arrival = np.sort(np.rint(rng.uniform(0, span, jobs)))
+    tenant = rng.integers(TENANTS, size=jobs)
+    used = np.unique(tenant)
+    digits = len(str(jobs - 1))
+    table = JobTable(
+        resources=("gpu",),
+        names=[f"job-{j:0{digits}d}" for j in range(jobs)],
+        arrival_s=arrival - arrival[0],
+        weight=np.ones(jobs),
+        tasks=width.astype(np.int64),
+        demand=np.ones((jobs, 1)),
+        duration_s=duration,
+        estimate_s=np.full(jobs, np.nan),
+        deadline_s=np.full(jobs, np.nan),
+        restart_s=np.full(jobs, np.nan),
+        step_s=np.full(jobs, np.nan),
+        tenant=np.searchsorted(used, tenant),
+        tenants=tuple(f"team-{t}" for t in used.tolist()),
+        model=np.full(jobs, -1),
+        models=(),
+    )
+    return SchedulingInstance(
+        name=f"scheduling-{jobs}x{gpus}-{seed}",
+        source=f"SYNTHETIC (generate scheduling, seed {seed})",
+        assumptions=(
+            f"Arrivals are uniform over {span:.0f} s, so that jobs ask for {load:g} times what there is.",
+            "Durations are log-normal with a median of half an hour and heavy tails, at most a week.",
+            "Most jobs ask for one GPU, the largest for 32; five tenants are equally busy.",
+        ),
+        resources={"gpu": float(gpus)},
+        jobs=table,
+    )

@@ -1,0 +1,230 @@
+"""Scheduling instances: which job runs when, on a cluster that many share over weeks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import numpy as np
+from pydantic import (
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    ValidatorFunctionWrapHandler,
+    WrapSerializer,
+    WrapValidator,
+)
+
+from ..common.arrays import Floats
+from ..common.base import Instance
+from ..common.fields import (
+    TABLE_FILE,
+    Amounts,
+    Complaint,
+    Many,
+    Model,
+    Name,
+    Number,
+    Positive,
+    ServerCount,
+    in_slices,
+    repeated,
+    require,
+    unknown_names,
+)
+from .job import SchedulingJob, Time
+from .job_table import JobTable
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+MOST_COMPLAINTS = 100
+
+
+class Server(Model):
+    """A server, or `count` identical ones.
+
+    Attributes
+    ----------
+    capacity
+        What one of them has of each resource.
+    """
+
+    name: Name
+    count: ServerCount = 1
+    capacity: Annotated[Amounts, Field(min_length=1)]
+    rack: Name | None = None
+
+
+class ClusterEvent(Model):
+    """Something that happens to the cluster.
+
+    Attributes
+    ----------
+    at_s
+        When.
+    change
+        What is added to the amount of each resource from then on; negative where it is lost.
+    """
+
+    at_s: Time
+    change: Annotated[dict[Name, Number], Field(min_length=1, max_length=1000), in_slices(1000)]
+
+
+def _keep_table(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
+    """Return a job table as it is: its rows were validated when it was made."""
+    return value if isinstance(value, JobTable) else handler(value)
+
+
+def _as_jobs(jobs: Sequence[SchedulingJob], handler: SerializerFunctionWrapHandler) -> Any:
+    return handler(tuple(jobs))
+
+
+if TYPE_CHECKING:
+    Rows = Sequence[SchedulingJob]
+else:
+    Rows = tuple[SchedulingJob, ...]  # what a document holds; a job table goes past the validation
+
+Jobs = Annotated[
+    Rows,
+    Field(min_length=1),
+    in_slices(),
+    WrapValidator(_keep_table),
+    WrapSerializer(_as_jobs),
+    TABLE_FILE,
+]
+"""A tuple of jobs; at scale a `JobTable`, which holds them in columns."""
+
+
+class SchedulingInstance(Instance):
+    """Which job runs when?
+
+    Attributes
+    ----------
+    objective
+        `mean_completion_time`, Σ ω_j (C_j − r_j) / Σ ω_j, or `makespan`, max C_j − min r_j; both in seconds.
+    resources
+        C_r, how much of each resource the cluster has, as one pool.
+    servers
+        Instead of `resources`: the servers whose capacities make up the pool.
+    preemption
+        `free`: a job may be stopped and goes on later without loss; `costs`: every start but the first
+        makes no progress for `restart_s`; `none`: a job that has started runs to its end.
+    restart_s
+        Of jobs that have no figure of their own; counts where preemption costs.
+    lease_s
+        The least time a job keeps what it got, unless it ends before.
+    events
+        How the amounts change with time.
+    tenant_shares
+        What tenants are guaranteed, relative to each other; 1 for those that are not named.
+    """
+
+    model_config = ConfigDict(
+        json_schema_extra=require("schema_version", "kind", or_field=("resources", "servers"))
+    )
+
+    kind: Literal["scheduling"] = "scheduling"
+    objective: Literal["mean_completion_time", "makespan"] = "mean_completion_time"
+    resources: Amounts = {}
+    servers: Many[Server] = ()
+    preemption: Literal["free", "costs", "none"] = "free"
+    restart_s: Time = 0.0
+    lease_s: Time = 0.0
+    events: Many[ClusterEvent] = ()
+    tenant_shares: Annotated[dict[Name, Positive], Field(max_length=10_000), in_slices(10_000)] = {}
+    jobs: Jobs
+
+    def _complaints(self) -> Iterator[Complaint]:
+        if bool(self.resources) == bool(self.servers):
+            yield "resources", "give the resources of the cluster, or its servers, and not both"
+            return
+        yield from repeated((server.name for server in self.servers), "servers")
+        table = self.table()
+        yield from repeated(table.names, "jobs")
+        unknown = list(self._unknown_resources(self.pool))
+        yield from unknown
+        if not table.weight.sum() > 0:
+            yield "jobs", "have weights that add up to 0; at least one job must count"
+        if not unknown:
+            yield from self._amount_faults(table)
+
+    def _unknown_resources(self, known: Amounts) -> Iterator[Complaint]:
+        for j, job in enumerate(() if isinstance(self.jobs, JobTable) else self.jobs):
+            yield from unknown_names(job.demand, known, f"jobs[{j}].demand", "resource", "resources")
+        if isinstance(self.jobs, JobTable):
+            yield from unknown_names(self.jobs.resources, known, "jobs", "resource", "resources")
+        for index, event in enumerate(self.events):
+            path = f"events[{index}].change"
+            yield from unknown_names(event.change, known, path, "resource", "resources")
+        tenants = self.table().tenants
+        yield from unknown_names(self.tenant_shares, tenants, "tenant_shares", "tenant", "tenants")
+
+    def _amount_faults(self, table: JobTable) -> Iterator[Complaint]:
+        """Yield jobs that ask for nothing, or for more than there ever is; and amounts that fall below 0."""
+        amounts = self.capacity_over_time[1]
+        for index, r in np.argwhere(amounts < 0)[:MOST_COMPLAINTS].tolist():
+            at_s = self.capacity_over_time[0][index]
+            name = table.resources[r]
+            yield "events", f"leave {amounts[index, r]:g} {name} at {at_s:g} s; there cannot be less than 0"
+        demand = table.total_demand
+        for j in np.flatnonzero(~(demand > 0).any(axis=1))[:MOST_COMPLAINTS].tolist():
+            yield f"jobs[{j}].demand", "asks for nothing; at least one amount must be above 0"
+        # A gang needs all its resources at the same time.
+        never = np.ones(len(table), dtype=bool)
+        for moment in amounts:
+            never &= (demand > moment * (1 + 1e-9)).any(axis=1)
+        for j in np.flatnonzero(never)[:MOST_COMPLAINTS].tolist():
+            asked = demand[j] > amounts.max(axis=0) * (1 + 1e-9)
+            r = int(np.argmax(asked)) if asked.any() else 0
+            most = amounts[:, r].max()
+            yield (
+                f"jobs[{j}]",
+                f"{table.names[j]!r} asks for {demand[j, r]:g} {table.resources[r]}, and the cluster has "
+                f"{most:g}" + ("" if asked.any() else ", but never all that it asks for at the same time"),
+            )
+
+    @cached_property
+    def pool(self) -> dict[str, float]:
+        """How much of each resource there is at first."""
+        if not self.servers:
+            return dict(self.resources)
+        found: dict[str, float] = {}
+        for server in self.servers:
+            for name, amount in server.capacity.items():
+                found[name] = found.get(name, 0.0) + server.count * amount
+        return found
+
+    @cached_property
+    def capacity_over_time(self) -> tuple[Floats, Floats]:
+        """From when on, shape (K,), there is how much of each resource, shape (K, R); the first time is 0."""
+        names = list(self.pool)
+        now = np.array([self.pool[name] for name in names])
+        times, amounts = [0.0], [now]
+        for event in sorted(self.events, key=lambda event: event.at_s):
+            now = now + np.array([event.change.get(name, 0.0) for name in names])
+            if event.at_s == times[-1]:
+                amounts[-1] = now
+            else:
+                times.append(event.at_s)
+                amounts.append(now)
+        return np.array(times), np.array(amounts)
+
+    def table(self) -> JobTable:
+        """Return the jobs in columns, with demands in the order of `pool`."""
+        return self._table
+
+    @cached_property
+    def _table(self) -> JobTable:
+        return JobTable.of(self.jobs, tuple(self.pool))
+
+    def sha256(self) -> str:
+        """Return the hash of the resolved document; jobs in columns and as objects hash alike."""
+        digest = JobTable.of(self.jobs, tuple(sorted(self.pool))).sha256()
+        document = self.model_dump(mode="json", exclude_none=True, exclude={"jobs"})
+        return self._digest(document | {"jobs": digest})
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row for each job."""
+        return self.table().to_frame()

@@ -1,0 +1,185 @@
+"""Large tables of jobs: columns become a `JobTable` without an object for each row, and are written so.
+
+The rules of `SchedulingJob` are checked on whole columns, only to find the rows that may be wrong. Those go
+the way of all small tables, which says what is wrong with them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..common.arrays import Flags, Floats, Ints
+from ..common.errors import Faults, InstanceError, OptionError
+from ..common.faults import validated
+from ..common.fields import LARGEST
+from ..files.columns import Columns
+from ..files.references import Folder
+from ..files.tables import MANY_ROWS
+from ..files.writing import NO_COLUMN, can_be_columns, write_table
+from .instance import SchedulingInstance
+from .job import LONGEST_S, SchedulingJob
+from .job_table import JobTable, in_first_order
+
+DEMAND = "demand."
+NUMBERS = {
+    "arrival_s": (0.0, LONGEST_S),
+    "weight": (0.0, LARGEST),
+    "duration_s": (5e-324, LONGEST_S),
+    "estimate_s": (5e-324, LONGEST_S),
+    "deadline_s": (0.0, LONGEST_S),
+    "restart_s": (0.0, LONGEST_S),
+    "step_s": (5e-324, LONGEST_S),
+}
+"""Columns that hold numbers, with the least and the largest that is allowed."""
+MOST_TASKS = 100_000
+DEFAULTS = {"arrival_s": 0.0, "weight": 1.0, "tasks": 1.0}
+TEXTS = ("name", "tenant", "model")
+LONGEST_NAME = 200
+_DEMAND = re.compile(r"demand\..+")
+MOST_SUSPECTS = 20_000
+
+
+def resolved(data: dict[str, Any], source: str, _: Folder) -> SchedulingInstance | dict[str, Any]:
+    """Return the instance of a document whose jobs are a large table; else the document as it is."""
+    columns = data.get("jobs")
+    if not isinstance(columns, Columns):
+        return data
+    return validated(SchedulingInstance, {**data, "jobs": read_jobs(columns, source)}, source)
+
+
+def read_jobs(columns: Columns, source: str) -> JobTable | list[dict[str, Any]]:
+    """Return the jobs of a table; its rows where it has to be read row by row.
+
+    Raises
+    ------
+    InstanceError
+        If rows are wrong; the first hundred are named.
+    """
+    known = {*NUMBERS, *TEXTS, "tasks"}
+    if not all(name in known or _DEMAND.fullmatch(name) for name in columns.names):
+        return columns.rows()  # which says what is unknown
+    wrong = np.zeros(len(columns), dtype=bool)
+    numbers = {name: _numbers(columns, name, limits, wrong) for name, limits in NUMBERS.items()}
+    tasks = _whole(columns, wrong)
+    resources = tuple(name.removeprefix(DEMAND) for name in columns.names if name.startswith(DEMAND))
+    demand = np.zeros((len(columns), len(resources)))
+    for r, name in enumerate(resources):
+        demand[:, r] = np.nan_to_num(_numbers(columns, DEMAND + name, (0.0, LARGEST), wrong))
+    if not resources:
+        wrong[:] = True
+    codes = {name: _texts(columns, name, wrong) for name in TEXTS}
+    wrong |= (codes["name"][0] < 0) | np.isnan(numbers["duration_s"])
+    if wrong.any():
+        _refuse(columns, np.flatnonzero(wrong)[:MOST_SUSPECTS], source)
+        return columns.rows()
+    for name, default in DEFAULTS.items():
+        column = numbers.get(name)
+        if column is not None:
+            column[np.isnan(column)] = default
+    words = codes["name"][1]
+    return JobTable(
+        resources=resources,
+        names=[words[code] for code in codes["name"][0].tolist()],
+        tasks=tasks,
+        demand=demand,
+        tenant=codes["tenant"][0],
+        tenants=codes["tenant"][1],
+        model=codes["model"][0],
+        models=codes["model"][1],
+        **numbers,
+    )
+
+
+def _numbers(columns: Columns, name: str, limits: tuple[float, float], wrong: Flags) -> Floats:
+    """Return a column of numbers, NaN where nothing is given, and mark the rows that break its limits."""
+    if name not in columns.names:
+        return np.full(len(columns), np.nan)
+    values = np.array(columns.numbers(name))
+    least, most = limits
+    wrong |= columns.given(name) & ~((values >= least) & (values <= most))
+    return values
+
+
+def _whole(columns: Columns, wrong: Flags) -> Ints:
+    if "tasks" not in columns.names:
+        return np.ones(len(columns), dtype=np.int64)
+    values = columns.whole_numbers("tasks")
+    given = columns.given("tasks")
+    wrong |= given & ~((values >= 1) & (values <= MOST_TASKS))
+    return np.where(given, np.nan_to_num(values), 1).astype(np.int64)
+
+
+def _texts(columns: Columns, name: str, wrong: Flags) -> tuple[Ints, tuple[str, ...]]:
+    """Return a column as indices into its texts, in the order of their first rows."""
+    if name not in columns.names:
+        return np.full(len(columns), -1), ()
+    codes, words = columns.texts(name)
+    wrong |= columns.given(name) & (codes < 0)
+    odd = [not (w.isprintable() and w.strip() and len(w) <= LONGEST_NAME) for w in words]
+    wrong |= np.array([*odd, False])[codes]
+    return in_first_order(codes, words)
+
+
+def _refuse(columns: Columns, suspects: Ints, source: str) -> None:
+    """Raise the faults of the first rows that are wrong."""
+    faults = Faults()
+    for index, row in zip(suspects.tolist(), columns.rows(suspects), strict=True):
+        try:
+            validated(SchedulingJob, row, source)
+        except InstanceError as error:
+            faults.add_all(error, f"jobs[{index}]")
+            if faults.stop():
+                break
+    faults.refuse()
+
+
+def wants_table(instance: SchedulingInstance) -> bool:
+    """Return whether the jobs are many, and can stand in a table beside the document."""
+    return len(instance.jobs) >= MANY_ROWS and can_be_columns(instance.pool)
+
+
+def write_jobs(instance: SchedulingInstance, path: Path, ending: str) -> dict[str, str]:
+    """Write the jobs to NAME-jobs beside a document; return what refers to them.
+
+    Raises
+    ------
+    InstanceError
+        If the file cannot be written.
+    OptionError
+        If a table cannot hold them.
+    """
+    import pyarrow as pa
+
+    if not can_be_columns(instance.pool):
+        raise OptionError(f"{path}: {NO_COLUMN}")
+    reference = f"{path.stem}-jobs.{ending}"
+    write_table(pa.table(dict(_columns(instance.table()))), path.with_name(reference))
+    return {"jobs": reference}
+
+
+def _columns(table: JobTable) -> Mapping[str, Any]:
+    """Return the columns of a table that hold anything but defaults; a NaN becomes an empty cell."""
+    import pyarrow as pa
+
+    columns: dict[str, Any] = {"name": pa.array(table.names, pa.string())}
+    for name in ("arrival_s", "duration_s", "weight", "estimate_s", "deadline_s", "restart_s", "step_s"):
+        values = getattr(table, name)
+        empty = np.isnan(values)
+        if name in ("arrival_s", "duration_s") or not (empty | (values == DEFAULTS.get(name))).all():
+            columns[name] = pa.array(values, mask=empty)
+    if (table.tasks != 1).any():
+        columns["tasks"] = pa.array(table.tasks)
+    for r, name in enumerate(table.resources):
+        columns[DEMAND + name] = pa.array(table.demand[:, r], mask=table.demand[:, r] == 0)
+    for name, codes, words in (
+        ("tenant", table.tenant, table.tenants),
+        ("model", table.model, table.models),
+    ):
+        if (codes >= 0).any():
+            columns[name] = pa.array([words[code] if code >= 0 else None for code in codes.tolist()])
+    return columns

@@ -1,0 +1,63 @@
+"""Staging instances built call by call."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+from ..common.builder import Builder, Rows
+from .instance import StagingInstance
+from .kind import STAGING
+
+
+class Staging(Builder[StagingInstance]):
+    """Builds a staging instance.
+
+    Parameters
+    ----------
+    samples, epochs
+        What is to be trained.
+    probe_batch
+        Samples that the times of layers refer to.
+    fields
+        Other fields of `StagingInstance`, such as `objective` or `cost_limit_usd`.
+    """
+
+    KIND = STAGING
+
+    def __init__(
+        self, name: str = "staging", *, samples: float, probe_batch: float, epochs: float = 1.0, **fields: Any
+    ) -> None:
+        training = {"samples": samples, "epochs": epochs}
+        super().__init__(name, training=training, probe_batch=probe_batch, **fields)
+
+    def add_type(self, name: str, price_usd_per_hour: float | None = None, **fields: Any) -> Self:
+        """Add a sort of hardware, with other fields of `StageType` such as `limit`."""
+        return self._add("types", {"name": name, "price_usd_per_hour": price_usd_per_hour, **fields})
+
+    def add_types(self, rows: Rows) -> Self:
+        """Add sorts of hardware as a document has them."""
+        return self._add_all("types", rows)
+
+    def add_layer(
+        self, name: str, compute_s: Mapping[str, float] | None = None, *, compute_parallel: Any, **fields: Any
+    ) -> Self:
+        """Add a layer.
+
+        Parameters
+        ----------
+        compute_s
+            Type → seconds for a probe batch on one unit; or ``a100_ms=…``, ``a100_us=…`` among the fields.
+        compute_parallel
+            α, the share of the computation that further units divide; one number, or one for each type.
+        fields
+            Other fields of `Layer`, such as `memory_gib`.
+        """
+        times = None if compute_s is None else dict(compute_s)
+        return self._add(
+            "layers", {"name": name, "compute_s": times, "compute_parallel": compute_parallel, **fields}
+        )
+
+    def add_layers(self, rows: Rows) -> Self:
+        """Add layers as a document has them; a column a100_ms holds milliseconds on the type a100."""
+        return self._add_all("layers", rows)

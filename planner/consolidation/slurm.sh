@@ -1,0 +1,171 @@
+TIMEOUT=${TIMEOUT:-600} # seconds that a job has to end, and to start
+readonly MARK=clusterplan
+
+skipped() {
+  [ "$step" -lt "$from" ]
+}
+
+# Say and run a command that changes something; with print only say it.
+change() { # ARGUMENTS OF SCONTROL
+  { printf '+ scontrol' && printf ' %q' "$@" && echo; } >&2
+  [ "$mode" = print ] || scontrol "$@"
+}
+
+# State and nodes of a job: "PENDING", or "RUNNING n1,n2"; "UNKNOWN" where Slurm has forgotten it.
+now() { # JOB
+  local state nodes
+  read -r state nodes < <(squeue --noheader --array --states=all --jobs="$1" --format='%T %N' 2> /dev/null) || true
+  case ${state:-} in
+    RUNNING) echo "RUNNING $(scontrol show hostnames "$nodes" | LC_ALL=C sort | paste -sd,)" ;;
+    *) echo "${state:-UNKNOWN}" ;;
+  esac
+}
+
+# One field of what Slurm says of a job; never of its whole text, in which names of jobs may hold anything.
+field() { # JOB NAME
+  squeue --noheader --array --states=all --jobs="$1" --Format="$2:4000" | sed -n '1{s/ *$//; s/^(null)$//; p}' ||
+    fail "step $step: squeue does not say what $2 of job $1 is"
+}
+
+# Stop unless a job is as a step supposes.
+expect() { # JOB STATE
+  local there
+  [ "$mode" != print ] || return 0
+  there=$(now "$1")
+  [ "$there" = "$2" ] || fail "step $step: job $1 is '$there', where the plan supposes '$2'; nothing was done in this step"
+}
+
+wait_for() { # JOB STATE
+  local there= end=$((SECONDS + TIMEOUT))
+  [ "$mode" != print ] || return 0
+  until there=$(now "$1") && [ "$there" = "$2" ]; do
+    [ "$SECONDS" -lt "$end" ] ||
+      fail "step $step: job $1 is '$there' ($(field "$1" Reason)), planned is '$2'. Look with scontrol show job $1; then go on with: run $((step + 1)), or: back"
+    sleep "${PAUSE:-2}"
+  done
+}
+
+# Do these nodes take jobs?
+check_nodes() { # NODE,NODE...
+  local node state
+  [ "$mode" != print ] || return 0
+  for node in ${1//,/ }; do
+    state=$(sinfo --noheader --Node --nodes="$node" --format=%T | head -n 1)
+    case $state in
+      idle | mixed | allocated | completing | planned) ;;
+      *) fail "step $step: node $node is '${state:-unknown}' and takes no jobs; nothing was done in this step" ;;
+    esac
+  done
+}
+
+# Keep which nodes a job asked for before the first change; none if an earlier plan has named them.
+save() { # JOB
+  local nodes
+  [ "$mode" != print ] && [ ! -e "$saved/$1" ] || return 0
+  mkdir -p "$saved"
+  nodes=$(field "$1" ReqNodes)
+  [ "$(field "$1" admin_comment)" != "$MARK" ] || nodes=
+  echo "$nodes" > "$saved/$1.part"
+  mv "$saved/$1.part" "$saved/$1"
+}
+
+# A job that is held asks for these nodes, and then starts.
+start_on() { # JOB NODE,NODE... NUMBER
+  local words=(JobId="$1" NodeList="$2" StartTime=now) number=$3
+  if [ "$mode" != print ]; then
+    # Where the user has named no nodes, another plan may choose others.
+    grep -q . "$saved/$1" || [ -n "$(field "$1" admin_comment)" ] || words+=(AdminComment="$MARK")
+    number=$(field "$1" NumNodes)
+  fi
+  if [ "$number" != "$3" ]; then
+    words+=(NumNodes="$3-$3")
+    [ -e "$saved/$1.number" ] || echo "$number" > "$saved/$1.number"
+  fi
+  change update "${words[@]}"
+  change release "$1"
+  wait_for "$1" "RUNNING $2"
+}
+
+# A job asks for the nodes that it asked for before the first change.
+restore() { # JOB
+  local words=(JobId="$1" StartTime=now)
+  [ -e "$saved/$1" ] || return 0
+  words+=(NodeList="$(cat "$saved/$1")")
+  [ ! -e "$saved/$1.number" ] || words+=(NumNodes="$(cat "$saved/$1.number")")
+  [ "$(field "$1" admin_comment)" != "$MARK" ] || words+=(AdminComment=)
+  change update "${words[@]}"
+}
+
+# A job that waits must not start by itself.
+hold() { # JOB
+  if skipped; then return; fi
+  expect "$1" PENDING
+  change hold "$1"
+  expect "$1" PENDING
+}
+
+# A job leaves its nodes and is held; it begins anew, or from what it has saved itself.
+stop() { # JOB NODE,NODE...
+  if skipped; then return; fi
+  expect "$1" "RUNNING $2"
+  save "$1"
+  change requeuehold "$1"
+  wait_for "$1" PENDING
+}
+
+# A job that is held starts on these nodes and no others; wait until it runs there.
+place() { # JOB NODE,NODE... NUMBER
+  if skipped; then return; fi
+  expect "$1" PENDING
+  check_nodes "$2"
+  save "$1"
+  start_on "$@"
+}
+
+# A job that is held may start wherever there is room, as before.
+release() { # JOB
+  if skipped; then return; fi
+  expect "$1" PENDING
+  restore "$1"
+  change release "$1"
+}
+
+# The way back: a job that this script has started, or moved, leaves its nodes.
+leave() { # JOB NODE,NODE...
+  if [ "$mode" = back ] && [ "$(now "$1")" = "RUNNING $2" ] && [ -e "$saved/$1" ]; then
+    change requeuehold "$1"
+    wait_for "$1" PENDING
+  fi
+}
+
+# The way back: a job that this script has stopped returns to the nodes where it ran.
+return_to() { # JOB NODE,NODE... NUMBER
+  if [ "$(now "$1")" = PENDING ] && [ -e "$saved/$1" ]; then
+    start_on "$@"
+  fi
+}
+
+# The way back: a job that waited waits as before.
+let_wait() { # JOB
+  if [ "$(now "$1")" = PENDING ]; then
+    restore "$1"
+    change release "$1"
+  fi
+}
+
+# Is a job as the plan supposes?
+check() { # JOB STATE
+  local there
+  there=$(now "$1")
+  [ "$there" = "$2" ] || complain "job $1 is '$there', the plan supposes '$2'"
+}
+
+# Can a job that runs be requeued?
+check_requeue() { # JOB
+  [ "$(field "$1" Requeue)" = 1 ] || complain "job $1 cannot be requeued: it was submitted with --no-requeue"
+  [ "$(field "$1" BatchFlag)" != 0 ] || complain "job $1 is interactive: it cannot be requeued"
+}
+
+check_node() { # NODE
+  (check_nodes "$1") || wrong=1
+}

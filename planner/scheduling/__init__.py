@@ -1,0 +1,1 @@
+"""How schedules are shown: segments, figures, and the queue over time."""

@@ -1,0 +1,134 @@
+"""What the page of a schedule shows: its figures, the queue and what is in use over time, and who waited."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+import numpy as np
+
+from ...formulations.scheduling.formulation import SchedulingFormulation
+from ...formulations.scheduling.plan import Segment, SegmentTable
+from ...formulations.scheduling.usage import Usage, usage_over_time
+from ...instances.common.arrays import Floats
+from ...instances.scheduling.instance import SchedulingInstance
+from ...solvers.common.result import Result
+from ..changes import leading
+from ..reports.plot_style import Figure, axis, colour, layout, shown
+from ..reports.tables import Cell, CellColumn, Column, Table, number, seconds, table_of
+from ..reports.text import unit_of_time
+from .plan import facts
+
+MOST_POINTS = 1_000
+"""Of a curve over time; between them the largest values count."""
+MOST_JOBS = 50
+"""Jobs in the table of those that waited longest."""
+
+
+def scheduling_parts(instance: SchedulingInstance, result: Result) -> dict[str, Any]:
+    """Return the context of `plan_scheduling.html.j2`."""
+    about = [
+        ("objective", instance.objective.replace("_", " ")),
+        ("jobs", f"{len(instance.jobs):,}"),
+        ("cluster", ", ".join(f"{amount:,g} {name}" for name, amount in instance.pool.items())),
+        ("preemption", instance.preemption),
+    ]
+    if result.plan is None:
+        return {"scripts": (), "data": {"figures": {}}, "sections": [], "about": about}
+    plan = cast("tuple[Segment, ...]", result.plan)
+    formulation = SchedulingFormulation(instance)
+    segments = formulation.segments(plan)
+    usage = usage_over_time(instance, segments)
+    resource = leading(instance.pool)
+    return {
+        "scripts": (),
+        "data": {
+            "figures": {
+                "queue": _queue(usage),
+                "use": _use(usage, list(instance.pool).index(resource), resource),
+                "times": _times(segments.completion_s - instance.table().arrival_s),
+            }
+        },
+        "sections": [("figures", "How jobs fare"), ("time", "Over time"), ("waited", "Who waited most")],
+        "about": about,
+        "summary": list(facts(formulation.metrics(plan))),
+        "resource": resource,
+        "waited": _waited(instance, segments),
+    }
+
+
+def thinned(at_s: Floats, values: Floats) -> tuple[Floats, Floats]:
+    """Return at most `MOST_POINTS` points of a step function: the largest value of each stretch of time."""
+    if len(at_s) <= MOST_POINTS:
+        return at_s, values
+    edges = np.linspace(at_s[0], at_s[-1], MOST_POINTS)
+    first = np.unique(np.searchsorted(at_s, edges, side="right") - 1)
+    return at_s[first], np.maximum.reduceat(values, first)
+
+
+def _steps(usage: Usage, values: Floats, index: int, name: str, unit: tuple[float, str]) -> Figure:
+    at_s, kept = thinned(usage.at_s, values.astype(float))
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "name": name,
+        "x": np.round((at_s - usage.at_s[0]) / unit[0], 5).tolist(),
+        "y": np.round(kept, 5).tolist(),
+        "line": {"shape": "hv", "color": colour(index), "width": 1.5},
+        "hovertemplate": f"%{{y:,}} {name} after %{{x:,}} {unit[1]}<extra></extra>",
+    }
+
+
+def _queue(usage: Usage) -> Figure:
+    """Return how many jobs wait over time."""
+    unit = unit_of_time(float(usage.at_s[-1] - usage.at_s[0]))
+    curve = _steps(usage, usage.waiting.astype(float), 0, "jobs wait", unit)
+    x, y = axis(f"time [{unit[1]}]"), axis("jobs that wait", rangemode="tozero")
+    return {"data": [curve], "layout": layout(x, y, 300)}
+
+
+def _use(usage: Usage, r: int, resource: str) -> Figure:
+    """Return how much of a resource is used, and how much there is, over time."""
+    unit = unit_of_time(float(usage.at_s[-1] - usage.at_s[0]))
+    name = shown(resource)
+    there = _steps(usage, usage.capacity[:, r], 1, f"{name} there", unit)
+    used = _steps(usage, usage.used[:, r], 0, f"{name} in use", unit)
+    x, y = axis(f"time [{unit[1]}]"), axis(f"{name} in use", rangemode="tozero")
+    return {"data": [there, used], "layout": layout(x, y, 300)}
+
+
+def _times(times: Floats) -> Figure:
+    """Return the distribution of the completion times."""
+    ordered = np.sort(times)
+    unit = unit_of_time(float(ordered[-1]))
+    places = np.unique(np.linspace(0, len(ordered) - 1, MOST_POINTS).astype(int))
+    curve = {
+        "type": "scatter",
+        "mode": "lines",
+        "x": np.round(ordered[places] / unit[0], 6).tolist(),
+        "y": np.round(100 * (places + 1) / len(ordered), 3).tolist(),
+        "line": {"shape": "hv", "color": colour(0), "width": 1.5},
+        "hovertemplate": f"%{{y}} % within %{{x:,}} {unit[1]}<extra></extra>",
+    }
+    x = axis(f"completion time [{unit[1]}]", rangemode="tozero")
+    return {"data": [curve], "layout": layout(x, axis("share of the jobs [%]", range=[0, 102]), 300)}
+
+
+def _waited(instance: SchedulingInstance, segments: SegmentTable) -> Table:
+    """Return the jobs that waited longest."""
+    jobs = instance.table()
+    times = segments.completion_s - jobs.arrival_s
+    waits = times - segments.running_s
+    starts = np.bincount(segments.job[segments.begins], minlength=len(jobs))
+    longest: Sequence[int] = np.argsort(-waits, kind="stable")[:MOST_JOBS].tolist()
+    columns: list[CellColumn[int]] = [
+        (Column("job"), lambda j: Cell(jobs.names[j])),
+        (Column("tenant"), lambda j: Cell(jobs.tenants[jobs.tenant[j]] if jobs.tenant[j] >= 0 else "–")),
+        (Column("tasks", True), lambda j: number(float(jobs.tasks[j]))),
+        (Column("arrives [s]", True), lambda j: number(float(jobs.arrival_s[j]), 9)),
+        (Column("needs", True), lambda j: seconds(float(jobs.duration_s[j]))),
+        (Column("waits", True), lambda j: seconds(float(waits[j]))),
+        (Column("slowdown", True), lambda j: number(float(times[j] / jobs.duration_s[j]), 4)),
+        (Column("starts", True), lambda j: number(float(starts[j]))),
+    ]
+    return table_of("longest", "Jobs that waited longest", longest, columns)

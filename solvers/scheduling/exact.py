@@ -1,0 +1,44 @@
+"""The best schedule that is known, with the bound that is known."""
+
+from __future__ import annotations
+
+from ...formulations.scheduling.formulation import SchedulingFormulation
+from ..common.base import Clock, Outcome, Solver
+from ..common.options import SolveOptions
+from .brute_force import MOST_JOBS, SchedulingBruteForce
+from .methods import POLICIES
+
+CLAIRVOYANT = ("srsf", "srtf", "sjf", "fifo-backfill")
+"""The policies that it tries, the best first; they may know everything here."""
+TINY = MOST_JOBS - 2
+"""Of so many jobs all orders are tried too."""
+
+
+class SchedulingExact(Solver[SchedulingFormulation]):
+    """Takes the best of the policies that know most, and tries all orders of a tiny trace."""
+
+    name, kinds = "exact", ("scheduling",)
+    proves = True
+    what = "the best of several policies, and of all orders of tiny traces"
+
+    def solve(self, formulation: SchedulingFormulation, options: SolveOptions, clock: Clock) -> Outcome:
+        """Return the best plan, with the bound that is proven."""
+        found = Outcome()
+        best: tuple[float, ...] | None = None
+        by_name = {policy.name: policy for policy in POLICIES}
+        methods: list[Solver[SchedulingFormulation]] = [by_name[name] for name in CLAIRVOYANT]
+        if len(formulation.instance.table()) <= TINY:
+            methods.append(SchedulingBruteForce())
+        for method in methods:
+            if best is not None and clock.expired:
+                found.limit = "time"
+                break
+            outcome = method.solve(formulation, SolveOptions(seed=options.seed), clock)
+            if outcome.plan is None:
+                continue
+            values = formulation.evaluate(outcome.plan)
+            if best is None or formulation.precedes(values, best) or outcome.bounds:
+                found, best = outcome, values
+                found.message = f"found by {method.name}"
+        found.bounds = found.bounds or formulation.elementary_bounds()
+        return found

@@ -1,0 +1,208 @@
+"""Compiled loops of the engine and its policies: what runs, what fits, and lists sorted by keys."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...formulations.common.compiled import compiled
+from ...instances.common.arrays import Flags, Floats, Ints
+
+
+@compiled
+def earliest(jobs: Ints, times: Floats) -> float:
+    """Return the least time of these jobs, infinite without any."""
+    found = np.inf
+    for j in jobs:
+        found = min(found, times[j])
+    return found
+
+
+@compiled
+def add_to(jobs: Ints, seconds: float, totals: Floats) -> None:
+    """Add seconds to the totals of these jobs."""
+    for j in jobs:
+        totals[j] += seconds
+
+
+@compiled
+def total(jobs: Ints, demand: Floats) -> Floats:
+    """Return what these jobs take together, shape (R,)."""
+    found = np.zeros(demand.shape[1])
+    for j in jobs:
+        for r in range(len(found)):
+            found[r] += demand[j, r]
+    return found
+
+
+@compiled
+def _fits(demand: Floats, free: Floats, slack: Floats, j: int) -> bool:
+    for r in range(len(free)):  # noqa: SIM110  the compiler knows no all()
+        if demand[j, r] > free[r] + slack[r]:
+            return False
+    return True
+
+
+@compiled
+def place(waiting: Ints, count: int, keys: Floats, j: int) -> int:
+    """Return where a job stands, or would, in a list that is sorted by keys, then jobs."""
+    low, high = 0, count
+    while low < high:
+        middle = (low + high) // 2
+        other = waiting[middle]
+        if keys[other] < keys[j] or (keys[other] == keys[j] and other < j):
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@compiled
+def insert(waiting: Ints, count: int, keys: Floats, j: int) -> None:
+    """Put a job into a sorted list of `count` jobs, which has room for it."""
+    at = place(waiting, count, keys, j)
+    for k in range(count, at, -1):
+        waiting[k] = waiting[k - 1]
+    waiting[at] = j
+
+
+@compiled
+def remove(waiting: Ints, count: int, keys: Floats, j: int) -> None:
+    """Take a job out of a sorted list of `count` jobs; its key is still the one that it came with."""
+    for k in range(place(waiting, count, keys, j), count - 1):
+        waiting[k] = waiting[k + 1]
+
+
+@compiled
+def fill(
+    waiting: Ints,
+    count: int,
+    keys: Floats,
+    running: Ints,
+    held: Flags,
+    running_keys: Floats,
+    demand: Floats,
+    capacity: Floats,
+) -> Ints:
+    """Return the jobs that run if those are served first that have the least keys, and none blocks another.
+
+    Parameters
+    ----------
+    waiting, count, keys
+        The jobs that wait, sorted by key, then job.
+    running, held, running_keys
+        The jobs that run; which of them must go on, and the keys of all.
+    demand, capacity
+        Shapes (J, R), (R,).
+    """
+    free, slack = capacity.copy(), 1e-9 * capacity
+    chosen = np.empty(len(running) + count, dtype=np.int64)
+    n = 0
+    for k in range(len(running)):
+        if held[k]:
+            free -= demand[running[k]]
+            chosen[n] = running[k]
+            n += 1
+    order = np.argsort(running_keys, kind="mergesort")
+    a = b = 0
+    while a < count or b < len(order):
+        while b < len(order) and held[order[b]]:
+            b += 1
+        if b < len(order):
+            k = order[b]
+            first = a >= count or (running_keys[k], running[k]) <= (keys[waiting[a]], waiting[a])
+        else:
+            if a >= count:
+                break
+            first = False
+        if first:
+            j = running[k]
+            b += 1
+        else:
+            j = waiting[a]
+            a += 1
+        if _fits(demand, free, slack, j):
+            free -= demand[j]
+            chosen[n] = j
+            n += 1
+        if len(free) == 1 and free[0] <= slack[0]:
+            break
+    return chosen[:n]
+
+
+@compiled
+def changes(running: Ints, chosen: Ints, mark: Flags) -> tuple[Ints, Ints]:
+    """Return the jobs that stop and those that start; `mark` has room for all jobs and holds False."""
+    stop, start = np.empty(len(running), dtype=np.int64), np.empty(len(chosen), dtype=np.int64)
+    stops = starts = 0
+    for j in chosen:
+        mark[j] = True
+    for j in running:
+        if not mark[j]:
+            stop[stops] = j
+            stops += 1
+        mark[j] = False
+    for j in chosen:
+        if mark[j]:
+            start[starts] = j
+            starts += 1
+        mark[j] = False
+    return stop[:stops], start[:starts]
+
+
+@compiled
+def backfill(
+    waiting: Ints,
+    demand: Floats,
+    free: Floats,
+    capacity: Floats,
+    running: Ints,
+    expected_end_s: Floats,
+    now_s: float,
+    estimate_s: Floats,
+) -> Ints:
+    """Return the jobs that EASY backfilling starts, in the order of `waiting`.
+
+    Jobs start in order while they fit. The first that does not is promised the earliest time at which it
+    will fit if running jobs end when they are expected to; a later job starts now only if it ends by then,
+    or leaves free what the promised job needs (Lifka 1995).
+
+    Parameters
+    ----------
+    running, expected_end_s
+        The jobs that run, and when they end by their estimates, both by job.
+    """
+    free, slack = free.copy(), 1e-9 * capacity
+    chosen = np.empty(len(waiting), dtype=np.int64)
+    n = head = 0
+    while head < len(waiting) and _fits(demand, free, slack, waiting[head]):
+        free -= demand[waiting[head]]
+        chosen[n] = waiting[head]
+        n += 1
+        head += 1
+    if head >= len(waiting) - 1:
+        return chosen[:n]
+    active = np.empty(len(running) + n, dtype=np.int64)
+    ends = np.empty(len(running) + n)
+    for k in range(len(running)):
+        active[k], ends[k] = running[k], max(now_s, expected_end_s[running[k]])
+    for k in range(n):
+        active[len(running) + k], ends[len(running) + k] = chosen[k], now_s + estimate_s[chosen[k]]
+    promised, spare = np.inf, free.copy()
+    for k in np.argsort(ends, kind="mergesort"):
+        spare += demand[active[k]]
+        if _fits(demand, spare, slack, waiting[head]):
+            promised = ends[k]
+            break
+    spare -= demand[waiting[head]]
+    for k in range(head + 1, len(waiting)):
+        j = waiting[k]
+        if not _fits(demand, free, slack, j):
+            continue
+        in_time = now_s + estimate_s[j] <= promised
+        if in_time or _fits(demand, spare, slack, j):
+            if not in_time:
+                spare -= demand[j]
+            free -= demand[j]
+            chosen[n] = j
+            n += 1
+    return chosen[:n]

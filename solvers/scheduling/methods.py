@@ -1,0 +1,170 @@
+"""Policies as solvers: each simulates the trace, and returns its segments as a plan; none proves anything."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ...formulations.scheduling.formulation import SchedulingFormulation
+from ...formulations.scheduling.plan import Segment
+from ...instances.common.errors import OptionError
+from ...instances.scheduling.instance import SchedulingInstance
+from ..common.base import Clock, MethodOption, Outcome, Solver
+from ..common.options import SolveOptions
+from . import muri
+from .engine import Engine, EvictionError, Schedule
+from .policies.first_come import Backfill, FirstCome
+from .policies.gittins import Gittins
+from .policies.least_attained import LeastAttained, Queues
+from .policies.round_robin import RoundRobin
+from .policies.shortest import Shortest, ShortestRemaining, ShortestService
+from .policies.tenants import TenantQueues
+from .policy import Policy
+
+POOLED = "the servers are taken as one pool"
+
+SEMANTICS = MethodOption("standard", "muri: as Muri's simulator counts time", choices=("standard", "muri"))
+BY = MethodOption("truth", "Remaining times are true, or estimated by users.", choices=("truth", "estimate"))
+
+
+def plan_of(instance: SchedulingInstance, schedule: Schedule) -> list[Segment]:
+    """Return a schedule as a plan."""
+    names = instance.table().names
+    columns = (column.tolist() for column in (schedule.job, schedule.start_s, schedule.end_s))
+    # Validating what was computed here would take longer than computing it.
+    return [
+        Segment.model_construct(job=names[job], start_s=start, end_s=end, servers={})
+        for job, start, end in zip(*columns, strict=True)
+    ]
+
+
+class PolicySolver(Solver[SchedulingFormulation]):
+    """A policy by its name.
+
+    Parameters
+    ----------
+    what
+        One line for people, with what it knows.
+    make
+        Returns the policy of an instance for its settings.
+    """
+
+    kinds = ("scheduling",)
+
+    def __init__(
+        self,
+        name: str,
+        what: str,
+        make: Callable[[SchedulingInstance, Mapping[str, Any]], Policy],
+        options: Mapping[str, MethodOption] | None = None,
+    ) -> None:
+        self.name, self.what = name, what
+        self._make = make
+        self._options = dict(options or {})
+
+    @property
+    def method_options(self) -> Mapping[str, MethodOption]:  # type: ignore[override]
+        """Its named settings."""
+        return self._options
+
+    def check_options(self, options: SolveOptions) -> None:
+        """Refuse what it would ignore, and limits of queues that are no numbers."""
+        super().check_options(options)
+        if "queues" in self._options:
+            limits_of(self.setting(options, "queues"))
+
+    def solve(self, formulation: SchedulingFormulation, options: SolveOptions, clock: Clock) -> Outcome:
+        """Return the schedule of the policy."""
+        instance = formulation.instance
+        settings = {key: self.setting(options, key) for key in self._options}
+        with clock.enforced():
+            try:
+                if settings.get("semantics") == "muri":
+                    schedule = muri.simulate(instance, self.name)
+                else:
+                    schedule = Engine(instance, self._make(instance, settings)).run()
+            except EvictionError as error:
+                return Outcome(message=f"{self.name}: {error}")
+        return Outcome(plan_of(instance, schedule), message=POOLED if instance.servers else None)
+
+
+def limits_of(text: str) -> tuple[float, ...]:
+    """Return the limits of queues from their option.
+
+    Raises
+    ------
+    OptionError
+        If they are not numbers that rise.
+    """
+    if text == "none":
+        return ()
+    try:
+        limits = tuple(float(part) for part in text.split(","))
+        if not all(0 < a < b < float("inf") for a, b in zip((1e-300, *limits), limits, strict=False)):
+            raise ValueError
+    except ValueError:
+        raise OptionError(
+            f"option 'queues' is {text!r}; write GPU-seconds that rise, such as 3250,7200, or none"
+        ) from None
+    return limits
+
+
+def _las(_: SchedulingInstance, settings: Mapping[str, Any]) -> Policy:
+    limits = limits_of(settings["queues"])
+    return Queues(limits, settings["promote"]) if limits else LeastAttained()
+
+
+POLICIES: tuple[PolicySolver, ...] = (
+    PolicySolver("fifo", "first come, first served; knows nothing", lambda *_: FirstCome()),
+    PolicySolver("fifo-backfill", "EASY backfilling; knows users' estimates", lambda *_: Backfill()),
+    PolicySolver(
+        "yarn-cs",
+        "queues of tenants with guaranteed shares; knows nothing",
+        lambda *_: TenantQueues(guaranteed=True),
+    ),
+    PolicySolver(
+        "fair",
+        "all jobs in turn, a round each; knows nothing",
+        lambda instance, settings: RoundRobin(instance.lease_s or settings["round_s"]),
+        {"round_s": MethodOption(3600.0, "Seconds of a round, where there is no lease.", least=1.0)},
+    ),
+    PolicySolver(
+        "drf",
+        "dominant resource fairness among tenants; knows nothing",
+        lambda *_: TenantQueues(guaranteed=False),
+    ),
+    PolicySolver(
+        "sjf",
+        "shortest job first, without preemption; knows durations",
+        lambda _, settings: Shortest(settings["by"] == "estimate"),
+        {"by": BY},
+    ),
+    PolicySolver(
+        "srtf",
+        "shortest remaining time first; knows remaining times",
+        lambda _, settings: ShortestRemaining(settings["by"] == "estimate"),
+        {"by": BY, "semantics": SEMANTICS},
+    ),
+    PolicySolver(
+        "srsf",
+        "shortest remaining time × GPUs first; knows remaining times",
+        lambda _, settings: ShortestService(settings["by"] == "estimate"),
+        {"by": BY, "semantics": SEMANTICS},
+    ),
+    PolicySolver(
+        "las",
+        "least attained GPU-time first (Tiresias); knows nothing",
+        _las,
+        {
+            "queues": MethodOption("3250,7200", "Limits of the queues in GPU-seconds, or none."),
+            "promote": MethodOption(
+                0.0, "Back to the first queue after waiting so many times the time run; 0: never.", least=0.0
+            ),
+            "semantics": SEMANTICS,
+        },
+    ),
+    PolicySolver(
+        "gittins", "highest Gittins index first (Tiresias); knows jobs that have ended", lambda *_: Gittins()
+    ),
+)
+"""The policies, in the order in which they are listed."""

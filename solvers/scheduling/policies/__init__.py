@@ -1,0 +1,1 @@
+"""Scheduling policies, each by what it knows and whom it serves first."""

@@ -1,0 +1,148 @@
+"""Least attained service first: 2D-LAS of Tiresias, with queues or by lease.
+
+Gu et al., Tiresias: A GPU Cluster Manager for Distributed Deep Learning, NSDI'19, section 4.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Sequence
+from typing import ClassVar
+
+import numpy as np
+
+from ....instances.common.arrays import Flags, Floats, Ints
+from ..policy import ByKey
+from ..seen import Seen
+
+QUANTUM_S = 60.0
+"""How often jobs are compared where there are neither queues nor a lease."""
+NEAR = 1e-9
+"""A limit that is reached up to this, relatively, is reached."""
+MOMENT = 4e-15
+"""What a moment may be wrong by in doubles, relatively."""
+
+
+def reached(service: Floats, limit: Floats, width: Floats, now_s: float) -> Flags:
+    """Return which services have reached their limits, as exactly as moments can tell."""
+    finite = np.where(np.isfinite(limit), limit, 0.0)
+    return np.asarray(service >= limit - np.maximum(NEAR * finite, MOMENT * now_s * width))
+
+
+class LeastAttained(ByKey):
+    """Serves the job that has had the least GPU-time, compared once a lease; ties go to the first."""
+
+    preempts: ClassVar[bool] = True
+
+    def keys_of(self, jobs: Ints) -> Floats:
+        """Return the attained service in GPU-seconds."""
+        return self.seen.executed_s[jobs] * self.seen.width[jobs]
+
+    def again_s(self) -> float:
+        """Return the end of the first lease of a job that runs, if any waits; leases are renewed."""
+        if not self.waits() or not len(self.seen.running):
+            return np.inf
+        quantum = self.seen.lease_s or QUANTUM_S
+        since = self.seen.since_s[self.seen.running]
+        done = np.floor((self.seen.now_s - since) / quantum + NEAR)
+        return float((since + (done + 1) * quantum).min())
+
+
+class Queues(ByKey):
+    """Serves queues in turn, each in the order in which jobs came to it.
+
+    A job falls to the next queue when its attained service reaches the limit of its own.
+
+    Parameters
+    ----------
+    limits
+        In GPU-seconds, rising; there is one more queue than limits.
+    promote
+        A job that has waited so many times as long as it has run starts again in the first queue, with no
+        attained service; 0: never.
+    """
+
+    preempts: ClassVar[bool] = True
+
+    def __init__(self, limits: Sequence[float], promote: float = 0.0) -> None:
+        self._limits: Floats = np.array([*limits, np.inf])
+        self._promote = promote
+
+    def begin(self, seen: Seen) -> None:
+        """Start with empty queues."""
+        super().begin(seen)
+        self._level: Ints = np.zeros(len(seen.width), dtype=np.int64)
+        self._turn: Floats = np.zeros(len(seen.width))
+        self._turns = 0
+        self._forgiven_s: Floats = np.zeros(len(seen.width))
+        self._promotions: list[tuple[float, int, float]] = []
+
+    def keys_of(self, jobs: Ints) -> Floats:
+        """Return queue and place in it as one figure."""
+        return self._level[jobs] * 2.0**40 + self._turn[jobs]
+
+    def arrived(self, jobs: Iterable[int]) -> None:
+        """Put jobs at the end of the first queue."""
+        listed = list(jobs)
+        self._to_the_end(listed)
+        super().arrived(listed)
+
+    def choose(self, held: Flags) -> Ints:
+        """Move jobs between queues, and serve these."""
+        self._demote()
+        self._promote_waiting()
+        return super().choose(held)
+
+    def switched(self, stopped: Sequence[int], started: Sequence[int]) -> None:
+        """Note when jobs that have to wait would be promoted."""
+        super().switched(stopped, started)
+        if self._promote:
+            for j in stopped:
+                executed = float(self.seen.executed_s[j] - self._forgiven_s[j])
+                if executed > 0:
+                    at_s = self.seen.now_s + self._promote * executed
+                    heapq.heappush(self._promotions, (at_s, j, float(self.seen.executed_s[j])))
+
+    def again_s(self) -> float:
+        """Return when the next job changes its queue."""
+        jobs = self.seen.running
+        left = (self._limits[self._level[jobs]] - self._service(jobs)) / self.seen.width[jobs]
+        soonest = self.seen.now_s + float(left.min(initial=np.inf))
+        while self._promotions and not self._stands(self._promotions[0]):
+            heapq.heappop(self._promotions)
+        return min(soonest, self._promotions[0][0]) if self._promotions else soonest
+
+    def _service(self, jobs: Ints) -> Floats:
+        return (self.seen.executed_s[jobs] - self._forgiven_s[jobs]) * self.seen.width[jobs]
+
+    def _to_the_end(self, jobs: Iterable[int]) -> None:
+        for j in jobs:
+            self._turn[j] = self._turns
+            self._turns += 1
+
+    def _demote(self) -> None:
+        jobs, seen = self.seen.running, self.seen
+        limit = self._limits[self._level[jobs]]
+        full = jobs[reached(self._service(jobs), limit, seen.width[jobs], seen.now_s)]
+        self._level[full] += 1
+        self._to_the_end(np.sort(full).tolist())
+
+    def _stands(self, promotion: tuple[float, int, float]) -> bool:
+        """Return whether a job still waits that has not run since its promotion was noted."""
+        _, j, executed_s = promotion
+        return self._keys[j] >= 0 and executed_s == self.seen.executed_s[j] and not self._runs(j)
+
+    def _runs(self, j: int) -> bool:
+        return bool((self.seen.running == j).any())
+
+    def _promote_waiting(self) -> None:
+        while self._promotions and self._promotions[0][0] <= self.seen.now_s:
+            promotion = heapq.heappop(self._promotions)
+            if not self._stands(promotion):
+                continue
+            j = promotion[1]
+            self._unqueue(j)
+            self._level[j] = 0
+            self._forgiven_s[j] = self.seen.executed_s[j]
+            self._to_the_end([j])
+            self._queue([j])

@@ -1,0 +1,152 @@
+"""What a policy sees of a trace while it runs: jobs that have arrived, and of them only what it may know."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+import numpy as np
+
+from ...instances.common.arrays import Flags, Floats, Ints
+from ...instances.common.errors import ClusterplanError
+from ...instances.scheduling.instance import SchedulingInstance
+
+
+class Knowledge(Enum):
+    """What a policy knows of how long jobs run, beside how long they have run until now."""
+
+    NOTHING = "nothing"
+    PAST = "the durations of jobs that have ended"
+    ESTIMATE = "what users claim"
+    REMAINING = "the true remaining time"
+
+
+class ForbiddenKnowledgeError(ClusterplanError):
+    """Raised where a policy reads what it has not said that it knows."""
+
+
+class Seen:
+    """The trace up to now, as one policy may know it.
+
+    Jobs are numbered in the order of their arrival. Rows of jobs that have not arrived hold 0, and tell
+    nothing. A policy must not write to any array.
+
+    Parameters
+    ----------
+    jobs, resources
+        How many rows arrays have.
+    knows
+        What the policy knows.
+
+    Attributes
+    ----------
+    now_s
+        The time of the event.
+    capacity
+        How much of each resource there is now, shape (R,).
+    arrival_s, weight, tenant
+        Shape (J,); the tenant is −1 where a job has none.
+    demand
+        What each job takes while it runs, shape (J, R).
+    width
+        The same as one figure: the amount where there is one resource, else the dominant share times the
+        amount of the first resource; shape (J,).
+    executed_s
+        How long each job has run, shape (J,).
+    running
+        The jobs that run.
+    since_s
+        When the present run of each job that runs began, shape (J,).
+    lease_s, tenant_shares
+        From the instance; the shares have shape (tenants,).
+    """
+
+    def __init__(self, jobs: int, resources: int, knows: Knowledge) -> None:
+        self.knows = knows
+        self.now_s = 0.0
+        self.capacity: Floats = np.zeros(resources)
+        self.arrival_s: Floats = np.zeros(jobs)
+        self.weight: Floats = np.zeros(jobs)
+        self.tenant: Ints = np.full(jobs, -1)
+        self.demand: Floats = np.zeros((jobs, resources))
+        self.width: Floats = np.zeros(jobs)
+        self.executed_s: Floats = np.zeros(jobs)
+        self.since_s: Floats = np.zeros(jobs)
+        self.running: Ints = np.zeros(0, dtype=np.int64)
+        self.lease_s = 0.0
+        self.tenant_shares: Floats = np.zeros(0)
+        self._estimate_s: Floats = np.zeros(jobs)
+        self._remaining_s: Floats = np.zeros(jobs)
+        self._past: list[tuple[float, float]] = []
+
+    @property
+    def estimate_s(self) -> Floats:
+        """How long users claim that their jobs run, shape (J,)."""
+        self._only(Knowledge.ESTIMATE)
+        return self._estimate_s
+
+    @property
+    def remaining_s(self) -> Floats:
+        """How long jobs have still to run, shape (J,)."""
+        self._only(Knowledge.REMAINING)
+        return self._remaining_s
+
+    @property
+    def past(self) -> list[tuple[float, float]]:
+        """Duration and width of each job that has ended, in that order."""
+        self._only(Knowledge.PAST)
+        return self._past
+
+    def _only(self, needed: Knowledge) -> None:
+        if self.knows is not needed:
+            raise ForbiddenKnowledgeError(
+                f"a policy that knows {self.knows.value} asked for {needed.value}; it must say that it does"
+            )
+
+
+class Sight:
+    """The engine's hand on `Seen`: it uncovers what becomes known.
+
+    Parameters
+    ----------
+    order
+        The jobs in the order of their arrival, as indices into the table.
+    """
+
+    def __init__(self, instance: SchedulingInstance, order: Ints, knows: Knowledge) -> None:
+        table = instance.table()
+        self.seen = Seen(len(table), len(instance.pool), knows)
+        self.seen.lease_s = instance.lease_s
+        shares = [instance.tenant_shares.get(name, 1.0) for name in table.tenants]
+        self.seen.tenant_shares = np.array(shares, dtype=float)
+        self.demand: Floats = table.total_demand[order]
+        self.width = widths(self.demand, instance.capacity_over_time[1][0])
+        self.duration_s: Floats = table.duration_s[order]
+        given = table.estimate_s[order]
+        self._estimate_s = np.where(np.isnan(given), self.duration_s, given)
+        self._others = (table.arrival_s[order], table.weight[order], table.tenant[order])
+
+    def uncover(self, jobs: slice) -> None:
+        """Show jobs that arrive."""
+        seen = self.seen
+        for column, own in zip((seen.arrival_s, seen.weight, seen.tenant), self._others, strict=True):
+            column[jobs] = own[jobs]
+        seen.demand[jobs] = self.demand[jobs]
+        seen.width[jobs] = self.width[jobs]
+        if seen.knows is Knowledge.ESTIMATE:
+            seen.estimate_s[jobs] = self._estimate_s[jobs]
+        if seen.knows is Knowledge.REMAINING:
+            seen.remaining_s[jobs] = self.duration_s[jobs]
+
+    def ended(self, job: int) -> None:
+        """Show how long a job took that has ended."""
+        if self.seen.knows is Knowledge.PAST:
+            self.seen.past.append((float(self.duration_s[job]), float(self.width[job])))
+
+
+def widths(demand: Floats, capacity: Floats) -> Floats:
+    """Return demands, shape (J, R), as one figure each, shape (J,)."""
+    if demand.shape[1] == 1:
+        return demand[:, 0]
+    there: Flags = capacity > 0
+    shares: Floats = (demand[:, there] / capacity[there]).max(axis=1, initial=0.0)
+    return shares * (capacity[there][0] if there.any() else 1.0)

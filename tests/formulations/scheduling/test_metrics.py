@@ -1,0 +1,43 @@
+"""The figures of a schedule, on one whose figures are counted by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from clusterplan.formulations.scheduling.formulation import SchedulingFormulation
+from clusterplan.formulations.scheduling.metrics import quantile
+from clusterplan.formulations.scheduling.plan import Segment
+from clusterplan.instances.scheduling.instance import SchedulingInstance
+
+
+def test_figures_are_those_that_are_counted_by_hand() -> None:
+    """Wide runs 0–1 and 4–7, thin 1–4, on two GPUs."""
+    instance = SchedulingInstance.model_validate(
+        {
+            "name": "t",
+            "resources": {"gpu": 2},
+            "jobs": [
+                {"name": "wide", "tasks": 2, "demand": {"gpu": 1}, "duration_s": 4, "tenant": "a"},
+                {"name": "thin", "demand": {"gpu": 1}, "duration_s": 3, "arrival_s": 1, "tenant": "b"},
+            ],
+        }
+    )
+    segments = [("wide", 0, 1), ("thin", 1, 4), ("wide", 4, 7)]
+    plan = [Segment(job=job, start_s=start, end_s=end) for job, start, end in segments]
+    found = SchedulingFormulation(instance).metrics(plan)
+    assert (found.mean_s, found.median_s, found.p99_s, found.makespan_s) == (5, 7, 7, 7)
+    assert found.mean_queueing_s == 1.5
+    assert found.mean_slowdown == pytest.approx((7 / 4 + 1) / 2)
+    assert found.utilisation["gpu"] == pytest.approx(11 / 14)
+    assert found.fragmentation["gpu"] == pytest.approx(3 / 14)
+    assert found.preemptions == 1
+    assert found.tenant_fairness == pytest.approx((1.75 + 1) ** 2 / (2 * (1.75**2 + 1)))
+
+
+def test_a_quantile_is_one_of_the_values() -> None:
+    """At place ⌊q n⌋, the last at most."""
+    values = np.arange(200.0)
+    assert quantile(values, 0.99) == 198
+    assert quantile(values, 1.0) == 199
+    assert quantile(values[:1], 0.99) == 0

@@ -1,0 +1,30 @@
+"""What is used, and who waits, over time."""
+
+from __future__ import annotations
+
+from clusterplan.formulations.scheduling.plan import Segment, SegmentTable
+from clusterplan.formulations.scheduling.usage import usage_over_time
+from clusterplan.instances.scheduling.instance import SchedulingInstance
+
+
+def test_usage_is_a_step_function_of_time() -> None:
+    """A job waits from its arrival to its start; amounts change with events."""
+    instance = SchedulingInstance.model_validate(
+        {
+            "name": "t",
+            "resources": {"gpu": 2},
+            "events": [{"at_s": 3, "change": {"gpu": 1}}],
+            "jobs": [
+                {"name": "a", "demand": {"gpu": 2}, "duration_s": 4},
+                {"name": "b", "demand": {"gpu": 1}, "duration_s": 2, "arrival_s": 1},
+            ],
+        }
+    )
+    plan = [Segment(job="a", start_s=0, end_s=4), Segment(job="b", start_s=3, end_s=5)]
+    usage = usage_over_time(instance, SegmentTable.of(plan, {"a": 0, "b": 1}))
+    assert usage.at_s.tolist() == [0, 1, 3, 4, 5]
+    assert usage.used[:, 0].tolist() == [2, 2, 3, 1, 0]
+    assert usage.capacity[:, 0].tolist() == [2, 2, 3, 3, 3]
+    assert usage.running.tolist() == [1, 1, 2, 1, 0]
+    assert usage.waiting.tolist() == [0, 1, 0, 0, 0]
+    assert usage.length_s.tolist() == [1, 2, 1, 1]

@@ -1,0 +1,94 @@
+"""Scheduling instances: every rule refuses what breaks it, in one line."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from clusterplan.instances.common.errors import InstanceError
+from clusterplan.instances.common.faults import validated
+from clusterplan.instances.scheduling.instance import SchedulingInstance
+
+JOB: dict[str, Any] = {"name": "x", "demand": {"gpu": 1}, "duration_s": 3}
+
+
+def instance(jobs: list[dict[str, Any]], **others: Any) -> SchedulingInstance:
+    """Return an instance on four GPUs."""
+    return validated(SchedulingInstance, {"name": "t", "resources": {"gpu": 4}, **others, "jobs": jobs}, "t")
+
+
+@pytest.mark.parametrize(
+    ("job", "fault"),
+    [
+        ({"arrival_s": -1}, "jobs[0].arrival_s: is -1, but must be at least 0"),
+        ({"tasks": 5}, "jobs[0]: 'x' asks for 5 gpu, and the cluster has 4"),
+        ({"duration_s": 0}, "jobs[0].duration_s: is 0, but must be greater than 0"),
+        (
+            {"arrival_s": 1e12},
+            "jobs[0].arrival_s: is 1e+12 s, but must be at most 1e+11; are these milliseconds?",
+        ),
+        ({"demand": {"cpu": 1}}, "jobs[0].demand.cpu: unknown resource 'cpu'; the resources are: gpu"),
+        ({"demand": {"gpu": 0}}, "jobs[0].demand: asks for nothing; at least one amount must be above 0"),
+        ({"weight": 0}, "jobs: have weights that add up to 0; at least one job must count"),
+    ],
+)
+def test_a_wrong_job_is_refused_in_one_line(job: dict[str, Any], fault: str) -> None:
+    """The line names the job and the rule."""
+    with pytest.raises(InstanceError) as caught:
+        instance([{**JOB, **job}])
+    assert str(caught.value) == f"t: {fault}"
+
+
+def test_missing_durations_and_repeated_names_are_refused() -> None:
+    """Each is one line."""
+    with pytest.raises(InstanceError, match=r"^t: jobs\[0\].duration_s: is missing; it must be given$"):
+        instance([{"name": "x", "demand": {"gpu": 1}}])
+    with pytest.raises(InstanceError, match=r"^t: jobs\[1\].name: 'x' is already used by jobs\[0\]; [^\n]*$"):
+        instance([JOB, JOB])
+
+
+def test_a_cluster_is_a_pool_or_servers() -> None:
+    """Capacities of servers add up; both or neither are refused."""
+    servers = [
+        {"name": "a", "count": 2, "capacity": {"gpu": 8, "cpu": 1}},
+        {"name": "b", "capacity": {"gpu": 4}},
+    ]
+    assert instance([JOB], resources={}, servers=servers).pool == {"gpu": 20, "cpu": 2}
+    for both in ({"servers": servers}, {"resources": {}}):
+        with pytest.raises(InstanceError, match="the resources of the cluster, or its servers"):
+            instance([JOB], **both)
+
+
+def test_events_change_the_amounts() -> None:
+    """In the order of their times; an amount below 0 is refused, and so is a job that never fits."""
+    events = [{"at_s": 9, "change": {"gpu": 4}}, {"at_s": 5, "change": {"gpu": -3}}]
+    times, amounts = instance([{**JOB, "tasks": 5}], events=events).capacity_over_time
+    assert times.tolist() == [0, 5, 9]
+    assert amounts.tolist() == [[4], [1], [5]]
+    with pytest.raises(InstanceError, match="events: leave -1 gpu at 5 s"):
+        instance([JOB], events=[{"at_s": 5, "change": {"gpu": -5}}])
+
+
+def test_amounts_that_never_come_together_are_refused() -> None:
+    """The cluster has enough of each resource at some time, and never of both."""
+    events = [{"at_s": 1, "change": {"gpu": -4, "cpu": 8}}]
+    job = {**JOB, "demand": {"gpu": 2, "cpu": 2}}
+    with pytest.raises(InstanceError, match="never all that it asks for at the same time"):
+        instance([job], resources={"gpu": 4, "cpu": 0}, events=events)
+
+
+def test_jobs_in_columns_and_as_objects_are_the_same() -> None:
+    """They hash alike, and a job of the table is the one that went in."""
+    rows = [
+        {**JOB, "tenant": "b"},
+        {**JOB, "name": "y", "tasks": 2, "estimate_s": 4, "model": "m", "tenant": "a"},
+    ]
+    there = instance(rows)
+    again = SchedulingInstance(name="t", resources={"gpu": 4}, jobs=there.table())
+    assert again.sha256() == there.sha256()
+    assert tuple(again.jobs) == there.jobs
+    assert there.table().total_demand.tolist() == [[1], [2]]
+    assert np.isnan(there.table().estimate_s).tolist() == [True, False]
+    assert list(there.to_frame()["tenant"]) == ["b", "a"]

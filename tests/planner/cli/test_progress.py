@@ -1,0 +1,44 @@
+"""What stands on a terminal while one solve runs."""
+
+from __future__ import annotations
+
+import io
+import sys
+from typing import Any
+
+import pytest
+
+from clusterplan.planner.cli.progress import working
+from clusterplan.solvers.common.options import SolveOptions
+
+
+class Terminal(io.StringIO):
+    """A stream that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def shown(monkeypatch: pytest.MonkeyPatch, stream: io.StringIO, **options: Any) -> str:
+    monkeypatch.setattr(sys, "stderr", stream)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "120")
+    with working("[b]name[/b]: auto", SolveOptions(**options), False):
+        pass
+    return stream.getvalue()
+
+
+def test_a_terminal_shows_name_elapsed_time_and_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = shown(monkeypatch, Terminal(), time_limit_s=7)
+    for part in ("[b]name[/b]: auto", "0:00:00", "of at most 7 s; Ctrl-C: the best plan so far"):
+        assert part in text
+
+
+def test_a_solve_without_a_limit_names_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = shown(monkeypatch, Terminal())
+    assert "Ctrl-C" in text
+    assert "at most" not in text
+
+
+def test_elsewhere_nothing_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert shown(monkeypatch, io.StringIO()) == ""

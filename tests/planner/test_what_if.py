@@ -1,0 +1,120 @@
+"""Scenarios beside what there is: figures, differences, words, and an interruption."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from sample_documents import ALLOCATION, CONSOLIDATION, STAGING
+
+import clusterplan
+from clusterplan.planner import what_if as module
+from clusterplan.planner.what_if import COLUMNS, Row, WhatIf, what_if
+from clusterplan.solvers.common.result import Result
+
+THREE_JOBS = {
+    **CONSOLIDATION,
+    "jobs": [{"name": name, "tasks": 3, "task_demand": {"gpu": 1}} for name in ("a", "b", "c")],
+}
+
+
+def compared(document: dict[str, Any], *scenarios: str) -> WhatIf:
+    return what_if(clusterplan.parse_instance(document), scenarios)
+
+
+def test_each_scenario_is_solved_and_proven() -> None:
+    found = compared(THREE_JOBS, "drain=n-0", "add=2xn", "remove=c")
+    assert [each.result.objectives[0].value for each in found.all()] == [6, 3, 9, 6]
+    assert {each.result.status for each in found.all()} == {"optimal"}
+    assert [row.difference for row in found.rows() if row.objective.name == "value"] == [None, -3, 3, 0]
+    assert {row.proven for row in found.rows()} == {"–", "−3", "+3", "0"}
+    assert found.headline() == (
+        "The best scenario with the same jobs is add=2xn: value 9 instead of 6 (+50 %)."
+    )
+
+
+def test_who_is_left_out_only_there_is_said() -> None:
+    lines = list(compared(THREE_JOBS, "drain=n-0", "add=n,value=a:9", "remove=c").sentences())
+    assert lines[0].startswith("as it is: 2 jobs start, 1 wait")
+    assert sum("drain=n-0: left out only here: " in line for line in lines) == 1
+    assert sum(line.startswith("add=n,value=a:9: left out no more: ") for line in lines) == 1
+    assert "remove=c: not in it: c" in lines
+
+
+@pytest.mark.parametrize(
+    ("document", "scenarios", "wanted"),
+    [
+        (THREE_JOBS, ["add=n"], "add=n: value 9 instead of 6 (+50 %)."),
+        (THREE_JOBS, ["drain=n-0"], "drain=n-0: value 3 instead of 6 (−50 %)."),
+        (
+            THREE_JOBS,
+            ["drain=n-0", "drain=n"],
+            "No scenario is better than what there is; the best is drain=n-0",
+        ),
+        (CONSOLIDATION, ["remove=p"], "remove=p: value 2 instead of 4 (−50 %); but its jobs are others."),
+        (CONSOLIDATION, ["add=n"], "add=n: value 4, as it is."),
+        (STAGING, ["floor=1000"], "None of the scenarios has a plan."),
+        (
+            {**STAGING, "throughput_floor_samples_per_s": 1000},
+            ["floor=none", "limit=A:1"],
+            "As it is, there is no plan. There is one with floor=none.",
+        ),
+    ],
+)
+def test_the_first_sentence_is_the_answer(document: Any, scenarios: list[str], wanted: str) -> None:
+    assert compared(document, *scenarios).headline().startswith(wanted)
+
+
+def test_less_is_better_where_it_is() -> None:
+    found = compared(ALLOCATION, "gpu=-2", "cpu=-8,gpu=+1", "gpu=+4")
+    before, worse, _, better = (each.first.value for each in found.all())
+    assert better <= before < worse
+    assert "better than what there is; the best is gpu=+4" in found.headline()
+
+
+def test_open_gaps_widen_the_proven_difference() -> None:
+    def record(value: float, bound: float) -> Any:
+        return module.ObjectiveRecord(name="v", sense="max", unit="v", value=value, bound=bound)
+
+    least, most = module._proven_difference(record(10, 12), record(13, 14))
+    assert (least, most) == (1, 4)
+    row = Row(compared(CONSOLIDATION).baseline, record(13, 14), 3, least, most)
+    assert row.proven == "+1 … +4"
+    assert module._proven_difference(
+        record(10, 12), module.ObjectiveRecord(name="v", sense="max", unit="v")
+    ) == (
+        None,
+        None,
+    )
+
+
+def test_all_of_it_is_plain_data() -> None:
+    data = json.loads(compared(STAGING, "floor=+10%", "floor=9999").to_json())
+    assert [each["scenario"] for each in data["scenarios"]] == ["as it is", "floor=+10%", "floor=9999"]
+    assert data["scenarios"][1]["differences"]["cost"]["difference"] >= 0
+    assert "no plan" in data["scenarios"][2]["answer"]
+    assert Result.model_validate(data["scenarios"][1]["result"]).status == "optimal"
+
+
+def test_every_row_has_every_cell() -> None:
+    rows = compared(STAGING, "floor=9999").rows()
+    assert [[cell(row) for _, _, cell in COLUMNS][:3] for row in rows] == [
+        ["as it is", "optimal", "cost [USD]"],
+        ["floor=9999", "infeasible", "–"],
+    ]
+
+
+def test_an_interruption_keeps_the_scenarios_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    solved = module.solve
+    counts: list[int] = []
+
+    def stopped(*given: Any) -> Result:
+        counts.append(1)
+        limit = "interrupt" if len(counts) == 2 else "none"
+        return solved(*given).model_copy(update={"limit": limit})
+
+    monkeypatch.setattr(module, "solve", stopped)
+    found = compared(CONSOLIDATION, "add=n", "add=2xn")
+    assert [each.name for each in found.all()] == ["as it is", "add=n"]
+    assert list(found.sentences())[-1] == "interrupted: 1 of 2 scenarios were solved"

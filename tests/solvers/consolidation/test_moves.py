@@ -1,0 +1,179 @@
+"""Moves that cost something, and limits on them: all methods agree, and tampered results are refused."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+import clusterplan
+from clusterplan.formulations.consolidation.plan import JobPlacement
+from clusterplan.formulations.registry import formulate
+from clusterplan.instances.consolidation.instance import ConsolidationInstance
+from clusterplan.planner.verification.result import verify
+from clusterplan.solvers.common.options import SolveOptions
+from clusterplan.solvers.common.result import Result
+
+PROVING = ("exact", "cp-sat", "milp:highs")
+HEURISTIC = ("best-fit", "first-fit-decreasing", "consolidate-or-wait")
+OPTIONS = SolveOptions(threads=1, time_limit_s=60)
+
+
+def made(draw: random.Random) -> ConsolidationInstance:
+    """Return three servers and four jobs with unlike amounts; some run, and moves cost or are limited."""
+    servers: list[dict[str, Any]] = [
+        {"name": f"s{k}", "capacity": {"gpu": draw.choice([2, 4]), "cpu": 8.5}, "rack": f"r{k % 2}"}
+        for k in range(3)
+    ]
+    left = {server["name"]: dict(server["capacity"]) for server in servers}
+    jobs = []
+    for k in range(4):
+        tasks, gpu, cpu = draw.choice([1, 1, 2]), draw.choice([0, 1, 1, 2]), draw.choice([1, 1.75, 2.5])
+        job: dict[str, Any] = {"name": f"j{k}", "tasks": tasks, "task_demand": {"gpu": gpu, "cpu": cpu}}
+        job["spread"] = draw.choice(["free", "preferred", "required"])
+        if draw.random() < 0.3:
+            job["value"] = draw.choice([0.5, 1, 3])
+        current: dict[str, int] = {}
+        for _ in range(tasks if draw.random() < 0.6 else 0):
+            fits = [n for n, amounts in left.items() if amounts["gpu"] >= gpu and amounts["cpu"] >= cpu]
+            if fits:
+                server = draw.choice(fits)
+                left[server]["gpu"] -= gpu
+                left[server]["cpu"] -= cpu
+                current[server] = current.get(server, 0) + 1
+        if current:
+            job["current"] = current
+            job |= {"movable": False} if draw.random() < 0.3 else {}
+            job |= {"restart_s": draw.choice([600, 1800, 7200])} if draw.random() < 0.3 else {}
+        elif draw.random() < 0.15:
+            job["must_place"] = True
+        jobs.append(job)
+    said: dict[str, Any] = {
+        "running": "stay" if draw.random() < 0.1 else None,
+        "pinned": ["j[01]"] if draw.random() < 0.2 else None,
+        "restart_cost_h": draw.choice([0.1, 0.25, 1.0]) if draw.random() < 0.6 else None,
+        "max_moves": draw.choice([0, 1, 2]) if draw.random() < 0.5 else None,
+    }
+    document = {
+        "schema_version": 1,
+        "kind": "consolidation",
+        "name": "moves",
+        "objectives": ["value", *draw.sample(["spread", "servers", "racks", "migrations", "slowdown"], 2)],
+        "servers": servers,
+        "jobs": jobs,
+        **said,
+    }
+    return ConsolidationInstance.model_validate(document)
+
+
+def agree(seed: int) -> None:
+    """Check every method on one instance against brute force."""
+    instance = made(random.Random(seed))
+    truth = clusterplan.solve(instance, "brute-force", OPTIONS)
+    values = [record.value for record in truth.objectives]
+    for method in (*PROVING, *HEURISTIC):
+        found = clusterplan.solve(instance, method, OPTIONS)
+        assert verify(instance, found).ok, (seed, method)
+        if method in PROVING:
+            assert found.status == truth.status, (seed, method)
+            assert [record.value for record in found.objectives] == pytest.approx(values), (seed, method)
+        elif found.plan is not None:
+            assert found.objectives[0].value is not None
+            assert found.objectives[0].value <= (values[0] or 0.0) + 1e-9, (seed, method)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_all_methods_agree_with_brute_force(seed: int) -> None:
+    agree(seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("hundred", range(4))
+def test_all_methods_agree_with_brute_force_on_hundreds(hundred: int) -> None:
+    for seed in range(100 * (hundred + 1), 100 * (hundred + 2)):
+        agree(seed)
+
+
+def two(**more: Any) -> ConsolidationInstance:
+    """Return two servers of 4 GPUs, each with a job of 1 GPU, and one of 4 GPUs that waits."""
+    jobs = [
+        {"name": name, "tasks": 1, "task_demand": {"gpu": 1}, "current": {server: 1}}
+        for name, server in (("x", "a"), ("y", "b"))
+    ]
+    document = {
+        "schema_version": 1,
+        "kind": "consolidation",
+        "name": "two",
+        "servers": [{"name": name, "capacity": {"gpu": 4}} for name in "ab"],
+        "jobs": [*jobs, {"name": "waits", "tasks": 1, "task_demand": {"gpu": 4}}],
+        **more,
+    }
+    return ConsolidationInstance.model_validate(document)
+
+
+@pytest.mark.parametrize(
+    ("more", "value"),
+    [
+        ({}, 6),
+        ({"restart_cost_h": 3.5}, 2.5),
+        ({"restart_cost_h": 4.0}, 2),
+        ({"restart_cost_h": 4.5}, 2),
+        ({"max_moves": 1}, 6),
+        ({"max_moves": 0}, 2),
+    ],
+)
+def test_a_move_is_made_where_it_pays_and_the_value_says_what_is_left(
+    more: dict[str, Any], value: float
+) -> None:
+    for method in (*PROVING, "brute-force"):
+        found = clusterplan.solve(two(**more), method, OPTIONS)
+        assert found.objectives[0].value == value
+        assert found.objectives[0].certified_bound == value
+
+
+def test_a_job_that_says_what_a_restart_costs_pays_that() -> None:
+    document = two(restart_cost_h=9).document()
+    document["jobs"][0]["restart_s"] = 1800
+    found = clusterplan.solve(ConsolidationInstance.model_validate(document), "exact", OPTIONS)
+    assert found.objectives[0].value == 5.5
+
+
+def test_a_stopped_job_counts_as_moved() -> None:
+    formulation = formulate(two(max_moves=0))
+    x = JobPlacement(job="x", placed=False)
+    y, waits = JobPlacement(job="y", servers={"b": 1}), JobPlacement(job="waits", servers={"a": 1})
+    assert [v.constraint for v in formulation.violations([x, y, waits])] == ["max_moves"]
+    assert not formulate(two(max_moves=1)).violations([x, y, waits])
+
+
+@pytest.mark.parametrize("method", ["exact", "best-fit"])
+def test_results_of_other_limits_or_costs_are_refused(method: str) -> None:
+    instance = two(max_moves=1, restart_cost_h=0.5)
+    found = clusterplan.solve(instance, method, OPTIONS)
+    assert verify(instance, found).ok
+    for more in ({"max_moves": 0}, {"restart_cost_h": 0.25}, {"running": "stay"}, {"pinned": ["x"]}):
+        assert not verify(instance.replace(**more), found).ok
+    for options in ({"max_moves": 2}, {"max_moves": 1, "restart_cost_h": 0.25}):
+        lie = found.model_copy(update={"instance_options": options})
+        assert any("instance_options" in fault for fault in verify(instance, lie).faults)
+
+
+def test_prices_that_forget_the_limit_prove_less() -> None:
+    """Tampering with what one more move is worth never proves more than is true."""
+    instance = two(max_moves=0)
+    found = clusterplan.solve(instance, "exact", OPTIONS)
+    assert found.certificate is not None
+    for worth in (0.0, 0.5, 3.0, 100.0):
+        goals = [goal | {"multipliers": {"moves": worth}} for goal in found.certificate["goals"]]
+        other: Result = found.model_copy(update={"certificate": {"goals": goals}})
+        assert _bound(instance, other) >= 2
+
+
+def _bound(instance: ConsolidationInstance, result: Result) -> float:
+    """Return the bound on the value that the check derives from a certificate."""
+    formulation = formulate(instance)
+    values = [record.value or 0.0 for record in result.objectives]
+    bound = formulation.certified_bounds(result.certificate, values)[0]
+    assert bound is not None
+    return bound

@@ -1,0 +1,33 @@
+"""The best of the policies, with the bound that is known."""
+
+from __future__ import annotations
+
+from clusterplan.formulations.common.clock import Clock
+from clusterplan.formulations.scheduling.formulation import SchedulingFormulation
+from clusterplan.instances.scheduling.generate import generate_scheduling
+from clusterplan.solvers.common.options import SolveOptions
+from clusterplan.solvers.scheduling.brute_force import SchedulingBruteForce
+from clusterplan.solvers.scheduling.exact import SchedulingExact
+from clusterplan.solvers.scheduling.methods import POLICIES
+
+
+def test_it_is_no_worse_than_any_policy_and_claims_no_more_than_is_proven() -> None:
+    """On a trace that is too large for all orders."""
+    formulation = SchedulingFormulation(generate_scheduling(40, 16, load=2.0, seed=3))
+    outcome = SchedulingExact().solve(formulation, SolveOptions(), Clock())
+    assert outcome.plan is not None
+    value = formulation.evaluate(outcome.plan)[0]
+    for policy in POLICIES[:6]:
+        plan = policy.solve(formulation, SolveOptions(), Clock()).plan
+        assert plan is not None
+        assert value <= formulation.evaluate(plan)[0]
+    assert tuple(outcome.bounds) == formulation.elementary_bounds()
+
+
+def test_a_tiny_trace_without_preemption_is_solved() -> None:
+    """Its bound is its value."""
+    formulation = SchedulingFormulation(generate_scheduling(4, 2, load=5.0).replace(preemption="none"))
+    outcome = SchedulingExact().solve(formulation, SolveOptions(), Clock())
+    known = SchedulingBruteForce().solve(formulation, SolveOptions(), Clock())
+    assert outcome.plan is not None
+    assert tuple(outcome.bounds) == tuple(known.bounds) == formulation.evaluate(outcome.plan)

@@ -1,0 +1,96 @@
+"""Compiled loops, against the same in plain Python."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from clusterplan.solvers.scheduling.kernels import (
+    add_to,
+    backfill,
+    changes,
+    earliest,
+    fill,
+    insert,
+    remove,
+    total,
+)
+
+
+def test_a_list_stays_sorted_by_key_then_job() -> None:
+    """Whatever is inserted and removed."""
+    rng = np.random.default_rng(1)
+    keys = rng.integers(0, 5, 40).astype(float)
+    waiting, held = np.zeros(40, dtype=np.int64), set[int]()
+    for j in rng.integers(0, 40, 300).tolist():
+        if j in held:
+            remove(waiting, len(held), keys, j)
+            held.remove(j)
+        else:
+            insert(waiting, len(held), keys, j)
+            held.add(j)
+        assert waiting[: len(held)].tolist() == sorted(held, key=lambda j: (keys[j], j))
+
+
+def test_those_with_the_least_keys_run_and_nobody_blocks() -> None:
+    """Beside those that are held, by a list of all that is sorted in Python."""
+    rng = np.random.default_rng(2)
+    for _ in range(50):
+        demand = rng.integers(1, 5, (12, 2)).astype(float)
+        keys = rng.integers(0, 6, 12).astype(float)
+        running, waiting = np.arange(4), np.array(sorted(range(4, 12), key=lambda j: (keys[j], j)))
+        held = rng.random(4) < 0.4
+        capacity = np.array([12.0, 16.0])
+        chosen = fill(waiting, 8, keys, running, held, keys[:4], demand, capacity)
+        expected = running[held].tolist()
+        for j in sorted(set(range(12)) - set(expected), key=lambda j: (keys[j], j)):
+            if (demand[[*expected, j]].sum(axis=0) <= capacity).all():
+                expected.append(j)
+        assert chosen.tolist() == expected
+
+
+def test_what_stops_and_what_starts() -> None:
+    """And the marks are as they were."""
+    mark = np.zeros(6, dtype=bool)
+    stop, start = changes(np.array([1, 2, 3]), np.array([3, 5, 1]), mark)
+    assert stop.tolist() == [2]
+    assert start.tolist() == [5]
+    assert not mark.any()
+
+
+def test_the_first_end_and_totals() -> None:
+    """Of some jobs only."""
+    times = np.array([5.0, 2.0, 7.0])
+    assert earliest(np.array([0, 2]), times) == 5
+    assert earliest(np.array([], dtype=np.int64), times) == np.inf
+    add_to(np.array([0, 2]), 1.5, times)
+    assert times.tolist() == [6.5, 2, 8.5]
+    assert total(np.array([0, 2]), np.array([[1.0, 2], [9, 9], [3, 4]])).tolist() == [4, 6]
+
+
+def test_backfilling_keeps_the_promise_to_the_head() -> None:
+    """Job 1 is promised 10 s; job 2 ends by then, job 3 leaves it what it needs, job 4 does neither."""
+    demand = np.array([[3.0], [4.0], [1.0], [1.0], [1.0]])
+    estimate = np.array([10.0, 5.0, 8.0, 99.0, 99.0])
+    chosen = backfill(
+        np.array([1, 2, 3, 4]),
+        demand,
+        np.array([3.0]),
+        np.array([6.0]),
+        np.array([0]),
+        np.array([10.0, 0, 0, 0, 0]),
+        1.0,
+        estimate,
+    )
+    assert chosen.tolist() == [2, 3, 4]
+    demand[4] = 2.0
+    chosen = backfill(
+        np.array([1, 2, 3, 4]),
+        demand,
+        np.array([3.0]),
+        np.array([6.0]),
+        np.array([0]),
+        np.array([10.0, 0, 0, 0, 0]),
+        1.0,
+        estimate,
+    )
+    assert chosen.tolist() == [2, 3]

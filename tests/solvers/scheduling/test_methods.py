@@ -1,0 +1,175 @@
+"""Policies on traces whose schedules are known, and on random ones, where every plan is feasible."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from clusterplan.formulations.common.clock import Clock
+from clusterplan.formulations.scheduling.formulation import SchedulingFormulation
+from clusterplan.instances.common.errors import OptionError
+from clusterplan.instances.scheduling.generate import generate_scheduling
+from clusterplan.instances.scheduling.instance import SchedulingInstance
+from clusterplan.solvers.common.options import SolveOptions
+from clusterplan.solvers.scheduling.methods import POLICIES, limits_of
+
+BY_NAME = {policy.name: policy for policy in POLICIES}
+
+
+def solved(instance: SchedulingInstance, name: str, **settings: Any) -> tuple[float, list[tuple[Any, ...]]]:
+    """Return objective and segments of a policy's plan, which must be feasible."""
+    formulation = SchedulingFormulation(instance)
+    options = SolveOptions(method_options=settings)
+    BY_NAME[name].check_options(options)
+    plan = BY_NAME[name].solve(formulation, options, Clock()).plan
+    assert plan is not None
+    assert formulation.violations(plan) == []
+    return formulation.evaluate(plan)[0], [(s.job, s.start_s, s.end_s) for s in formulation.finish(plan)]
+
+
+def trace(*jobs: tuple[float, int, float], gpus: int = 2, **others: Any) -> SchedulingInstance:
+    """Return jobs a, b, … of (arrival, GPUs, duration)."""
+    rows = [
+        {"name": "abcdefgh"[k], "arrival_s": r, "tasks": g, "demand": {"gpu": 1}, "duration_s": p}
+        for k, (r, g, p) in enumerate(jobs)
+    ]
+    document = {"name": "t", "resources": {"gpu": gpus}, **others, "jobs": rows}
+    return SchedulingInstance.model_validate(document)
+
+
+TOY = trace((0, 2, 2), (0, 1, 8), (0, 2, 6), lease_s=1)
+"""Three jobs of Tiresias (NSDI'19, figure 4) on two GPUs."""
+
+
+def test_the_toy_of_tiresias_comes_out_as_published() -> None:
+    """SRSF 9.33 s and LAS 11.67 s, with a lease of a second and ties to the first."""
+    assert solved(TOY, "srsf")[0] == pytest.approx(28 / 3, abs=1e-12)
+    assert solved(TOY, "las", queues="none")[0] == pytest.approx(35 / 3, abs=1e-12)
+
+
+def test_the_head_of_a_queue_blocks_the_others_unless_it_is_backfilled() -> None:
+    """The small third job ends before the second can start, the fourth would delay it."""
+    there = trace((0, 1, 4), (1, 2, 4), (2, 1, 2), (2, 1, 3))
+    assert [s[:2] for s in solved(there, "fifo")[1]] == [("a", 0), ("b", 4), ("c", 8), ("d", 8)]
+    assert [s[:2] for s in solved(there, "fifo-backfill")[1]] == [("a", 0), ("c", 2), ("b", 4), ("d", 8)]
+
+
+def test_backfilling_goes_by_estimates() -> None:
+    """A job that claims to be long is not let in."""
+    there = trace((0, 1, 4), (1, 2, 4), (2, 1, 2))
+    rows = [{**job.model_dump(exclude_none=True), "estimate_s": 9} for job in there.jobs]
+    assert [s[:2] for s in solved(there.replace(jobs=rows), "fifo-backfill")[1]][1] == ("b", 4)
+
+
+def test_the_shortest_goes_first_and_stops_others_only_with_preemption() -> None:
+    """By duration, remaining time, and remaining time × GPUs."""
+    there = trace((0, 2, 9), (1, 1, 3), (1, 2, 2))
+    assert solved(there, "sjf")[1] == [("a", 0, 9), ("c", 9, 11), ("b", 11, 14)]
+    assert solved(there, "srtf")[1] == [("a", 0, 1), ("c", 1, 3), ("b", 3, 6), ("a", 6, 14)]
+    assert solved(there, "srsf")[1] == [("a", 0, 1), ("b", 1, 4), ("c", 4, 6), ("a", 6, 14)]
+
+
+def test_estimates_may_take_the_place_of_the_truth() -> None:
+    """The job that claims to be short comes first."""
+    there = trace((0, 2, 2), (0, 2, 3))
+    rows = [{**job.model_dump(exclude_none=True), "estimate_s": 9 - job.duration_s} for job in there.jobs]
+    there = there.replace(jobs=rows)
+    assert [s[0] for s in solved(there, "srtf", by="estimate")[1]] == ["b", "a"]
+    assert [s[0] for s in solved(there, "srtf")[1]] == ["a", "b"]
+
+
+def test_jobs_take_turns_in_rounds() -> None:
+    """Who ran goes behind who waits at the end of a round."""
+    there = trace((0, 2, 3), (0, 2, 2))
+    assert solved(there, "fair", round_s=1.0)[1] == [
+        ("a", 0, 1),
+        ("b", 1, 2),
+        ("a", 2, 3),
+        ("b", 3, 4),
+        ("a", 4, 5),
+    ]
+
+
+def test_queues_let_a_job_fall_and_promote_it() -> None:
+    """At 4 GPU-seconds a job falls behind others; once promoted, it has the same limit again."""
+    there = trace((0, 2, 8), (1, 2, 20))
+    assert solved(there, "las", queues="4")[1][:3] == [("a", 0, 2), ("b", 2, 4), ("a", 4, 10)]
+    found = solved(trace((0, 2, 8), (1, 2, 20), (1, 2, 20), (1, 2, 20)), "las", queues="4,1000", promote=2.0)
+    assert found[1][:5] == [("a", 0, 2), ("b", 2, 4), ("c", 4, 6), ("d", 6, 8), ("a", 8, 10)]
+
+
+def test_tenants_get_what_they_are_guaranteed() -> None:
+    """Shares count for yarn-cs, and not for drf."""
+    jobs = [(0, 1, 9)] * 8
+    there = trace(*jobs, gpus=4)
+    rows = [{**j.model_dump(exclude_none=True), "tenant": "xy"[k % 2]} for k, j in enumerate(there.jobs)]
+    there = there.replace(jobs=rows, tenant_shares={"x": 3, "y": 1})
+
+    def starts_of_x(name: str) -> int:
+        return sum(start == 0 and "abcdefgh".index(job) % 2 == 0 for job, start, _ in solved(there, name)[1])
+
+    assert starts_of_x("yarn-cs") == 3
+    assert starts_of_x("drf") == 2
+
+
+RULES: list[dict[str, Any]] = [
+    {},
+    {"preemption": "none"},
+    {"preemption": "costs", "restart_s": 30, "lease_s": 120},
+    {"lease_s": 600},
+    {"events": [{"at_s": 20_000, "change": {"gpu": -10}}, {"at_s": 60_000, "change": {"gpu": 10}}]},
+]
+
+
+@pytest.mark.parametrize("rules", RULES, ids=["free", "none", "costs", "lease", "events"])
+@pytest.mark.parametrize("name", BY_NAME)
+def test_every_plan_of_every_policy_is_feasible(name: str, rules: dict[str, Any]) -> None:
+    """The checker knows only the segments; no plan is better than the elementary bound."""
+    there = generate_scheduling(60, 32, load=1.5, seed=4).replace(**rules)
+    value, _ = solved(there, name)
+    bound = SchedulingFormulation(there).elementary_bounds()[0]
+    assert bound is not None
+    assert value >= bound
+
+
+def test_several_resources_are_all_kept() -> None:
+    """Jobs of unlike shapes on GPUs, CPUs and memory, most of which have fractions."""
+    rng = np.random.default_rng(2)
+    rows = [
+        {
+            "name": f"j{k}",
+            "arrival_s": float(rng.uniform(0, 50)),
+            "demand": {"gpu": int(rng.integers(0, 4)), "cpu": round(float(rng.uniform(0.1, 8)), 3)},
+            "tasks": int(rng.integers(1, 3)),
+            "duration_s": float(rng.exponential(20) + 0.1),
+            "tenant": f"t{k % 3}",
+        }
+        for k in range(50)
+    ]
+    document = {"name": "t", "resources": {"gpu": 6, "cpu": 16.5}, "jobs": rows}
+    there = SchedulingInstance.model_validate(document)
+    for name in BY_NAME:
+        solved(there, name)
+
+
+def test_limits_of_queues_have_to_rise() -> None:
+    """And to be numbers."""
+    assert limits_of("3250,7200") == (3250, 7200)
+    assert limits_of("none") == ()
+    for wrong in ("7200,3250", "x", "0,1", "1,inf"):
+        with pytest.raises(OptionError, match="write GPU-seconds that rise"):
+            limits_of(wrong)
+
+
+def test_a_cluster_that_shrinks_under_a_job_without_preemption_is_said() -> None:
+    """There is no plan of this policy then, and the message names the moment."""
+    there = trace(
+        (0, 2, 9),
+        preemption="none",
+        events=[{"at_s": 5, "change": {"gpu": -1}}, {"at_s": 9, "change": {"gpu": 1}}],
+    )
+    outcome = BY_NAME["fifo"].solve(SchedulingFormulation(there), SolveOptions(), Clock())
+    assert outcome.plan is None
+    assert outcome.message == "fifo: running jobs lose their place at 5 s, and must not be interrupted"
