@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .task import Task
 
 MOST_TASKS, MOST_GIB = 100, 0.5
-"""A worker does not work again after so many tasks, or if it holds so much memory."""
+"""A worker does not work again after so many tasks, or if it has grown by so much memory since its fork."""
 PR_SET_PDEATHSIG = 1
 
 
@@ -56,7 +56,7 @@ class Workers:
     def release(self, worker: Worker, task: Task, again: bool) -> None:
         """Let a worker wait for another task, or kill it with all that it has started."""
         self._working.remove(worker)
-        if again and not task.alone and worker.tasks < MOST_TASKS and worker.resident_gib() < MOST_GIB:
+        if again and not task.alone and worker.tasks < MOST_TASKS and worker.grown_gib() < MOST_GIB:
             self._again.append(worker)
         else:
             worker.kill()
@@ -93,6 +93,8 @@ class Worker:
         self.process.start()
         theirs.close()
         self.tasks = 0
+        # A child shares the pages of the process that forks it until it writes to them.
+        self._forked_gib = resident_gib(os.getpid())
 
     @property
     def pid(self) -> int:
@@ -108,11 +110,11 @@ class Worker:
 
     def resident_gib(self) -> float:
         """Return its resident memory, shared memory included; 0 where the system does not tell."""
-        try:
-            with open(f"/proc/{self.pid}/statm", encoding="ascii") as file:
-                return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / GIB
-        except (OSError, IndexError, ValueError):
-            return 0.0
+        return resident_gib(self.pid)
+
+    def grown_gib(self) -> float:
+        """Return by how much its resident memory exceeds that of the process which forked it."""
+        return self.resident_gib() - self._forked_gib
 
     def kill(self) -> None:
         """Kill it with all that it has started, if it is still there."""
@@ -143,6 +145,15 @@ def _do(link: Connection, inherited_fd: int) -> None:
         link.send(("answer", execute(task, lambda what, told: link.send((what, told)))))
         alone = task.alone
     os._exit(0)  # clean-up of a plug-in or a library may hang, and nothing here is worth it
+
+
+def resident_gib(pid: int) -> float:
+    """Return the resident memory of a process, shared memory included; 0 where the system does not tell."""
+    try:
+        with open(f"/proc/{pid}/statm", encoding="ascii") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / GIB
+    except (OSError, IndexError, ValueError):
+        return 0.0
 
 
 def cause_of_death(code: int | None, task: Task) -> str:

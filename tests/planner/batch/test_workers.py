@@ -15,7 +15,7 @@ import clusterplan
 from clusterplan.planner.batch.answer import Answer
 from clusterplan.planner.batch.preload import execute, fill_caches
 from clusterplan.planner.batch.task import Task
-from clusterplan.planner.batch.workers import MOST_TASKS, Worker, Workers, cause_of_death
+from clusterplan.planner.batch.workers import MOST_GIB, MOST_TASKS, Worker, Workers, cause_of_death
 from clusterplan.solvers.common.options import SolveOptions
 from clusterplan.solvers.plugins import installed
 
@@ -107,3 +107,28 @@ def test_what_all_tasks_need_is_found_once() -> None:
     fill_caches()
     assert installed() is before
     assert execute(READ, lambda *_: None).head is not None
+
+
+def test_a_child_of_a_large_process_may_work_again() -> None:
+    """A child is born with the pages of its parent, which are no memory of its own."""
+    ballast = bytearray(b"1") * (700 << 20)
+    found = Workers(os.open(os.devnull, os.O_RDONLY))
+    try:
+        first = found.for_task(READ)
+        answer_of(first)
+        assert first.resident_gib() > MOST_GIB > first.grown_gib()
+        found.release(first, READ, again=True)
+        assert found.for_task(READ) is first
+    finally:
+        found.kill()
+    assert len(ballast) == 700 << 20
+
+
+def test_a_child_that_has_grown_does_not_work_again(
+    workers: Workers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = workers.for_task(READ)
+    answer_of(first)
+    monkeypatch.setattr(first, "grown_gib", lambda: MOST_GIB)
+    workers.release(first, READ, again=True)
+    assert workers.for_task(READ) is not first
