@@ -10,7 +10,7 @@ from typing import Any
 
 from ..formulations.common.tolerance import agree
 from .output.text import TextColumn, figure
-from .reports.text import counted
+from .reports.text import counted, short
 
 
 @dataclass(frozen=True)
@@ -84,9 +84,9 @@ class Changes:
     def sentences(self) -> Iterator[str]:
         """Yield a line for each total."""
         for amount in self.amounts:
-            of = "" if amount.total is None else f" of {figure(amount.total)}"
-            before = f"{figure(amount.before)} → " if amount.differs else ""
-            yield f"{amount.name}: {before}{figure(amount.after)}{of}"
+            of = "" if amount.total is None else f" of {short(amount.total)}"
+            before = f"{short(amount.before)} → " if amount.differs else ""
+            yield f"{amount.name}: {before}{short(amount.after)}{of}"
 
     def answer(self) -> str:
         """Return the headline and the first total as a sentence."""
