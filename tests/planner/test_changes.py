@@ -37,6 +37,6 @@ def test_an_amount_that_stays_is_said_once() -> None:
     amounts = [Amount("gpu in use", 62, 128, 136), Amount("cpu in use", 0.3, 0.1 + 0.2), Amount("USD", 1, 2)]
     assert [*Changes("job", [], 1, 0, amounts).sentences()] == [
         "gpu in use: 62 → 128 of 136",
-        "cpu in use: 0.300000",
+        "cpu in use: 0.3",
         "USD: 1 → 2",
     ]
