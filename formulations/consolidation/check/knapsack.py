@@ -133,21 +133,33 @@ def _useful(groups: Iterable[tuple[Ints, Ints]], free: Sequence[int]) -> list[tu
 
 def _multipliers(groups: Sequence[tuple[Ints, Ints]], free: Sequence[int]) -> list[float]:
     """Return the dual prices of all resources in the linear relaxation of the knapsack."""
-    from scipy.optimize import linprog
-    from scipy.sparse import csr_array, vstack
+    import highspy  # SciPy's linprog, which calls it too, takes half a second to load
 
     size = np.maximum(np.array(free, dtype=float), 1.0)
     taken = np.concatenate([weights for weights, _ in groups]) / size
     paid = np.concatenate([paid for _, paid in groups]).astype(float)
     unit = float(paid.max())
+    columns, resources = taken.shape
     group = np.repeat(np.arange(len(groups)), [len(paid) for _, paid in groups])
-    one = csr_array((np.ones(len(group)), (group, np.arange(len(group)))))
-    rows = vstack([csr_array(taken.T), one])
-    solved = linprog(-paid / unit, A_ub=rows, b_ub=np.ones(len(free) + len(groups)), method="highs")
-    if not solved.success:
-        return [0.0] * len(free)
-    prices = np.nan_to_num(np.maximum(-solved.ineqlin.marginals[: len(free)], 0.0)) * unit / size
-    multipliers: list[float] = prices.tolist()
+    model = highspy.HighsLp()
+    model.num_col_, model.num_row_ = columns, resources + len(groups)
+    model.col_cost_ = -paid / unit
+    model.col_lower_, model.col_upper_ = np.zeros(columns), np.full(columns, np.inf)
+    # All resources, then at most one alternative of each group.
+    model.row_lower_, model.row_upper_ = np.full(model.num_row_, -np.inf), np.ones(model.num_row_)
+    rows = np.broadcast_to(np.arange(resources), (columns, resources))
+    model.a_matrix_.format_ = highspy.MatrixFormat.kColwise
+    model.a_matrix_.start_ = np.arange(columns + 1, dtype=np.int32) * (resources + 1)
+    model.a_matrix_.index_ = np.column_stack([rows, resources + group]).ravel().astype(np.int32)
+    model.a_matrix_.value_ = np.column_stack([taken, np.ones(columns)]).ravel()
+    highs = highspy.Highs()
+    highs.silent()
+    highs.passModel(model)
+    highs.run()
+    if highs.getModelStatus() != highspy.HighsModelStatus.kOptimal:
+        return [0.0] * resources
+    duals = np.array(highs.getSolution().row_dual[:resources])
+    multipliers: list[float] = (np.nan_to_num(np.maximum(-duals, 0.0)) * unit / size).tolist()
     return multipliers
 
 
