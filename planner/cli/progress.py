@@ -17,6 +17,8 @@ from rich.progress import (
 )
 from rich.progress import Progress as Bar
 
+from ...formulations.common.objective import Objective
+from ...solvers.common.news import heard_by
 from ...solvers.common.options import SolveOptions
 from ..batch.record import Record
 from ..output.terminal import say
@@ -72,7 +74,7 @@ class Progress:
 
 @contextmanager
 def working(what: str, options: SolveOptions, quiet: bool) -> Iterator[None]:
-    """Show on a terminal for how long one solve has been running, and how long it may."""
+    """Show on a terminal for how long one solve has been running, how long it may, and what it has found."""
     if quiet or not sys.stderr.isatty():
         yield
         return
@@ -81,11 +83,25 @@ def working(what: str, options: SolveOptions, quiet: bool) -> Iterator[None]:
         SpinnerColumn(),
         TextColumn("{task.description}", markup=False),
         TimeElapsedColumn(),
+        TextColumn("{task.fields[found]}", markup=False),
         TextColumn(f"{limit}Ctrl-C: the best plan so far", markup=False),
     )
     with Bar(*columns, console=console(stderr=True), transient=True) as shown:
-        shown.add_task(what, total=None)
-        yield
+        task = shown.add_task(what, total=None, found="")
+
+        def show(objective: Objective, value: float | None, bound: float | None) -> None:
+            shown.update(task, found=_found(objective, value, bound))
+
+        with heard_by(show):
+            yield
+
+
+def _found(objective: Objective, value: float | None, bound: float | None) -> str:
+    """Return in words what a search has found so far."""
+    if value is None:
+        return f"{objective.name}: no plan yet, bound {figure(bound)};"
+    gap = objective.gap(value, bound)
+    return f"{objective.name} {figure(value)}{'' if gap is None else f', gap {percent(gap)}'};"
 
 
 def _line(record: Record) -> str:

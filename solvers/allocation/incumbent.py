@@ -9,6 +9,7 @@ from ...formulations.allocation.certificate import certificate
 from ...formulations.allocation.formulation import AllocationFormulation
 from ...instances.common.arrays import Floats, Ints
 from ..common.base import Clock, Outcome
+from ..common.news import tell
 from ..common.options import SolveOptions
 from ..common.result import Limit
 from .knapsack import MultipleChoice
@@ -54,7 +55,9 @@ class IncumbentSearch(ABC):
     def note(self) -> None:
         """Add a line to the trace."""
         value = None if self.incumbent is None else self.value
-        self.trace.append((self.clock.elapsed_s, value, self.bound if math.isfinite(self.bound) else None))
+        bound = self.bound if math.isfinite(self.bound) else None
+        self.trace.append((self.clock.elapsed_s, value, bound))
+        tell(self.formulation.objectives[0], value, bound)
 
     def update_incumbent(self, chosen: Ints | None) -> None:
         """Replace the incumbent by a choice of one configuration of each job that is feasible and better."""

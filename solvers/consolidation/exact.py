@@ -270,6 +270,7 @@ class _Run:
         progress.limit = limit if limit != "none" else progress.limit
         if goal != MUST_PLACE:
             progress.bounds.append(master.in_plan(goal, bound) if math.isfinite(bound) else None)
+            progress.tell()
         if solution is None:
             return None
         value = master.counted(goal, solution)

@@ -149,6 +149,7 @@ class PatternSearch:
             bound = self.master.in_plan(goal, program.bound(goal, relaxed))
             bounds.append(bound if math.isfinite(bound) else None)
         progress.goals, progress.bounds = goals, bounds
+        progress.tell()
         if progress.plan is not None:
             progress.forget_beyond(self.master.classes, {}, progress.values)
 

@@ -11,6 +11,7 @@ from typing import Any
 from ...formulations.consolidation.classes import Classes
 from ...formulations.consolidation.formulation import ConsolidationFormulation
 from ...formulations.consolidation.plan import JobPlacement
+from ..common.news import tell
 from ..common.result import Limit
 from .objective_steps import ROUNDING, reached_level
 
@@ -65,7 +66,15 @@ class Progress:
         values = self.formulation.evaluate(plan)
         if self.plan is None or self.formulation.precedes(values, self.values):
             self.plan, self.values = plan, values
+            self.tell()
         return values
+
+    def tell(self) -> None:
+        """Tell of the first objective that is not proven, or the last one."""
+        if self.plan is not None:
+            objectives = self.formulation.objectives
+            at = min(len(self.proven(0.0)), len(objectives) - 1)
+            tell(objectives[at], self.values[at], self.bounds[at] if at < len(self.bounds) else None)
 
     def proven(self, most_gap: float) -> list[float]:
         """Return the values of the first objectives of the incumbent, as far as bounds prove them."""

@@ -20,6 +20,7 @@ from ...instances.common.arrays import Floats, Ints
 from ...instances.common.errors import OutOfTimeError
 from ..backends.base import BackendError
 from ..common.base import Clock
+from ..common.news import tell
 from ..common.options import SolveOptions
 from ..common.result import Limit
 from .cores.core import SETTINGS as CORE_SETTINGS
@@ -83,6 +84,7 @@ class Search:
         self.trace: list[tuple[float, float | None, float | None]] = []
         self.build_s = 0.0
         self.limit: Limit = "none"
+        self.least_open: float | None = None
 
     def run(self) -> SearchResult:
         """Split intervals until all are closed, or the time is up.
@@ -115,6 +117,9 @@ class Search:
                 self.limit = "time"
                 break
             self._step()
+            if self.groups and self.formulation.instance.objective == "cost":
+                self.least_open = min(group.bound for group in self.groups)
+                self._tell()
         intervals = self.closed + [interval for group in self.groups for interval in group.intervals]
         return SearchResult(sorted(intervals, key=lambda interval: interval.low), self.limit)
 
@@ -202,6 +207,14 @@ class Search:
             of_time = self.formulation.of_stage_time
             cheapest = self.formulation.instance.objective == "cost"
             self.trace.append((self.clock.elapsed_s, cost if cheapest else of_time(time), None))
+            self._tell()
+
+    def _tell(self) -> None:
+        """Tell of the best plan, and of the bound when the intervals last covered all times."""
+        if self.trace:
+            value = self.trace[-1][1]
+            known = None if self.least_open is None or value is None else min(self.least_open, value)
+            tell(self.formulation.objectives[0], value, known)
 
     def _split_point(self, interval: Interval) -> float:
         """Return where to split an interval; the stage time belongs to the slower part."""

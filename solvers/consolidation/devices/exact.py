@@ -21,6 +21,7 @@ from ....formulations.consolidation.plan import JobPlacement
 from ....instances.common.errors import OutOfTimeError, TooLargeError
 from ...backends.base import BackendError
 from ...common.base import Clock, Outcome, Solver
+from ...common.news import tell
 from ...common.options import SolveOptions
 from .. import named_servers
 from .board import Board
@@ -219,9 +220,10 @@ class Search:
         ruin = Ruin(placing)
 
         def reached() -> bool:
-            values = [sum(placing.jobs[p].worth for p in placing.board.jobs), *self.values[1:]]
-            if self.plan is None or formulation.objectives[0].name != "value":
-                values = list(self.values)
+            values = list(self.values)
+            if self.plan is not None and formulation.objectives[0].name == "value":
+                values[0] = sum(placing.jobs[p].worth for p in placing.board.jobs)
+                tell(formulation.objectives[0], values[0], bounds[0])
             pairs = zip(formulation.objectives, values, bounds, strict=False)
             gaps = [objective.gap(value, bound) for objective, value, bound in pairs]
             return bool(gaps) and all(gap is not None and gap <= self.options.gap for gap in gaps)

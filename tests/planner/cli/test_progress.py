@@ -8,8 +8,12 @@ from typing import Any
 
 import pytest
 
+from clusterplan.formulations.common.objective import Objective
 from clusterplan.planner.cli.progress import working
+from clusterplan.solvers.common.news import tell
 from clusterplan.solvers.common.options import SolveOptions
+
+COST = Objective("cost", "min", "USD")
 
 
 class Terminal(io.StringIO):
@@ -22,9 +26,10 @@ class Terminal(io.StringIO):
 def shown(monkeypatch: pytest.MonkeyPatch, stream: io.StringIO, **options: Any) -> str:
     monkeypatch.setattr(sys, "stderr", stream)
     monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.setenv("COLUMNS", "160")
     with working("[b]name[/b]: auto", SolveOptions(**options), False):
-        pass
+        tell(COST, None, 2.0)
+        tell(COST, 4.0, 3.0)
     return stream.getvalue()
 
 
@@ -32,6 +37,10 @@ def test_a_terminal_shows_name_elapsed_time_and_limit(monkeypatch: pytest.Monkey
     text = shown(monkeypatch, Terminal(), time_limit_s=7)
     for part in ("[b]name[/b]: auto", "0:00:00", "of at most 7 s; Ctrl-C: the best plan so far"):
         assert part in text
+
+
+def test_a_terminal_shows_the_best_plan_and_its_gap(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "cost 4, gap 25.00 %" in shown(monkeypatch, Terminal(), time_limit_s=7)
 
 
 def test_a_solve_without_a_limit_names_none(monkeypatch: pytest.MonkeyPatch) -> None:
