@@ -79,18 +79,18 @@ def working(what: str, options: SolveOptions, quiet: bool) -> Iterator[None]:
         yield
         return
     limit = f"of at most {options.time_limit_s:g} s; " if options.time_limit_s else ""
+    nothing = f"{limit}Ctrl-C: the best plan so far"
     columns = (
         SpinnerColumn(),
         TextColumn("{task.description}", markup=False),
         TimeElapsedColumn(),
         TextColumn("{task.fields[found]}", markup=False),
-        TextColumn(f"{limit}Ctrl-C: the best plan so far", markup=False),
     )
     with Bar(*columns, console=console(stderr=True), transient=True) as shown:
-        task = shown.add_task(what, total=None, found="")
+        task = shown.add_task(what, total=None, found=nothing)
 
         def show(objective: Objective, value: float | None, bound: float | None) -> None:
-            shown.update(task, found=_found(objective, value, bound))
+            shown.update(task, found=limit + _found(objective, value, bound))
 
         with heard_by(show):
             yield
@@ -99,9 +99,9 @@ def working(what: str, options: SolveOptions, quiet: bool) -> Iterator[None]:
 def _found(objective: Objective, value: float | None, bound: float | None) -> str:
     """Return in words what a search has found so far."""
     if value is None:
-        return f"{objective.name}: no plan yet, bound {figure(bound)};"
+        return f"{objective.name}: no plan yet, bound {figure(bound)}"
     gap = objective.gap(value, bound)
-    return f"{objective.name} {figure(value)}{'' if gap is None else f', gap {percent(gap)}'};"
+    return f"{objective.name} {figure(value)}{'' if gap is None else f', gap {percent(gap)}'}"
 
 
 def _line(record: Record) -> str:
