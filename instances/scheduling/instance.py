@@ -35,6 +35,7 @@ from ..common.fields import (
 )
 from .job import SchedulingJob, Time
 from .job_table import JobTable
+from .menus import Menus
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -218,6 +219,14 @@ class SchedulingInstance(Instance):
     @cached_property
     def _table(self) -> JobTable:
         return JobTable.of(self.jobs, tuple(self.pool))
+
+    def menus(self) -> Menus:
+        """Return the configurations of all jobs, in the order of `table`."""
+        return self._menus
+
+    @cached_property
+    def _menus(self) -> Menus:
+        return Menus.of(self.table())
 
     def sha256(self) -> str:
         """Return the hash of the resolved document; jobs in columns and as objects hash alike."""
