@@ -58,15 +58,17 @@ def relative_weights(instance: SchedulingInstance) -> Floats:
 
 
 def granted_work(instance: SchedulingInstance, last_edge_s: float) -> Floats:
-    """Return how much of its work each job does at least in every plan that the check accepts, shape (J,).
+    """Return how much work each job does at least in every plan that the check accepts, shape (J,).
 
-    A job alone gains nothing by ending later than its work takes after the last edge, where all is free. The
-    check accepts that TOLERANCE (p_j + C_j − min r) + ROUNDING C_j is missing.
+    A job alone gains nothing by ending later than its work takes after the last edge, where all is free. Of
+    one that ends at C the check accepts that TOLERANCE W_j + v_j (TOLERANCE (C − min r) + ROUNDING C) is
+    missing, where v_j is its best speed.
     """
-    jobs = instance.table()
-    latest = np.maximum(jobs.arrival_s, last_edge_s) + jobs.duration_s
-    missing = TOLERANCE * (jobs.duration_s + latest - jobs.arrival_s.min()) + ROUNDING * latest
-    return np.asarray(np.maximum(jobs.duration_s - GRANTED * missing, 0.0))
+    arrival, menus = instance.table().arrival_s, instance.menus()
+    work, best = menus.work, menus.best_speed
+    latest = np.maximum(arrival, last_edge_s) + work / best
+    missing = TOLERANCE * work + best * (TOLERANCE * (latest - arrival.min()) + ROUNDING * latest)
+    return np.asarray(np.maximum(work - GRANTED * missing, 0.0))
 
 
 def least_costs(instance: SchedulingInstance, grid: PriceGrid, weight: Floats) -> Floats:
@@ -74,8 +76,7 @@ def least_costs(instance: SchedulingInstance, grid: PriceGrid, weight: Floats) -
     jobs, menus = instance.table(), instance.menus()
     grid = grid.refined(np.minimum(jobs.arrival_s.min(), grid.edges_s[:1]))
     work = granted_work(instance, float(grid.edges_s[-1]))
-    owner = np.repeat(np.arange(len(jobs)), np.diff(menus.first))
-    order = np.lexsort((menus.speed, owner))
+    order = np.lexsort((menus.speed, menus.owner))
     usage, speed = np.ascontiguousarray(menus.usage[order]), menus.speed[order]
     of_jobs = least_at_once if instance.preemption == "none" else least_interrupted
     found = []
