@@ -38,12 +38,13 @@ from ...instances.common.printable import some
 from ...instances.scheduling.instance import SchedulingInstance
 from ..common.formulation import Formulation
 from ..common.objective import Diagnosis, Objective, Violation
+from .certificate import read_grid
 from .check.elementary import least_makespan_s, least_mean_completion_s
 from .check.price_bound import price_bound
-from .check.price_grid import PriceGrid, read_grid
 from .constraints import broken_constraints
 from .metrics import Metrics, metrics_of
 from .plan import Segment, SegmentTable
+from .price_grid import PriceGrid
 from .servers import broken_placements
 
 

@@ -22,9 +22,9 @@ from ....instances.common.arrays import Floats
 from ....instances.scheduling.instance import SchedulingInstance
 from ...common.clock import check_time
 from ...common.tolerance import TOLERANCE
+from ..price_grid import PriceGrid
 from .elementary import ROUNDING
 from .one_job import UNIT, least_at_once, least_interrupted
-from .price_grid import PriceGrid
 
 GRANTED = 2
 """How many times the tolerance of the check of plans is granted."""

@@ -48,6 +48,42 @@ def _pop(rates: Floats, lengths: Floats, count: int) -> None:
 
 
 @compiled
+def _use(
+    edges: Floats,
+    rates: Floats,
+    demand: Floats,
+    arrival: float,
+    until: float,
+    first: int,
+    last: int,
+    limit: float,
+    missing: float,
+    used: Floats,
+) -> None:
+    """Add what a job uses: all seconds whose rate is below the limit, and of those at it what is missing.
+
+    Parameters
+    ----------
+    until
+        C_j, in cell `last`; the arrival is in cell `first`.
+    missing
+        Seconds that it runs.
+    """
+    for g in range(first, last + 1):
+        if rates[g] < limit:
+            missing -= max(0.0, (edges[g + 1] if g < last else until) - max(edges[g], arrival))
+    for g in range(first, last + 1):
+        if rates[g] > limit:
+            continue
+        seconds = max(0.0, (edges[g + 1] if g < last else until) - max(edges[g], arrival))
+        if rates[g] == limit:
+            seconds = min(seconds, max(0.0, missing))
+            missing -= seconds
+        for r in range(len(demand)):
+            used[g, r] += demand[r] * seconds
+
+
+@compiled
 def interrupted(
     edges: Floats,
     price: Floats,
@@ -58,22 +94,26 @@ def interrupted(
     begin: int,
     stride: int,
     used: Floats,
-    end: Floats,
-) -> float:
-    """Return Σ of min ω (C − r) + ∫ λ·a dt over each stride-th job from `begin` on.
+    found: Floats,
+) -> None:
+    """Find min ω (C − r) + ∫ λ·a dt of each stride-th job from `begin` on, where it may be interrupted.
 
-    C sweeps over time while the cheapest seconds before it are held; see `check/one_job.py` for the idea.
+    C sweeps over time while the cheapest seconds before it are held: where a cell is cheaper than the dearest
+    of them, it takes their place.
 
     Parameters
     ----------
+    edges, price
+        Shapes (G,) and (G, R); the first edge is before any arrival, and the last row is 0.
+    arrival, work, weight, demand
+        Shapes (J,), and (J, R); work is in seconds.
     used
         What the jobs use of each resource in each cell, unit-seconds, shape (G, R); added to.
-    end
-        C_j − r_j, shape (J,); set.
+    found
+        Becomes the least cost and C − r of the jobs, shape (2, J).
     """
-    cells, resources = price.shape
+    cells = len(price)
     rate_of, rates, lengths = np.empty(cells), np.empty(2 * cells + 2), np.empty(2 * cells + 2)
-    total = 0.0
     for j in range(begin, len(arrival), stride):
         w, a = weight[j], demand[j]
         first = np.searchsorted(edges, arrival[j], side="right") - 1
@@ -120,26 +160,8 @@ def interrupted(
             rate = _rate(price[g], a)
             rate_of[g] = rate
             left = edges[g + 1] - edges[g] if g + 1 < cells else np.inf
-        total += least
-        end[j] = best
-        # Seconds below the limit are all taken, and of those at the limit what is missing.
-        missing = work[j]
-        until = arrival[j] + best
-        for g in range(first, last + 1):
-            if rate_of[g] < limit:
-                stop = edges[g + 1] if g < last else until
-                missing -= max(0.0, stop - max(edges[g], arrival[j]))
-        for g in range(first, last + 1):
-            if rate_of[g] > limit:
-                continue
-            stop = edges[g + 1] if g < last else until
-            seconds = max(0.0, stop - max(edges[g], arrival[j]))
-            if rate_of[g] == limit:
-                seconds = min(seconds, max(0.0, missing))
-                missing -= seconds
-            for r in range(resources):
-                used[g, r] += a[r] * seconds
-    return total
+        found[0, j], found[1, j] = least, best
+        _use(edges, rate_of, a, arrival[j], arrival[j] + best, first, last, limit, work[j], used)
 
 
 @compiled
@@ -153,11 +175,13 @@ def at_once(
     begin: int,
     stride: int,
     used: Floats,
-    end: Floats,
-) -> float:
-    """Return the same for jobs that run in one go: the cheapest window starts or ends at an edge, or at r."""
+    found: Floats,
+) -> None:
+    """Find the same for jobs that run in one go, in a window that starts or ends at an edge, or starts at r.
+
+    Parameters are those of `interrupted`.
+    """
     cells, resources = price.shape
-    total = 0.0
     for j in range(begin, len(arrival), stride):
         w, a, length = weight[j], demand[j], work[j]
         tail = np.searchsorted(edges, arrival[j], side="right") - 1
@@ -190,8 +214,7 @@ def at_once(
                 ahead = edges[head + 1] - edges[head] if head + 1 < cells else np.inf
             if w * (waited + length) + cost < least:
                 least, best, start = w * (waited + length) + cost, waited, tail
-        total += least
-        end[j] = best + length
+        found[0, j], found[1, j] = least, best + length
         at, until, g = arrival[j] + best, arrival[j] + best + length, start
         while g < cells:
             stop = min(until, edges[g + 1]) if g + 1 < cells else until
@@ -201,4 +224,3 @@ def at_once(
             if stop >= until:
                 break
             g += 1
-    return total
