@@ -54,12 +54,18 @@ def _progress(instance: SchedulingInstance, segments: SegmentTable) -> Iterator[
     first = np.ones(len(of), dtype=bool)
     first[1:] = of[1:] != of[:-1]
     lost = np.where(first, 0.0, restarts_s(instance)[of])
-    progress = np.bincount(of, np.maximum(length - lost, 0), len(jobs))
-    slack = missing_work_s(instance, np.maximum(segments.completion_s, 0))
+    menus = instance.menus()
+    speed = menus.speed[segments.row[segments.begins]]
+    progress = np.bincount(of, np.maximum(length - lost, 0) * speed, len(jobs))
+    slack = missing_work(instance, np.maximum(segments.completion_s, 0))
     yield from _listed(
         "work",
-        progress < jobs.duration_s - slack,
-        lambda j: f"{jobs.names[j]!r} runs for {progress[j]:g} s, and needs {jobs.duration_s[j]:g}",
+        progress < menus.work - slack,
+        lambda j: (
+            f"{jobs.names[j]!r} does {progress[j]:g} of {menus.work[j]:g} units of its work"
+            if j in jobs.malleable
+            else f"{jobs.names[j]!r} runs for {progress[j]:g} s, and needs {menus.work[j]:g}"
+        ),
     )
     if instance.preemption == "none":
         yield from _listed(
@@ -78,14 +84,15 @@ def _progress(instance: SchedulingInstance, segments: SegmentTable) -> Iterator[
     )
 
 
-def missing_work_s(instance: SchedulingInstance, ends: Floats) -> Floats:
+def missing_work(instance: SchedulingInstance, ends: Floats) -> Floats:
     """Return how much work may be missing of jobs that end at these times, shape (J,).
 
-    A moment is as exact as the seconds since the first arrival allow, and no more than doubles are.
+    A moment is as exact as the seconds since the first arrival allow, and no more than doubles are; what
+    could have been done in the time between counts at the job's best speed, which is 1 for rigid jobs.
     """
-    jobs = instance.table()
-    span = np.maximum(ends - jobs.arrival_s.min(), 0)
-    return np.asarray(TOLERANCE * (jobs.duration_s + span) + ROUNDING * ends)
+    menus = instance.menus()
+    span = np.maximum(ends - instance.table().arrival_s.min(), 0)
+    return np.asarray(TOLERANCE * menus.work + menus.best_speed * (TOLERANCE * span + ROUNDING * ends))
 
 
 def restarts_s(instance: SchedulingInstance) -> Floats:

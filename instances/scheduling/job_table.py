@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, overload
 
@@ -16,6 +16,10 @@ from .job import SchedulingJob
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+OF_MALLEABLE = {"demand", "work", "speeds", "variants", "requested"}
+"""What the columns do not say of a malleable job."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +38,9 @@ class JobTable(Sequence[SchedulingJob]):
         Shape (J,); NaN where a job has none.
     tenant, model
         Shape (J,); index into `tenants` and `models`, −1 where a job has none.
+    malleable
+        The malleable jobs by index. In the other columns each is as it would be in the configuration that is
+        requested of it, once `menus.as_requested` has filled them in; until then it has no duration (NaN).
     """
 
     resources: tuple[str, ...]
@@ -51,6 +58,7 @@ class JobTable(Sequence[SchedulingJob]):
     tenants: tuple[str, ...]
     model: Ints
     models: tuple[str, ...]
+    malleable: Mapping[int, SchedulingJob] = field(default_factory=dict)
 
     @classmethod
     def of(cls, jobs: Sequence[SchedulingJob], resources: tuple[str, ...]) -> JobTable:
@@ -67,7 +75,7 @@ class JobTable(Sequence[SchedulingJob]):
             weight=np.array([job.weight for job in jobs], dtype=float),
             tasks=np.array([job.tasks for job in jobs], dtype=np.int64),
             demand=np.array(demand, dtype=float).reshape(len(jobs), len(resources)),
-            duration_s=np.array([job.duration_s for job in jobs], dtype=float),
+            duration_s=_optional(job.duration_s for job in jobs),
             estimate_s=_optional(job.estimate_s for job in jobs),
             deadline_s=_optional(job.deadline_s for job in jobs),
             restart_s=_optional(job.restart_s for job in jobs),
@@ -76,6 +84,7 @@ class JobTable(Sequence[SchedulingJob]):
             tenants=tenants,
             model=model,
             models=models,
+            malleable={j: job for j, job in enumerate(jobs) if job.work is not None},
         )
 
     def _with_resources(self, resources: tuple[str, ...]) -> JobTable:
@@ -85,7 +94,7 @@ class JobTable(Sequence[SchedulingJob]):
         for r, name in enumerate(resources):
             if name in self.resources:
                 demand[:, r] = self.demand[:, self.resources.index(name)]
-        columns = {field.name: getattr(self, field.name) for field in fields(self)}
+        columns = {column.name: getattr(self, column.name) for column in fields(self)}
         return JobTable(**{**columns, "resources": resources, "demand": demand})
 
     def __len__(self) -> int:
@@ -113,12 +122,17 @@ class JobTable(Sequence[SchedulingJob]):
         tenant, tenants = in_first_order(self.tenant, self.tenants)
         model, models = in_first_order(self.model, self.models)
         ordered: dict[str, Any] = {"tenant": tenant, "tenants": tenants, "model": model, "models": models}
-        for field in fields(self):
-            column = ordered.get(field.name, getattr(self, field.name))
+        for one in fields(self):
+            if one.name == "malleable":
+                continue
+            column = ordered.get(one.name, getattr(self, one.name))
             if isinstance(column, np.ndarray):
                 digest.update(np.ascontiguousarray(column + 0.0, dtype="<f8").tobytes())  # -0.0 is 0.0
             else:
                 digest.update(json.dumps(list(column)).encode())
+        for j, job in sorted(self.malleable.items()):
+            own = job.model_dump(mode="json", exclude_none=True, include=OF_MALLEABLE)
+            digest.update(json.dumps([j, own], sort_keys=True).encode())
         return digest.hexdigest()
 
     def to_frame(self) -> pd.DataFrame:
@@ -139,6 +153,8 @@ class JobTable(Sequence[SchedulingJob]):
         return pd.DataFrame(columns)
 
     def _job(self, j: int) -> SchedulingJob:
+        if j in self.malleable:
+            return self.malleable[j]
         demand = zip(self.resources, self.demand[j].tolist(), strict=True)
         return SchedulingJob(
             name=self.names[j],

@@ -34,11 +34,18 @@ class PolicyError(ClusterplanError):
 
 @dataclass(frozen=True)
 class Schedule:
-    """Segments in columns: job as index into the table, start and end."""
+    """Segments in columns: job as index into the table, start and end.
+
+    Attributes
+    ----------
+    row
+        The configuration as a row of the menus; None where all jobs run as it is requested.
+    """
 
     job: Ints
     start_s: Floats
     end_s: Floats
+    row: Ints | None = None
 
 
 class Engine:
