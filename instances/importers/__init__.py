@@ -9,36 +9,66 @@ from __future__ import annotations
 
 from typing import Any
 
+from .either import either
 from .gavel.allocation import import_gavel as import_gavel
 from .gavel.consolidation import import_gavel_consolidation as import_gavel_consolidation
-from .gavel.either import import_gavel_either
 from .importer import Importer
 from .kubernetes.importer import import_kubernetes as import_kubernetes
 from .layer_graphs.dnn_partitioning import import_dnn_partitioning as import_dnn_partitioning
 from .layer_graphs.pipedream import import_pipedream as import_pipedream
-from .muri import import_muri as import_muri
 from .openb import import_openb as import_openb
 from .philly import import_philly as import_philly
-from .philly_either import import_philly_either
-from .philly_trace import import_philly_trace as import_philly_trace
 from .pollux import import_pollux as import_pollux
 from .sailor.importer import import_sailor as import_sailor
 from .slurm.importer import import_slurm as import_slurm
 from .tiresias import import_tiresias as import_tiresias
-from .trace import import_trace as import_trace
+from .traces.gavel import import_gavel_trace as import_gavel_trace
+from .traces.muri import import_muri as import_muri
+from .traces.openb import import_openb_trace as import_openb_trace
+from .traces.philly import import_philly_trace as import_philly_trace
+from .traces.pollux import import_pollux_trace as import_pollux_trace
+from .traces.sacct import import_sacct as import_sacct
+from .traces.tiresias import import_tiresias_trace as import_tiresias_trace
+from .traces.trace import import_trace as import_trace
+
+import_gavel_either = either(
+    "Jobs with measured speeds on three GPU types (Gavel, OSDI'20).",
+    {
+        "allocation": import_gavel,
+        "consolidation": import_gavel_consolidation,
+        "scheduling": import_gavel_trace,
+    },
+)
+import_tiresias_either = either(
+    "Jobs and clusters of the Tiresias simulator (NSDI'19): jobs that are there at once, or a trace of them.",
+    {"consolidation": import_tiresias, "scheduling": import_tiresias_trace},
+)
+import_pollux_either = either(
+    "Measured step times of ring all-reduce training, and workloads of such jobs (Pollux, OSDI'21).",
+    {"allocation": import_pollux, "scheduling": import_pollux_trace},
+)
+import_philly_either = either(
+    "Jobs of a production cluster (Philly, ATC'19): those of one instant, or a trace of them.",
+    {"consolidation": import_philly, "scheduling": import_philly_trace},
+)
+import_openb_either = either(
+    "Servers and pods of Alibaba's trace openb (2023): pods that are there at once, or a trace of them.",
+    {"consolidation": import_openb, "scheduling": import_openb_trace},
+)
 
 IMPORTERS: dict[str, Importer[Any, Any]] = {
     "gavel": import_gavel_either,
-    "tiresias": import_tiresias,
-    "pollux": import_pollux,
+    "tiresias": import_tiresias_either,
+    "pollux": import_pollux_either,
     "sailor": import_sailor,
     "pipedream": import_pipedream,
     "dnn-partitioning": import_dnn_partitioning,
     "philly": import_philly_either,
     "kubernetes": import_kubernetes,
     "slurm": import_slurm,
-    "openb": import_openb,
+    "openb": import_openb_either,
     "muri": import_muri,
+    "sacct": import_sacct,
     "trace": import_trace,
 }
 """The commands `import NAME`; a new importer is a file and one line here."""

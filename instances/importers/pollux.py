@@ -90,6 +90,23 @@ class _Scalability(Model):
         return self.num_replicas
 
 
+def times_of(points: Iterable[tuple[int, int, float]]) -> dict[int, tuple[list[int], list[float]]]:
+    """Return for each number of GPUs the local batches in order, and the mean step time at each.
+
+    Parameters
+    ----------
+    points
+        GPUs, samples a GPU and step, seconds a step.
+    """
+    found: dict[int, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for gpus, local, step_s in points:
+        found[gpus][local].append(step_s)
+    return {
+        gpus: (sorted(cells), [float(np.mean(cells[local])) for local in sorted(cells)])
+        for gpus, cells in sorted(found.items())
+    }
+
+
 @dataclass(frozen=True)
 class _App:
     """The measurements of one application: GPUs, samples a GPU and step, seconds a step."""
@@ -100,13 +117,7 @@ class _App:
 
     def times(self) -> dict[int, tuple[list[int], list[float]]]:
         """Return for each number of GPUs the local batches in order, and the mean step time at each."""
-        found: dict[int, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
-        for gpus, local, step_s in self.points:
-            found[gpus][local].append(step_s)
-        return {
-            gpus: (sorted(cells), [float(np.mean(cells[local])) for local in sorted(cells)])
-            for gpus, cells in sorted(found.items())
-        }
+        return times_of(self.points)
 
     def rows(self, most: int) -> dict[int, float]:
         """Return the step time with the global batch on each number of GPUs where it was measured."""
@@ -148,10 +159,7 @@ def _read_apps(folders: Sequence[Path], options: PolluxOptions) -> list[_App]:
     apps, faults = [], Faults()
     for name, folder in zip(names, folders, strict=True):
         try:
-            points = [
-                *_read(folder / "placements.csv", _Placement),
-                *_read(folder / "scalability.csv", _Scalability),
-            ]
+            points = read_points(folder)
         except InstanceError as error:
             faults.add_all(error)
             continue
@@ -172,6 +180,20 @@ def _default_batch(app: _App, gpus: int) -> int:
     return max(
         fullest, key=lambda batch: (len(replace(app, batch=batch).rows(gpus)), batch), default=app.batch
     )
+
+
+def read_points(folder: Path) -> list[tuple[int, int, float]]:
+    """Return what was measured of an application: GPUs, samples a GPU and step, seconds a step.
+
+    Raises
+    ------
+    InstanceError
+        If one of its two files cannot be read, or a row is wrong.
+    """
+    return [
+        *_read(folder / "placements.csv", _Placement),
+        *_read(folder / "scalability.csv", _Scalability),
+    ]
 
 
 def _read(path: Path, model: type[_Placement | _Scalability]) -> list[tuple[int, int, float]]:

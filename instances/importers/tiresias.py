@@ -45,7 +45,9 @@ class _JobRow(Model):
     model_name: Name
 
 
-class _ClusterRow(Model):
+class ClusterRow(Model):
+    """The row that describes a cluster."""
+
     num_switch: Annotated[PositiveCount, Field(le=10_000)]
     num_node_p_switch: PositiveCount
     num_gpu_p_node: PositiveCount
@@ -76,7 +78,7 @@ def import_tiresias(options: TiresiasOptions) -> ConsolidationInstance:
     jobs, cluster, tensor_sizes = options.jobs, options.cluster, options.tensor_sizes
     rows = _rows(jobs, _JobRow)
     refuse_faults(str(jobs), repeated((row.job_id for row in rows), "rows", "job_id"))
-    clusters = _rows(cluster, _ClusterRow)
+    clusters = _rows(cluster, ClusterRow)
     if len(clusters) > 1:
         raise fail(str(cluster), f"has {len(clusters)} rows; a cluster is one row")
     skews = {model: largest / total for model, (largest, total) in _tensors(tensor_sizes).items()}
@@ -86,7 +88,7 @@ def import_tiresias(options: TiresiasOptions) -> ConsolidationInstance:
         "assumptions": list(_assumptions(rows, skews, tensor_sizes)),
         "objectives": ["value", "spread", "servers"],
         "skew_threshold": SKEW_THRESHOLD,
-        "servers": _servers(clusters[0]),
+        "servers": servers_of(clusters[0]),
         "jobs": [_job(row, skews) for row in rows],
     }
     return validated(ConsolidationInstance, document, str(jobs))
@@ -116,7 +118,7 @@ def _tensors(path: Path | None) -> dict[str, tuple[float, float]]:
     return {**TENSORS_MB, **{model: (max(listed), math.fsum(listed)) for model, listed in sizes.items()}}
 
 
-def _servers(cluster: _ClusterRow) -> list[dict[str, Any]]:
+def servers_of(cluster: ClusterRow) -> list[dict[str, Any]]:
     """Return one row of identical servers for each switch."""
     switches = cluster.num_switch
     return [

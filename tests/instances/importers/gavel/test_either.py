@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from clusterplan.instances.common.errors import OptionError
+from clusterplan.instances.importers import import_gavel_either
 from clusterplan.instances.importers.gavel.consolidation import import_gavel_consolidation
-from clusterplan.instances.importers.gavel.either import import_gavel_either
 
 CLUSTER = {"gpu_type": "v100", "servers": 2, "gpus_per_server": 4}
 

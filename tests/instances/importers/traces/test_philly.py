@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from clusterplan.instances.common.errors import InstanceError
-from clusterplan.instances.importers.philly_trace import import_philly_trace
+from clusterplan.instances.importers.traces.philly import import_philly_trace
 
 ROWS = (
     "timestamp,duration,num_gpus,gpu_time,cluster",

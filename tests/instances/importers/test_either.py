@@ -1,4 +1,4 @@
-"""One importer of Philly for both kinds: each has its own options."""
+"""One importer for several kinds: each has its own options."""
 
 from __future__ import annotations
 
@@ -9,7 +9,11 @@ import pytest
 
 from clusterplan.instances.common.errors import OptionError
 from clusterplan.instances.consolidation.instance import ConsolidationInstance
-from clusterplan.instances.importers.philly_either import import_philly_either
+from clusterplan.instances.importers import import_philly_either
+from clusterplan.instances.importers.either import either
+from clusterplan.instances.importers.importer import option_of
+from clusterplan.instances.importers.philly import import_philly
+from clusterplan.instances.importers.traces.philly import import_philly_trace
 from clusterplan.instances.scheduling.instance import SchedulingInstance
 
 
@@ -46,3 +50,15 @@ def test_options_of_the_other_kind_are_refused(tmp_path: Path, options: dict[str
     with pytest.raises(OptionError) as caught:
         imported(tmp_path, **options)
     assert str(caught.value) == fault
+
+
+def test_options_say_with_which_kind_they_go() -> None:
+    """Those that all kinds require stand first; the others may be left out, and say their own default."""
+    made = either("Jobs.", {"consolidation": import_philly, "scheduling": import_philly_trace})
+    fields = made.options.in_order()
+    assert list(fields)[:2] == ["jobs", "kind"]
+    assert [name for name, field in fields.items() if field.is_required()] == ["jobs"]
+    assert option_of(fields["gpus_per_server"]).help == (
+        "With --kind consolidation: GPUs of each server. [default: 8]"
+    )
+    assert option_of(fields["first"]).help == "With --kind scheduling: only so many jobs, by submission."

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from datetime import datetime
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
-from ..common.errors import Fault, Faults
-from ..common.faults import validated_rows
-from ..common.fields import Cell, Model, Name, NonNegative, Number, PositiveCount, PositiveTaskCount
-from ..common.printable import some
-from ..files.csv_tables import numbered_rows
-from ..files.reading import fail, read_text
-from ..scheduling.instance import SchedulingInstance
+from ...common.errors import Fault, Faults, InstanceError
+from ...common.faults import validated_rows
+from ...common.fields import Cell, Model, Name, PositiveCount, PositiveTaskCount
+from ...common.printable import shown, some
+from ...files.csv_tables import numbered_rows
+from ...files.reading import fail, read_text
+from ...scheduling.instance import SchedulingInstance
+from ...scheduling.job import Duration, Time
+from ..importer import Importer, ImportOptions, Option
 from .gpu_trace import gpu_row, gpu_trace
-from .importer import Importer, ImportOptions, Option
+
+DATE = " of seconds, or a date and time such as 2017-11-01 12:00:00"
+UNIX_SINCE_S = 1e8
+"""Arrivals that all come later are seconds since 1970, not since the start of a trace."""
 
 
 class TraceOptions(ImportOptions):
@@ -34,14 +39,14 @@ class TraceOptions(ImportOptions):
 
 class _Row(Model):
     gpus: PositiveTaskCount
-    duration_s: NonNegative
+    duration_s: Time
     name: Name | None = None
     tenant: Name | None = None
-    estimate_s: Number | None = None
+    estimate_s: Duration | None = None
 
 
 class _Seconds(Model):
-    arrival: NonNegative
+    arrival: Time
 
 
 @Importer
@@ -55,9 +60,9 @@ def import_trace(options: TraceOptions) -> SchedulingInstance:
         (line, {field: cells[column] for field, column in columns.items() if column in cells})
         for line, cells in rows
     )
-    jobs = list(_jobs(validated_rows(_Row, renamed, source), arrivals, options))
+    jobs = list(_jobs(_valid(renamed, columns, source), arrivals, options, source))
     if not jobs:
-        raise fail(source, "has a header but no jobs")
+        raise fail(source, "has no job that runs at all; all durations are 0")
     assumptions = [f"The cluster is chosen, not the source's: {options.gpus:,} GPUs in one pool."]
     if dated:
         assumptions.append(f"Time 0 is the first arrival, {dated}.")
@@ -108,8 +113,7 @@ def _arrivals(
     first = next((cells[column] for _, cells in rows if column in cells), None)
     moment = _moment(first)
     if moment is None:
-        cells = ((line, {"arrival": c[column]} if column in c else {}) for line, c in rows)
-        return {line: row.arrival for line, row in validated_rows(_Seconds, cells, source)}, None
+        return _seconds(rows, column, source)
     found: dict[int, datetime] = {}
     faults = Faults()
     for line, row_cells in rows:
@@ -129,6 +133,37 @@ def _arrivals(
     return {line: (at - begin).total_seconds() for line, at in found.items()}, begin
 
 
+def _seconds(
+    rows: list[tuple[int, dict[str, Cell]]], column: str, source: str
+) -> tuple[dict[int, float], datetime | None]:
+    """Return arrivals that are seconds; those of a clock count from the first."""
+    cells = ((line, {"arrival": found[column]} if column in found else {}) for line, found in rows)
+    try:
+        found = {line: row.arrival for line, row in validated_rows(_Seconds, cells, source)}
+    except InstanceError as error:
+        raise _with_columns(error, {"arrival": column}, DATE) from None
+    begin = min(found.values(), default=0.0)
+    if begin < UNIX_SINCE_S:
+        return found, None
+    return {line: at - begin for line, at in found.items()}, datetime.fromtimestamp(begin, UTC)
+
+
+def _with_columns(error: InstanceError, columns: Mapping[str, str], more: str = "") -> InstanceError:
+    """Return an error whose faults name the columns of the file."""
+    return InstanceError(
+        [
+            Fault(fault.source, columns.get(fault.path, fault.path), _longer(fault.what, more))
+            for fault in error.faults
+        ],
+        error.more,
+        error.stopped,
+    )
+
+
+def _longer(what: str, more: str) -> str:
+    return f"{what}{more}" if "not a number" in what else what
+
+
 def _moment(cell: str | None) -> datetime | None:
     """Return the date and time that a cell holds; None if it holds none."""
     try:
@@ -138,12 +173,57 @@ def _moment(cell: str | None) -> datetime | None:
         return None
 
 
+def _valid(
+    rows: Iterable[tuple[int, dict[str, Cell]]], columns: Mapping[str, str], source: str
+) -> list[tuple[int, _Row]]:
+    """Return the rows as jobs; faults name the columns of the file.
+
+    Raises
+    ------
+    InstanceError
+        If a row is wrong; one fault each.
+    """
+    try:
+        return list(validated_rows(_Row, rows, source))
+    except InstanceError as error:
+        raise _with_columns(error, columns) from None
+
+
 def _jobs(
-    rows: Iterator[tuple[int, _Row]], arrivals: dict[int, float], options: TraceOptions
+    rows: list[tuple[int, _Row]], arrivals: dict[int, float], options: TraceOptions, source: str
 ) -> Iterator[dict[str, Any]]:
+    """Yield the jobs, but those without a duration if they are to be left out.
+
+    Raises
+    ------
+    InstanceError
+        If a job runs for no time, asks for more than there is, or has the name of another.
+    """
+    faults, lines = Faults(), dict[str, int]()
     for number, (line, row) in enumerate(rows, 1):
         if row.duration_s == 0 and options.drop_zero:
             continue
+        name = row.name or f"job-{number}"
+        for column, what in _wrong(name, row, lines, options):
+            faults.add(Fault(f"{source}: line {line}", column, what))
+        if faults.stop():
+            break
+        lines[name] = line
         others = {"tenant": row.tenant, "estimate_s": row.estimate_s}
         given = {key: value for key, value in others.items() if value is not None}
-        yield gpu_row(row.name or f"job-{number}", arrivals[line], row.gpus, row.duration_s, **given)
+        yield gpu_row(name, arrivals[line], row.gpus, row.duration_s, **given)
+    faults.refuse()
+
+
+def _wrong(
+    name: str, row: _Row, lines: Mapping[str, int], options: TraceOptions
+) -> Iterator[tuple[str, str]]:
+    """Yield column and fault of what is wrong with a row beside its cells."""
+    if row.duration_s == 0:
+        yield options.duration, "is 0, and a job runs for some time; --drop-zero leaves such jobs out"
+    if row.gpus > options.gpus:
+        what = f"is {row.gpus:,}, and the cluster has {options.gpus:,} GPUs; raise --gpus, or leave it out"
+        yield options.gpus_column, what
+    if name in lines:
+        what = f"is {shown(name)}, as in line {lines[name]}; names are different, or leave --name out"
+        yield options.name or "name", what

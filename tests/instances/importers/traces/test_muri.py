@@ -12,7 +12,7 @@ import pytest
 from clusterplan.formulations.common.clock import Clock
 from clusterplan.formulations.scheduling.formulation import SchedulingFormulation
 from clusterplan.instances.common.errors import InstanceError
-from clusterplan.instances.importers.muri import import_muri
+from clusterplan.instances.importers.traces.muri import import_muri
 from clusterplan.solvers.common.options import SolveOptions
 from clusterplan.solvers.scheduling.methods import POLICIES
 

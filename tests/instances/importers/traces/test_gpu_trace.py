@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from clusterplan.instances.importers.gpu_trace import ASSUMED, gpu_row, gpu_trace
+from clusterplan.instances.importers.traces.gpu_trace import ASSUMED, gpu_row, gpu_trace
 
 
 def test_a_job_is_a_gang_of_one_task_for_each_gpu() -> None:

@@ -7,14 +7,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Annotated
 
-from ..common.faults import validated_rows
-from ..common.fields import Model, Name, NonNegative, PositiveCount, PositiveTaskCount
-from ..files.csv_tables import model_rows
-from ..files.reading import fail
-from ..scheduling.instance import SchedulingInstance
-from .gpu_trace import gpu_row, gpu_trace
-from .importer import Importer, ImportOptions, Option
-from .philly import SOURCE, Instant
+from ...common.fields import Model, Name, NonNegative, PositiveCount, PositiveTaskCount
+from ...scheduling.instance import SchedulingInstance
+from ..importer import Importer, ImportOptions, Option
+from ..philly import SOURCE, Instant
+from .gpu_trace import gpu_row, gpu_trace, rows_of
 
 SHORTEST_S = 1.0
 
@@ -72,11 +69,7 @@ def _rows(options: PhillyTraceOptions) -> list[_Row]:
     InstanceError
         If a row is wrong, or there is none.
     """
-    source = str(options.jobs)
-    rows = [row for _, row in validated_rows(_Row, model_rows(options.jobs, _Row), source)]
-    if not rows:
-        raise fail(source, "has a header but no jobs")
-    return sorted(rows, key=lambda row: row.timestamp)[: options.first]
+    return sorted(rows_of(options.jobs, _Row), key=lambda row: row.timestamp)[: options.first]
 
 
 def _assumptions(rows: list[_Row], begin: datetime, options: PhillyTraceOptions) -> Iterable[str]:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from clusterplan.instances.common.errors import InstanceError
-from clusterplan.instances.importers.trace import import_trace
+from clusterplan.instances.importers.traces.trace import import_trace
 from clusterplan.instances.scheduling.instance import SchedulingInstance
 
 
@@ -40,41 +40,6 @@ def test_dates_count_from_the_first(tmp_path: Path, zone: str) -> None:
     assert found.table().arrival_s.tolist() == [30, 0]
 
 
-@pytest.mark.parametrize(
-    ("rows", "fault"),
-    [
-        (("-1,1,5,a",), "line 2: arrival: is -1.0, but must be at least 0"),
-        (("0,9,5,a",), "jobs[0]: 'job-1' asks for 9 gpu, and the cluster has 8"),
-        (("0,1,,a",), "line 2: duration_s: is missing; it must be given"),
-        (("0,1,0,a",), "jobs[0].duration_s: is 0.0, but must be greater than 0"),
-        (
-            ("0,1,1e12,a",),
-            "jobs[0].duration_s: is 1e+12 s, but must be at most 1e+11; are these milliseconds?",
-        ),
-        (
-            ("2020-01-01 12:00:00,1,5,a", "2020-01-01 12:00:00+02:00,1,5,a"),
-            "line 3: submit: has a time zone and the first row has none, or the reverse; "
-            "give all or none of them one",
-        ),
-        (
-            ("2020-01-01 12:00:00,1,5,a", "soon,1,5,a"),
-            "line 3: submit: is no date and time, as in the rows before; write 2017-11-01 12:00:00",
-        ),
-    ],
-)
-def test_a_bad_row_gets_one_clear_line(tmp_path: Path, rows: tuple[str, ...], fault: str) -> None:
-    """With its line, or its number."""
-    with pytest.raises(InstanceError) as caught:
-        imported(tmp_path, *rows)
-    assert str(caught.value) == f"{tmp_path / 'jobs.csv'}: {fault}"
-
-
-def test_names_that_are_repeated_are_refused(tmp_path: Path) -> None:
-    """In one line."""
-    with pytest.raises(InstanceError, match=r"'a' is already used by jobs\[0\]"):
-        imported(tmp_path, "0,1,5,a", "0,1,5,a", name="who")
-
-
 def test_jobs_without_a_duration_may_be_left_out(tmp_path: Path) -> None:
     """And it is said how many."""
     found = imported(tmp_path, "0,1,0,a", "0,1,5,a", drop_zero=True)
@@ -86,3 +51,16 @@ def test_a_column_that_is_missing_is_named(tmp_path: Path) -> None:
     """With those that there are."""
     with pytest.raises(InstanceError, match="has no column 'start'; there are: submit, num_gpu, run_s, who"):
         imported(tmp_path, "0,1,5,a", arrival="start")
+
+
+def test_seconds_since_1970_count_from_the_first(tmp_path: Path) -> None:
+    """And it is said when that was."""
+    found = imported(tmp_path, "1577880030,1,5,a", "1577880000,1,5,a")
+    assert found.table().arrival_s.tolist() == [30, 0]
+    assert "Time 0 is the first arrival, 2020-01-01 12:00:00+00:00." in found.assumptions
+
+
+def test_zones_may_differ(tmp_path: Path) -> None:
+    """They are counted with."""
+    found = imported(tmp_path, "2020-01-01 12:00:00Z,1,5,a", "2020-01-01T14:00:30+02:00,1,5,a")
+    assert found.table().arrival_s.tolist() == [0, 30]

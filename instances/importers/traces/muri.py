@@ -9,21 +9,16 @@ it too.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated
 
-from ..common.faults import validated_rows
-from ..common.fields import Model, Name, NonNegative, Positive, PositiveTaskCount, ServerCount
-from ..files.csv_tables import model_rows
-from ..files.reading import fail
-from ..scheduling.instance import SchedulingInstance
-from .gpu_trace import gpu_row, gpu_trace
-from .importer import Importer, ImportOptions, Option
+from ...common.fields import Model, Name, NonNegative, Positive, PositiveTaskCount, ServerCount
+from ...scheduling.instance import SchedulingInstance
+from ..importer import Importer, ImportOptions, Option
+from .gpu_trace import gpu_row, gpu_trace, row_of, rows_of
 
 SOURCE = "Rivendile/Muri (commit 4e69a78, Apache-2.0)"
 SLOWER = 1.015
 """By how much the simulator lengthens every iteration of a job that has its GPUs for itself."""
-
-RowT = TypeVar("RowT", bound=Model)
 
 
 class MuriOptions(ImportOptions):
@@ -51,16 +46,13 @@ class _ClusterRow(Model):
 @Importer
 def import_muri(options: MuriOptions) -> SchedulingInstance:
     """Return the scheduling instance of a trace on a cluster."""
-    clusters = _rows(options.cluster, _ClusterRow)
-    if len(clusters) > 1:
-        raise fail(str(options.cluster), f"has {len(clusters)} rows; a cluster is one row")
-    (cluster,) = clusters
+    cluster = row_of(options.cluster, _ClusterRow)
     servers = {
         "name": "node",
         "count": cluster.num_switch * cluster.num_node_p_switch,
         "capacity": {"gpu": cluster.num_gpu_p_node},
     }
-    rows = _rows(options.jobs, _JobRow)
+    rows = rows_of(options.jobs, _JobRow)
     jobs = []
     for row in rows:
         step_s = row.iteration_time * SLOWER / 1000
@@ -82,10 +74,3 @@ def import_muri(options: MuriOptions) -> SchedulingInstance:
         ),
         str(options.jobs),
     )
-
-
-def _rows(path: Path, model: type[RowT]) -> list[RowT]:
-    rows = [row for _, row in validated_rows(model, model_rows(path, model), str(path))]
-    if not rows:
-        raise fail(str(path), "has a header but no rows")
-    return rows

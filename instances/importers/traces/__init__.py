@@ -1,0 +1,1 @@
+"""Importers of traces: jobs that come to a cluster one after the other, as scheduling instances."""
