@@ -13,6 +13,7 @@ import numpy as np
 
 from ..common.arrays import Floats, Ints
 from .job import SchedulingJob
+from .spreading import Spreading
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,6 +35,8 @@ class JobTable(Sequence[SchedulingJob]):
         Shape (J,); NaN where a job has none.
     tenant, model
         Shape (J,); index into `tenants` and `models`, −1 where a job has none.
+    spreading
+        How jobs suffer from being spread over servers; None where no job says anything.
     """
 
     resources: tuple[str, ...]
@@ -51,6 +54,7 @@ class JobTable(Sequence[SchedulingJob]):
     tenants: tuple[str, ...]
     model: Ints
     models: tuple[str, ...]
+    spreading: Spreading | None = None
 
     @classmethod
     def of(cls, jobs: Sequence[SchedulingJob], resources: tuple[str, ...]) -> JobTable:
@@ -76,6 +80,7 @@ class JobTable(Sequence[SchedulingJob]):
             tenants=tenants,
             model=model,
             models=models,
+            spreading=Spreading.of(jobs),
         )
 
     def _with_resources(self, resources: tuple[str, ...]) -> JobTable:
@@ -115,7 +120,11 @@ class JobTable(Sequence[SchedulingJob]):
         ordered: dict[str, Any] = {"tenant": tenant, "tenants": tenants, "model": model, "models": models}
         for field in fields(self):
             column = ordered.get(field.name, getattr(self, field.name))
-            if isinstance(column, np.ndarray):
+            if isinstance(column, Spreading):
+                digest.update(column.sha256().encode())
+            elif column is None:
+                continue
+            elif isinstance(column, np.ndarray):
                 digest.update(np.ascontiguousarray(column + 0.0, dtype="<f8").tobytes())  # -0.0 is 0.0
             else:
                 digest.update(json.dumps(list(column)).encode())
@@ -153,6 +162,7 @@ class JobTable(Sequence[SchedulingJob]):
             restart_s=_given(self.restart_s[j]),
             step_s=_given(self.step_s[j]),
             model=self.models[self.model[j]] if self.model[j] >= 0 else None,
+            **({} if self.spreading is None else self.spreading.of_job(j)),
         )
 
 

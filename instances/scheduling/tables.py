@@ -182,4 +182,10 @@ def _columns(table: JobTable) -> Mapping[str, Any]:
     ):
         if (codes >= 0).any():
             columns[name] = pa.array([words[code] if code >= 0 else None for code in codes.tolist()])
+    spreading = table.spreading
+    if spreading is not None:
+        columns["skew"] = pa.array(spreading.skew, mask=np.isnan(spreading.skew))
+        for k in sorted({k for listed in spreading.listed for k in listed}):
+            speeds = [spreading.listed[p].get(k) if p >= 0 else None for p in spreading.profile.tolist()]
+            columns[f"speed_by_servers.{k}"] = pa.array(speeds, pa.float64())
     return columns
