@@ -44,6 +44,8 @@ class SegmentTable:
         J, the number of jobs of the instance.
     moved
         Whether a segment has other servers than the one before it in the table, shape (S,).
+    servers
+        Of each segment; empty where none names any.
     """
 
     job: Ints
@@ -51,6 +53,7 @@ class SegmentTable:
     end_s: Floats
     jobs: int
     moved: Flags
+    servers: Sequence[Mapping[str, int]] = ()
 
     @classmethod
     def of(cls, plan: Sequence[Segment], index: Mapping[str, int]) -> SegmentTable:
@@ -61,10 +64,11 @@ class SegmentTable:
         end = np.array([entry.end_s for entry in known], dtype=float)
         order = np.lexsort((start, job))
         moved = np.zeros(len(known), dtype=bool)
+        servers: Sequence[Mapping[str, int]] = ()
         if any(entry.servers for entry in known):
             servers = [known[k].servers for k in order.tolist()]
             moved[1:] = [a != b for a, b in itertools.pairwise(servers)]
-        return cls(job[order], start[order], end[order], len(index), moved)
+        return cls(job[order], start[order], end[order], len(index), moved, servers)
 
     @property
     def length_s(self) -> Floats:
@@ -79,9 +83,14 @@ class SegmentTable:
         return starts
 
     @property
+    def first_of_run(self) -> Ints:
+        """The segment with which each run begins."""
+        return np.flatnonzero(self.begins)
+
+    @property
     def runs(self) -> tuple[Ints, Floats, Floats]:
         """Job, length and end of each run, which is a start with all segments that follow it at once."""
-        first = np.flatnonzero(self.begins)
+        first = self.first_of_run
         length = np.add.reduceat(self.length_s, first) if len(first) else np.zeros(0)
         return self.job[first], length, self.end_s[np.append(first[1:], len(self.job))[: len(first)] - 1]
 
