@@ -14,7 +14,6 @@ from ...instances.scheduling.instance import SchedulingInstance
 from ..common.tolerance import TOLERANCE
 from .plan import SegmentTable
 
-
 EPSILON = float(np.finfo(float).eps)
 
 
