@@ -13,6 +13,7 @@ from ..common.base import Clock, MethodOption, Outcome, Solver
 from ..common.options import SolveOptions
 from . import muri
 from .engine import Engine, EvictionError, Schedule
+from .event_state import Rule
 from .policies.first_come import Backfill, FirstCome
 from .policies.gittins import Gittins
 from .policies.least_attained import LeastAttained, Queues
@@ -20,6 +21,7 @@ from .policies.round_robin import RoundRobin
 from .policies.shortest import Shortest, ShortestRemaining, ShortestService
 from .policies.tenants import TenantQueues
 from .policy import Policy
+from .serve import Server, first_come, shortest, shortest_remaining, shortest_service
 
 POOLED = "the servers are taken as one pool"
 
@@ -47,6 +49,8 @@ class PolicySolver(Solver[SchedulingFormulation]):
         One line for people, with what it knows.
     make
         Returns the policy of an instance for its settings.
+    rule
+        The same as a rule of the compiled event loop, which gives the same segments; None where it has none.
     """
 
     kinds = ("scheduling",)
@@ -57,9 +61,10 @@ class PolicySolver(Solver[SchedulingFormulation]):
         what: str,
         make: Callable[[SchedulingInstance, Mapping[str, Any]], Policy],
         options: Mapping[str, MethodOption] | None = None,
+        rule: Callable[[Server], Rule] | None = None,
     ) -> None:
         self.name, self.what = name, what
-        self._make = make
+        self._make, self._rule = make, rule
         self._options = dict(options or {})
 
     @property
@@ -81,6 +86,9 @@ class PolicySolver(Solver[SchedulingFormulation]):
             try:
                 if settings.get("semantics") == "muri":
                     schedule = muri.simulate(instance, self.name)
+                elif self._rule is not None and settings.get("by") != "estimate":
+                    server = Server(instance)
+                    schedule = server.schedule(self._rule(server))
                 else:
                     schedule = Engine(instance, self._make(instance, settings)).run()
             except EvictionError as error:
@@ -115,7 +123,7 @@ def _las(_: SchedulingInstance, settings: Mapping[str, Any]) -> Policy:
 
 
 POLICIES: tuple[PolicySolver, ...] = (
-    PolicySolver("fifo", "first come, first served; knows nothing", lambda *_: FirstCome()),
+    PolicySolver("fifo", "first come, first served; knows nothing", lambda *_: FirstCome(), rule=first_come),
     PolicySolver("fifo-backfill", "EASY backfilling; knows users' estimates", lambda *_: Backfill()),
     PolicySolver(
         "yarn-cs",
@@ -138,18 +146,21 @@ POLICIES: tuple[PolicySolver, ...] = (
         "shortest job first, without preemption; knows durations",
         lambda _, settings: Shortest(settings["by"] == "estimate"),
         {"by": BY},
+        rule=shortest,
     ),
     PolicySolver(
         "srtf",
         "shortest remaining time first; knows remaining times",
         lambda _, settings: ShortestRemaining(settings["by"] == "estimate"),
         {"by": BY, "semantics": SEMANTICS},
+        rule=shortest_remaining,
     ),
     PolicySolver(
         "srsf",
         "shortest remaining time × GPUs first; knows remaining times",
         lambda _, settings: ShortestService(settings["by"] == "estimate"),
         {"by": BY, "semantics": SEMANTICS},
+        rule=shortest_service,
     ),
     PolicySolver(
         "las",
