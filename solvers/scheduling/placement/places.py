@@ -65,17 +65,19 @@ class Places:
         self._next: dict[int, Place] = {}
         self.history: dict[tuple[int, float], Place] = {}
 
-    def move_to(self, now_s: float) -> bool:
-        """Let servers fail and return; whether any has changed."""
-        before = self._change
+    def move_to(self, now_s: float) -> set[int]:
+        """Let servers fail and return; return the jobs on those that have lost something."""
+        before, fallen = self._change, set[int]()
         while self._change < len(self._changes) and self._changes[self._change][0] <= now_s:
             _, n, amounts = self._changes[self._change]
+            if (amounts < self._capacity[n]).any():
+                fallen |= {j for j, (servers, _) in self._on.items() if (servers == n).any()}
             self._free[n] += amounts - self._capacity[n]
             self._capacity[n] = amounts
             self._change += 1
         if self._change > before:
             self._fewest.clear()
-        return self._change > before
+        return fallen
 
     def lost(self, running: Ints, since_s: Floats) -> Flags:
         """Return which running jobs have no room any more; those that came last to it lose it first."""
@@ -162,28 +164,30 @@ class Places:
         """Find places for chosen jobs, in their order; return the first that has none."""
         self._next = {}
         free, slack = self._free.copy(), SLACK * self._capacity
-        keep = [j for j in chosen if j in self._on]
         staying = set(chosen)
-        for j in self._on:
-            if j not in staying:
-                self._take(free, j, self._on[j], -1)
-        # Where a server has lost something, those who came last to it have to look for another place.
-        for j in reversed(keep):
-            if j not in held and (free < -slack)[self._on[j][0]].any():
-                self._take(free, j, self._on[j], -1)
-                keep.remove(j)
+        for j in self._on.keys() - staying:
+            self._take(free, j, self._on[j], -1)
+        keep = [j for j in chosen if j in self._on]
+        over = (free < -slack).any(axis=1)
+        if over.any():  # those who came last to a server that has lost something look for another place
+            for j in reversed([j for j in keep if j not in held]):
+                servers = self._on[j][0]
+                if over[servers].any():
+                    self._take(free, j, self._on[j], -1)
+                    keep.remove(j)
+                    over[servers] = (free[servers] < -slack[servers]).any(axis=1)
         kept = set(keep)
         if self._jointly and self._all_together(free, [j for j in chosen if j not in kept]):
             self._next |= {j: self._on[j] for j in keep}
             return None
         waiting = [j for j in chosen if j in held] + [j for j in chosen if j not in held]
-        for j in waiting:
+        for position, j in enumerate(waiting):
             if j in kept:
                 self._next[j] = self._on[j]
                 continue
             place = self._own_place(free, slack, j) or self._place(free, slack, j)
             if place is None:
-                later = [k for k in waiting[waiting.index(j) + 1 :] if k in kept and k not in held]
+                later = [k for k in waiting[position + 1 :] if k in kept and k not in held]
                 place = self._in_place_of(free, slack, j, later, kept)
             if place is None:
                 return j
