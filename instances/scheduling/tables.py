@@ -64,7 +64,9 @@ def read_jobs(columns: Columns, source: str) -> JobTable | list[dict[str, Any]]:
     if not all(name in known or _DEMAND.fullmatch(name) for name in columns.names):
         return columns.rows()  # which says what is unknown
     wrong = np.zeros(len(columns), dtype=bool)
-    numbers = {name: _numbers(columns, name, limits, wrong) for name, limits in NUMBERS.items()}
+    numbers: dict[str, Any] = {
+        name: _numbers(columns, name, limits, wrong) for name, limits in NUMBERS.items()
+    }
     tasks = _whole(columns, wrong)
     resources = tuple(name.removeprefix(DEMAND) for name in columns.names if name.startswith(DEMAND))
     demand = np.zeros((len(columns), len(resources)))

@@ -45,7 +45,7 @@ def plan_of(instance: SchedulingInstance, schedule: Schedule) -> list[Segment]:
     # Validating what was computed here would take longer than computing it.
     return [
         Segment.model_construct(
-            job=names[job], start_s=start, end_s=end, servers=on[job, start] if on else {}
+            job=names[job], start_s=start, end_s=end, servers=dict(on[job, start]) if on else {}
         )
         for job, start, end in zip(*columns, strict=True)
     ]

@@ -59,8 +59,10 @@ def placed_together(
     result = solve_document(document, "exact", options)
     if result.plan is None:
         return None
-    by_job = {entry.job: entry for entry in result.plan}
-    return [_place(by_job[f"j{k}"].tasks) for k in range(len(tasks))]
+    # Entries of another kind are known by what they say, for their class must not be imported.
+    entries = [entry.model_dump() for entry in result.plan]
+    by_job = {entry["job"]: entry["tasks"] for entry in entries}
+    return [_place(by_job[f"j{k}"]) for k in range(len(tasks))]
 
 
 def _amounts(resources: Sequence[str], amounts: Floats, all_of_them: bool = False) -> dict[str, float]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from clusterplan.formulations.scheduling.plan import Segment, SegmentTable
 from clusterplan.formulations.scheduling.usage import running_totals, usage_over_time
 from clusterplan.instances.scheduling.instance import SchedulingInstance
