@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from ...instances.allocation.instance import AllocationInstance
 from ...instances.allocation.job_table import MODELS, TABLE, JobTable
-from ...instances.allocation.speed import FORMULAS
 from ...instances.common.arrays import Flags, Floats, Ints
 from ...instances.common.errors import TooLargeError
+from ...instances.common.speed import FORMULAS
 from ..common.clock import check_time
 from ..common.tolerance import all_loosened, loosened
 

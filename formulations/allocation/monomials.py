@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ...instances.allocation.speed import FormulaModel, PsAsync, PsSync
+from ...instances.common.speed import FormulaModel, PsAsync, PsSync
 
 
 class Monomial(NamedTuple):

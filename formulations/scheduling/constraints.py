@@ -56,13 +56,20 @@ def _progress(instance: SchedulingInstance, segments: SegmentTable) -> Iterator[
     lost = np.where(first, 0.0, restarts_s(instance)[of])
     servers = [segments.servers[k] for k in segments.first_of_run.tolist()] if segments.servers else []
     hit = hit_runs(instance, of, end, servers)
-    slack = missing_work_s(instance, np.maximum(segments.completion_s, 0))
-    gain = np.maximum(length - lost, 0) * _speeds(instance, of, servers)
-    progress = progress_of(gain, of, hit, interval_s(instance), slack)
+    menus = instance.menus()
+    slack = missing_work(instance, np.maximum(segments.completion_s, 0))
+    speed = menus.speed[segments.row[segments.first_of_run]] * _speeds(instance, of, servers)
+    # Of a malleable job checkpoints are counted at the speed that is requested.
+    interval = interval_s(instance) * (menus.work / jobs.duration_s)
+    progress = progress_of(np.maximum(length - lost, 0) * speed, of, hit, interval, slack)
     yield from _listed(
         "work",
-        progress < jobs.duration_s - slack,
-        lambda j: f"{jobs.names[j]!r} runs for {progress[j]:g} s, and needs {jobs.duration_s[j]:g}",
+        progress < menus.work - slack,
+        lambda j: (
+            f"{jobs.names[j]!r} does {progress[j]:g} of {menus.work[j]:g} units of its work"
+            if j in jobs.malleable
+            else f"{jobs.names[j]!r} runs for {progress[j]:g} s, and needs {menus.work[j]:g}"
+        ),
     )
     if instance.preemption == "none":
         restarts = hit if instance.evict == "restart" else np.zeros(len(of), dtype=bool)
@@ -91,14 +98,15 @@ def _speeds(instance: SchedulingInstance, of: Ints, servers: Sequence[Mapping[st
     return spreading.speed(of, np.array([len(names) for names in servers]))
 
 
-def missing_work_s(instance: SchedulingInstance, ends: Floats) -> Floats:
+def missing_work(instance: SchedulingInstance, ends: Floats) -> Floats:
     """Return how much work may be missing of jobs that end at these times, shape (J,).
 
-    A moment is as exact as the seconds since the first arrival allow, and no more than doubles are.
+    A moment is as exact as the seconds since the first arrival allow, and no more than doubles are; what
+    could have been done in the time between counts at the job's best speed, which is 1 for rigid jobs.
     """
-    jobs = instance.table()
-    span = np.maximum(ends - jobs.arrival_s.min(), 0)
-    return np.asarray(TOLERANCE * (jobs.duration_s + span) + ROUNDING * ends)
+    menus = instance.menus()
+    span = np.maximum(ends - instance.table().arrival_s.min(), 0)
+    return np.asarray(TOLERANCE * menus.work + menus.best_speed * (TOLERANCE * span + ROUNDING * ends))
 
 
 def restarts_s(instance: SchedulingInstance) -> Floats:

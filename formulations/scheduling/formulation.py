@@ -4,25 +4,27 @@ Sets
     jobs j, resources r, segments s of a plan (s ∈ S_j are those of job j)
 Data
     C_r(t) amount of a resource at time t, piecewise constant
-    r_j arrival [s], p_j time that the job has to run [s], ω_j weight
-    a_jr amount that all tasks of the job take together while it runs
+    r_j arrival [s], W_j work, ω_j weight
+    K_j configurations k of the job: a_kr amount that one takes while it runs, v_k work per second
+    a rigid job has one, with v = 1, and W_j is p_j, the time that it has to run [s]
     ρ_j time without progress after every start but the first [s]; 0 where preemption is free
     ℓ lease [s], the least time that a job keeps what it got
 Variables
-    the segments (j, b_s, e_s): job j runs from b_s to e_s; segments of a job without a pause between them,
-    on the same servers, are one run; C_j = max of e_s over S_j, its end
+    the segments (j, b_s, e_s, k_s): job j runs from b_s to e_s in configuration k_s ∈ K_j; segments of a job
+    without a pause between them, in one configuration on the same servers, are one run; C_j = max of e_s
+    over S_j, its end
 Objective
     minimise the mean completion time Σ ω_j (C_j − r_j) / Σ ω_j, or the makespan max C_j − min r_j
 Constraints
     b_s ≥ r_j, e_s > b_s, and segments of one job do not overlap
-    Σ over jobs that run at t of a_jr ≤ C_r(t) for all t and r
-    Σ over the runs of j of max(0, length − ρ_j [not the first]) ≥ p_j
+    Σ over segments s with b_s ≤ t < e_s of a_{k_s r} ≤ C_r(t) for all t and r
+    Σ over the runs of j of v_k × max(0, length − ρ_j [not the first]) ≥ W_j
     with preemption `none`: one run for each job
     every run but the last of its job is at least ℓ long
 
 A job may keep what it got for longer than it needs, which is never an advantage for it: published simulators
-do so. The bound on the objectives is elementary: no job ends before r_j + p_j, and the work of all jobs needs
-its time on the whole cluster.
+do so. The bound on the objectives is elementary: no job ends before r_j + W_j / max v_k, and the work of all
+jobs needs its time on the whole cluster.
 """
 
 from __future__ import annotations
@@ -32,6 +34,7 @@ from functools import cached_property
 from typing import ClassVar
 
 from ...instances.common.base import ProblemKind
+from ...instances.common.printable import some
 from ...instances.scheduling.instance import SchedulingInstance
 from ..common.formulation import Formulation
 from ..common.objective import Diagnosis, Objective, Violation
@@ -60,15 +63,26 @@ class SchedulingFormulation(Formulation[SchedulingInstance, Segment]):
 
     def segments(self, plan: Sequence[Segment]) -> SegmentTable:
         """Return the segments of a plan in columns."""
-        return SegmentTable.of(plan, self.index)
+        return SegmentTable.of(plan, self.index, self.instance.menus())
 
     def violations(self, plan: Sequence[Segment]) -> list[Violation]:
         """Return every constraint that a plan breaks, from its segments alone."""
         unknown = sorted({entry.job for entry in plan} - self.index.keys())
         if unknown:
             return [Violation("jobs", f"there is no job {name!r}") for name in unknown]
-        found = list(broken_constraints(self.instance, self.segments(plan)))
+        segments = self.segments(plan)
+        wrong = sorted(set(segments.job[segments.row < 0].tolist()))
+        if wrong:
+            return [self._no_configuration(j) for j in wrong]
+        found = list(broken_constraints(self.instance, segments))
         return [*found, *broken_placements(self.instance, plan)]
+
+    def _no_configuration(self, j: int) -> Violation:
+        menus, name = self.instance.menus(), self.instance.table().names[j]
+        labels = some(menus.labels[int(menus.first[j]) : int(menus.first[j + 1])], 12)
+        what = f"a segment of {name!r} names a configuration that the job has not; "
+        allowed = f"it has: {labels}" if j in menus.malleable else "it is rigid, and names none"
+        return Violation("configuration", what + allowed)
 
     def evaluate(self, plan: Sequence[Segment]) -> tuple[float, ...]:
         """Return the objective of a feasible plan."""

@@ -80,18 +80,18 @@ def hit_runs(
     return found
 
 
-def progress_of(gain: Floats, of: Ints, hit: Flags, interval: float, slack_s: Floats) -> Floats:
+def progress_of(gain: Floats, of: Ints, hit: Flags, interval: Floats, slack: Floats) -> Floats:
     """Return the work that is done of each job in the end, shape (J,).
 
     Parameters
     ----------
     gain, of, hit
         What each run adds, of which job, and whether it loses its place; sorted by job, then time.
-    slack_s
-        Work that may be missing of each job, shape (J,).
+    interval, slack
+        Work between two checkpoints of each job, and how much of it may be missing, shape (J,).
     """
-    total = np.bincount(of, gain, len(slack_s)).astype(float)
-    if interval == 0:
+    total = np.bincount(of, gain, len(slack)).astype(float)
+    if not interval.any():
         return total
     for j in np.unique(of[hit]).tolist():
         progress = 0.0
@@ -99,6 +99,6 @@ def progress_of(gain: Floats, of: Ints, hit: Flags, interval: float, slack_s: Fl
         for k in range(first, beyond):
             progress += float(gain[k])
             if hit[k]:
-                progress = kept_s(progress, interval, float(slack_s[j]))
+                progress = kept_s(progress, float(interval[j]), float(slack[j]))
         total[j] = progress
     return total

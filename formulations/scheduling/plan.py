@@ -11,15 +11,18 @@ from pydantic import Field
 
 from ...instances.common.arrays import Flags, Floats, Ints
 from ...instances.common.fields import Model, Name, NonNegative, PositiveCount
+from ...instances.scheduling.menus import Menus
 
 
 class Segment(Model):
-    """A time in which all tasks of a job run.
+    """A time in which a job runs in one configuration.
 
     Attributes
     ----------
     start_s, end_s
         From when to when.
+    configuration
+        The name of the one in which a malleable job runs; empty for a rigid job.
     servers
         Server → number of tasks; empty where the cluster is one pool.
     """
@@ -27,6 +30,7 @@ class Segment(Model):
     job: Name
     start_s: NonNegative
     end_s: NonNegative
+    configuration: str = Field("", max_length=300)
     servers: dict[Name, PositiveCount] = Field(default_factory=dict)
 
 
@@ -43,7 +47,10 @@ class SegmentTable:
     jobs
         J, the number of jobs of the instance.
     moved
-        Whether a segment has other servers than the one before it in the table, shape (S,).
+        Whether a segment has other servers, or another configuration, than the one before it in the table,
+        shape (S,).
+    row
+        The configuration as a row of the menus, −1 where a job has none of the name; shape (S,).
     servers
         Of each segment; empty where none names any.
     """
@@ -53,11 +60,14 @@ class SegmentTable:
     end_s: Floats
     jobs: int
     moved: Flags
+    row: Ints
     servers: Sequence[Mapping[str, int]] = ()
 
     @classmethod
-    def of(cls, plan: Sequence[Segment], index: Mapping[str, int]) -> SegmentTable:
-        """Return the segments of jobs that are known, in columns."""
+    def of(
+        cls, plan: Sequence[Segment], index: Mapping[str, int], menus: Menus | None = None
+    ) -> SegmentTable:
+        """Return the segments of jobs that are known, in columns; without menus all jobs are rigid."""
         known = [entry for entry in plan if entry.job in index]
         job = np.array([index[entry.job] for entry in known], dtype=np.int64)
         start = np.array([entry.start_s for entry in known], dtype=float)
@@ -68,7 +78,10 @@ class SegmentTable:
         if any(entry.servers for entry in known):
             servers = [known[k].servers for k in order.tolist()]
             moved[1:] = [a != b for a, b in itertools.pairwise(servers)]
-        return cls(job[order], start[order], end[order], len(index), moved, servers)
+        row = job if menus is None else menus.rows(job, [entry.configuration for entry in known])
+        row = row[order]
+        moved[1:] |= row[1:] != row[:-1]
+        return cls(job[order], start[order], end[order], len(index), moved, row, servers)
 
     @property
     def length_s(self) -> Floats:
@@ -77,7 +90,7 @@ class SegmentTable:
 
     @property
     def begins(self) -> Flags:
-        """Which segments are starts: not the same job on the same servers without a pause, shape (S,)."""
+        """Which segments are starts: not the same job, as before and where it was, at once, shape (S,)."""
         starts = np.ones(len(self.job), dtype=bool)
         starts[1:] = (self.job[1:] != self.job[:-1]) | (self.start_s[1:] != self.end_s[:-1]) | self.moved[1:]
         return starts
@@ -89,7 +102,10 @@ class SegmentTable:
 
     @property
     def runs(self) -> tuple[Ints, Floats, Floats]:
-        """Job, length and end of each run, which is a start with all segments that follow it at once."""
+        """Job, length and end of each run, which is a start with all segments that follow it at once.
+
+        All segments of a run have one configuration and the same servers, those of `first_of_run`.
+        """
         first = self.first_of_run
         length = np.add.reduceat(self.length_s, first) if len(first) else np.zeros(0)
         return self.job[first], length, self.end_s[np.append(first[1:], len(self.job))[: len(first)] - 1]

@@ -9,6 +9,7 @@ import numpy as np
 
 from ...instances.common.arrays import Flags, Floats, Ints
 from ...instances.scheduling.instance import SchedulingInstance
+from ...instances.scheduling.job_table import JobTable
 from ..common.objective import Violation
 from ..common.tolerance import all_loosened
 from .plan import Segment
@@ -62,14 +63,22 @@ def _named_wrongly(
     instance: SchedulingInstance, plan: Sequence[Segment], index: dict[str, int]
 ) -> Iterator[Violation]:
     table = instance.table()
-    tasks_of = dict(zip(table.names, table.tasks.tolist(), strict=True))
+    jobs = {name: j for j, name in enumerate(table.names)}
     for entry in plan:
-        there, tasks = sum(entry.servers.values()), tasks_of[entry.job]
+        there, tasks = sum(entry.servers.values()), tasks_in(table, jobs[entry.job], entry.configuration)
         if there != tasks:
             yield Violation("servers", f"{there} tasks of {entry.job!r} have servers, and it has {tasks}")
         for name in entry.servers:
             if name not in index:
                 yield Violation("servers", f"there is no server {name!r}, on which {entry.job!r} runs")
+
+
+def tasks_in(table: JobTable, j: int, configuration: str) -> int:
+    """Return how many tasks a job has in a configuration: one on one server where these are not alike."""
+    job = table.malleable.get(j)
+    if job is None:
+        return int(table.tasks[j])
+    return int(configuration) if job.speeds is not None and configuration.isdecimal() else 1
 
 
 def _overfull(
@@ -80,10 +89,18 @@ def _overfull(
     jobs = {name: j for j, name in enumerate(table.names)}
     rows = [(s, index[name], n) for s, entry in enumerate(plan) for name, n in entry.servers.items()]
     pieces = Pieces(*np.array(rows, dtype=np.int64).T)
-    job = np.array([jobs[entry.job] for entry in plan])[pieces.segment]
+    job = np.array([jobs[entry.job] for entry in plan])
+    row = instance.menus().rows(job, [entry.configuration for entry in plan])
+    pairs = zip(job.tolist(), plan, strict=True)
+    tasks = np.array([tasks_in(table, j, entry.configuration) for j, entry in pairs])
+    demand = np.where(
+        np.isin(job, instance.menus().malleable)[:, None],
+        instance.menus().usage[row] / tasks[:, None],
+        table.demand[job],
+    )
     start = np.array([entry.start_s for entry in plan])[pieces.segment]
     end = np.array([entry.end_s for entry in plan])[pieces.segment]
-    amount = table.demand[job] * pieces.tasks[:, None]
+    amount = demand[pieces.segment] * pieces.tasks[:, None]
     changes = states.changes
     at = np.array([c[0] for c in changes])
     what = np.array([c[2] for c in changes]).reshape(-1, amount.shape[1])

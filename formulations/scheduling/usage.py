@@ -61,7 +61,7 @@ class Usage:
 def usage_over_time(instance: SchedulingInstance, segments: SegmentTable) -> Usage:
     """Return how the cluster is used by segments of all jobs."""
     jobs = instance.table()
-    demand = jobs.total_demand[segments.job]
+    demand = instance.menus().usage[segments.row]
     times, amounts = instance.capacity_over_time
     done = segments.completion_s
     at = np.unique(np.concatenate([segments.start_s, segments.end_s, jobs.arrival_s]))

@@ -6,9 +6,9 @@ import numpy as np
 
 from ..common.arrays import Floats, Ints
 from ..common.errors import OptionError
+from ..common.speed import ps_sync_step_s
 from .instance import AllocationInstance
 from .job_table import MODELS, JobTable
-from .speed import ps_sync_step_s
 
 # Non-negative least squares on speeds published with DL2 for eight models (ps_sync, batch 256 assumed).
 SPEEDS: dict[str, list[float]] = {

@@ -18,12 +18,14 @@ from pydantic import BaseModel
 
 from ..common.arrays import Flags, Floats, Ints
 from ..common.fields import Name, marks_of
+from ..common.rules import broken, range_rules, theta_rules, variant_rules
+from ..common.speed import FORMULAS, PsSync, SpeedRow
+from ..common.variants import Range
 from ..files.columns import Columns
 from ..files.limits import MOST_CELLS
-from .job import Configuration, Job, Range, Variant
+from .job import Configuration, Job, Variant
 from .job_table import MODELS, MOST_THETA, TABLE, JobTable, offsets
-from .rules import broken, job_rules, range_rules, theta_rules, variant_rules
-from .speed import FORMULAS, PsSync, SpeedRow
+from .rules import job_rules
 
 NO_MODEL = -2
 COLUMNS_OF_A_VARIANT = 20

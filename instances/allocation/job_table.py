@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 
 from ..common.arrays import Flags, Floats, Ints
-from .job import Configuration, Job, Range, Variant
-from .speed import FORMULA_MODELS, FORMULAS, FormulaModel, SpeedRow, SpeedTable
+from ..common.speed import FORMULA_MODELS, FORMULAS, FormulaModel, SpeedRow, SpeedTable
+from ..common.variants import Range
+from .job import Configuration, Job, Variant
 
 if TYPE_CHECKING:
     import pandas as pd

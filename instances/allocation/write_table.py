@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..common.arrays import Flags, Ints
+from ..common.speed import FORMULAS
 from ..files.writing import write_table
 from .job_table import MODELS, TABLE, JobTable
-from .speed import FORMULAS
 
 if TYPE_CHECKING:
     import pyarrow as pa

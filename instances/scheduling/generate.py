@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from ..common.errors import OptionError
 from .instance import SchedulingInstance
+from .job import SchedulingJob
 from .job_table import JobTable
 
 MOST_JOBS = 1_000_000
@@ -18,7 +21,9 @@ LONGEST_RUN_S = 7 * 86_400
 TENANTS = 5
 
 
-def generate_scheduling(jobs: int, gpus: int, load: float = 0.9, seed: int = 0) -> SchedulingInstance:
+def generate_scheduling(
+    jobs: int, gpus: int, load: float = 0.9, seed: int = 0, malleable: bool = False
+) -> SchedulingInstance:
     """Return a random trace for one pool of GPUs.
 
     Parameters
@@ -29,6 +34,9 @@ def generate_scheduling(jobs: int, gpus: int, load: float = 0.9, seed: int = 0) 
         GPU-seconds that the jobs ask for over those that there are until the last arrival.
     seed
         The same seed gives the same instance.
+    malleable
+        Whether jobs may run on 1, 2, 4, … GPUs up to twice what a rigid job of the same draw would ask for,
+        which is what is requested of them then. The duration of that one is its time on what is requested.
 
     Raises
     ------
@@ -66,14 +74,45 @@ def generate_scheduling(jobs: int, gpus: int, load: float = 0.9, seed: int = 0) 
         model=np.full(jobs, -1),
         models=(),
     )
+    name = f"scheduling-{jobs}x{gpus}-{seed}"
+    more: tuple[str, ...] = ()
+    if malleable:
+        table = _malleable(table, gpus, rng)
+        name = f"malleable-{name}"
+        more = ("On w GPUs a job is w / (1 + σ (w − 1)) times as fast as on one; σ is from 0.02 to 0.2.",)
     return SchedulingInstance(
-        name=f"scheduling-{jobs}x{gpus}-{seed}",
+        name=name,
         source=f"SYNTHETIC (generate scheduling, seed {seed})",
         assumptions=(
             f"Arrivals are uniform over {span:.0f} s, so that jobs ask for {load:g} times what there is.",
             "Durations are log-normal with a median of half an hour and heavy tails, at most a week.",
             "Most jobs ask for one GPU, the largest for 32; five tenants are equally busy.",
+            *more,
         ),
         resources={"gpu": float(gpus)},
         jobs=table,
     )
+
+
+def _malleable(table: JobTable, gpus: int, rng: np.random.Generator) -> JobTable:
+    """Return the same jobs with menus; a unit of work is a second on one GPU.
+
+    The speed of w GPUs is that of Amdahl's law with communication in place of the serial part.
+    """
+    found = {}
+    sigma = np.round(rng.uniform(0.02, 0.2, len(table)), 3)
+    drawn = zip(table.tasks.tolist(), table.duration_s.tolist(), strict=True)
+    for j, (width, duration_s) in enumerate(drawn):
+        counts = sorted({width, *(2**k for k in range(7) if 2**k <= min(2 * width, gpus))})
+        speeds = {w: round(w / (1 + float(sigma[j]) * (w - 1)), 6) for w in counts}
+        found[j] = SchedulingJob(
+            name=table.names[j],
+            arrival_s=float(table.arrival_s[j]),
+            tenant=table.tenants[table.tenant[j]],
+            demand={"gpu": 1.0},
+            work=duration_s * speeds[width],
+            speeds=speeds,
+            requested=str(width),
+        )
+    ones = np.ones(len(table), dtype=np.int64)
+    return replace(table, tasks=ones, duration_s=np.full(len(table), np.nan), malleable=found)

@@ -34,7 +34,7 @@ from ..common.fields import (
 )
 from .job import Duration, SchedulingJob, Time
 from .job_table import JobTable
-from .menus import Menus
+from .menus import Choice, Menus, as_requested, choice_faults, choices_of
 from .servers import ClusterEvent, Server, ServerStates, event_faults
 
 if TYPE_CHECKING:
@@ -129,23 +129,27 @@ class SchedulingInstance(Instance):
             yield "resources", "give the resources of the cluster, or its servers, and not both"
             return
         yield from repeated((server.name for server in self.servers), "servers")
-        table = self.table()
+        table = self._columns
         yield from repeated(table.names, "jobs")
         unknown = list(self._unknown_resources(self.pool))
         yield from unknown
         if not table.weight.sum() > 0:
             yield "jobs", "have weights that add up to 0; at least one job must count"
-        if not unknown:
-            yield from self._amount_faults(table)
+        if unknown:
+            return
+        wrong = list(choice_faults(table, self._choices))
+        yield from wrong or self._amount_faults(self.table())
 
     def _unknown_resources(self, known: Amounts) -> Iterator[Complaint]:
-        for j, job in enumerate(() if isinstance(self.jobs, JobTable) else self.jobs):
-            yield from unknown_names(job.demand, known, f"jobs[{j}].demand", "resource", "resources")
+        table = self._columns
+        objects = table.malleable if isinstance(self.jobs, JobTable) else dict(enumerate(self.jobs))
+        for j, job in objects.items():
+            for path, demand in job.demands():
+                yield from unknown_names(demand, known, f"jobs[{j}].{path}", "resource", "resources")
         if isinstance(self.jobs, JobTable):
             yield from unknown_names(self.jobs.resources, known, "jobs", "resource", "resources")
         yield from event_faults(self.servers, self.events, known)
-        tenants = self.table().tenants
-        yield from unknown_names(self.tenant_shares, tenants, "tenant_shares", "tenant", "tenants")
+        yield from unknown_names(self.tenant_shares, table.tenants, "tenant_shares", "tenant", "tenants")
 
     def _amount_faults(self, table: JobTable) -> Iterator[Complaint]:
         """Yield jobs that ask for nothing, or for more than there ever is; and amounts that fall below 0."""
@@ -227,12 +231,23 @@ class SchedulingInstance(Instance):
         return np.array(times), np.array(amounts)
 
     def table(self) -> JobTable:
-        """Return the jobs in columns, with demands in the order of `pool`."""
+        """Return the jobs in columns, with demands in the order of `pool`.
+
+        Malleable jobs are as they would be in the configuration that is requested of them.
+        """
         return self._table
 
     @cached_property
     def _table(self) -> JobTable:
+        return as_requested(self._columns, self._menus)
+
+    @cached_property
+    def _columns(self) -> JobTable:
         return JobTable.of(self.jobs, tuple(self.pool))
+
+    @cached_property
+    def _choices(self) -> dict[int, Choice]:
+        return choices_of(self._columns, self.capacity_over_time[1])
 
     def menus(self) -> Menus:
         """Return the configurations of all jobs, in the order of `table`."""
@@ -240,7 +255,7 @@ class SchedulingInstance(Instance):
 
     @cached_property
     def _menus(self) -> Menus:
-        return Menus.of(self.table())
+        return Menus.of(self._columns, self._choices)
 
     def sha256(self) -> str:
         """Return the hash of the resolved document; jobs in columns and as objects hash alike."""
@@ -249,5 +264,10 @@ class SchedulingInstance(Instance):
         return self._digest(document | {"jobs": digest})
 
     def to_frame(self) -> pd.DataFrame:
-        """Return one row for each job."""
-        return self.table().to_frame()
+        """Return one row for each job; a malleable one in the configuration that is requested."""
+        frame, menus = self.table().to_frame(), self.menus()
+        if menus.malleable:
+            frame["work"] = menus.work
+            frame["configurations"] = np.diff(menus.first)
+            frame["requested"] = [menus.labels[row] for row in menus.requested.tolist()]
+        return frame

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, overload
 
@@ -17,6 +17,10 @@ from .spreading import Spreading
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+OF_MALLEABLE = {"demand", "work", "speeds", "variants", "requested"}
+"""What the columns do not say of a malleable job."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +39,9 @@ class JobTable(Sequence[SchedulingJob]):
         Shape (J,); NaN where a job has none.
     tenant, model
         Shape (J,); index into `tenants` and `models`, −1 where a job has none.
+    malleable
+        The malleable jobs by index. In the other columns each is as it would be in the configuration that is
+        requested of it, once `menus.as_requested` has filled them in; until then it has no duration (NaN).
     spreading
         How jobs suffer from being spread over servers; None where no job says anything.
     """
@@ -54,6 +61,7 @@ class JobTable(Sequence[SchedulingJob]):
     tenants: tuple[str, ...]
     model: Ints
     models: tuple[str, ...]
+    malleable: Mapping[int, SchedulingJob] = field(default_factory=dict)
     spreading: Spreading | None = None
 
     @classmethod
@@ -71,7 +79,7 @@ class JobTable(Sequence[SchedulingJob]):
             weight=np.array([job.weight for job in jobs], dtype=float),
             tasks=np.array([job.tasks for job in jobs], dtype=np.int64),
             demand=np.array(demand, dtype=float).reshape(len(jobs), len(resources)),
-            duration_s=np.array([job.duration_s for job in jobs], dtype=float),
+            duration_s=_optional(job.duration_s for job in jobs),
             estimate_s=_optional(job.estimate_s for job in jobs),
             deadline_s=_optional(job.deadline_s for job in jobs),
             restart_s=_optional(job.restart_s for job in jobs),
@@ -80,6 +88,7 @@ class JobTable(Sequence[SchedulingJob]):
             tenants=tenants,
             model=model,
             models=models,
+            malleable={j: job for j, job in enumerate(jobs) if job.work is not None},
             spreading=Spreading.of(jobs),
         )
 
@@ -90,7 +99,7 @@ class JobTable(Sequence[SchedulingJob]):
         for r, name in enumerate(resources):
             if name in self.resources:
                 demand[:, r] = self.demand[:, self.resources.index(name)]
-        columns = {field.name: getattr(self, field.name) for field in fields(self)}
+        columns = {column.name: getattr(self, column.name) for column in fields(self)}
         return JobTable(**{**columns, "resources": resources, "demand": demand})
 
     def __len__(self) -> int:
@@ -118,16 +127,19 @@ class JobTable(Sequence[SchedulingJob]):
         tenant, tenants = in_first_order(self.tenant, self.tenants)
         model, models = in_first_order(self.model, self.models)
         ordered: dict[str, Any] = {"tenant": tenant, "tenants": tenants, "model": model, "models": models}
-        for field in fields(self):
-            column = ordered.get(field.name, getattr(self, field.name))
+        for one in fields(self):
+            column = ordered.get(one.name, getattr(self, one.name))
+            if one.name == "malleable" or column is None:
+                continue
             if isinstance(column, Spreading):
                 digest.update(column.sha256().encode())
-            elif column is None:
-                continue
             elif isinstance(column, np.ndarray):
                 digest.update(np.ascontiguousarray(column + 0.0, dtype="<f8").tobytes())  # -0.0 is 0.0
             else:
                 digest.update(json.dumps(list(column)).encode())
+        for j, job in sorted(self.malleable.items()):
+            own = job.model_dump(mode="json", exclude_none=True, include=OF_MALLEABLE)
+            digest.update(json.dumps([j, own], sort_keys=True).encode())
         return digest.hexdigest()
 
     def to_frame(self) -> pd.DataFrame:
@@ -148,6 +160,8 @@ class JobTable(Sequence[SchedulingJob]):
         return pd.DataFrame(columns)
 
     def _job(self, j: int) -> SchedulingJob:
+        if j in self.malleable:
+            return self.malleable[j]
         demand = zip(self.resources, self.demand[j].tolist(), strict=True)
         return SchedulingJob(
             name=self.names[j],

@@ -2,13 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
-from ..common.arrays import Floats, Ints
+from ..common.arrays import Flags, Floats, Ints
+from ..common.fields import Complaint
+from ..common.printable import some
+from ..common.speed import SpeedTable
+from ..common.variants import Range, Variant
+from .job import SchedulingJob
 from .job_table import JobTable
+
+MOST_OF_A_JOB = 10_000
+"""Configurations of one job; more are refused."""
+SLACK = 1e-9
+"""What a configuration may take more than there is, relatively."""
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """The configurations of one malleable job that fit alone in the cluster at some time.
+
+    Attributes
+    ----------
+    usage, speed, labels
+        One row each; shapes (k, R), (k,), (k,).
+    requested
+        Row of the one that its user asked for; −1 where none has that name.
+    too_many
+        How many there would be, if more than are allowed; 0 otherwise.
+    """
+
+    usage: Floats
+    speed: Floats
+    labels: tuple[str, ...]
+    requested: int
+    too_many: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,6 +61,10 @@ class Menus:
         What a job has to do, shape (J,).
     labels
         The name of each configuration, unique within its job, shape (K,); "" for that of a rigid job.
+    requested
+        Row of the configuration with which policies run a job that choose none, shape (J,).
+    malleable
+        Indices of the malleable jobs.
     """
 
     first: Ints
@@ -36,15 +72,171 @@ class Menus:
     speed: Floats
     work: Floats
     labels: Sequence[str]
+    requested: Ints
+    malleable: Sequence[int] = ()
 
     @classmethod
-    def of(cls, table: JobTable) -> Menus:
-        """Return the menus of rigid jobs."""
+    def of(cls, table: JobTable, choices: Mapping[int, Choice]) -> Menus:
+        """Return the menus of a table whose malleable jobs have these configurations."""
         jobs = len(table)
-        return cls(
-            first=np.arange(jobs + 1),
-            usage=table.total_demand,
-            speed=np.ones(jobs),
-            work=table.duration_s,
-            labels=[""] * jobs,
+        count = np.ones(jobs, dtype=np.int64)
+        for j, choice in choices.items():
+            count[j] = len(choice.speed)
+        first = np.concatenate([[0], np.cumsum(count)])
+        usage = np.zeros((first[-1], len(table.resources)))
+        speed, labels = np.ones(first[-1]), [""] * int(first[-1])
+        work, requested = table.duration_s.copy(), first[:-1].copy()
+        rigid = np.ones(jobs, dtype=bool)
+        rigid[list(choices)] = False
+        usage[first[:-1][rigid]] = table.total_demand[rigid]
+        for j, choice in choices.items():
+            own = slice(int(first[j]), int(first[j + 1]))
+            usage[own], speed[own], labels[own] = choice.usage, choice.speed, choice.labels
+            work[j] = table.malleable[j].work
+            requested[j] += choice.requested
+        return cls(first, usage, speed, work, labels, requested, tuple(choices))
+
+    @cached_property
+    def owner(self) -> Ints:
+        """The job of each configuration, shape (K,)."""
+        return np.repeat(np.arange(len(self.work)), np.diff(self.first))
+
+    @cached_property
+    def best_speed(self) -> Floats:
+        """The speed of the fastest configuration of each job, shape (J,)."""
+        return np.asarray(np.maximum.reduceat(self.speed, self.first[:-1]))
+
+    @cached_property
+    def _row(self) -> dict[tuple[int, str], int]:
+        """The row of each configuration of malleable jobs, by job and name."""
+        return {
+            (j, self.labels[k]): k
+            for j in self.malleable
+            for k in range(int(self.first[j]), int(self.first[j + 1]))
+        }
+
+    def rows(self, jobs: Ints, labels: Sequence[str]) -> Ints:
+        """Return the rows of configurations by job and name; −1 where a job has none of the name."""
+        if not self.malleable and not any(labels):
+            return self.first[jobs]
+        malleable, pairs = set(self.malleable), zip(jobs.tolist(), labels, strict=True)
+        return np.array(
+            [
+                self._row.get((j, label), -1) if j in malleable or label else int(self.first[j])
+                for j, label in pairs
+            ],
+            dtype=np.int64,
         )
+
+
+def as_requested(table: JobTable, menus: Menus) -> JobTable:
+    """Return a table in which malleable jobs are as rigid ones in the configuration that is requested."""
+    if not menus.malleable:
+        return table
+    demand, duration, tasks = table.demand.copy(), table.duration_s.copy(), table.tasks.copy()
+    for j in menus.malleable:
+        row = int(menus.requested[j])
+        job = table.malleable[j]
+        tasks[j] = 1 if job.speeds is None else int(menus.labels[row])
+        demand[j] = menus.usage[row] / tasks[j]
+        duration[j] = menus.work[j] / menus.speed[row]
+    return replace(table, demand=demand, duration_s=duration, tasks=tasks)
+
+
+def choices_of(table: JobTable, amounts: Floats) -> dict[int, Choice]:
+    """Return the configurations of each malleable job.
+
+    Parameters
+    ----------
+    amounts
+        What there is of each resource, one row for each time at which it changes, shape (T, R).
+    """
+    return {j: _choice(job, table.resources, amounts) for j, job in sorted(table.malleable.items())}
+
+
+def choice_faults(table: JobTable, choices: Mapping[int, Choice]) -> Iterator[Complaint]:
+    """Yield what is wrong with the configurations of malleable jobs."""
+    for j, choice in choices.items():
+        job = table.malleable[j]
+        if choice.too_many:
+            what = f"are {choice.too_many:,} configurations, and at most {MOST_OF_A_JOB:,} are allowed"
+            yield f"jobs[{j}].variants", f"{what}; narrow the ranges"
+        elif not choice.labels:
+            yield f"jobs[{j}]", f"{job.name!r} has no configuration that ever fits in the cluster"
+        elif not (choice.usage > 0).any(axis=1).all():
+            label = choice.labels[int(np.argmin((choice.usage > 0).any(axis=1)))]
+            yield f"jobs[{j}]", f"asks for nothing as {label}; at least one amount must be above 0"
+        elif choice.requested < 0:
+            fitting = some(choice.labels, 12)
+            yield f"jobs[{j}].requested", f"is {job.requested!r}; the configurations that fit are: {fitting}"
+
+
+def _choice(job: SchedulingJob, resources: tuple[str, ...], amounts: Floats) -> Choice:
+    most = amounts.max(axis=0)
+    usages, speeds, labels = [np.zeros((0, len(resources)))], [np.zeros(0)], list[str]()
+    if job.speeds is not None:
+        counts = sorted(job.speeds)
+        usages.append(np.array(counts, dtype=float)[:, None] * _amounts(job.demand, resources))
+        speeds.append(np.array([job.speeds[count] for count in counts]))
+        labels += map(str, counts)
+    for variant in job.variants or ():
+        worker, server = _amounts(variant.worker_demand, resources), _amounts(variant.ps_demand, resources)
+        ps, workers = _counts(variant, server, worker, most)
+        if len(labels) + len(ps) * len(workers) > MOST_OF_A_JOB:
+            too_many = len(labels) + len(ps) * len(workers)
+            return Choice(np.zeros((0, len(resources))), np.zeros(0), (), -1, too_many)
+        ps, workers, speed = _grid(variant, ps, workers)
+        usages.append(ps[:, None] * server + workers[:, None] * worker)
+        speeds.append(speed)
+        pairs = zip(ps.tolist(), workers.tolist(), strict=True)
+        labels += [f"{variant.name}:{p}+{w}" if p else f"{variant.name}:{w}" for p, w in pairs]
+    usage, speed = np.concatenate(usages), np.concatenate(speeds)
+    fits = np.zeros(len(usage), dtype=bool)
+    for moment in amounts:
+        fits |= (usage <= moment * (1 + SLACK)).all(axis=1)
+    kept = tuple(label for label, fit in zip(labels, fits.tolist(), strict=True) if fit)
+    usage, speed = usage[fits], speed[fits]
+    return Choice(usage, speed, kept, _requested(job, usage, speed, kept, most))
+
+
+def _requested(
+    job: SchedulingJob, usage: Floats, speed: Floats, labels: tuple[str, ...], most: Floats
+) -> int:
+    """Return the row that is asked for by name, else the fastest, of several the one that takes least."""
+    if job.requested is not None:
+        return labels.index(job.requested) if job.requested in labels else -1
+    if not labels:
+        return -1
+    there: Flags = most > 0
+    share = (usage[:, there] / most[there]).max(axis=1, initial=0.0)
+    return int(np.lexsort((share, -speed))[0])
+
+
+def _amounts(demand: Mapping[str, float], resources: tuple[str, ...]) -> Floats:
+    return np.array([demand.get(name, 0.0) for name in resources])
+
+
+def _counts(variant: Variant, server: Floats, worker: Floats, most: Floats) -> tuple[Ints, Ints]:
+    """Return the numbers of parameter servers and of workers of a variant that may fit."""
+    if isinstance(variant.speed, SpeedTable):
+        return np.zeros(1, dtype=np.int64), np.arange(len(variant.speed.rows))
+    no_servers = np.zeros(1, dtype=np.int64)
+    return _within(variant.ps, server, most, no_servers), _within(variant.workers, worker, most, no_servers)
+
+
+def _within(limits: Range | None, demand: Floats, most: Floats, default: Ints) -> Ints:
+    if limits is None:
+        return default
+    taking = demand > 0
+    fitting = float((most[taking] / demand[taking]).min(initial=float(limits.max)))
+    return np.arange(limits.min, min(limits.max, int(fitting * (1 + SLACK))) + 1)
+
+
+def _grid(variant: Variant, ps: Ints, workers: Ints) -> tuple[Ints, Ints, Floats]:
+    """Return parameter servers, workers and speed of each configuration, sorted by workers, then servers."""
+    if isinstance(variant.speed, SpeedTable):
+        rows = variant.speed.sorted_rows()
+        listed = np.array([(row.ps, row.workers) for row in rows], dtype=np.int64)
+        return listed[:, 0], listed[:, 1], np.array([row.steps_per_s for row in rows])
+    all_ps, all_workers = np.tile(ps, len(workers)), np.repeat(workers, len(ps))
+    return all_ps, all_workers, np.asarray(1.0 / variant.speed.step_time_s(all_ps, all_workers))

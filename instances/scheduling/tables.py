@@ -25,7 +25,7 @@ from .instance import SchedulingInstance
 from .job import LONGEST_S, SchedulingJob
 from .job_table import JobTable, in_first_order
 
-DEMAND = "demand."
+DEMAND, SPEEDS = "demand.", "speeds."
 NUMBERS = {
     "arrival_s": (0.0, LONGEST_S),
     "weight": (0.0, LARGEST),
@@ -94,6 +94,7 @@ def read_jobs(columns: Columns, source: str) -> JobTable | list[dict[str, Any]]:
         model=codes["model"][0],
         models=codes["model"][1],
         **numbers,
+        malleable={},
     )
 
 
@@ -142,7 +143,8 @@ def _refuse(columns: Columns, suspects: Ints, source: str) -> None:
 
 def wants_table(instance: SchedulingInstance) -> bool:
     """Return whether the jobs are many, and can stand in a table beside the document."""
-    return len(instance.jobs) >= MANY_ROWS and can_be_columns(instance.pool)
+    table = instance.table()
+    return len(table) >= MANY_ROWS and can_be_columns(instance.pool) and _in_columns(table)
 
 
 def write_jobs(instance: SchedulingInstance, path: Path, ending: str) -> dict[str, str]:
@@ -159,9 +161,16 @@ def write_jobs(instance: SchedulingInstance, path: Path, ending: str) -> dict[st
 
     if not can_be_columns(instance.pool):
         raise OptionError(f"{path}: {NO_COLUMN}")
+    if not _in_columns(instance.table()):
+        raise OptionError(f"{path}: a table cannot hold the variants of malleable jobs; write a document")
     reference = f"{path.stem}-jobs.{ending}"
     write_table(pa.table(dict(_columns(instance.table()))), path.with_name(reference))
     return {"jobs": reference}
+
+
+def _in_columns(table: JobTable) -> bool:
+    """Return whether a table can hold all jobs: a column for each number of tasks, but no variants."""
+    return all(job.variants is None for job in table.malleable.values())
 
 
 def _columns(table: JobTable) -> Mapping[str, Any]:
@@ -172,12 +181,18 @@ def _columns(table: JobTable) -> Mapping[str, Any]:
     for name in ("arrival_s", "duration_s", "weight", "estimate_s", "deadline_s", "restart_s", "step_s"):
         values = getattr(table, name)
         empty = np.isnan(values)
+        if name == "duration_s":
+            empty[list(table.malleable)] = True
         if name in ("arrival_s", "duration_s") or not (empty | (values == DEFAULTS.get(name))).all():
             columns[name] = pa.array(values, mask=empty)
-    if (table.tasks != 1).any():
-        columns["tasks"] = pa.array(table.tasks)
+    tasks = table.tasks.copy()
+    tasks[list(table.malleable)] = 1
+    if (tasks != 1).any():
+        columns["tasks"] = pa.array(tasks)
     for r, name in enumerate(table.resources):
         columns[DEMAND + name] = pa.array(table.demand[:, r], mask=table.demand[:, r] == 0)
+    if table.malleable:
+        columns |= _malleable_columns(table)
     for name, codes, words in (
         ("tenant", table.tenant, table.tenants),
         ("model", table.model, table.models),
@@ -191,3 +206,19 @@ def _columns(table: JobTable) -> Mapping[str, Any]:
             speeds = [spreading.listed[p].get(k) if p >= 0 else None for p in spreading.profile.tolist()]
             columns[f"speed_by_servers.{k}"] = pa.array(speeds, pa.float64())
     return columns
+
+
+def _malleable_columns(table: JobTable) -> dict[str, Any]:
+    """Return work, speed of each number of tasks, and what is requested; empty for rigid jobs."""
+    import pyarrow as pa
+
+    own = [table.malleable.get(j) for j in range(len(table))]
+    speeds = [{} if job is None else dict(job.speeds or {}) for job in own]
+    return {
+        "work": pa.array([None if job is None else job.work for job in own], pa.float64()),
+        **{
+            f"{SPEEDS}{count}": pa.array([given.get(count) for given in speeds], pa.float64())
+            for count in sorted({count for given in speeds for count in given})
+        },
+        "requested": pa.array([None if job is None else job.requested for job in own], pa.string()),
+    }

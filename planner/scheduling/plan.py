@@ -21,6 +21,8 @@ def columns(entries: Sequence[Segment]) -> list[TextColumn[Segment]]:
         ("starts at s", True, lambda e: figure(e.start_s)),
         ("ends at s", True, lambda e: figure(e.end_s)),
     ]
+    if any(entry.configuration for entry in entries):
+        found.append(("configuration", False, lambda e: e.configuration))
     if any(entry.servers for entry in entries):
         found.append(("servers", False, lambda e: ", ".join(f"{n}×{s}" for s, n in e.servers.items())))
     return found

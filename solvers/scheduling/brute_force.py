@@ -1,8 +1,12 @@
-"""All orders of the jobs of a tiny trace, each made into a schedule; without preemption one is optimal."""
+"""All orders of the jobs of a tiny trace, each made into a schedule; without preemption one is optimal.
+
+Malleable jobs are tried in all their configurations without preemption, else as it is requested.
+"""
 
 from __future__ import annotations
 
 import itertools
+import math
 from typing import ClassVar
 
 import numpy as np
@@ -22,6 +26,20 @@ from .policy import ByKey
 
 MOST_JOBS = 8
 """Jobs have 40,320 orders then."""
+MOST_SCHEDULES = 100_000
+"""Orders times choices of configurations."""
+
+
+def proving(instance: SchedulingInstance) -> bool:
+    """Return whether trying everything proves the optimum."""
+    return instance.preemption == "none" and not instance.events
+
+
+def schedules_of(instance: SchedulingInstance) -> int:
+    """Return how many orders, times choices of configurations where these are tried, there are."""
+    sizes = np.diff(instance.menus().first).tolist() if proving(instance) else ()
+    count = len(instance.table())
+    return math.factorial(min(count, 20)) * math.prod(sizes)
 
 
 class Ranked(ByKey):
@@ -60,17 +78,20 @@ class SchedulingBruteForce(Solver[SchedulingFormulation]):
         del options
         instance = formulation.instance
         count = len(instance.table())
-        if count > MOST_JOBS:
+        if count > MOST_JOBS or schedules_of(instance) > MOST_SCHEDULES:
+            few = f"at most {MOST_JOBS} with few configurations are allowed"
             raise TooLargeError(
-                f"brute-force is for tiny instances: there are {count:,} jobs, and at most {MOST_JOBS} "
-                "are allowed; use --solver exact"
+                f"brute-force is for tiny instances: there are {count:,} jobs, and {few}; use --solver exact"
             )
         search = Enumeration(formulation, clock)
-        proves = instance.preemption == "none" and not instance.events
-        for order in itertools.permutations(range(count)):
+        proves, first = proving(instance), instance.menus().first.tolist()
+        rows = [range(a, b) for a, b in itertools.pairwise(first)] if proves else [range(1)] * count
+        for order, chosen in itertools.product(
+            itertools.permutations(range(count)), itertools.product(*rows)
+        ):
             if search.over():
                 break
-            plan = _in_order(instance, order) if proves else _by_rank(instance, order)
+            plan = _in_order(instance, order, chosen) if proves else _by_rank(instance, order)
             if plan is not None:
                 search.judge(plan)
         limit: Limit = "time" if search.out_of_time else "none"
@@ -89,13 +110,13 @@ def _by_rank(instance: SchedulingInstance, order: tuple[int, ...]) -> list[Segme
         return None
 
 
-def _in_order(instance: SchedulingInstance, order: tuple[int, ...]) -> list[Segment]:
+def _in_order(instance: SchedulingInstance, order: tuple[int, ...], rows: tuple[int, ...]) -> list[Segment]:
     """Return the schedule in which each job starts as early as those before it allow, and runs to its end."""
-    table = instance.table()
-    demand, capacity = table.total_demand, instance.capacity_over_time[1][0]
+    table, menus = instance.table(), instance.menus()
+    demand, capacity = menus.usage[list(rows)], instance.capacity_over_time[1][0]
     placed: list[tuple[int, float, float]] = []
     for j in order:
-        length = float(table.duration_s[j])
+        length = float(menus.work[j] / menus.speed[rows[j]])
         starts = sorted({float(table.arrival_s[j]), *(end for _, _, end in placed)})
         for start in starts:
             if start < table.arrival_s[j]:
@@ -103,7 +124,10 @@ def _in_order(instance: SchedulingInstance, order: tuple[int, ...]) -> list[Segm
             if _fits(placed, j, start, start + length, demand, capacity):
                 placed.append((j, start, start + length))
                 break
-    return [Segment(job=table.names[j], start_s=start, end_s=end) for j, start, end in placed]
+    return [
+        Segment(job=table.names[j], start_s=start, end_s=end, configuration=menus.labels[rows[j]])
+        for j, start, end in placed
+    ]
 
 
 def _fits(

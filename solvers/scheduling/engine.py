@@ -45,6 +45,8 @@ class Schedule:
 
     Attributes
     ----------
+    row
+        The configuration as a row of the menus; None where all jobs run as it is requested.
     servers
         Job and start of a segment → its servers, with tasks on each; empty where the cluster is one pool.
     """
@@ -52,6 +54,7 @@ class Schedule:
     job: Ints
     start_s: Floats
     end_s: Floats
+    row: Ints | None = None
     servers: Mapping[tuple[int, float], Mapping[str, int]] = field(default_factory=dict)
 
 
@@ -119,7 +122,7 @@ class Engine:
             step += 1
             self._move_to(self._next_event_s())
         job, start, end = np.array(self._segments, dtype=float).reshape(-1, 3).T
-        return Schedule(self._order[job.astype(np.int64)], start, end, self._servers())
+        return Schedule(self._order[job.astype(np.int64)], start, end, servers=self._servers())
 
     def _servers(self) -> dict[tuple[int, float], dict[str, int]]:
         if self._places is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...formulations.scheduling.formulation import SchedulingFormulation
 from ..common.base import Clock, Outcome, Solver
 from ..common.options import SolveOptions
-from .brute_force import MOST_JOBS, SchedulingBruteForce
+from .brute_force import MOST_JOBS, MOST_SCHEDULES, SchedulingBruteForce, schedules_of
 from .methods import POLICIES
 
 CLAIRVOYANT = ("srsf", "srtf", "sjf", "fifo-backfill")
@@ -27,7 +27,8 @@ class SchedulingExact(Solver[SchedulingFormulation]):
         best: tuple[float, ...] | None = None
         by_name = {policy.name: policy for policy in POLICIES}
         methods: list[Solver[SchedulingFormulation]] = [by_name[name] for name in CLAIRVOYANT]
-        if len(formulation.instance.table()) <= TINY:
+        tiny = len(formulation.instance.table()) <= TINY
+        if tiny and schedules_of(formulation.instance) <= MOST_SCHEDULES:
             methods.append(SchedulingBruteForce())
         for method in methods:
             if best is not None and clock.expired:

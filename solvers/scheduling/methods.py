@@ -39,15 +39,19 @@ BY = MethodOption("truth", "Remaining times are true, or estimated by users.", c
 
 def plan_of(instance: SchedulingInstance, schedule: Schedule) -> list[Segment]:
     """Return a schedule as a plan."""
-    names = instance.table().names
-    columns = (column.tolist() for column in (schedule.job, schedule.start_s, schedule.end_s))
-    on = schedule.servers
+    names, menus, on = instance.table().names, instance.menus(), schedule.servers
+    row = menus.requested[schedule.job] if schedule.row is None else schedule.row
+    columns = (column.tolist() for column in (schedule.job, schedule.start_s, schedule.end_s, row))
     # Validating what was computed here would take longer than computing it.
     return [
         Segment.model_construct(
-            job=names[job], start_s=start, end_s=end, servers=dict(on[job, start]) if on else {}
+            job=names[job],
+            start_s=start,
+            end_s=end,
+            configuration=menus.labels[row],
+            servers=dict(on[job, start]) if on else {},
         )
-        for job, start, end in zip(*columns, strict=True)
+        for job, start, end, row in zip(*columns, strict=True)
     ]
 
 

@@ -15,16 +15,18 @@ ROUNDING = 4e-15
 def earliest_ends_s(instance: SchedulingInstance) -> Floats:
     """Return the earliest end of each job that the check of plans accepts, shape (J,).
 
-    That check accepts C_j + TOLERANCE (p_j + C_j − min r) + ROUNDING C_j ≥ r_j + p_j.
+    That check accepts C_j + TOLERANCE (p_j + C_j − min r) + ROUNDING C_j ≥ r_j + p_j, where p_j is the work
+    over the best speed.
     """
     jobs = instance.table()
     first = jobs.arrival_s.min()
-    needed = jobs.arrival_s + jobs.duration_s * (1 - TOLERANCE) + TOLERANCE * first
+    shortest = instance.menus().work / instance.menus().best_speed
+    needed = jobs.arrival_s + shortest * (1 - TOLERANCE) + TOLERANCE * first
     return np.asarray(np.maximum(needed / (1 + TOLERANCE + ROUNDING), jobs.arrival_s))
 
 
 def least_mean_completion_s(instance: SchedulingInstance) -> float:
-    """Return Σ ω_j p_j / Σ ω_j, less what the check of plans tolerates."""
+    """Return Σ ω_j p_j / Σ ω_j with the shortest p_j, less what the check of plans tolerates."""
     jobs = instance.table()
     weight = jobs.weight / jobs.weight.max()
     return float(weight @ (earliest_ends_s(instance) - jobs.arrival_s) / weight.sum())
@@ -36,9 +38,13 @@ def least_makespan_s(instance: SchedulingInstance) -> float:
     first = jobs.arrival_s.min()
     longest = float(earliest_ends_s(instance).max() - first)
     most = instance.capacity_over_time[1].max(axis=0)
-    demand = jobs.total_demand
-    # Of each job TOLERANCE (p_j + T) + ROUNDING (min r + T) of work may be missing, where T is the makespan.
-    work = (1 - TOLERANCE) * (jobs.duration_s @ demand) - ROUNDING * first * demand.sum(axis=0)
-    room = (1 + 2 * TOLERANCE) * most + (TOLERANCE + ROUNDING) * demand.sum(axis=0)
+    menus = instance.menus()
+    # The least that a job takes of a resource for a unit of its work, shape (J, R).
+    least = np.minimum.reduceat(menus.usage / menus.speed[:, None], menus.first[:-1])
+    # Of each job TOLERANCE (W_j + v_j T) + ROUNDING v_j (min r + T) of work may be missing, where T is the
+    # makespan and v_j its best speed.
+    missed = menus.best_speed @ least
+    work = (1 - TOLERANCE) * (menus.work @ least) - ROUNDING * first * missed
+    room = (1 + 2 * TOLERANCE) * most + (TOLERANCE + ROUNDING) * missed
     used = most > 0
     return max(0.0, longest, float((work[used] / room[used]).max(initial=0.0)))

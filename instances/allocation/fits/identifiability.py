@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...common.arrays import Floats
-from ..speed import FORMULAS
+from ...common.speed import FORMULAS
 
 LEAST_SINGULAR_VALUE = 1e-9
 """Singular values below this share of the largest count as 0, with columns scaled to length 1."""

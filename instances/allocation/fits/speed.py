@@ -29,8 +29,8 @@ from scipy.optimize import nnls
 from ...common.arrays import Floats
 from ...common.errors import Fault, InstanceError, OptionError
 from ...common.fields import LARGEST
+from ...common.speed import FORMULAS
 from ...files.reading import fail
-from ..speed import FORMULAS
 from .identifiability import Rank, column_lengths, design_matrix, explanation, rank_of, remedy
 from .measurements import Measurements, SpeedPoint, measurements
 from .speed_fit import (

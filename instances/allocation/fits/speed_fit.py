@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ...common.fields import Model
-from ..speed import FORMULA_MODELS, FormulaModel, SpeedTable, ring_allreduce_step_s
+from ...common.speed import FORMULA_MODELS, FormulaModel, SpeedTable, ring_allreduce_step_s
 
 ModelName = Literal["ps_sync", "ps_async", "ring_allreduce"]
 NEEDS_BATCH = ("ps_sync", "ring_allreduce")

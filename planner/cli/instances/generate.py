@@ -138,9 +138,10 @@ def scheduling(
     jobs: Annotated[int, typer.Option(help="How many jobs.", min=1)],
     gpus: Annotated[int, typer.Option(help="GPUs of the cluster.", min=1)],
     load: Annotated[float, typer.Option(help="GPU-seconds asked over those until the last arrival.")] = 0.9,
+    malleable: Annotated[bool, typer.Option("--malleable", help="Jobs run on any of a few sizes.")] = False,
     seed: Seed = 0,
     output: Output = None,
     table: JobsTable = None,
 ) -> None:
     """Jobs of 1 to 32 GPUs that arrive at random, with heavy-tailed durations."""
-    emit(generate_scheduling(jobs, gpus, load, seed), output, table)
+    emit(generate_scheduling(jobs, gpus, load, seed, malleable), output, table)

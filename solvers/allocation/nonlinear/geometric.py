@@ -16,8 +16,8 @@ from ....formulations.allocation.formulation import AllocationFormulation
 from ....formulations.allocation.monomials import monomials
 from ....formulations.common.clock import in_time
 from ....instances.allocation.job import Job
-from ....instances.allocation.speed import SpeedTable
 from ....instances.common.errors import OptionError
+from ....instances.common.speed import SpeedTable
 from ...backends.base import installed
 from ...common.base import Clock, Outcome, Solver
 from ...common.options import SolveOptions

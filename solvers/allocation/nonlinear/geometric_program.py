@@ -31,8 +31,8 @@ from ....formulations.common.tolerance import all_loosened
 from ....instances.allocation.instance import AllocationInstance
 from ....instances.allocation.job import Job
 from ....instances.allocation.job_table import JobTable
-from ....instances.allocation.speed import SpeedTable
 from ....instances.common.arrays import Floats, Ints
+from ....instances.common.speed import SpeedTable
 from ...backends.threads import no_warnings
 from ...common.base import Clock
 from ...common.interrupting import interrupting

@@ -8,8 +8,8 @@ import numpy as np
 
 from ....formulations.allocation.formulation import AllocationFormulation
 from ....formulations.allocation.plan import JobAllocation
-from ....instances.allocation.speed import SpeedTable
 from ....instances.common.arrays import Floats, Ints
+from ....instances.common.speed import SpeedTable
 from ...common.base import Clock
 from .geometric_program import GeometricProgram, Relaxed
 

@@ -37,9 +37,9 @@ from ....formulations.common.milp_model import whole_row
 from ....formulations.common.tolerance import loosened
 from ....instances.allocation.instance import AllocationInstance
 from ....instances.allocation.job import Job, Variant
-from ....instances.allocation.speed import SpeedTable
 from ....instances.common.arrays import Floats
 from ....instances.common.errors import OptionError
+from ....instances.common.speed import SpeedTable
 
 
 @dataclass(frozen=True)

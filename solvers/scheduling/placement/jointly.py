@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -60,8 +61,8 @@ def placed_together(
     if result.plan is None:
         return None
     # Entries of another kind are known by what they say, for their class must not be imported.
-    entries = [entry.model_dump() for entry in result.plan]
-    by_job = {entry["job"]: entry["tasks"] for entry in entries}
+    entries: Sequence[Any] = result.plan
+    by_job = {entry.job: entry.tasks for entry in entries}
     return [_place(by_job[f"j{k}"]) for k in range(len(tasks))]
 
 

@@ -82,7 +82,7 @@ class Places:
     def lost(self, running: Ints, since_s: Floats) -> Flags:
         """Return which running jobs have no room any more; those that came last to it lose it first."""
         found = np.zeros(len(running), dtype=bool)
-        over: Flags = (self._free < -SLACK * self._capacity).any(axis=1)
+        over: Flags = np.asarray((self._free < -SLACK * self._capacity).any(axis=1))
         free = self._free.copy()
         for k in np.argsort(-since_s[running], kind="stable").tolist():
             servers, counts = self._on[int(running[k])]
@@ -168,7 +168,7 @@ class Places:
         for j in self._on.keys() - staying:
             self._take(free, j, self._on[j], -1)
         keep = [j for j in chosen if j in self._on]
-        over: Flags = (free < -slack).any(axis=1)
+        over: Flags = np.asarray((free < -slack).any(axis=1))
         if over.any():  # those who came last to a server that has lost something look for another place
             for j in reversed([j for j in keep if j not in held]):
                 servers = self._on[j][0]

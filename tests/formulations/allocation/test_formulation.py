@@ -16,7 +16,7 @@ from clusterplan.formulations.allocation.configurations import UNPLACED, task_de
 from clusterplan.formulations.allocation.formulation import AllocationFormulation
 from clusterplan.instances.allocation.generate import generate_allocation
 from clusterplan.instances.allocation.instance import AllocationInstance
-from clusterplan.instances.allocation.speed import PsAsync, PsSync, RingAllreduce, SpeedTable
+from clusterplan.instances.common.speed import PsAsync, PsSync, RingAllreduce, SpeedTable
 from clusterplan.solvers.common.options import SolveOptions
 
 

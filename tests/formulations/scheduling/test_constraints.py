@@ -7,7 +7,7 @@ import numpy as np
 from clusterplan.formulations.scheduling.constraints import (
     MOST_NAMED,
     broken_constraints,
-    missing_work_s,
+    missing_work,
     restarts_s,
 )
 from clusterplan.formulations.scheduling.plan import SegmentTable
@@ -17,8 +17,8 @@ from clusterplan.instances.scheduling.generate import generate_scheduling
 def test_of_many_faults_the_first_are_named() -> None:
     """And the others are counted."""
     instance = generate_scheduling(100, 8)
-    nothing = np.zeros(0)
-    empty = SegmentTable(nothing.astype(int), nothing, nothing, 100, nothing.astype(bool))
+    nothing, none = np.zeros(0), np.zeros(0, dtype=int)
+    empty = SegmentTable(none, nothing, nothing, 100, nothing.astype(bool), none)
     found = list(broken_constraints(instance, empty))
     assert len(found) == MOST_NAMED + 1
     assert str(found[-1]) == "work: 80 more of this sort"
@@ -31,8 +31,8 @@ def test_the_slack_is_relative_to_the_time_since_the_first_arrival() -> None:
         jobs=[{**j.model_dump(), "arrival_s": j.arrival_s + 1.5e9} for j in instance.jobs]
     )
     ends = instance.table().arrival_s + 1e5
-    assert missing_work_s(instance, ends).max() < 1e-2
-    assert missing_work_s(later, ends + 1.5e9).max() < 1e-2
+    assert missing_work(instance, ends).max() < 1e-2
+    assert missing_work(later, ends + 1.5e9).max() < 1e-2
 
 
 def test_restarts_cost_only_where_preemption_does() -> None:

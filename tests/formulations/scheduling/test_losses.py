@@ -60,8 +60,8 @@ def test_progress_is_what_is_left_after_each_loss() -> None:
     """4 of 5 s are kept, then 6 of 7, then two are added."""
     gain, of = np.array([5.0, 3.0, 2.0, 9.0]), np.array([0, 0, 0, 1])
     hit = np.array([True, True, False, False])
-    assert progress_of(gain, of, hit, 2.0, np.zeros(2)).tolist() == [8, 9]
-    assert progress_of(gain, of, hit, 0.0, np.zeros(2)).tolist() == [10, 9]
+    assert progress_of(gain, of, hit, np.full(2, 2.0), np.zeros(2)).tolist() == [8, 9]
+    assert progress_of(gain, of, hit, np.zeros(2), np.zeros(2)).tolist() == [10, 9]
 
 
 def test_the_check_knows_speeds_and_losses() -> None:

@@ -11,9 +11,9 @@ import pytest
 import yaml
 
 from clusterplan.instances.allocation.instance import AllocationInstance
-from clusterplan.instances.allocation.speed import RingAllreduce, SpeedTable
 from clusterplan.instances.common.base import Instance
 from clusterplan.instances.common.errors import InstanceError
+from clusterplan.instances.common.speed import RingAllreduce, SpeedTable
 from clusterplan.instances.consolidation.instance import ConsolidationInstance
 from clusterplan.instances.documents import parse_instance, to_text
 from clusterplan.instances.importers import import_gavel, import_pollux, import_sailor, import_tiresias

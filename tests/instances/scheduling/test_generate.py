@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from clusterplan.instances.common.errors import OptionError
@@ -34,3 +35,18 @@ def test_values_out_of_range_are_refused(wrong: dict[str, float]) -> None:
     """With the option's name."""
     with pytest.raises(OptionError, match=next(iter(wrong))):
         generate_scheduling(**{"jobs": 1, "gpus": 1, **wrong})  # type: ignore[arg-type]
+
+
+def test_malleable_jobs_are_the_rigid_ones_with_a_menu() -> None:
+    """On what is requested each takes as long as the rigid one of the same draw."""
+    rigid = generate_scheduling(40, 16, seed=5)
+    malleable = generate_scheduling(40, 16, seed=5, malleable=True)
+    assert np.allclose(malleable.table().duration_s, rigid.table().duration_s)
+    assert np.array_equal(malleable.table().total_demand, rigid.table().total_demand)
+    menus = malleable.menus()
+    assert len(menus.malleable) == 40
+    # More GPUs are faster, but each GPU does less.
+    for j in range(40):
+        own = slice(int(menus.first[j]), int(menus.first[j + 1]))
+        assert (np.diff(menus.speed[own]) > 0).all()
+        assert (np.diff(menus.speed[own] / menus.usage[own, 0]) < 0).all()

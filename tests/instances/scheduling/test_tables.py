@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from clusterplan.instances.common.errors import InstanceError
+from clusterplan.instances.common.errors import InstanceError, OptionError
 from clusterplan.instances.files import tables as files
 from clusterplan.instances.files.columns import Columns
 from clusterplan.instances.files.references import Folder
@@ -89,3 +89,25 @@ def test_only_many_jobs_want_a_table() -> None:
     """From 5,000 on."""
     assert not wants_table(generate_scheduling(4_999, 8))
     assert wants_table(generate_scheduling(5_000, 8))
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_malleable_jobs_survive_their_table(tmp_path: Path, ending: str) -> None:
+    """With a column for each number of tasks."""
+    there = generate_scheduling(40, 16, seed=3, malleable=True)
+    written = write_jobs(there, tmp_path / "t.yaml", ending)
+    head = {"name": there.name, "resources": {"gpu": 16}, "source": there.source}
+    document = {**head, "assumptions": there.assumptions, "jobs": columns(tmp_path / written["jobs"])}
+    again = resolved(document, "t", Folder(tmp_path))
+    assert isinstance(again, SchedulingInstance)
+    assert again.sha256() == there.sha256()
+
+
+def test_a_table_cannot_hold_variants(tmp_path: Path) -> None:
+    """It says so."""
+    speed = {"model": "table", "rows": [{"workers": 1, "steps_per_s": 1}]}
+    job = {"name": "a", "work": 1, "variants": [{"name": "v", "worker_demand": {"gpu": 1}, "speed": speed}]}
+    there = SchedulingInstance.model_validate({"name": "t", "resources": {"gpu": 1}, "jobs": [job]})
+    assert not wants_table(there)
+    with pytest.raises(OptionError, match="a table cannot hold the variants of malleable jobs"):
+        write_jobs(there, tmp_path / "t.yaml", "csv")

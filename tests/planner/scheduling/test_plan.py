@@ -43,7 +43,13 @@ def test_plain_data_hold_segments_and_figures() -> None:
     """As export-plan writes them."""
     data = as_data(INSTANCE, IN_TURN)
     assert data["metrics"]["mean_s"] == 5
-    assert data["segments"][1] == {"job": "thin", "start_s": 4, "end_s": 7, "servers": {}}
+    assert data["segments"][1] == {
+        "job": "thin",
+        "start_s": 4,
+        "end_s": 7,
+        "configuration": "",
+        "servers": {},
+    }
 
 
 def test_the_answer_says_how_long_jobs_take_and_wait() -> None:

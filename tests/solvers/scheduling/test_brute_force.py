@@ -61,5 +61,5 @@ def test_with_preemption_nothing_is_proven() -> None:
 def test_larger_traces_are_refused() -> None:
     """With the largest that is allowed."""
     formulation = SchedulingFormulation(generate_scheduling(9, 2))
-    with pytest.raises(TooLargeError, match="at most 8 are allowed"):
+    with pytest.raises(TooLargeError, match="at most 8 with few configurations are allowed"):
         SchedulingBruteForce().solve(formulation, SolveOptions(), Clock())

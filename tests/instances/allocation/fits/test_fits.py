@@ -19,8 +19,8 @@ from sample_documents import ALLOCATION
 from clusterplan.instances.allocation.fits import LossPoint, SpeedPoint, fit_loss, fit_speed
 from clusterplan.instances.allocation.fits.measurements import MOST_POINTS
 from clusterplan.instances.allocation.instance import AllocationInstance
-from clusterplan.instances.allocation.speed import FORMULAS, RingAllreduce
 from clusterplan.instances.common.errors import ClusterplanError, InstanceError, OptionError
+from clusterplan.instances.common.speed import FORMULAS, RingAllreduce
 from clusterplan.instances.documents import load, parse_instance, to_text
 from clusterplan.planner.cli import main as cli
 

@@ -7,8 +7,8 @@ import pytest
 from clusterplan.instances.allocation.fits.measurements import SpeedPoint
 from clusterplan.instances.allocation.fits.speed import fit_speed
 from clusterplan.instances.allocation.fits.speed_fit import SpeedRange, instant_alone, span
-from clusterplan.instances.allocation.speed import RingAllreduce
 from clusterplan.instances.common.errors import InstanceError, OptionError
+from clusterplan.instances.common.speed import RingAllreduce
 
 
 def ring(theta: tuple[float, float, float, float]) -> list[SpeedPoint]:

@@ -11,8 +11,8 @@ from sample_documents import ALLOCATION
 
 from clusterplan.instances.allocation.fits import SpeedPoint, fit_speed
 from clusterplan.instances.allocation.instance import AllocationInstance
-from clusterplan.instances.allocation.speed import FORMULAS, PsAsync, SpeedTable
 from clusterplan.instances.common.errors import InstanceError, OptionError
+from clusterplan.instances.common.speed import FORMULAS, PsAsync, SpeedTable
 from clusterplan.instances.documents import parse_instance
 
 GRID = [(p, w) for p in (1, 2, 3) for w in (1, 2, 4, 7)]

@@ -13,8 +13,8 @@ from clusterplan.formulations.allocation.formulation import AllocationFormulatio
 from clusterplan.formulations.allocation.monomials import monomials
 from clusterplan.instances.allocation.generate import generate_allocation
 from clusterplan.instances.allocation.instance import AllocationInstance
-from clusterplan.instances.allocation.speed import PsAsync, PsSync, RingAllreduce
 from clusterplan.instances.common.errors import OptionError
+from clusterplan.instances.common.speed import PsAsync, PsSync, RingAllreduce
 from clusterplan.solvers.allocation.nonlinear.minlp import AllocationMinlp
 from clusterplan.solvers.common.base import Clock
 from clusterplan.solvers.common.options import SolveOptions
