@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -14,15 +15,25 @@ from ..formulations.common.objective import Diagnosis
 from ..formulations.registry import formulate
 from ..instances.common.base import Instance
 from ..instances.common.errors import OptionError, OutOfTimeError, TooLargeError
+from ..instances.documents import parse_instance
 from .backends.base import BackendError
+from .common import nested
 from .common.base import Clock, Outcome, Solver
 from .common.conclude import conclude, patience_of
 from .common.diagnosis import diagnose_with
 from .common.options import SolveOptions
 from .common.result import Result
-from .registry import KINDS
+from .registry import KINDS, find_solver
 
 log = logging.getLogger("clusterplan")
+
+
+def _solve_document(document: Mapping[str, Any], solver: str, options: SolveOptions) -> Result:
+    instance = parse_instance(document)
+    return solve_with(instance, find_solver(solver, instance.kind), options)
+
+
+nested.offer(_solve_document)
 
 
 def solve_with(instance: Instance, solver: Solver[Any], options: SolveOptions) -> Result:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from ...instances.common.arrays import Flags, Floats
+from ...instances.common.arrays import Flags, Floats, Ints
 from ...instances.scheduling.instance import SchedulingInstance
 from ..common.objective import Violation
-from ..common.tolerance import TOLERANCE
+from ..common.tolerance import TOLERANCE, all_loosened
 from .check.elementary import ROUNDING
+from .losses import hit_runs, interval_s, progress_of
 from .plan import SegmentTable
 from .usage import usage_over_time
 
@@ -50,14 +51,17 @@ def _progress(instance: SchedulingInstance, segments: SegmentTable) -> Iterator[
     """Yield jobs that lack work, that are interrupted although they must not be, or that are so too soon."""
     jobs = instance.table()
     of, length, end = segments.runs
-    starts = np.bincount(of, minlength=len(jobs))
     first = np.ones(len(of), dtype=bool)
     first[1:] = of[1:] != of[:-1]
     lost = np.where(first, 0.0, restarts_s(instance)[of])
+    servers = [segments.servers[k] for k in segments.first_of_run.tolist()] if segments.servers else []
+    hit = hit_runs(instance, of, end, servers)
     menus = instance.menus()
-    speed = menus.speed[segments.row[segments.begins]]
-    progress = np.bincount(of, np.maximum(length - lost, 0) * speed, len(jobs))
     slack = missing_work(instance, np.maximum(segments.completion_s, 0))
+    speed = menus.speed[segments.row[segments.first_of_run]] * _speeds(instance, of, servers)
+    # Of a malleable job checkpoints are counted at the speed that is requested.
+    interval = interval_s(instance) * (menus.work / jobs.duration_s)
+    progress = progress_of(np.maximum(length - lost, 0) * speed, of, hit, interval, slack)
     yield from _listed(
         "work",
         progress < menus.work - slack,
@@ -68,9 +72,11 @@ def _progress(instance: SchedulingInstance, segments: SegmentTable) -> Iterator[
         ),
     )
     if instance.preemption == "none":
+        restarts = hit if instance.evict == "restart" else np.zeros(len(of), dtype=bool)
+        starts = np.bincount(of, minlength=len(jobs))
         yield from _listed(
             "preemption",
-            starts > 1,
+            starts > 1 + np.bincount(of[restarts], minlength=len(jobs)),
             lambda j: f"{jobs.names[j]!r} starts {starts[j]} times, and must not be interrupted",
         )
     # A job that loses its place to a change of the cluster loses its lease too.
@@ -82,6 +88,14 @@ def _progress(instance: SchedulingInstance, segments: SegmentTable) -> Iterator[
         ~last & (length < lease) & ~np.isin(end, instance.capacity_over_time[0]),
         lambda k: f"{jobs.names[int(of[k])]!r} runs for {length[k]:g} s, and a lease is {instance.lease_s:g}",
     )
+
+
+def _speeds(instance: SchedulingInstance, of: Ints, servers: Sequence[Mapping[str, int]]) -> Floats:
+    """Return how fast each run is, for being spread over servers."""
+    spreading = instance.table().spreading
+    if spreading is None or not servers:
+        return np.ones(len(of))
+    return spreading.speed(of, np.array([len(names) for names in servers]))
 
 
 def missing_work(instance: SchedulingInstance, ends: Floats) -> Floats:
@@ -107,11 +121,9 @@ def _capacity(instance: SchedulingInstance, segments: SegmentTable) -> Iterator[
     usage = usage_over_time(instance, segments)
     for r, name in enumerate(instance.pool):
         used, capacity = usage.used[:, r], usage.capacity[:, r]
-        # Sums of many amounts are rounded relative to the largest of them.
-        slack = TOLERANCE * np.maximum(capacity, used.max(initial=0.0))
         yield from _listed(
             name,
-            used > capacity + slack,
+            used > all_loosened(capacity),
             lambda k, used=used, capacity=capacity, name=name: (
                 f"{used[k]:g} {name} are used at {usage.at_s[k]:g} s, and there are {capacity[k]:g}"
             ),

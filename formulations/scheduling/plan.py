@@ -51,6 +51,8 @@ class SegmentTable:
         shape (S,).
     row
         The configuration as a row of the menus, −1 where a job has none of the name; shape (S,).
+    servers
+        Of each segment; empty where none names any.
     """
 
     job: Ints
@@ -59,6 +61,7 @@ class SegmentTable:
     jobs: int
     moved: Flags
     row: Ints
+    servers: Sequence[Mapping[str, int]] = ()
 
     @classmethod
     def of(
@@ -71,13 +74,14 @@ class SegmentTable:
         end = np.array([entry.end_s for entry in known], dtype=float)
         order = np.lexsort((start, job))
         moved = np.zeros(len(known), dtype=bool)
+        servers: Sequence[Mapping[str, int]] = ()
         if any(entry.servers for entry in known):
             servers = [known[k].servers for k in order.tolist()]
             moved[1:] = [a != b for a, b in itertools.pairwise(servers)]
         row = job if menus is None else menus.rows(job, [entry.configuration for entry in known])
         row = row[order]
         moved[1:] |= row[1:] != row[:-1]
-        return cls(job[order], start[order], end[order], len(index), moved, row)
+        return cls(job[order], start[order], end[order], len(index), moved, row, servers)
 
     @property
     def length_s(self) -> Floats:
@@ -92,12 +96,17 @@ class SegmentTable:
         return starts
 
     @property
+    def first_of_run(self) -> Ints:
+        """The segment with which each run begins."""
+        return np.flatnonzero(self.begins)
+
+    @property
     def runs(self) -> tuple[Ints, Floats, Floats]:
         """Job, length and end of each run, which is a start with all segments that follow it at once.
 
-        All segments of a run have one configuration, that of `row[begins]`.
+        All segments of a run have one configuration and the same servers, those of `first_of_run`.
         """
-        first = np.flatnonzero(self.begins)
+        first = self.first_of_run
         length = np.add.reduceat(self.length_s, first) if len(first) else np.zeros(0)
         return self.job[first], length, self.end_s[np.append(first[1:], len(self.job))[: len(first)] - 1]
 

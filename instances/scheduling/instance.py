@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 from pydantic import (
+    AfterValidator,
     ConfigDict,
     Field,
     SerializerFunctionWrapHandler,
@@ -23,19 +24,18 @@ from ..common.fields import (
     Amounts,
     Complaint,
     Many,
-    Model,
     Name,
-    Number,
     Positive,
-    ServerCount,
+    Share,
     in_slices,
     repeated,
     require,
     unknown_names,
 )
-from .job import SchedulingJob, Time
+from .job import Duration, SchedulingJob, Time
 from .job_table import JobTable
 from .menus import Choice, Menus, as_requested, choice_faults, choices_of
+from .servers import ClusterEvent, Server, ServerStates, event_faults
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -43,39 +43,14 @@ if TYPE_CHECKING:
 MOST_COMPLAINTS = 100
 
 
-class Server(Model):
-    """A server, or `count` identical ones.
-
-    Attributes
-    ----------
-    capacity
-        What one of them has of each resource.
-    """
-
-    name: Name
-    count: ServerCount = 1
-    capacity: Annotated[Amounts, Field(min_length=1)]
-    rack: Name | None = None
-
-
-class ClusterEvent(Model):
-    """Something that happens to the cluster.
-
-    Attributes
-    ----------
-    at_s
-        When.
-    change
-        What is added to the amount of each resource from then on; negative where it is lost.
-    """
-
-    at_s: Time
-    change: Annotated[dict[Name, Number], Field(min_length=1, max_length=1000), in_slices(1000)]
-
-
 def _keep_table(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
     """Return a job table as it is: its rows were validated when it was made."""
     return value if isinstance(value, JobTable) else handler(value)
+
+
+def _only_restart(rule: str | None) -> str | None:
+    """Return a rule so that the default is not written into documents."""
+    return None if rule == "error" else rule
 
 
 def _as_jobs(jobs: Sequence[SchedulingJob], handler: SerializerFunctionWrapHandler) -> Any:
@@ -117,7 +92,16 @@ class SchedulingInstance(Instance):
     lease_s
         The least time a job keeps what it got, unless it ends before.
     events
-        How the amounts change with time.
+        What happens to the cluster: amounts change, servers fail and return. A job that has no room any more
+        loses its place; it is stopped and goes on later.
+    evict
+        Where `preemption: none`: whether it is an `error` that a job loses its place, or it may `restart`.
+    checkpoint_s
+        A job that is stopped when amounts fall, of the cluster or of its servers, loses the work since the
+        last multiple of so many seconds of its work. Without it all of its work is lost where
+        `preemption: none`, and otherwise nothing.
+    skew_threshold
+        Tiresias consolidates jobs whose `skew` is above this; by default 0.3.
     tenant_shares
         What tenants are guaranteed, relative to each other; 1 for those that are not named.
     """
@@ -134,6 +118,9 @@ class SchedulingInstance(Instance):
     restart_s: Time = 0.0
     lease_s: Time = 0.0
     events: Many[ClusterEvent] = ()
+    evict: Annotated[Literal["error", "restart"] | None, AfterValidator(_only_restart)] = None
+    checkpoint_s: Duration | None = None
+    skew_threshold: Share | None = None
     tenant_shares: Annotated[dict[Name, Positive], Field(max_length=10_000), in_slices(10_000)] = {}
     jobs: Jobs
 
@@ -161,14 +148,17 @@ class SchedulingInstance(Instance):
                 yield from unknown_names(demand, known, f"jobs[{j}].{path}", "resource", "resources")
         if isinstance(self.jobs, JobTable):
             yield from unknown_names(self.jobs.resources, known, "jobs", "resource", "resources")
-        for index, event in enumerate(self.events):
-            path = f"events[{index}].change"
-            yield from unknown_names(event.change, known, path, "resource", "resources")
+        yield from event_faults(self.servers, self.events, known)
         yield from unknown_names(self.tenant_shares, table.tenants, "tenant_shares", "tenant", "tenants")
 
     def _amount_faults(self, table: JobTable) -> Iterator[Complaint]:
         """Yield jobs that ask for nothing, or for more than there ever is; and amounts that fall below 0."""
         amounts = self.capacity_over_time[1]
+        for at_s, n, there in self.server_states.changes[:MOST_COMPLAINTS] if self.servers else ():
+            if (there < 0).any():
+                name = list(self.pool)[int(np.argmin(there))]
+                what = f"{there.min():g} {name} of {self.server_states.names[n]!r} at {at_s:g} s"
+                yield "events", f"leave {what}; there cannot be less than 0"
         for index, r in np.argwhere(amounts < 0)[:MOST_COMPLAINTS].tolist():
             at_s = self.capacity_over_time[0][index]
             name = table.resources[r]
@@ -189,6 +179,23 @@ class SchedulingInstance(Instance):
                 f"{table.names[j]!r} asks for {demand[j, r]:g} {table.resources[r]}, and the cluster has "
                 f"{most:g}" + ("" if asked.any() else ", but never all that it asks for at the same time"),
             )
+        if self.servers and not never.any():
+            yield from self._shape_faults(table)
+
+    def _shape_faults(self, table: JobTable) -> Iterator[Complaint]:
+        """Yield jobs whose tasks the servers could not hold even if nothing else ran and none had failed."""
+        capacity = np.array([[s.capacity.get(name, 0.0) for name in self.pool] for s in self.servers])
+        count = np.array([server.count for server in self.servers])
+        for change in self.server_states.changes:
+            # What a server ever has counts, in place of what it has at first.
+            capacity, count = np.vstack([capacity, change[2]]), np.append(count, 1)
+        shapes, of = np.unique(table.demand, axis=0, return_inverse=True)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            rooms = np.floor(capacity[None] * (1 + 1e-9) / shapes[:, None])
+        held = np.where(shapes[:, None] > 0, rooms, np.inf).min(axis=2) @ count
+        for j in np.flatnonzero(table.tasks > held[of.ravel()])[:MOST_COMPLAINTS].tolist():
+            what = f"{table.names[j]!r} has {table.tasks[j]:,} tasks, and all servers together hold"
+            yield f"jobs[{j}]", f"{what} {held[of.ravel()[j]]:g} of them; a task runs on one server"
 
     @cached_property
     def pool(self) -> dict[str, float]:
@@ -202,8 +209,15 @@ class SchedulingInstance(Instance):
         return found
 
     @cached_property
+    def server_states(self) -> ServerStates:
+        """What each server has over time, with amounts in the order of `pool`."""
+        return ServerStates.of(self.servers, self.events, tuple(self.pool))
+
+    @cached_property
     def capacity_over_time(self) -> tuple[Floats, Floats]:
         """From when on, shape (K,), there is how much of each resource, shape (K, R); the first time is 0."""
+        if self.servers:
+            return self.server_states.in_all()
         names = list(self.pool)
         now = np.array([self.pool[name] for name in names])
         times, amounts = [0.0], [now]

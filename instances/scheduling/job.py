@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Annotated
 
 from pydantic import AfterValidator, ConfigDict, Field
@@ -17,12 +17,15 @@ from ..common.fields import (
     NonNegative,
     Positive,
     PositiveTaskCount,
+    Share,
     in_slices,
     repeated,
     require,
 )
 from ..common.variants import Variant
 
+MOST_LISTED = 4096
+"""Servers up to which a speed may be listed."""
 LONGEST_S = 1e11
 """No time is later, and nothing takes longer: 3,000 years, so milliseconds since 1970 are refused."""
 
@@ -32,6 +35,16 @@ def _not_beyond(value: float) -> float:
     if value > LONGEST_S:
         raise ValueError(f"is {value:g} s, but must be at most {LONGEST_S:g}; are these milliseconds?")
     return value
+
+
+def _slower(speeds: Mapping[int, float]) -> Mapping[int, float]:
+    """Refuse speeds that are no share of the full speed, and numbers of servers that no job has."""
+    for servers, speed in speeds.items():
+        if not 0 < speed <= 1:
+            raise ValueError(f"is {speed:g} on {servers} servers, but must be above 0 and at most 1")
+        if servers > MOST_LISTED:
+            raise ValueError(f"lists {servers:,} servers, but may list at most {MOST_LISTED:,}")
+    return speeds
 
 
 _LIMIT = (AfterValidator(_not_beyond), Field(json_schema_extra={"maximum": LONGEST_S}))
@@ -79,6 +92,11 @@ class SchedulingJob(Checked):
         What it trains.
     step_s
         How long one of its steps takes; only rounding depends on it.
+    speed_by_servers
+        Number of servers → share of its full speed that it has when it is spread over so many; a number that
+        is not listed counts as the next smaller one. It is as fast everywhere by default.
+    skew
+        Share of the largest tensor of its model; Tiresias consolidates jobs where it is large.
     """
 
     model_config = ConfigDict(json_schema_extra=require(or_field=("duration_s", "work")))
@@ -101,6 +119,8 @@ class SchedulingJob(Checked):
     restart_s: Time | None = None
     model: Name | None = None
     step_s: Duration | None = None
+    speed_by_servers: Annotated[ByCount, AfterValidator(_slower)] = NONE_NAMED
+    skew: Share | None = None
 
     def demands(self) -> Iterator[tuple[str, Amounts]]:
         """Yield what tasks of each sort take, with the place in the document."""

@@ -13,6 +13,7 @@ import numpy as np
 
 from ..common.arrays import Floats, Ints
 from .job import SchedulingJob
+from .spreading import Spreading
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,6 +42,8 @@ class JobTable(Sequence[SchedulingJob]):
     malleable
         The malleable jobs by index. In the other columns each is as it would be in the configuration that is
         requested of it, once `menus.as_requested` has filled them in; until then it has no duration (NaN).
+    spreading
+        How jobs suffer from being spread over servers; None where no job says anything.
     """
 
     resources: tuple[str, ...]
@@ -59,6 +62,7 @@ class JobTable(Sequence[SchedulingJob]):
     model: Ints
     models: tuple[str, ...]
     malleable: Mapping[int, SchedulingJob] = field(default_factory=dict)
+    spreading: Spreading | None = None
 
     @classmethod
     def of(cls, jobs: Sequence[SchedulingJob], resources: tuple[str, ...]) -> JobTable:
@@ -85,6 +89,7 @@ class JobTable(Sequence[SchedulingJob]):
             model=model,
             models=models,
             malleable={j: job for j, job in enumerate(jobs) if job.work is not None},
+            spreading=Spreading.of(jobs),
         )
 
     def _with_resources(self, resources: tuple[str, ...]) -> JobTable:
@@ -123,10 +128,12 @@ class JobTable(Sequence[SchedulingJob]):
         model, models = in_first_order(self.model, self.models)
         ordered: dict[str, Any] = {"tenant": tenant, "tenants": tenants, "model": model, "models": models}
         for one in fields(self):
-            if one.name == "malleable":
-                continue
             column = ordered.get(one.name, getattr(self, one.name))
-            if isinstance(column, np.ndarray):
+            if one.name == "malleable" or column is None:
+                continue
+            if isinstance(column, Spreading):
+                digest.update(column.sha256().encode())
+            elif isinstance(column, np.ndarray):
                 digest.update(np.ascontiguousarray(column + 0.0, dtype="<f8").tobytes())  # -0.0 is 0.0
             else:
                 digest.update(json.dumps(list(column)).encode())
@@ -169,6 +176,7 @@ class JobTable(Sequence[SchedulingJob]):
             restart_s=_given(self.restart_s[j]),
             step_s=_given(self.step_s[j]),
             model=self.models[self.model[j]] if self.model[j] >= 0 else None,
+            **({} if self.spreading is None else self.spreading.of_job(j)),
         )
 
 

@@ -64,7 +64,9 @@ def read_jobs(columns: Columns, source: str) -> JobTable | list[dict[str, Any]]:
     if not all(name in known or _DEMAND.fullmatch(name) for name in columns.names):
         return columns.rows()  # which says what is unknown
     wrong = np.zeros(len(columns), dtype=bool)
-    numbers = {name: _numbers(columns, name, limits, wrong) for name, limits in NUMBERS.items()}
+    numbers: dict[str, Any] = {
+        name: _numbers(columns, name, limits, wrong) for name, limits in NUMBERS.items()
+    }
     tasks = _whole(columns, wrong)
     resources = tuple(name.removeprefix(DEMAND) for name in columns.names if name.startswith(DEMAND))
     demand = np.zeros((len(columns), len(resources)))
@@ -197,6 +199,12 @@ def _columns(table: JobTable) -> Mapping[str, Any]:
     ):
         if (codes >= 0).any():
             columns[name] = pa.array([words[code] if code >= 0 else None for code in codes.tolist()])
+    spreading = table.spreading
+    if spreading is not None:
+        columns["skew"] = pa.array(spreading.skew, mask=np.isnan(spreading.skew))
+        for k in sorted({k for listed in spreading.listed for k in listed}):
+            speeds = [spreading.listed[p].get(k) if p >= 0 else None for p in spreading.profile.tolist()]
+            columns[f"speed_by_servers.{k}"] = pa.array(speeds, pa.float64())
     return columns
 
 

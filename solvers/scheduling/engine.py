@@ -7,16 +7,19 @@ held to its end, and within its lease anywhere.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from ...formulations.common.clock import check_time
 from ...formulations.scheduling.constraints import restarts_s
+from ...formulations.scheduling.losses import interval_s, kept_s
 from ...instances.common.arrays import Flags, Floats, Ints
 from ...instances.common.errors import ClusterplanError
 from ...instances.scheduling.instance import SchedulingInstance
 from .kernels import add_to, changes, earliest, total
+from .placement.places import Places
 from .policy import Policy
 from .seen import Knowledge, Sight
 
@@ -32,6 +35,10 @@ class PolicyError(ClusterplanError):
     """A policy chose what cannot run."""
 
 
+class StuckError(PolicyError):
+    """Jobs wait for ever."""
+
+
 @dataclass(frozen=True)
 class Schedule:
     """Segments in columns: job as index into the table, start and end.
@@ -40,12 +47,15 @@ class Schedule:
     ----------
     row
         The configuration as a row of the menus; None where all jobs run as it is requested.
+    servers
+        Job and start of a segment → its servers, with tasks on each; empty where the cluster is one pool.
     """
 
     job: Ints
     start_s: Floats
     end_s: Floats
     row: Ints | None = None
+    servers: Mapping[tuple[int, float], Mapping[str, int]] = field(default_factory=dict)
 
 
 class Engine:
@@ -55,9 +65,19 @@ class Engine:
     ----------
     policy
         Made for this run.
+    placement
+        Rule by which jobs are placed where there are servers, see `Places`; None to take them as one pool.
+    skewed_only
+        Whether it consolidates skewed jobs only.
     """
 
-    def __init__(self, instance: SchedulingInstance, policy: Policy) -> None:
+    def __init__(
+        self,
+        instance: SchedulingInstance,
+        policy: Policy,
+        placement: str | None = None,
+        skewed_only: bool = False,
+    ) -> None:
         table = instance.table()
         self._instance, self._policy = instance, policy
         # Jobs are numbered by arrival, so that ties go to the one that came first.
@@ -77,6 +97,12 @@ class Engine:
         self._changes, self._amounts = instance.capacity_over_time
         self._change = 0
         self._segments: list[tuple[int, float, float]] = []
+        self._places: Places | None = None
+        if placement is not None and instance.servers:
+            self._places = Places(instance, self._order, placement, skewed_only)
+        self._speed = np.ones(len(table))
+        self._interval_s = interval_s(instance)
+        self._asks_again = False
 
     def run(self) -> Schedule:
         """Return the schedule.
@@ -96,7 +122,13 @@ class Engine:
             step += 1
             self._move_to(self._next_event_s())
         job, start, end = np.array(self._segments, dtype=float).reshape(-1, 3).T
-        return Schedule(self._order[job.astype(np.int64)], start, end)
+        return Schedule(self._order[job.astype(np.int64)], start, end, servers=self._servers())
+
+    def _servers(self) -> dict[tuple[int, float], dict[str, int]]:
+        if self._places is None:
+            return {}
+        history = self._places.history.items()
+        return {(int(self._order[j]), at_s): self._places.named(place) for (j, at_s), place in history}
 
     def _next_event_s(self) -> float:
         times = [earliest(self._running, self._end_s), self._policy.again_s()]
@@ -107,9 +139,11 @@ class Engine:
         if self._instance.lease_s and self._policy.preempts and self._policy.waits():
             leased = self._leased_s[self._running]
             times.append(float(leased[leased > self._seen.now_s].min(initial=np.inf)))
+        if self._asks_again:
+            times.append(self._seen.now_s)
         found = min(times)
         if found == np.inf:
-            raise PolicyError(f"{self._policy.waits()} jobs wait, and nothing will ever happen")
+            raise StuckError(f"{self._policy.waits()} jobs wait, and nothing will ever happen")
         return max(found, self._seen.now_s)
 
     def _move_to(self, now_s: float) -> None:
@@ -117,10 +151,8 @@ class Engine:
         seen, policy = self._seen, self._policy
         add_to(self._running, now_s - seen.now_s, seen.executed_s)
         seen.now_s = now_s
-        while self._change + 1 < len(self._changes) and self._changes[self._change + 1] <= now_s:
-            self._change += 1
-        seen.capacity = self._amounts[self._change]
         self._finish()
+        fallen = self._change_cluster(now_s)
         if seen.knows is Knowledge.REMAINING and len(self._running):
             seen.remaining_s[self._running] = self._left_s(self._running)
         last = int(np.searchsorted(self._arrival_s, now_s, side="right"))
@@ -129,15 +161,38 @@ class Engine:
             policy.arrived(range(self._next, last))
             self._next = last
         held = self._held()
-        chosen = policy.choose(held)
-        if not policy.preempts:
+        # Those who lose their place wait from now on, and may start elsewhere at once.
+        self._asks_again = not held.all() and not policy.preempts
+        if self._places is None:
+            chosen = self._choice(held)
+        else:
+            chosen = self._places.settle(lambda: self._choice(held), self._running, held, seen)
+        self._switch(chosen, fallen)
+
+    def _choice(self, held: Flags) -> Ints:
+        """Return what runs from now on by the policy."""
+        chosen = self._policy.choose(held)
+        if not self._policy.preempts:
             chosen = np.concatenate([self._running[held], chosen])
-        self._switch(np.asarray(chosen, dtype=np.int64))
+        return np.asarray(chosen, dtype=np.int64)
+
+    def _change_cluster(self, now_s: float) -> set[int]:
+        """Note what there is now; return the jobs that lose work if they stop now."""
+        before = self._change
+        while self._change + 1 < len(self._changes) and self._changes[self._change + 1] <= now_s:
+            self._change += 1
+        self._seen.capacity = self._amounts[self._change]
+        fallen = set()
+        if self._places is not None:
+            fallen = self._places.move_to(now_s)
+        elif self._change > before and (self._amounts[self._change] < self._amounts[before]).any():
+            fallen = set(self._running.tolist())
+        return fallen if self._interval_s else set()
 
     def _left_s(self, jobs: Ints) -> Floats:
         """Return what jobs that run have still to run, without the rest of a restart."""
         progress = self._seen.now_s - self._seen.since_s[jobs] - self._lost_s[jobs]
-        return self._remaining_s[jobs] - np.maximum(progress, 0.0)
+        return self._remaining_s[jobs] - np.maximum(progress, 0.0) * self._speed[jobs]
 
     def _finish(self) -> None:
         over = self._end_s[self._running] <= self._seen.now_s
@@ -147,6 +202,8 @@ class Engine:
         for j in ended.tolist():
             self._segments.append((j, float(self._seen.since_s[j]), float(self._end_s[j])))
             self._end_s[j] = np.inf
+            if self._places is not None:
+                self._places.leave(j)
             self._sight.ended(j)
         self._set_running(self._running[~over])
         self._policy.ended(ended.tolist())
@@ -158,13 +215,16 @@ class Engine:
             held = np.ones(len(running), dtype=bool)
         else:
             held = self._leased_s[running] > self._seen.now_s
+        lost = np.zeros(len(running), dtype=bool)
+        if self._places is not None:
+            lost = self._places.lost(running, self._seen.since_s)
+        if lost.any():
+            self._refuse_evictions()
+            held &= ~lost
         used = total(running[held], self._seen.demand)
         if (used <= self._seen.capacity * (1 + 1e-9)).all():
             return held
-        if self._instance.preemption == "none":
-            raise EvictionError(
-                f"running jobs lose their place at {self._seen.now_s:g} s, and must not be interrupted"
-            )
+        self._refuse_evictions()
         # Those that came last to what they have lose it.
         for k in np.argsort(-self._seen.since_s[running], kind="stable").tolist():
             if held[k] and not (used <= self._seen.capacity * (1 + 1e-9)).all():
@@ -172,30 +232,57 @@ class Engine:
                 used -= self._seen.demand[running[k]]
         return held
 
-    def _switch(self, chosen: Ints) -> None:
-        """Stop and start jobs, so that the chosen ones run."""
+    def _refuse_evictions(self) -> None:
+        if self._instance.preemption == "none" and self._instance.evict != "restart":
+            raise EvictionError(
+                f"running jobs lose their place at {self._seen.now_s:g} s, and must not be interrupted; "
+                "evict: restart lets them begin again"
+            )
+
+    def _switch(self, chosen: Ints, fallen: set[int]) -> None:
+        """Stop and start jobs, so that the chosen ones run.
+
+        Parameters
+        ----------
+        fallen
+            Jobs that lose the work since their last checkpoint if they stop.
+        """
         used = total(chosen, self._seen.demand)
         if not (used <= self._seen.capacity * (1 + 1e-9)).all():
             raise PolicyError(f"chose jobs that do not fit at {self._seen.now_s:g} s")
         stop, start = changes(self._running, chosen, self._mark)
-        if not len(stop) and not len(start):
-            return
         if len(start) and start.max() >= self._next:
             raise PolicyError(f"chose a job that has not arrived at {self._seen.now_s:g} s")
+        moved = stop[:0]
+        if self._places is not None:
+            moved = self._places.switch(stop, start, self._seen.now_s)
+        if len(stop) or len(start) or len(moved):
+            self._stop(np.concatenate([stop, moved]), fallen)
+            self._start(np.concatenate([start, moved]))
+            self._set_running(chosen)
+            self._policy.switched(stop.tolist(), start.tolist())
+
+    def _stop(self, jobs: Ints, fallen: set[int]) -> None:
         now_s, since_s = self._seen.now_s, self._seen.since_s
-        left = self._left_s(stop)
-        for j, remaining in zip(stop.tolist(), left.tolist(), strict=True):
-            self._remaining_s[j] = remaining
+        for j, remaining in zip(jobs.tolist(), self._left_s(jobs).tolist(), strict=True):
+            left = remaining
+            if j in fallen:
+                work = float(self._sight.duration_s[j])
+                left = work - kept_s(work - remaining, self._interval_s)
+            self._remaining_s[j] = left
             self._end_s[j] = np.inf
             if now_s > since_s[j]:
                 self._segments.append((j, float(since_s[j]), now_s))
-        self._lost_s[start] = np.where(self._started[start], self._restart_s[start], 0.0)
-        self._started[start] = True
-        since_s[start] = now_s
-        self._leased_s[start] = now_s + self._instance.lease_s
-        self._end_s[start] = now_s + self._lost_s[start] + self._remaining_s[start]
-        self._set_running(chosen)
-        self._policy.switched(stop.tolist(), start.tolist())
+
+    def _start(self, jobs: Ints) -> None:
+        now_s = self._seen.now_s
+        if self._places is not None:
+            self._speed[jobs] = self._places.speeds(jobs)
+        self._lost_s[jobs] = np.where(self._started[jobs], self._restart_s[jobs], 0.0)
+        self._started[jobs] = True
+        self._seen.since_s[jobs] = now_s
+        self._leased_s[jobs] = now_s + self._instance.lease_s
+        self._end_s[jobs] = now_s + self._lost_s[jobs] + self._remaining_s[jobs] / self._speed[jobs]
 
     def _set_running(self, jobs: Ints) -> None:
         self._running = self._seen.running = jobs

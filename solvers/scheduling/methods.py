@@ -6,14 +6,16 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ...formulations.scheduling.formulation import SchedulingFormulation
+from ...formulations.scheduling.losses import interval_s
 from ...formulations.scheduling.plan import Segment
 from ...instances.common.errors import OptionError
 from ...instances.scheduling.instance import SchedulingInstance
 from ..common.base import Clock, MethodOption, Outcome, Solver
 from ..common.options import SolveOptions
 from . import muri
-from .engine import Engine, EvictionError, Schedule
+from .engine import Engine, EvictionError, Schedule, StuckError
 from .event_state import Rule
+from .placement.places import RULES
 from .policies.first_come import Backfill, FirstCome
 from .policies.gittins import Gittins
 from .policies.least_attained import LeastAttained, Queues
@@ -26,21 +28,37 @@ from .serve import Server, first_come, shortest, shortest_remaining, shortest_se
 POOLED = "the servers are taken as one pool"
 
 SEMANTICS = MethodOption("standard", "muri: as Muri's simulator counts time", choices=("standard", "muri"))
+PLACEMENT = MethodOption(
+    "best-fit",
+    "Where there are servers: each job where it fills them best; on the fewest, or it waits; or the jobs "
+    "that start together on the fewest that are proven possible.",
+    choices=RULES,
+)
 BY = MethodOption("truth", "Remaining times are true, or estimated by users.", choices=("truth", "estimate"))
 
 
 def plan_of(instance: SchedulingInstance, schedule: Schedule) -> list[Segment]:
     """Return a schedule as a plan."""
-    names, menus = instance.table().names, instance.menus()
+    names, menus, on = instance.table().names, instance.menus(), schedule.servers
     row = menus.requested[schedule.job] if schedule.row is None else schedule.row
     columns = (column.tolist() for column in (schedule.job, schedule.start_s, schedule.end_s, row))
     # Validating what was computed here would take longer than computing it.
     return [
         Segment.model_construct(
-            job=names[job], start_s=start, end_s=end, configuration=menus.labels[row], servers={}
+            job=names[job],
+            start_s=start,
+            end_s=end,
+            configuration=menus.labels[row],
+            servers=dict(on[job, start]) if on else {},
         )
         for job, start, end, row in zip(*columns, strict=True)
     ]
+
+
+def is_plain(instance: SchedulingInstance) -> bool:
+    """Return whether the compiled event loop knows all that is in an instance."""
+    loses_work = bool(instance.events) and interval_s(instance) > 0
+    return not instance.servers and not loses_work
 
 
 class PolicySolver(Solver[SchedulingFormulation]):
@@ -54,6 +72,8 @@ class PolicySolver(Solver[SchedulingFormulation]):
         Returns the policy of an instance for its settings.
     rule
         The same as a rule of the compiled event loop, which gives the same segments; None where it has none.
+    skewed_only
+        Whether it consolidates skewed jobs only, as Tiresias does, unless it is asked to do it for all.
     """
 
     kinds = ("scheduling",)
@@ -65,10 +85,12 @@ class PolicySolver(Solver[SchedulingFormulation]):
         make: Callable[[SchedulingInstance, Mapping[str, Any]], Policy],
         options: Mapping[str, MethodOption] | None = None,
         rule: Callable[[Server], Rule] | None = None,
+        skewed_only: bool = False,
     ) -> None:
         self.name, self.what = name, what
         self._make, self._rule = make, rule
-        self._options = dict(options or {})
+        self._options = {**(options or {}), "placement": PLACEMENT}
+        self._skewed_only = skewed_only
 
     @property
     def method_options(self) -> Mapping[str, MethodOption]:  # type: ignore[override]
@@ -89,14 +111,16 @@ class PolicySolver(Solver[SchedulingFormulation]):
             try:
                 if settings.get("semantics") == "muri":
                     schedule = muri.simulate(instance, self.name)
-                elif self._rule is not None and settings.get("by") != "estimate":
+                elif self._rule is not None and settings.get("by") != "estimate" and is_plain(instance):
                     server = Server(instance)
                     schedule = server.schedule(self._rule(server))
                 else:
-                    schedule = Engine(instance, self._make(instance, settings)).run()
-            except EvictionError as error:
+                    policy = self._make(instance, settings)
+                    schedule = Engine(instance, policy, settings["placement"], self._skewed_only).run()
+            except (EvictionError, StuckError) as error:
                 return Outcome(message=f"{self.name}: {error}")
-        return Outcome(plan_of(instance, schedule), message=POOLED if instance.servers else None)
+        pooled = bool(instance.servers) and not schedule.servers
+        return Outcome(plan_of(instance, schedule), message=POOLED if pooled else None)
 
 
 def limits_of(text: str) -> tuple[float, ...]:
@@ -176,9 +200,13 @@ POLICIES: tuple[PolicySolver, ...] = (
             ),
             "semantics": SEMANTICS,
         },
+        skewed_only=True,
     ),
     PolicySolver(
-        "gittins", "highest Gittins index first (Tiresias); knows jobs that have ended", lambda *_: Gittins()
+        "gittins",
+        "highest Gittins index first (Tiresias); knows jobs that have ended",
+        lambda *_: Gittins(),
+        skewed_only=True,
     ),
 )
 """The policies, in the order in which they are listed."""

@@ -62,12 +62,14 @@ def simulate(instance: SchedulingInstance, policy: str) -> Schedule:
 
 def _refuse(instance: SchedulingInstance) -> None:
     sizes = {server.capacity.get(GPU, 0.0) for server in instance.servers}
-    demand = instance.table().total_demand
+    table = instance.table()
+    demand = table.total_demand
     wrong = {
         "one resource, gpu, in whole numbers": list(instance.pool) != [GPU] or (demand % 1 != 0).any(),
         "servers that are all alike": len(sizes) > 1,
         "preemption: free": instance.preemption != "free",
         "no lease": instance.lease_s > 0,
+        "no speed_by_servers": table.spreading is not None and (table.spreading.profile >= 0).any(),
         "no events": len(instance.events) > 0,
     }
     for needed, is_wrong in wrong.items():

@@ -35,6 +35,7 @@ class RoundRobin(ByKey):
         self._turn: Floats = np.zeros(len(seen.width))
         self._turns = 0
         self._round = 0
+        self._began_s = -np.inf
 
     def keys_of(self, jobs: Ints) -> Floats:
         """Return whose turn is when."""
@@ -51,9 +52,10 @@ class RoundRobin(ByKey):
         seen = self.seen
         now = int(np.floor(seen.now_s / self._round_s + NEAR))
         if now > self._round:
-            self._round = now
+            self._round, self._began_s = now, seen.now_s
             running = seen.running
             self._to_the_end(running[np.argsort(self._turn[running], kind="stable")].tolist())
+        if self._began_s == seen.now_s:
             return super().choose(held)
         keeps = np.ones(len(seen.running), dtype=bool)
         fits = (self.free(keeps) >= -1e-9 * seen.capacity).all()

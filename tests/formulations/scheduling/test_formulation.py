@@ -97,6 +97,7 @@ def test_servers_that_are_named_must_hold_their_tasks() -> None:
     def placed(wide: dict[str, int]) -> list[str]:
         segments = list(plan(("wide", 0, 4), ("thin", 4, 7)))
         segments[0] = Segment(job="wide", start_s=0, end_s=4, servers=wide)
+        segments[1] = Segment(job="thin", start_s=4, end_s=7, servers={"s-1": 1})
         return [str(one) for one in there.violations(segments)]
 
     assert placed({"s-0": 1, "s-1": 1}) == []

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from clusterplan.formulations.scheduling.plan import Segment, SegmentTable
-from clusterplan.formulations.scheduling.usage import usage_over_time
+from clusterplan.formulations.scheduling.usage import running_totals, usage_over_time
 from clusterplan.instances.scheduling.instance import SchedulingInstance
 
 
@@ -28,3 +30,10 @@ def test_usage_is_a_step_function_of_time() -> None:
     assert usage.running.tolist() == [1, 1, 2, 1, 0]
     assert usage.waiting.tolist() == [0, 1, 0, 0, 0]
     assert usage.length_s.tolist() == [1, 2, 1, 1]
+
+
+def test_small_amounts_are_not_lost_beside_large_ones() -> None:
+    """In doubles 10^12 + 10^-6 − 10^12 is 0; where limits are large enough, doubles will do."""
+    changes = np.array([1e12, 1e-6, -1e12])
+    assert running_totals(changes, 1e-6).tolist() == [1e12, 1e12 + 1e-6, 1e-6]
+    assert running_totals(changes, 1e12)[-1] != 1e-6

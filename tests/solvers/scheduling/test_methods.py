@@ -172,4 +172,5 @@ def test_a_cluster_that_shrinks_under_a_job_without_preemption_is_said() -> None
     )
     outcome = BY_NAME["fifo"].solve(SchedulingFormulation(there), SolveOptions(), Clock())
     assert outcome.plan is None
-    assert outcome.message == "fifo: running jobs lose their place at 5 s, and must not be interrupted"
+    lost = "fifo: running jobs lose their place at 5 s, and must not be interrupted"
+    assert outcome.message == f"{lost}; evict: restart lets them begin again"

@@ -1,0 +1,1 @@
+"""On which servers chosen jobs run."""

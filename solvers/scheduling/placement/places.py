@@ -1,0 +1,268 @@
+"""Servers under the engine: whether the jobs that a policy chose find places, and where they are.
+
+Jobs are placed in the order in which the policy chose them. One that runs keeps its servers. One that starts
+goes where those that run leave room, or, if the policy stops jobs, where those that come after it are; these
+look for another place at their turn, and one that moves starts again. A job that finds no place waits: to the
+policy it looks, for that moment, as if it asked for the whole cluster, and the policy chooses again, blocking
+or skipping it as it would do on a pool.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from ....formulations.common.clock import check_time, time_left_s
+from ....instances.common.arrays import Flags, Floats, Ints
+from ....instances.scheduling.instance import SchedulingInstance
+from ..seen import Seen
+from .jointly import Place, placed_together
+from .kernels import best_fit, most_tasks
+
+RULES = ("best-fit", "consolidate", "exact")
+SLACK = 5e-10
+"""Share of a server's amounts by which they may be exceeded; the check allows twice as much."""
+SKEWED = 0.3
+"""Jobs are skewed where the largest tensor has more than this share of the model, if nothing else is said."""
+LONGEST_S = 5.0
+"""Seconds for the jobs that start at one moment."""
+
+
+class Places:
+    """The servers of an instance during one run.
+
+    Parameters
+    ----------
+    order
+        The jobs in the order of their arrival, as indices into the table; jobs here are places in it.
+    rule
+        `best-fit`: each job where it fills servers best. `consolidate`: the same, and a job that could do
+        with fewer servers if nothing else ran waits. `exact`: the jobs that start at a moment are placed
+        together on the fewest servers, which is proven; as best-fit does where that is not possible.
+    skewed_only
+        Whether only skewed jobs are consolidated, as Tiresias does.
+    """
+
+    def __init__(self, instance: SchedulingInstance, order: Ints, rule: str, skewed_only: bool) -> None:
+        table, states = instance.table(), instance.server_states
+        self.names = states.names
+        self._demand: Floats = table.demand[order]
+        self._tasks: Ints = table.tasks[order]
+        self._spreading, self._order = table.spreading, order
+        self._changes, self._change = states.changes, 0
+        self._capacity = states.amounts.copy()
+        self._free = states.amounts.copy()
+        self._jointly = rule == "exact"
+        self._together = np.full(len(order), rule == "consolidate")
+        if skewed_only and rule == "best-fit" and table.spreading is not None:
+            limit = SKEWED if instance.skew_threshold is None else instance.skew_threshold
+            self._together = table.spreading.skew[order] > limit
+        keys = np.column_stack([self._demand, self._tasks, self._together])
+        self._shape: Ints = np.unique(keys, axis=0, return_inverse=True)[1].ravel()
+        self._fewest: dict[int, int] = {}
+        self._on: dict[int, Place] = {}
+        self._next: dict[int, Place] = {}
+        self.history: dict[tuple[int, float], Place] = {}
+
+    def move_to(self, now_s: float) -> set[int]:
+        """Let servers fail and return; return the jobs on those that have lost something."""
+        before, fallen = self._change, set[int]()
+        while self._change < len(self._changes) and self._changes[self._change][0] <= now_s:
+            _, n, amounts = self._changes[self._change]
+            if (amounts < self._capacity[n]).any():
+                fallen |= {j for j, (servers, _) in self._on.items() if (servers == n).any()}
+            self._free[n] += amounts - self._capacity[n]
+            self._capacity[n] = amounts
+            self._change += 1
+        if self._change > before:
+            self._fewest.clear()
+        return fallen
+
+    def lost(self, running: Ints, since_s: Floats) -> Flags:
+        """Return which running jobs have no room any more; those that came last to it lose it first."""
+        found = np.zeros(len(running), dtype=bool)
+        over: Flags = np.asarray((self._free < -SLACK * self._capacity).any(axis=1))
+        free = self._free.copy()
+        for k in np.argsort(-since_s[running], kind="stable").tolist():
+            servers, counts = self._on[int(running[k])]
+            if over[servers].any():
+                found[k] = True
+                free[servers] += counts[:, None] * self._demand[running[k]]
+                over[servers] = (free[servers] < -SLACK * self._capacity[servers]).any(axis=1)
+        return found
+
+    def settle(self, choose: Callable[[], Ints], running: Ints, held: Flags, seen: Seen) -> Ints:
+        """Return the jobs that run from now on, all of which have places.
+
+        Parameters
+        ----------
+        choose
+            Asks the policy, which may be asked several times.
+        running, held
+            The jobs that run, and which of them go on in any case.
+        """
+        hidden = np.zeros(len(self._tasks), dtype=bool)
+        there = np.fromiter(self._on, dtype=np.int64, count=len(self._on))
+        own = seen.demand
+        try:
+            while True:
+                check_time()
+                chosen = choose()
+                refused = self._find_places(chosen.tolist(), set(running[held].tolist()))
+                if refused is None:
+                    return chosen
+                alike = self._shape == self._shape[refused]
+                alike[there] = False
+                alike[list(self._next)] = False
+                alike[refused] = True
+                # What is more than there is cannot be chosen even if nothing else runs.
+                whole = seen.capacity * (2.0 if hidden[refused] else 1.0) + (1.0 if hidden[refused] else 0.0)
+                if not hidden.any():
+                    own = seen.demand.copy()
+                hidden |= alike
+                seen.demand[alike] = whole
+        finally:
+            if hidden.any():
+                seen.demand[:] = own
+
+    def switch(self, stopped: Ints, started: Ints, now_s: float) -> Ints:
+        """Note who stops and starts; return those that move, who do both."""
+        moved = [j for j, place in self._next.items() if j in self._on and not _same(self._on[j], place)]
+        for j in (*stopped.tolist(), *moved):
+            self.leave(j)
+        for j in (*started.tolist(), *moved):
+            servers, counts = self._on[j] = self._next[j]
+            self._free[servers] -= counts[:, None] * self._demand[j]
+            self.history[j, now_s] = self._on[j]
+        return np.array(sorted(moved), dtype=np.int64)
+
+    def leave(self, j: int) -> None:
+        """Give back what a job has; an idle cluster has exactly what it had at first."""
+        servers, counts = self._on.pop(j)
+        self._free[servers] += counts[:, None] * self._demand[j]
+        if not self._on:
+            self._free[:] = self._capacity
+
+    def on(self, j: int) -> Mapping[str, int]:
+        """Return the servers of a job that runs, with its tasks on each."""
+        return self.named(self._on[j])
+
+    def named(self, place: Place) -> dict[str, int]:
+        """Return a place by the names of its servers."""
+        servers, counts = place
+        return {self.names[n]: k for n, k in zip(servers.tolist(), counts.tolist(), strict=True)}
+
+    def speeds(self, jobs: Ints) -> Floats:
+        """Return how fast jobs are where they run, as a share of their full speed."""
+        if self._spreading is None:
+            return np.ones(len(jobs))
+        servers = np.array([len(self._on[j][0]) for j in jobs.tolist()], dtype=np.int64)
+        return self._spreading.speed(self._order[jobs], servers)
+
+    def _find_places(self, chosen: Sequence[int], held: set[int]) -> int | None:
+        """Find places for chosen jobs, in their order; return the first that has none."""
+        self._next = {}
+        free, slack = self._free.copy(), SLACK * self._capacity
+        staying = set(chosen)
+        for j in self._on.keys() - staying:
+            self._take(free, j, self._on[j], -1)
+        keep = [j for j in chosen if j in self._on]
+        over: Flags = np.asarray((free < -slack).any(axis=1))
+        if over.any():  # those who came last to a server that has lost something look for another place
+            for j in reversed([j for j in keep if j not in held]):
+                servers = self._on[j][0]
+                if over[servers].any():
+                    self._take(free, j, self._on[j], -1)
+                    keep.remove(j)
+                    over[servers] = (free[servers] < -slack[servers]).any(axis=1)
+        kept = set(keep)
+        if self._jointly and self._all_together(free, [j for j in chosen if j not in kept]):
+            self._next |= {j: self._on[j] for j in keep}
+            return None
+        waiting = [j for j in chosen if j in held] + [j for j in chosen if j not in held]
+        for position, j in enumerate(waiting):
+            if j in kept:
+                self._next[j] = self._on[j]
+                continue
+            place = self._own_place(free, slack, j) or self._place(free, slack, j)
+            if place is None:
+                later = [k for k in waiting[position + 1 :] if k in kept and k not in held]
+                place = self._in_place_of(free, slack, j, later, kept)
+            if place is None:
+                return j
+            self._take(free, j, place, 1)
+            self._next[j] = place
+        return None
+
+    def _take(self, free: Floats, j: int, place: Place, sign: int) -> None:
+        servers, counts = place
+        free[servers] -= sign * counts[:, None] * self._demand[j]
+
+    def _own_place(self, free: Floats, slack: Floats, j: int) -> Place | None:
+        """Return where a job runs, if there is still room for it."""
+        if j not in self._on:
+            return None
+        servers, counts = self._on[j]
+        asked = counts[:, None] * self._demand[j]
+        return self._on[j] if (asked <= free[servers] + slack[servers]).all() else None
+
+    def _place(self, free: Floats, slack: Floats, j: int) -> Place | None:
+        tasks = int(self._tasks[j])
+        most = self._least_servers(j) if self._together[j] else min(tasks, len(free))
+        if most == 0:
+            return None
+        servers, counts = best_fit(free, slack, self._capacity, self._demand[j], tasks, most)
+        return (servers, counts) if len(servers) else None
+
+    def _in_place_of(
+        self, free: Floats, slack: Floats, j: int, later: list[int], kept: set[int]
+    ) -> Place | None:
+        """Return a place that a job has if the fewest of those that come after it give up theirs."""
+
+        def without(count: int) -> Floats:
+            left = free.copy()
+            for k in later[len(later) - count :]:
+                self._take(left, k, self._on[k], -1)
+            return left
+
+        low, high = 0, len(later)
+        if not later or self._place(without(high), slack, j) is None:
+            return None
+        while high - low > 1:
+            middle = (low + high) // 2
+            if self._place(without(middle), slack, j) is None:
+                low = middle
+            else:
+                high = middle
+        free[:] = without(high)
+        kept.difference_update(later[len(later) - high :])
+        return self._place(free, slack, j)
+
+    def _least_servers(self, j: int) -> int:
+        """Return the fewest servers that a job could use if nothing else ran; 0 if it could not run."""
+        shape = int(self._shape[j])
+        if shape not in self._fewest:
+            slack, tasks = SLACK * self._capacity, int(self._tasks[j])
+            held = [
+                most_tasks(self._capacity[n], slack[n], self._demand[j], tasks) for n in range(len(slack))
+            ]
+            reached = np.cumsum(np.sort(held)[::-1]) >= tasks
+            self._fewest[shape] = int(np.argmax(reached)) + 1 if reached.any() else 0
+        return self._fewest[shape]
+
+    def _all_together(self, free: Floats, jobs: list[int]) -> bool:
+        """Find places for all of these jobs at once; whether there are."""
+        if not jobs:
+            return True
+        left = time_left_s()
+        limit_s = LONGEST_S if left is None else min(LONGEST_S, max(left, 0.01))
+        places = placed_together(free, self._demand[jobs], self._tasks[jobs].tolist(), limit_s)
+        if places is None:
+            return False
+        self._next |= dict(zip(jobs, places, strict=True))
+        return True
+
+
+def _same(a: Place, b: Place) -> bool:
+    return a is b or (np.array_equal(a[0], b[0]) and np.array_equal(a[1], b[1]))
