@@ -95,7 +95,28 @@ def random_graph(seed: int) -> dict[str, Any]:
         document["cost_limit_usd"] = rng.choice([5.0, 20.0, 60.0])
     if not any(layer["compute_s"][t] for layer in layers for t in layer["compute_s"]):
         layers[0]["compute_s"] = {"gpu": 1.0, "cpu": 10.0}
+    if document.get("stage_cost") == "relay" and rng.random() < 0.7:
+        _pipelined(rng, document, names)
     return {key: value for key, value in document.items() if value is not None}
+
+
+def _pipelined(rng: random.Random, document: dict[str, Any], names: list[str]) -> None:
+    """Let transfers decide over stages in the middle of a plan: without these relaying changes nothing."""
+    rows = [layer for layer in document["layers"] if not layer.get("backward")]
+    chain = [*itertools.pairwise(names)]
+    if rng.random() < 0.5:
+        # Only one tensor skips stages, and those in between do not touch it.
+        document["edges"] = [edge for edge in document["edges"] if not {*edge.values()} <= {*names}]
+        chain += [(names[0], names[-1])] * (len(names) > 2)
+    known = {(edge["source"], edge["target"]) for edge in document["edges"]}
+    document["edges"] += [{"source": a, "target": b} for a, b in chain if (a, b) not in known]
+    document["types"][0] |= {"limit": 4}
+    document["types"][0].pop("memory_gib", None)
+    document["objective"] = rng.choice(["time", "throughput"])
+    document["most_units_per_stage"] = rng.choice([1, 1, 2])
+    for row in rows:
+        row["compute_s"]["gpu"] = rng.uniform(0.5, 1.5)
+        row["transfer_s"] = {"gpu": rng.uniform(0.5, 2), "cpu": 0.0}
 
 
 def _layer(rng: random.Random, name: str) -> dict[str, Any]:
