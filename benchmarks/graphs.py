@@ -93,29 +93,15 @@ def made(case: dict[str, Any]) -> Any:
     from clusterplan.instances.importers import import_dnn_partitioning
 
     if case["source"] == PIPEDREAM:
-        instance = replicated(case)
+        from pipedream import optimised
+
+        transfers = case["rule"] == TRANSFERS
+        instance = optimised(Path(case["file"]), case["gpus"], BYTES_PER_S, transfers)
     else:
         types = {"accelerator": 2.5, "cpu": 0.5}
         instance = import_dnn_partitioning(Path(case["file"]), types, shape="graph")
     once = instance.training.model_copy(update={"samples": instance.probe_batch, "epochs": 1.0})
     return instance.model_copy(update={"objective": "time", "training": once})
-
-
-def replicated(case: dict[str, Any]) -> Any:
-    """Return a profile of PipeDream with replicated stages, as its optimiser prices them."""
-    from clusterplan.instances.importers import import_pipedream
-    from clusterplan.instances.staging.replicas import with_replicas
-
-    options = {"input_time": False, "link_gbit_per_s": None, "parallel_share": 1.0}
-    limit = {"gpu": case["gpus"]}
-    instance = import_pipedream(Path(case["file"]), {"gpu": 1.0}, shape="graph", limit=limit, **options)
-    # The optimiser takes inputs out of the graph, and all that they send.
-    layers = tuple(
-        layer.model_copy(update={"output_bytes": 0.0}) if layer.kind.startswith("Input") else layer
-        for layer in instance.layers
-    )
-    transfers = 2.0 if case["rule"] == TRANSFERS else 0.0
-    return with_replicas(instance.model_copy(update={"layers": layers}), BYTES_PER_S, 4.0, transfers)
 
 
 def measured(case: dict[str, Any]) -> dict[str, Any]:

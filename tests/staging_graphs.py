@@ -45,7 +45,7 @@ def diamond(limit: int = 2, **fields: Any) -> StagingInstance:
 
 
 def random_graph(seed: int) -> dict[str, Any]:
-    """Return a document with branches, joins, colours, a CPU, memory, limits, and either cost rule."""
+    """Return a document with branches, joins, colours, a CPU, memory, limits, and any cost rule."""
     rng = random.Random(seed)
     count = rng.randint(2, 5)
     training = rng.random() < 0.4
@@ -78,7 +78,7 @@ def random_graph(seed: int) -> dict[str, Any]:
         "name": f"graph-{seed}",
         "objective": rng.choice(["cost", "throughput", "time"]),
         "stage_rule": "free_cuts",
-        "stage_cost": rng.choice(["overlap", "sum", None]),
+        "stage_cost": rng.choice(["overlap", "sum", "relay", None]),
         "most_units_per_stage": rng.choice([1, 2, None]),
         "training": {"samples": 3600.0},
         "probe_batch": 2,
@@ -95,7 +95,28 @@ def random_graph(seed: int) -> dict[str, Any]:
         document["cost_limit_usd"] = rng.choice([5.0, 20.0, 60.0])
     if not any(layer["compute_s"][t] for layer in layers for t in layer["compute_s"]):
         layers[0]["compute_s"] = {"gpu": 1.0, "cpu": 10.0}
+    if document.get("stage_cost") == "relay" and rng.random() < 0.7:
+        _pipelined(rng, document, names)
     return {key: value for key, value in document.items() if value is not None}
+
+
+def _pipelined(rng: random.Random, document: dict[str, Any], names: list[str]) -> None:
+    """Let transfers decide over stages in the middle of a plan: without these relaying changes nothing."""
+    rows = [layer for layer in document["layers"] if not layer.get("backward")]
+    chain = [*itertools.pairwise(names)]
+    if rng.random() < 0.5:
+        # Only one tensor skips stages, and those in between do not touch it.
+        document["edges"] = [edge for edge in document["edges"] if not {*edge.values()} <= {*names}]
+        chain += [(names[0], names[-1])] * (len(names) > 2)
+    known = {(edge["source"], edge["target"]) for edge in document["edges"]}
+    document["edges"] += [{"source": a, "target": b} for a, b in chain if (a, b) not in known]
+    document["types"][0] |= {"limit": 4}
+    document["types"][0].pop("memory_gib", None)
+    document["objective"] = rng.choice(["time", "throughput"])
+    document["most_units_per_stage"] = rng.choice([1, 1, 2])
+    for row in rows:
+        row["compute_s"]["gpu"] = rng.uniform(0.5, 1.5)
+        row["transfer_s"] = {"gpu": rng.uniform(0.5, 2), "cpu": 0.0}
 
 
 def _layer(rng: random.Random, name: str) -> dict[str, Any]:
@@ -148,26 +169,28 @@ class GraphTruth:
         """Return the best value of the objective; None if there is no plan."""
         colours = sorted(set(self.colour.values()))
         values = [
-            value for parts in _partitions(colours) if self._ordered(parts) for value in self._values(parts)
+            value
+            for parts in _partitions(colours)
+            for row in self._rows(parts)
+            for value in self._values(row)
         ]
         if not values:
             return None
         return max(values) if self.data["objective"] == "throughput" else min(values)
 
-    def _ordered(self, parts: list[list[str]]) -> bool:
-        """Return whether the parts can stand in a row so that no arc runs backwards."""
-        place = {colour: index for index, part in enumerate(parts) for colour in part}
-        left, arcs = set(range(len(parts))), {(place[a], place[b]) for a, b in self.arcs}
-        while left:
-            first = [p for p in left if not any(a in left and a != p for a, b in arcs if b == p)]
-            if not first:
-                return False
-            left -= set(first)
-        return True
+    def _rows(self, parts: list[list[str]]) -> Iterator[list[list[str]]]:
+        """Yield the rows of the parts in which no arc runs backwards; one of them where order costs nothing."""
+        for row in itertools.permutations(parts):
+            place = {colour: index for index, part in enumerate(row) for colour in part}
+            if all(place[a] <= place[b] for a, b in self.arcs):
+                yield list(row)
+                if self.data.get("stage_cost") != "relay":
+                    return
 
-    def _values(self, parts: list[list[str]]) -> Iterator[float]:
+    def _values(self, row: list[list[str]]) -> Iterator[float]:
         types = self.data["types"]
-        choices = [list(self._choices(set(part))) for part in parts]
+        place = {colour: index for index, part in enumerate(row) for colour in part}
+        choices = [list(self._choices(set(part), place)) for part in row]
         for chosen in itertools.product(*choices):
             for t, one in enumerate(types):
                 if sum(c.units for c in chosen if c.type == t) > one["limit"]:
@@ -175,9 +198,20 @@ class GraphTruth:
             else:
                 yield from self._value(chosen)
 
-    def _choices(self, part: set[str]) -> Iterator[_Choice]:
+    def _transfers(self, part: set[str], place: dict[str, int], name: str) -> float:
+        """Return the seconds in which a part sends and receives, on one unit of a type."""
+        link, here = self.data["link_gbit_per_s"] * 1e9 / 8, place[next(iter(part))]
+        touched = received = sent = 0.0
+        for layer, row in self.layers.items():
+            ends = {place[self.colour[end]] for end in (layer, *(b for a, b in self.edges if a == layer))}
+            seconds = row.get("transfer_s", {}).get(name, row["output_bytes"] / link)
+            touched += seconds * (here in ends and len(ends) > 1)
+            received += seconds * (min(ends) < here <= max(ends))
+            sent += seconds * (min(ends) <= here < max(ends))
+        return max(received, sent) if self.data.get("stage_cost") == "relay" else touched
+
+    def _choices(self, part: set[str], place: dict[str, int]) -> Iterator[_Choice]:
         own = [name for name in self.layers if self.colour[name] in part]
-        link = self.data["link_gbit_per_s"] * 1e9 / 8
         for t, one in enumerate(self.data["types"]):
             name = one["name"]
             rows = [self.layers[layer] for layer in own]
@@ -186,11 +220,7 @@ class GraphTruth:
                 continue
             if held > one.get("memory_gib", math.inf) * (1 + SLACK):
                 continue
-            received = 0.0
-            for layer, row in self.layers.items():
-                ends = {layer, *(b for a, b in self.edges if a == layer)}
-                if len({end in own for end in ends}) == 2:
-                    received += row.get("transfer_s", {}).get(name, row["output_bytes"] / link)
+            moved = self._transfers(part, place, name)
             for k in range(1, min(one["limit"], self.data.get("most_units_per_stage", 99)) + 1):
                 computing = sum(_shared(r["compute_s"][name], r["compute_parallel"], k) for r in rows)
                 moving = sum(
@@ -199,7 +229,7 @@ class GraphTruth:
                     )
                     for r in rows
                 )
-                moving += received / k
+                moving += moved / k
                 adds_up = self.data.get("stage_cost") == "sum"
                 yield _Choice(t, k, computing + moving if adds_up else max(computing, moving))
 

@@ -40,9 +40,9 @@ def test_tensors_are_paid_once_by_each_stage() -> None:
     """Layer a hands one tensor to b and c in one other stage: a pays once, and so does that stage."""
     truth = GraphTruth(with_limit(2))
     a, b, c, d = (1 << place for place in range(4))
-    assert truth.by_key[0, 1, a].seconds == 1.5
-    assert truth.by_key[0, 1, b | c | d].seconds == 6.5
-    assert truth.by_key[0, 1, b].seconds == 3
+    assert truth.by_key[0, 1, a, 0].seconds == 1.5
+    assert truth.by_key[0, 1, b | c | d, 0].seconds == 6.5
+    assert truth.by_key[0, 1, b, 0].seconds == 3
     assert len(truth.by_key) == 15
 
 
@@ -103,7 +103,7 @@ def test_two_truths_agree() -> None:
 
 
 def test_documents_of_every_form_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Branches, colours, orphans, zero times, seconds of transfers, memory, limits, both rules."""
+    """Branches, colours, orphans, zero times, seconds of transfers, memory, limits, all rules."""
     monkeypatch.setattr("fuzz.staging_documents.ON_GRAPHS", 1.0)
     seen: Counter[str] = Counter()
     for number in range(150):
@@ -122,7 +122,7 @@ def test_documents_of_every_form_are_read(monkeypatch: pytest.MonkeyPatch) -> No
         seen["floor"] += "throughput_floor_samples_per_s" in data
         seen["budget"] += "hourly_budget_usd" in data
         seen["apart"] += lanes.scales_apart(data)
-    assert len(seen) == 13
+    assert len(seen) == 14
     assert all(count >= 8 for count in seen.values()), seen
 
 

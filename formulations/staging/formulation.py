@@ -100,12 +100,16 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
         names = [hardware.name for hardware in self.instance.types]
         return [self.table.index(s.first_layer, s.last_layer, names.index(s.type)) for s in plan]
 
-    def stage_time_s(self, plan: Sequence[Stage]) -> float:
-        """Return τ, the time of the slowest stage [s per B0 samples]."""
-        return max(
+    def times_of_stages_s(self, plan: Sequence[Stage]) -> list[float]:
+        """Return ET of each stage [s per B0 samples]."""
+        return [
             stage_time_s(self.instance, stage.first_layer, stage.last_layer, stage.type, stage.units)
             for stage in plan
-        )
+        ]
+
+    def stage_time_s(self, plan: Sequence[Stage]) -> float:
+        """Return τ, the time of the slowest stage [s per B0 samples]."""
+        return max(self.times_of_stages_s(plan))
 
     def rate_usd_per_hour(self, plan: Sequence[Stage]) -> float:
         """Return the price per hour of all units of the plan."""

@@ -156,7 +156,8 @@ class StagingInstance(Instance):
         Which layer hands its output to which; none: each to the next, a chain. In a graph a stage pays for
         every tensor that it sends or receives, once.
     stage_cost
-        In a graph: whether computing and communicating `overlap`, as in a chain, or add up (`sum`).
+        In a graph: whether computing and communicating `overlap`, as in a chain, or add up (`sum`); `relay`:
+        they overlap, and every stage hands on each tensor that crosses it, received and sent at once.
     most_units_per_stage
         In a graph: how many units one stage may have; none: any number.
     """
@@ -174,7 +175,7 @@ class StagingInstance(Instance):
     types: Annotated[tuple[StageType, ...], Field(min_length=1, max_length=1000), in_slices(1000), TABLE_FILE]
     layers: Annotated[tuple[Layer, ...], Field(min_length=1, max_length=2000), in_slices(2000), TABLE_FILE]
     edges: Annotated[tuple[Edge, ...] | None, Field(max_length=MOST_EDGES), in_slices(), TABLE_FILE] = None
-    stage_cost: Literal["overlap", "sum"] | None = None
+    stage_cost: Literal["overlap", "sum", "relay"] | None = None
     most_units_per_stage: PositiveCount | None = None
 
     @property

@@ -18,6 +18,13 @@ from ..reports.text import duration, short
 from .plan import layers_of
 
 
+RULES = {
+    "overlap": "overlap",
+    "sum": "add up",
+    "relay": "overlap; each stage hands on what crosses it",
+}
+
+
 class PlanDrawing:
     """Data from which scripts draw the plans of one instance; shared stages are timed once."""
 
@@ -47,8 +54,8 @@ class PlanDrawing:
     def _of_graph(self, plan: Sequence[Stage], units: dict[int, int]) -> dict[str, Any]:
         """Return the same with layers in the order of the stages, and the layers of each in words."""
         formulation, stages, order = formulation_of(self.instance), [], list[int]()
-        for s in plan:
-            index, time_s = self._index[s.type], formulation.stage_time_s([s])
+        for s, time_s in zip(plan, formulation.times_of_stages_s(plan), strict=True):
+            index = self._index[s.type]
             units[index] += s.units
             last = len(order) + len(s.members) - 1
             stages.append([len(order), last, index, s.units, float(f"{time_s:.6g}")])
@@ -118,7 +125,7 @@ def _graph_facts(instance: StagingInstance) -> Facts:
     return [
         ("edges", f"{len(instance.edges):,}"),
         ("layers that can be apart", f"{apart:,}{together}"),
-        ("computing and communicating", "add up" if instance.stage_cost == "sum" else "overlap"),
+        ("computing and communicating", RULES[instance.stage_cost or "overlap"]),
         ("units of a stage", "any number" if most is None else f"{most:,} at most"),
     ]
 

@@ -99,7 +99,8 @@ def _floor(formulation: StagingFormulation, clock: Clock) -> Iterator[Cause]:
     best = changed.evaluate(plan)[0]
     if best >= floor:
         return
-    slowest = max(plan, key=lambda stage: changed.stage_time_s([stage]))
+    times = changed.times_of_stages_s(plan)
+    slowest = plan[times.index(max(times))]
     budgets = instance.hourly_budget_usd is not None or instance.cost_limit_usd is not None
     within = "limits and budgets" if budgets else "the limits"
     reason = (

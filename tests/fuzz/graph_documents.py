@@ -10,7 +10,7 @@ from typing import Any
 from .palette import Palette
 
 MOST_UNITS = (None, None, 1, 2)
-COSTS = (None, "overlap", "sum")
+COSTS = (None, "overlap", "sum", "relay")
 
 
 def on_graph(rng: random.Random, palette: Palette, data: dict[str, Any]) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """All plans of a staging document whose layers make a graph, from docs/problems/staging.md.
 
-A plan is a partition of the colours into stages that can stand in a row; how they stand changes no figure.
+A plan is a partition of the colours into stages that can stand in a row; how they stand changes figures only
+where stages relay.
 """
 
 from __future__ import annotations
@@ -40,10 +41,14 @@ class GraphTruth(StagingTruth):
             self.touched[a] |= self.bit[b]
         self.received = {a for a, _ in edges}
         self.arcs = set(self._arcs(edges))
-        self.by_key: dict[tuple[int, int, int], Stage] = {}
+        self.relays = self.data.get("stage_cost") == "relay"
+        # Type, units, colours, and those of all stages before, which are 0 where they change nothing.
+        self.by_key: dict[tuple[int, int, int, int], Stage] = {}
         for own in range(1, self.everything + 1):
-            for t in range(len(self.names)):
-                yield from self._stages_of(own, t)
+            for before in range(self.everything + 1 if self.relays else 1):
+                if not own & before and not (self.relays and self._backwards(before)):
+                    for t in range(len(self.names)):
+                        yield from self._stages_of(own, t, before)
 
     def _arcs(self, edges: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
         """Yield pairs of colours, the first of which is in the stage of the second or an earlier one."""
@@ -56,7 +61,11 @@ class GraphTruth(StagingTruth):
             elif back[a] and back[b] and not {self.bit[a], self.bit[b]} <= led:
                 yield self.bit[b], self.bit[a]
 
-    def _stages_of(self, own: int, t: int) -> Iterator[Stage]:
+    def _backwards(self, done: int) -> bool:
+        """Return whether colours come before what they need."""
+        return any(b & done and not a & done for a, b in self.arcs)
+
+    def _stages_of(self, own: int, t: int, before: int) -> Iterator[Stage]:
         """Yield the stages of some colours on a type, by units."""
         name, kind = self.names[t], self.data["types"][t]
         layers = [layer for layer, bit in zip(self.data["layers"], self.bit, strict=True) if bit & own]
@@ -68,17 +77,20 @@ class GraphTruth(StagingTruth):
             return
         computing = [self._divided(layer, "compute", name) for layer in layers]
         moving = [self._divided(layer, "communication", name) for layer in layers]
-        cut = sum(
-            self._transfer(index, name)
-            for index in self.received
-            if self.touched[index] & own and self.touched[index] & ~own
-        )
+        ends = (before, before | own) if self.relays else (own,)
+        cut = max(self._cut(colours, name) for colours in ends)
         for k in range(1, min(self.most[t], self.data.get("most_units_per_stage") or self.most[t]) + 1):
             times = [sum(serial + parallel / k for serial, parallel in part) for part in (computing, moving)]
-            times[1] += Fraction(cut) / k
+            times[1] += cut / k
             seconds = sum(times) if self.data.get("stage_cost") == "sum" else max(times)
-            stage = self.by_key[t, k, own] = Stage(t, k, own, Fraction(seconds), held <= certain_gib)
+            stage = self.by_key[t, k, own, before] = Stage(t, k, own, Fraction(seconds), held <= certain_gib)
             yield stage
+
+    def _cut(self, colours: int, name: str) -> Fraction:
+        """Return the seconds of the tensors that some colours touch, and others too."""
+        touching = [index for index in self.received if self.touched[index] & colours]
+        cut = [index for index in touching if self.touched[index] & ~colours]
+        return sum((self._transfer(index, name) for index in cut), Fraction(0))
 
     def _divided(self, layer: dict[str, Any], what: str, name: str) -> tuple[Fraction, Fraction]:
         """Return the serial and the parallel part of a time of a layer."""
@@ -95,34 +107,36 @@ class GraphTruth(StagingTruth):
 
     def _enumerate(self) -> None:
         for parts in _partitions(self.everything):
-            if self._stands_in_a_row(parts):
-                self._choose(parts, 0, 0, [0] * len(self.names), True)
+            for row in self._rows(parts, 0):
+                self._choose(row, 0, 0, [0] * len(self.names), True)
 
-    def _stands_in_a_row(self, parts: Sequence[int]) -> bool:
-        """Return whether the parts have an order against which no arc runs."""
-        left = list(parts)
-        while left:
-            needed = [
-                {a for a, b in self.arcs if b & part and not a & part and any(a & other for other in left)}
-                for part in left
-            ]
-            first = [part for part, needs in zip(left, needed, strict=True) if not needs]
-            if not first:
-                return False
-            left = [part for part in left if part not in first]
-        return True
+    def _rows(self, parts: Sequence[int], done: int) -> Iterator[list[int]]:
+        """Yield the orders of parts, after what is done, against which no arc runs; one if they cost alike."""
+        if not parts:
+            yield []
+        for part in parts:
+            if self._backwards(done | part):
+                continue
+            for row in self._rows([other for other in parts if other != part], done | part):
+                yield [part, *row]
+                if not self.relays:
+                    return
+
+    def _stage_at(self, t: int, k: int, own: int, done: int) -> Stage | None:
+        return self.by_key.get((t, k, own, done if self.relays else 0))
 
     def _choose(self, parts: Sequence[int], time: int, rate: int, taken: list[int], certain: bool) -> None:
-        """Add the plans of some stages to what others take."""
+        """Add the plans of some stages, the last of a row, to what those before take."""
         self._steps += 1
         if self._steps > 5 * MOST_PLANS or len(self.plans) > MOST_PLANS:
             raise TooManyPlansError
         if not parts:
             self.plans.append(((self._cost(time, rate),), certain and not self._broken(time, rate, 0)))
             return
+        done = self.everything & ~sum(parts)
         for t in range(len(self.names)):
             for k in range(1, self.most[t] - taken[t] + 1):
-                stage = self.by_key.get((t, k, parts[0]))
+                stage = self._stage_at(t, k, parts[0], done)
                 if stage is None:
                     break
                 longer, dearer = max(time, stage.time), rate + k * self.prices[t]
@@ -144,11 +158,11 @@ class GraphTruth(StagingTruth):
             for layer in layers:
                 own |= self.bit[layer]
             whole_colours = [index for index, bit in enumerate(self.bit) if bit & own]
-            stage = self.by_key.get((self.names.index(entry["type"]), entry["units"], own))
+            stage = self._stage_at(self.names.index(entry["type"]), entry["units"], own, done)
             if stage is None or sorted(layers) != whole_colours or own & done:
                 return None, [f"there is no stage {entry}"]
             done |= own
-            if any(b & done and not a & done for a, b in self.arcs):
+            if self._backwards(done):
                 wrong.append("a stage comes before what it needs")
             time, rate = max(time, stage.time), rate + stage.units * self.prices[stage.type]
             taken[stage.type] += stage.units

@@ -2,7 +2,7 @@
 
 A stage J − I is found by taking groups off J, in falling order. What it sends beyond J is cut however many
 groups it has, so that computing and sending bound all larger stages with the same end. Parts are rounded
-down, so that no stage is found too slow.
+down, so that no stage is found too slow. Where stages relay, what crosses its two ends is all it transfers.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ...common.clock import check_time
 from ...common.compiled import compiled
 from ...common.tolerance import loosened
 from ..stage_times import MOST_UNITS
-from .graph_order import Order, ideals_below
+from .graph_order import Bools, Order, ideals_below
 from .segments import Segments
 
 ROUNDED_DOWN = 1 - 1e-12
@@ -28,6 +28,8 @@ ROUNDED_DOWN = 1 - 1e-12
 MOST_STAGES = 4_000_000
 LOOK_EVERY = 64
 """Ideals between two looks at the clock."""
+AT_ONCE = 4096
+"""Ideals whose tensors are counted in one product of matrices."""
 
 
 class Stages(NamedTuple):
@@ -48,6 +50,9 @@ class Stages(NamedTuple):
         The tensors that touch group g are own[own_start[g]:own_start[g + 1]].
     seconds
         Of each tensor on each type, shape (H, T).
+    crossing
+        Where stages relay: seconds of the tensors cut by each ideal on each type, shape (I, T), and no tensor
+        is listed above; else zeros.
     drift
         What adding and subtracting seconds may leave over on each type, shape (T,).
     room, units
@@ -66,6 +71,7 @@ class Stages(NamedTuple):
     own_start: Ints
     own: Ints
     seconds: Floats
+    crossing: Floats
     drift: Floats
     room: Floats
     units: Floats
@@ -94,8 +100,12 @@ def derive_stages(instance: StagingInstance) -> Stages:
     tensor = np.array(
         [[number in own for number in below.groups] for own, _ in order.tensors], dtype=bool
     ).reshape(-1, len(groups))
-    touching, touched = np.nonzero(tensor.T)
     seconds = np.array([seconds for _, seconds in order.tensors]).reshape(-1, len(instance.types))
+    crossing = np.zeros((count, len(instance.types)))
+    if instance.stage_cost == "relay":
+        crossing = _crossing(inside, tensor, seconds)
+        tensor, seconds = tensor[:0], seconds[:0]
+    touching, touched = np.nonzero(tensor.T)
     units = [
         float(min(MOST_UNITS, one.limit or MOST_UNITS, instance.most_units_per_stage or MOST_UNITS))
         for one in instance.types
@@ -111,12 +121,23 @@ def derive_stages(instance: StagingInstance) -> Stages:
         np.searchsorted(touching, np.arange(len(groups) + 1)),
         touched,
         seconds,
+        crossing,
         1e-13 * seconds.sum(axis=0),
         np.array([math.inf if t.memory_gib is None else loosened(t.memory_gib) for t in instance.types])
         * (1 + 1e-12),
         np.array(units),
         instance.stage_cost == "sum",
     )
+
+
+def _crossing(inside: Bools, tensor: Bools, seconds: Floats) -> Floats:
+    """Return the seconds of the tensors that each ideal cuts, shape (I, T)."""
+    found, touched = [], tensor.astype(np.float32).T
+    for part in np.array_split(inside, len(inside) // AT_ONCE + 1):
+        check_time()
+        own = part.astype(np.float32) @ touched
+        found.append(((own > 0) & (own < touched.sum(axis=0))) @ seconds)
+    return np.concatenate(found)
 
 
 @compiled
@@ -199,6 +220,8 @@ def stages_into(graph: Stages, end: int, slowest: float, start: Ints, kind: Ints
     cut, sent = np.zeros((groups + 1, types)), np.zeros((groups + 1, types))
     # What is too large or too slow on a type stays so with more groups.
     possible = np.ones((groups + 1, types), dtype=np.bool_)
+    for t in range(types):
+        sent[0, t] = graph.crossing[end, t]
     here[0], link[0], share = end, graph.link_start[end], 1 / graph.units
     level, written = 0, 0
     while level >= 0:
@@ -229,6 +252,7 @@ def stages_into(graph: Stages, end: int, slowest: float, start: Ints, kind: Ints
             larger = True
             # Adding and subtracting may leave a little more than there is.
             transfers = max(0.0, cut[level, t] - graph.drift[t])
+            transfers = max(transfers, graph.crossing[to, t], graph.crossing[end, t])
             if _fast(computing, communicating + transfers * share[t], graph.adds_up, slowest):
                 start[written], kind[written] = to, t
                 for part in range(4):

@@ -3,7 +3,8 @@
 Moving a class n without time and memory into the stage of m changes only transfers. No stage then pays more
 if each tensor that n touches is also one of m, or if the tensors between n and m alone weigh at least as much
 as those of n without m. The order of stages allows it where m is the only class before n, or the only one
-after it.
+after it. Where stages relay, the same holds of what is cut by the ideals between the two stages, which gain n
+or lose it.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ Constraints
     stages follow a chain of ideals from the empty set to all classes; limits, memory, floor and budgets are
     those of a chain; a stage has at most so many units as `most_units_per_stage` allows
 Stage time
-    as in `stage_times.py`: transfers both ways over the cut
+    as in `stage_times.py`: transfers both ways over the cut, or relayed from ideal to ideal
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from ...common.objective import Violation
 from ...common.tolerance import within
 from ..formulation import StagingFormulation
 from ..plan import Stage, stage_of
-from ..stage_times import layer_parts, parts_time_s
+from ..stage_times import layer_parts
 from .blocks import Blocks, blocks_of
 from .classes import Classes, classes_of
 from .ideals import Ideals, beginnings, ideals_of
 from .stage_table import GraphTable, graph_table
-from .stage_times import stage_parts
+from .stage_times import times_of_stages_s
 
 
 def formulation_of(instance: StagingInstance) -> StagingFormulation:
@@ -104,13 +104,9 @@ class GraphFormulation(StagingFormulation):
             ideal = larger
         return found
 
-    def time_of_stage_s(self, stage: Stage) -> float:
-        """Return ET of a stage [s per probe batch]."""
-        return parts_time_s(stage_parts(self.instance, self.classes, stage.members, stage.type), stage.units)
-
-    def stage_time_s(self, plan: Sequence[Stage]) -> float:
-        """Return τ, the time of the slowest stage [s per probe batch]."""
-        return max(map(self.time_of_stage_s, plan))
+    def times_of_stages_s(self, plan: Sequence[Stage]) -> list[float]:
+        """Return ET of each stage [s per probe batch]; where stages relay, it depends on those before."""
+        return times_of_stages_s(self.instance, self.classes, plan)
 
     def _structure(self, plan: Sequence[Stage]) -> Iterator[Violation]:
         instance, types = self.instance, {hardware.name for hardware in self.instance.types}

@@ -1,8 +1,9 @@
 """The textbook model of staging on a graph in PuLP, after the integer programme of Tarnawski et al. (2020).
 
 Stages stand in a row of slots d. Variables: x_cd, whether class c is in slot d; z_do, whether slot d has
-option o, units of a type; h_ud, whether slot d cuts tensor u; τ; and y_do = τ·z_do where money counts. The
-time of an option binds only slots that have it, by big-M rows. Times are in units of the slowest allowed one.
+option o, units of a type; h_ud, whether slot d cuts tensor u, or, where stages relay, whether slots up to d do;
+τ; and y_do = τ·z_do where money counts. The time of an option binds only slots that have it, by big-M rows.
+Times are in units of the slowest allowed one.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from ..milp import milp_model
 from ..plan import Stage, stage_of
 from ..stage_times import layer_parts
 from .formulation import GraphFormulation
-from .stage_times import tensor_seconds
+from .stage_times import relays, tensor_seconds
 
 
 class Option(NamedTuple):
@@ -79,7 +80,7 @@ class _Builder:
         import pulp
 
         self.formulation, self.instance = formulation, formulation.instance
-        self.classes = formulation.classes
+        self.classes, self.relayed = formulation.classes, relays(formulation.instance)
         self.options = options_of(formulation)
         limits = [one.limit for one in self.instance.types]
         count = len(self.classes.members)
@@ -143,13 +144,17 @@ class _Builder:
                 self.problem += done, f"order_{a}_{b}_{d}"
 
     def _cut(self) -> None:
-        """Let a slot with some classes of a tensor, and not with all, cut it."""
+        """Let a slot, or all up to it, with some classes of a tensor, and not with all, cut it."""
+        import pulp
+
         for u, tensor in enumerate(self.classes.tensors):
             check_time()
             around = sorted(tensor.classes)
             for a, b in itertools.pairwise([*around, around[0]]):
                 for d in self.slots:
-                    self.problem += self.h[u][d] >= self.x[a][d] - self.x[b][d], f"cut_{u}_{a}_{d}"
+                    own = slice(0 if self.relayed else d, d + 1)
+                    apart = pulp.lpSum(self.x[a][own]) - pulp.lpSum(self.x[b][own])
+                    self.problem += self.h[u][d] >= apart, f"cut_{u}_{a}_{d}"
 
     def _time(self, d: int) -> None:
         """Bound τ by the time of a slot on each option, and say which classes it cannot run."""
@@ -178,19 +183,24 @@ class _Builder:
                 transfers = np.array(moved) / units
                 if self.instance.stage_cost == "sum":
                     self._binds(d, o, "adds_up", computing + communicating, transfers)
-                else:
-                    self._binds(d, o, "computing", computing, np.zeros(len(moved)))
-                    self._binds(d, o, "communicating", communicating, transfers)
+                    continue
+                self._binds(d, o, "computing", computing, np.zeros(len(moved)))
+                self._binds(d, o, "communicating", communicating, transfers)
+                if self.relayed and d:
+                    self._binds(d, o, "receiving", communicating, transfers, d - 1)
             if self.y[d]:
                 for o in own:
                     self.problem += self.y[d][o] >= self.tau + self.z[d][o] - 1, f"paid_{d}_{o}"
 
-    def _binds(self, d: int, o: int, name: str, seconds: Any, transfers: Any) -> None:
-        """Let τ be at least a time of a slot that has an option."""
+    def _binds(
+        self, d: int, o: int, name: str, seconds: Any, transfers: Any, cut: int | None = None
+    ) -> None:
+        """Let τ be at least a time of a slot that has an option; `cut` is the slot that cuts, d by default."""
         import pulp
 
         terms = [(self.x[c][d], s / self.slowest_s) for c, s in enumerate(seconds.tolist()) if s]
-        terms += [(self.h[u][d], s / self.slowest_s) for u, s in enumerate(transfers.tolist()) if s]
+        at = d if cut is None else cut
+        terms += [(self.h[u][at], s / self.slowest_s) for u, s in enumerate(transfers.tolist()) if s]
         most = math.fsum(share for _, share in terms)
         if terms:
             time = pulp.LpAffineExpression(terms)
@@ -254,12 +264,15 @@ class _Builder:
         share = min(1.0, self.formulation.stage_time_s(plan) / self.slowest_s)
         start = {self.tau: share}
         inside = [{of_layer[layer] for layer in stage.members} for stage in plan]
+        done = set[int]()
         for d in self.slots:
             has = Option(names.index(plan[d].type), plan[d].units) if d < len(plan) else None
             own = inside[d] if d < len(plan) else set()
+            done |= own
+            cutting = done if self.relayed else own
             start |= {places[d]: float(c in own) for c, places in enumerate(self.x)}
             start |= {z: float(option == has) for z, option in zip(self.z[d], self.options, strict=True)}
             start |= {y: share * (option == has) for y, option in zip(self.y[d], self.options, strict=False)}
             for u, tensor in enumerate(self.classes.tensors):
-                start[self.h[u][d]] = float(bool(tensor.classes & own) and bool(tensor.classes - own))
+                start[self.h[u][d]] = float(bool(tensor.classes & cutting) and bool(tensor.classes - cutting))
         return start

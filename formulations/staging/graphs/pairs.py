@@ -3,6 +3,7 @@
 From an ideal I the supersets are reached by adding blocks in rising order, each once. Sums and cut tensors
 change by the block that is added; a count for each tensor says whether a stage touches it in part. What a
 stage receives from I stays cut however it grows, so that computing and receiving bound all larger stages.
+Where stages relay, I and the larger ideal alone say what a stage receives and sends.
 Pairs are not kept here: a graph of 35,000 ideals has hundreds of millions.
 """
 
@@ -40,7 +41,10 @@ class Problem(NamedTuple):
     touched_start, touched
         The blocks of each tensor, in the same form.
     transfer
-        Seconds of each tensor on each type, shape (H, T).
+        Seconds of each tensor on each type, shape (H, T); where stages relay there are none, for all that
+        counts is:
+    crossing
+        Seconds of the tensors that each ideal cuts on each type, shape (I, T); else zeros.
     adds_up
         Whether computing and communicating add up.
     """
@@ -58,6 +62,7 @@ class Problem(NamedTuple):
     touched_start: Ints
     touched: Ints
     transfer: Floats
+    crossing: Floats
     adds_up: bool
 
 
@@ -79,6 +84,26 @@ def rows_for(problem: Problem) -> Rows:
 def _time_of(parts: tuple[float, float, float, float], units: float) -> float:
     """Return ET = max(S + A/k, S' + A'/k)."""
     return max(parts[0] + parts[1] / units, parts[2] + parts[3] / units)
+
+
+@compiled
+def crossing_of(
+    bits: NDArray[np.uint64], touched_start: Ints, touched: Ints, transfer: Floats, crossing: Floats
+) -> None:
+    """Write the seconds of the tensors that each ideal cuts into zeros of shape (I, T).
+
+    A sum of its own for each, without differences, so that rounding leaves nothing over.
+    """
+    for ideal in range(len(bits)):
+        for tensor in range(len(transfer)):
+            inside = 0
+            for at in range(touched_start[tensor], touched_start[tensor + 1]):
+                block = touched[at]
+                if bits[ideal, block >> 6] >> np.uint64(block & 63) & np.uint64(1):
+                    inside += 1
+            if 0 < inside < touched_start[tensor + 1] - touched_start[tensor]:
+                for t in range(transfer.shape[1]):
+                    crossing[ideal, t] += transfer[tensor, t]
 
 
 @compiled
@@ -165,6 +190,8 @@ def stages_from(problem: Problem, source: int, slowest: float, rows: Rows) -> in
     cut, kept = np.zeros((blocks + 1, types)), np.zeros((blocks + 1, types))
     # Where a stage is too large or too slow on a type, larger ones are too.
     alive = np.ones((blocks + 1, types), dtype=np.bool_)
+    for t in range(types):
+        kept[0, t] = problem.crossing[source, t]
     ideal[0], edge[0], share = source, problem.start[source], 1 / problem.most_units
     depth, written = 0, 0
     while depth >= 0:
@@ -194,7 +221,8 @@ def stages_from(problem: Problem, source: int, slowest: float, rows: Rows) -> in
             if not alive[depth, t]:
                 continue
             useful = True
-            parts = _with_transfers(problem, sums, depth, t, cut[depth, t])
+            transfers = max(cut[depth, t], problem.crossing[source, t], problem.crossing[target, t])
+            parts = _with_transfers(problem, sums, depth, t, transfers)
             if _time_of(parts, problem.most_units[t]) <= slowest:
                 rows.last[written], rows.type[written] = target, t
                 for part in range(4):

@@ -8,6 +8,7 @@ works on graphs too, as long as the pairs can be stored.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,7 +21,8 @@ from ...common.tolerance import loosened
 from ..stage_times import MOST_UNITS
 from .blocks import Blocks
 from .ideals import Ideals
-from .pairs import Pairs, Problem
+from .pairs import Pairs, Problem, crossing_of
+from .stage_times import relays
 
 MOST_STAGES = 3_000_000
 """Stages, one for each pair of ideals and type; all arrays of a search take some 200 bytes for each."""
@@ -99,18 +101,26 @@ def graph_table(instance: StagingInstance, blocks: Blocks, ideals: Ideals, slowe
 def problem_of(instance: StagingInstance, blocks: Blocks, ideals: Ideals) -> Problem:
     """Return the blocks and ideals as arrays that compiled loops read."""
     units = [instance.most_units_per_stage or MOST_UNITS, MOST_UNITS]
-    tensors = [np.array(touched, dtype=np.int64) for touched in blocks.tensors]
+    relayed = relays(instance)
+    counted, seconds = ((), blocks.transfer_s[:0]) if relayed else (blocks.tensors, blocks.transfer_s)
+    touched_start, touched = _in_a_row(counted)
     touching: list[list[int]] = [[] for _ in range(len(blocks))]
-    for index, touched in enumerate(blocks.tensors):
-        for block in touched:
+    for index, own in enumerate(counted):
+        for block in own:
             touching[block].append(index)
+    touching_start, flat = _in_a_row(touching)
     words = (len(blocks) + 63) // 64
-    bits = [[ideal >> 64 * word & (1 << 64) - 1 for word in range(words)] for ideal in ideals.sets]
+    sets = [[ideal >> 64 * word & (1 << 64) - 1 for word in range(words)] for ideal in ideals.sets]
+    bits = np.array(sets, dtype=np.uint64)
+    crossing = np.zeros((len(ideals), len(instance.types)))
+    if relayed:
+        check_time()
+        crossing_of(bits, *_in_a_row(blocks.tensors), blocks.transfer_s, crossing)
     parts = blocks.parts.copy()
     # An impossible part is infinite in S alone, so that no inf - inf can arise.
     parts[np.isinf(parts[:, :, 0]), 1:] = 0.0
     return Problem(
-        bits=np.array(bits, dtype=np.uint64),
+        bits=bits,
         start=ideals.start,
         block=ideals.block,
         target=ideals.target,
@@ -118,10 +128,17 @@ def problem_of(instance: StagingInstance, blocks: Blocks, ideals: Ideals) -> Pro
         memory=blocks.memory_gib,
         room=np.array([math.inf if t.memory_gib is None else loosened(t.memory_gib) for t in instance.types]),
         most_units=np.array([float(min(units + ([t.limit] if t.limit else []))) for t in instance.types]),
-        touching_start=np.cumsum([0, *map(len, touching)]),
-        touching=np.array([tensor for own in touching for tensor in own], dtype=np.int64),
-        touched_start=np.cumsum([0, *map(len, tensors)]),
-        touched=np.concatenate([*tensors, np.empty(0, dtype=np.int64)]),
-        transfer=blocks.transfer_s,
+        touching_start=touching_start,
+        touching=flat,
+        touched_start=touched_start,
+        touched=touched,
+        transfer=seconds,
+        crossing=crossing,
         adds_up=instance.stage_cost == "sum",
     )
+
+
+def _in_a_row(lists: Sequence[Sequence[int]]) -> tuple[Ints, Ints]:
+    """Return lists as one array with the start of each; the last start is the length."""
+    members = np.array([member for own in lists for member in own], dtype=np.int64)
+    return np.cumsum([0, *map(len, lists)]), members

@@ -36,7 +36,7 @@ def test_only_edges_make_a_graph() -> None:
 def test_a_stage_pays_for_what_it_sends_and_receives_once() -> None:
     """The tensor of a goes from the first stage to c, that of b to d."""
     formulation = graph()
-    assert [formulation.time_of_stage_s(stage) for stage in BEST] == [4.0, 5.0]
+    assert formulation.times_of_stages_s(BEST) == [4.0, 5.0]
     assert formulation.evaluate(BEST) == (5.0,)
     # Where times overlap the transfers vanish behind the computing.
     assert graph(stage_cost="overlap").evaluate(BEST) == (4.0,)
@@ -51,7 +51,7 @@ def test_transfers_over_the_link_where_no_time_is_given() -> None:
     formulation = GraphFormulation(instance)
     assert tensor_seconds(instance, 0) == [0.5]
     assert stage_parts(instance, formulation.classes, [0, 1], "gpu") == (3.0, 1.0, 0.0, 0.0)
-    assert formulation.time_of_stage_s(stage_of([0, 1], "gpu", 2)) == 3.5
+    assert formulation.times_of_stages_s([stage_of([0, 1], "gpu", 2)]) == [3.5]
 
 
 def test_constraints() -> None:
@@ -93,7 +93,7 @@ def test_the_table_has_every_pair_of_ideals_once() -> None:
     times = table.time_s(1)
     for first, last, time in zip(table.first.tolist(), table.last.tolist(), times, strict=True):
         stage = formulation.stage(first, last, 0, 1)
-        assert formulation.time_of_stage_s(stage) == pytest.approx(time)
+        assert formulation.times_of_stages_s([stage]) == [pytest.approx(time)]
         assert table.index(first, last, 0) >= 0
     assert table.index(5, 1, 0) == -1
     assert formulation.positions(BEST) is not None
