@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ....formulations.common.clock import Clock
+from ....formulations.common.tolerance import TIE
 from ....formulations.scheduling.plan import SegmentTable
 from ....formulations.scheduling.price_grid import PriceGrid
 from ....instances.common.arrays import Floats
@@ -86,7 +87,7 @@ def best_prices(
         if clock.expired:
             break
         ascent.begin_at(price)
-    while ascent.share > LAST_SHARE and not clock.expired and ascent.step():
+    while not ascent.is_over() and not clock.expired and ascent.step():
         if ascent.stalls == 0 and ascent.share < 1:
             ascent.trace.append((clock.elapsed_s, ascent.best.value))
     price = np.vstack([ascent.price, np.zeros((1, ascent.price.shape[1]))])
@@ -101,7 +102,13 @@ def best_prices(
 
 
 class _Ascent:
-    """The state of an ascent: the best prices, and those of the next step."""
+    """The state of an ascent: the best prices, and those of the next step.
+
+    Parameters
+    ----------
+    value
+        Of a feasible schedule [s].
+    """
 
     def __init__(self, dual: TimeDual, value: float) -> None:
         self.dual, self.value = dual, value
@@ -121,6 +128,10 @@ class _Ascent:
         if found.value > self.best.value:
             self.price, self.best = price, found
             self._next, self._at = price, found
+
+    def is_over(self) -> bool:
+        """Return whether more steps would bring nothing."""
+        return self.share <= LAST_SHARE or self.best.value >= self.value * (1 - TIE)
 
     def step(self) -> bool:
         """Go a step; return whether there was a way up."""

@@ -23,6 +23,8 @@ from . import malleable, rigid
 
 MOST_THREADS = 2
 """More bring little: an evaluation takes hundredths of a second."""
+JOBS_OF_A_THREAD = 500
+"""For fewer a thread is not worth starting."""
 
 
 @dataclass(frozen=True)
@@ -106,6 +108,7 @@ class TimeDual:
     ) -> tuple[Floats, Floats]:
         # What has to be compiled first is so in this thread, which knows the clock.
         threads = self._threads if is_ready(loop) else 1
+        threads = max(1, min(threads, len(columns[0]) // JOBS_OF_A_THREAD))
         found = np.zeros((2, len(columns[0])))
         used = [np.zeros_like(price) for _ in range(threads)]
         given = [(self.edges_s, price, *columns, k, threads, used[k], found) for k in range(threads)]

@@ -17,6 +17,8 @@ from ....instances.scheduling.instance import SchedulingInstance
 
 CELLS = 2_000
 """Five thousand raise the bound by some hundredths of a percent."""
+CELLS_OF_FEW, CELLS_OF_A_JOB = 40, 20
+"""Of small traces so many, and so many for each job, are enough."""
 BUSY_SHARE = 0.5
 """Share of the edges that lie where jobs arrive and end; the others lie evenly."""
 SHARPNESS = 8.0
@@ -28,6 +30,7 @@ FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)
 def time_grid(instance: SchedulingInstance, segments: SegmentTable, cells: int = CELLS) -> Floats:
     """Return edges from the first arrival to the end of a schedule, with the times of events."""
     arrival, ends = instance.table().arrival_s, segments.completion_s
+    cells = min(cells, CELLS_OF_FEW + CELLS_OF_A_JOB * len(arrival))
     cells = max(2, min(cells, MOST_FIGURES // len(instance.pool) // 2))
     first, last = float(arrival.min()), float(ends.max())
     count = int(BUSY_SHARE * cells)
