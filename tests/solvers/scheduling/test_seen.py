@@ -9,9 +9,11 @@ import pytest
 
 from clusterplan.instances.common.arrays import Flags, Floats, Ints
 from clusterplan.instances.scheduling.generate import generate_scheduling
-from clusterplan.solvers.scheduling.engine import Engine
+from clusterplan.instances.scheduling.instance import SchedulingInstance
+from clusterplan.solvers.scheduling.engine import Engine, PolicyError
 from clusterplan.solvers.scheduling.policies.first_come import FirstCome
-from clusterplan.solvers.scheduling.seen import ForbiddenKnowledgeError, Knowledge, widths
+from clusterplan.solvers.scheduling.policies.shortest import ShortestRemaining
+from clusterplan.solvers.scheduling.seen import ForbiddenKnowledgeError, Knowledge, Seen, Sight, widths
 
 TRACE = generate_scheduling(20, 8, load=2.0, seed=2)
 
@@ -78,6 +80,86 @@ def test_an_array_of_the_trace_itself_is_never_handed_out() -> None:
     policy.seen.remaining_s[:] = 99
     assert TRACE.table().total_demand.max() < 99
     assert TRACE.table().duration_s.min() != 99
+
+
+class Spy(FirstCome):
+    """Looks for durations of jobs, and for amounts that are to come, in all that it can reach."""
+
+    def __init__(self, secrets: Floats) -> None:
+        self.secrets = secrets
+        self.found: list[str] = []
+
+    def begin(self, seen: Seen) -> None:
+        """Try to be one that knows more."""
+        super().begin(seen)
+        self.knows = Knowledge.REMAINING
+        with pytest.raises(AttributeError):
+            seen.knows = Knowledge.REMAINING  # type: ignore[misc]
+        seen._knows = Knowledge.REMAINING
+
+    def choose(self, held: Flags) -> Ints:
+        """Look at every attribute, private ones too, and at what arrays are parts of."""
+        self._look("held", held)
+        for name, value in vars(self.seen).items():
+            self._look(name, value)
+        return super().choose(held)
+
+    def _look(self, name: str, value: object) -> None:
+        while isinstance(value, np.ndarray):
+            if np.isin(self.secrets, value).any():
+                self.found.append(f"{name} at {self.seen.now_s:g} s")
+            value = value.base
+        if isinstance(value, list) and value:
+            self.found.append(name)
+        assert not isinstance(value, Sight | Engine | SchedulingInstance)
+
+
+def test_a_spy_finds_nothing_in_its_reach() -> None:
+    """Neither durations of jobs, nor what the cluster will have."""
+    duration = TRACE.table().duration_s
+    arrives = TRACE.table().arrival_s.max()
+    events = [{"at_s": float(arrives) / 2, "change": {"gpu": 0.5}}, {"at_s": 9e8, "change": {"gpu": 0.123}}]
+    spy = Spy(np.append(duration[duration % 1 > 0], 8.623))
+    Engine(TRACE.replace(events=events), spy).run()
+    assert len(spy.secrets) > 2
+    assert spy.found == []
+
+
+class Vandal(ShortestRemaining):
+    """Writes to all that it sees."""
+
+    def choose(self, held: Flags) -> Ints:
+        """Choose first, and write then."""
+        chosen = super().choose(held)
+        seen = self.seen
+        for name in ("capacity", "executed_s", "since_s", "arrival_s", "remaining_s", "demand"):
+            getattr(seen, name)[:] = 1e-3
+        seen.running[:] = 0
+        seen.now_s = 1e6
+        return chosen
+
+
+def test_what_a_policy_writes_deceives_nobody_else() -> None:
+    """The engine goes by what it knows itself: a choice that does not fit is refused, a job runs its time."""
+    with pytest.raises(PolicyError, match="do not fit"):
+        Engine(TRACE, Vandal()).run()
+    alone = TRACE.replace(jobs=TRACE.jobs[:1])
+    schedule = Engine(alone, Vandal()).run()
+    assert schedule.end_s - schedule.start_s == pytest.approx(alone.table().duration_s)
+
+
+class AsksForEver(FirstCome):
+    """Wants to be asked again at the same moment."""
+
+    def again_s(self) -> float:
+        """Return the time that it is."""
+        return self.seen.now_s
+
+
+def test_a_policy_that_asks_for_ever_is_stopped() -> None:
+    """Even without a time limit."""
+    with pytest.raises(PolicyError, match="without end"):
+        Engine(TRACE, AsksForEver()).run()
 
 
 def test_the_width_is_the_amount_or_the_dominant_share() -> None:
