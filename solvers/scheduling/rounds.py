@@ -30,9 +30,16 @@ class RoundEngine:
     ----------
     policy
         Made for this run.
+
+    Raises
+    ------
+    PolicyError
+        If the policy knows what is not shown here.
     """
 
     def __init__(self, instance: SchedulingInstance, policy: RoundPolicy) -> None:
+        if policy.knows not in (Knowledge.NOTHING, Knowledge.SPEEDS, Knowledge.PROGRESS):
+            raise PolicyError(f"of configurations no policy knows {policy.knows.value}")
         table = instance.table()
         self._instance, self._policy = instance, policy
         # Jobs are numbered by arrival, so that ties go to the one that came first.
@@ -139,7 +146,9 @@ class RoundEngine:
         held = self._held()
         free = seen.capacity - self._usage(seen.row[there[held]])
         jobs = there[~held]
-        chosen = self._policy.choose(jobs, np.maximum(free, 0.0))
+        if not len(jobs):
+            return
+        chosen = np.asarray(self._policy.choose(jobs, np.maximum(free, 0.0)), dtype=np.int64)
         self._refuse(jobs, chosen, free)
         self._switch(jobs[chosen != seen.row[jobs]], chosen[chosen != seen.row[jobs]])
         seen.running = there[seen.row[there] >= 0]

@@ -151,7 +151,8 @@ def max_min_shares(gains: Sequence[Floats], usages: Sequence[Floats], free: Floa
     columns = np.arange(count)
     usage = np.concatenate(usages)
     # Variables: X, then the least throughput. What never fits has no time.
-    top = [(0.0, 1.0 if fits else 0.0) for fits in (usage <= free * (1 + 1e-9)).all(axis=1).tolist()]
+    too_much = np.max(usage - free * (1 + SLACK), axis=1)
+    top: list[tuple[float, float | None]] = [(0.0, 0.0 if over > 0 else 1.0) for over in too_much.tolist()]
     gain = np.concatenate(gains)
     scale = float(gain.max())
     throughput = csr_matrix((-gain / scale, (owner, columns)), (jobs, count + 1))

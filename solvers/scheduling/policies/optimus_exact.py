@@ -1,9 +1,9 @@
 """Optimus with a proven allocation in place of marginal gains.
 
 At every interval the jobs that Optimus would serve get the configurations that minimise the weighted sum of
-remaining times, if each kept what it gets: an instance of allocation, solved to proven optimality by the exact
-method of that kind, which the registry hands over. Who is served stays Optimus's decision, so that the two
-policies differ in nothing but the allocation.
+remaining times, if each kept what it gets: an instance of allocation, solved to proven optimality by the
+exact method of that kind, which the registry hands over. Who is served stays Optimus's decision, so that the
+two policies differ in nothing but the allocation.
 """
 
 from __future__ import annotations
@@ -23,8 +23,10 @@ from .optimus import Admission, Optimus
 PROVEN = 1e-6
 """The relative gap at which an allocation counts as proven."""
 VARIANT = "row"
-Allocate = Callable[[Sequence[tuple[Floats, Floats]], Floats], tuple[list[int], bool]]
-"""Weighted times and usages of each job's configurations, and what there is → index for each; proven?"""
+SOONEST_S = 1e-9
+"""A time that is left counts as at least this, since no speed is infinite."""
+Allocate = Callable[[Sequence[tuple[float, Floats, Floats]], Floats], tuple[list[int], bool]]
+"""Weight of each job, times and usages of its configurations, and what there is → index for each; proven?"""
 
 
 class OptimusExact(Optimus):
@@ -53,7 +55,7 @@ class OptimusExact(Optimus):
         if all(len(menu) == 1 for menu in own):
             return np.array([menu[0] for menu in own])
         menus = [
-            (seen.weight[j] * seen.left[j] / seen.speed[menu], seen.usage[menu])
+            (float(seen.weight[j]), seen.left[j] / seen.speed[menu], seen.usage[menu])
             for j, menu in zip(jobs.tolist(), own, strict=True)
         ]
         chosen, proven = self._allocate(menus, there)
@@ -87,14 +89,19 @@ def allocation_by(solver: Solver[Any], kind: str) -> Allocate:
         From the registry, which alone knows other kinds.
     """
 
-    def allocate(menus: Sequence[tuple[Floats, Floats]], there: Floats) -> tuple[list[int], bool]:
+    def allocate(menus: Sequence[tuple[float, Floats, Floats]], there: Floats) -> tuple[list[int], bool]:
         names = [f"r{r}" for r in range(len(there))]
         document = {
             "name": "interval",
             "resources": dict(zip(names, there.tolist(), strict=True)),
             "jobs": [
-                {"name": f"{k}", "remaining_steps": 1, "variants": _variants(times, usage, names)}
-                for k, (times, usage) in enumerate(menus)
+                {
+                    "name": f"{k}",
+                    "weight": weight,
+                    "remaining_steps": 1,
+                    "variants": _variants(np.maximum(times, SOONEST_S), usage, names),
+                }
+                for k, (weight, times, usage) in enumerate(menus)
             ],
         }
         formulation = formulate(KINDS[kind].model.model_validate(document))
