@@ -30,7 +30,7 @@ def first(there: SchedulingInstance, **settings: Any) -> dict[str, str]:
 
 
 def test_the_larger_gain_comes_first() -> None:
-    """Each has one GPU; the second saves a 60 − 40 s and b 100 − 50 s, so b gets it; then a saves 20 and b 10."""
+    """Each has one GPU; the second saves a 60 − 40 s and b 100 − 50 s. Then a saves 20 s and b 10."""
     a = {"work": 60, "speeds": {1: 1, 2: 1.5, 3: 2}}
     b = {"work": 100, "speeds": {1: 1, 2: 2, 3: 2.5}}
     assert first(instance(a, b, gpus=3)) == {"a": "1", "b": "2"}
