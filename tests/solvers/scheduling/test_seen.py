@@ -105,7 +105,7 @@ class Spy(FirstCome):
         return super().choose(held)
 
     def ended(self, jobs: Sequence[int]) -> None:
-        """The duration of a job that has ended is no secret."""
+        """Take it that the duration of a job that has ended is no secret."""
         super().ended(jobs)
         self.secrets[jobs] = np.nan
 
@@ -121,7 +121,8 @@ class Spy(FirstCome):
 
 def test_a_spy_finds_nothing_in_its_reach() -> None:
     """Neither durations of jobs, nor what the cluster will have."""
-    jobs = [{**job.model_dump(exclude_none=True), "duration_s": 0.377 + job.duration_s} for job in TRACE.jobs]
+    plain = [job.model_dump(exclude_none=True) for job in TRACE.jobs]
+    jobs = [{**job, "duration_s": job["duration_s"] + 0.377 + 0.01 * k} for k, job in enumerate(plain)]
     middle = float(TRACE.table().arrival_s.max()) / 2
     events = [{"at_s": middle, "change": {"gpu": 0.5}}, {"at_s": 9e8, "change": {"gpu": 0.123}}]
     there = TRACE.replace(jobs=jobs, events=events)
@@ -148,7 +149,7 @@ class Vandal(ShortestRemaining):
 
 def test_what_a_policy_writes_deceives_nobody_else() -> None:
     """The engine goes by what it knows itself: a choice that does not fit is refused, a job runs its time."""
-    with pytest.raises(PolicyError, match="do not fit|twice"):
+    with pytest.raises(PolicyError, match=r"do not fit|twice"):
         Engine(TRACE, Vandal()).run()
     alone = TRACE.replace(jobs=TRACE.jobs[:1])
     schedule = Engine(alone, Vandal()).run()
