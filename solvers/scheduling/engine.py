@@ -18,11 +18,15 @@ from ...formulations.scheduling.losses import interval_s, kept_s
 from ...instances.common.arrays import Flags, Floats, Ints
 from ...instances.common.errors import ClusterplanError
 from ...instances.scheduling.instance import SchedulingInstance
-from .kernels import add_to, changes, earliest, total
+from .kernels import add_to, changes, choice_fault, earliest, total
 from .placement.places import Places
 from .policy import Policy
 from .seen import Knowledge, Sight
 
+FAULTS = ("", "a job that has not arrived", "a job that has ended", "a job twice")
+"""What `choice_fault` finds."""
+MOST_AT_ONCE = 100_000
+"""Events at one moment, after which a policy is taken to ask for the moment again and again."""
 SELDOM = 1_000
 """Events after which the clock is looked at."""
 
@@ -90,7 +94,12 @@ class Engine:
         self._lost_s = np.zeros(len(table))
         self._end_s = np.full(len(table), np.inf)
         self._leased_s = np.zeros(len(table))
+        # What a policy sees is never what the engine goes by: it could write to it.
+        self._now_s = 0.0
+        self._since_s = np.zeros(len(table))
+        self._capacity: Floats = instance.capacity_over_time[1][0]
         self._started = np.zeros(len(table), dtype=bool)
+        self._done = np.zeros(len(table), dtype=bool)
         self._mark = np.zeros(len(table), dtype=bool)
         self._running: Ints = np.zeros(0, dtype=np.int64)
         self._next = 0
@@ -103,6 +112,7 @@ class Engine:
         self._speed = np.ones(len(table))
         self._interval_s = interval_s(instance)
         self._asks_again = False
+        self._at_once = 0
 
     def run(self) -> Schedule:
         """Return the schedule.
@@ -138,22 +148,25 @@ class Engine:
             times.append(float(self._changes[self._change + 1]))
         if self._instance.lease_s and self._policy.preempts and self._policy.waits():
             leased = self._leased_s[self._running]
-            times.append(float(leased[leased > self._seen.now_s].min(initial=np.inf)))
+            times.append(float(leased[leased > self._now_s].min(initial=np.inf)))
         if self._asks_again:
-            times.append(self._seen.now_s)
+            times.append(self._now_s)
         found = min(times)
-        if found == np.inf:
+        if found == np.inf or np.isnan(times).any():
             raise StuckError(f"{self._policy.waits()} jobs wait, and nothing will ever happen")
-        return max(found, self._seen.now_s)
+        self._at_once = self._at_once + 1 if found <= self._now_s else 0
+        if self._at_once > MOST_AT_ONCE:
+            raise PolicyError(f"asks to be asked again at {self._now_s:g} s without end")
+        return max(found, self._now_s)
 
     def _move_to(self, now_s: float) -> None:
         """Let time pass, tell the policy what happened, and let it decide."""
         seen, policy = self._seen, self._policy
-        add_to(self._running, now_s - seen.now_s, seen.executed_s)
-        seen.now_s = now_s
+        add_to(self._running, now_s - self._now_s, seen.executed_s)
+        self._now_s = seen.now_s = now_s
         self._finish()
         fallen = self._change_cluster(now_s)
-        if seen.knows is Knowledge.REMAINING and len(self._running):
+        if self._sight.knows is Knowledge.REMAINING and len(self._running):
             seen.remaining_s[self._running] = self._left_s(self._running)
         last = int(np.searchsorted(self._arrival_s, now_s, side="right"))
         if last > self._next:
@@ -181,7 +194,8 @@ class Engine:
         before = self._change
         while self._change + 1 < len(self._changes) and self._changes[self._change + 1] <= now_s:
             self._change += 1
-        self._seen.capacity = self._amounts[self._change]
+        self._capacity = self._amounts[self._change]
+        self._seen.capacity = self._capacity.copy()
         fallen = set()
         if self._places is not None:
             fallen = self._places.move_to(now_s)
@@ -191,17 +205,18 @@ class Engine:
 
     def _left_s(self, jobs: Ints) -> Floats:
         """Return what jobs that run have still to run, without the rest of a restart."""
-        progress = self._seen.now_s - self._seen.since_s[jobs] - self._lost_s[jobs]
+        progress = self._now_s - self._since_s[jobs] - self._lost_s[jobs]
         return self._remaining_s[jobs] - np.maximum(progress, 0.0) * self._speed[jobs]
 
     def _finish(self) -> None:
-        over = self._end_s[self._running] <= self._seen.now_s
+        over = self._end_s[self._running] <= self._now_s
         if not over.any():
             return
         ended = self._running[over]
         for j in ended.tolist():
-            self._segments.append((j, float(self._seen.since_s[j]), float(self._end_s[j])))
+            self._segments.append((j, float(self._since_s[j]), float(self._end_s[j])))
             self._end_s[j] = np.inf
+            self._done[j] = True
             if self._places is not None:
                 self._places.leave(j)
             self._sight.ended(j)
@@ -214,28 +229,28 @@ class Engine:
         if self._instance.preemption == "none" or not self._policy.preempts:
             held = np.ones(len(running), dtype=bool)
         else:
-            held = self._leased_s[running] > self._seen.now_s
+            held = self._leased_s[running] > self._now_s
         lost = np.zeros(len(running), dtype=bool)
         if self._places is not None:
-            lost = self._places.lost(running, self._seen.since_s)
+            lost = self._places.lost(running, self._since_s)
         if lost.any():
             self._refuse_evictions()
             held &= ~lost
-        used = total(running[held], self._seen.demand)
-        if (used <= self._seen.capacity * (1 + 1e-9)).all():
+        used = total(running[held], self._sight.demand)
+        if (used <= self._capacity * (1 + 1e-9)).all():
             return held
         self._refuse_evictions()
         # Those that came last to what they have lose it.
-        for k in np.lexsort((-running, -self._seen.since_s[running])).tolist():
-            if held[k] and not (used <= self._seen.capacity * (1 + 1e-9)).all():
+        for k in np.lexsort((-running, -self._since_s[running])).tolist():
+            if held[k] and not (used <= self._capacity * (1 + 1e-9)).all():
                 held[k] = False
-                used -= self._seen.demand[running[k]]
+                used -= self._sight.demand[running[k]]
         return held
 
     def _refuse_evictions(self) -> None:
         if self._instance.preemption == "none" and self._instance.evict != "restart":
             raise EvictionError(
-                f"running jobs lose their place at {self._seen.now_s:g} s, and must not be interrupted; "
+                f"running jobs lose their place at {self._now_s:g} s, and must not be interrupted; "
                 "evict: restart lets them begin again"
             )
 
@@ -247,15 +262,16 @@ class Engine:
         fallen
             Jobs that lose the work since their last checkpoint if they stop.
         """
-        used = total(chosen, self._seen.demand)
-        if not (used <= self._seen.capacity * (1 + 1e-9)).all():
-            raise PolicyError(f"chose jobs that do not fit at {self._seen.now_s:g} s")
+        fault = choice_fault(chosen, self._next, self._done, self._mark)
+        if fault:
+            raise PolicyError(f"chose {FAULTS[fault]} at {self._now_s:g} s")
+        used = total(chosen, self._sight.demand)
+        if not (used <= self._capacity * (1 + 1e-9)).all():
+            raise PolicyError(f"chose jobs that do not fit at {self._now_s:g} s")
         stop, start = changes(self._running, chosen, self._mark)
-        if len(start) and start.max() >= self._next:
-            raise PolicyError(f"chose a job that has not arrived at {self._seen.now_s:g} s")
         moved = stop[:0]
         if self._places is not None:
-            moved = self._places.switch(stop, start, self._seen.now_s)
+            moved = self._places.switch(stop, start, self._now_s)
         if len(stop) or len(start) or len(moved):
             self._stop(np.concatenate([stop, moved]), fallen)
             self._start(np.concatenate([start, moved]))
@@ -263,7 +279,7 @@ class Engine:
             self._policy.switched(stop.tolist(), start.tolist())
 
     def _stop(self, jobs: Ints, fallen: set[int]) -> None:
-        now_s, since_s = self._seen.now_s, self._seen.since_s
+        now_s, since_s = self._now_s, self._since_s
         for j, remaining in zip(jobs.tolist(), self._left_s(jobs).tolist(), strict=True):
             left = remaining
             if j in fallen:
@@ -275,14 +291,15 @@ class Engine:
                 self._segments.append((j, float(since_s[j]), now_s))
 
     def _start(self, jobs: Ints) -> None:
-        now_s = self._seen.now_s
+        now_s = self._now_s
         if self._places is not None:
             self._speed[jobs] = self._places.speeds(jobs)
         self._lost_s[jobs] = np.where(self._started[jobs], self._restart_s[jobs], 0.0)
         self._started[jobs] = True
-        self._seen.since_s[jobs] = now_s
+        self._since_s[jobs] = self._seen.since_s[jobs] = now_s
         self._leased_s[jobs] = now_s + self._instance.lease_s
         self._end_s[jobs] = now_s + self._lost_s[jobs] + self._remaining_s[jobs] / self._speed[jobs]
 
     def _set_running(self, jobs: Ints) -> None:
-        self._running = self._seen.running = jobs
+        self._running = jobs
+        self._seen.running = jobs.copy()

@@ -131,6 +131,32 @@ def fill(
 
 
 @compiled
+def choice_fault(chosen: Ints, arrived: int, done: Flags, mark: Flags) -> int:
+    """Return what is wrong with chosen jobs: 1, one has not arrived; 2, it has ended; 3, it is there twice.
+
+    Parameters
+    ----------
+    arrived
+        Jobs that have arrived; they are the first ones.
+    mark
+        Has room for all jobs, and holds False.
+    """
+    found = 0
+    for j in chosen:
+        if j < 0 or j >= arrived:
+            return 1
+        if done[j]:
+            found = 2
+    for j in chosen:
+        if mark[j]:
+            found = 3
+        mark[j] = True
+    for j in chosen:
+        mark[j] = False
+    return found
+
+
+@compiled
 def changes(running: Ints, chosen: Ints, mark: Flags) -> tuple[Ints, Ints]:
     """Return the jobs that stop and those that start; `mark` has room for all jobs and holds False."""
     stop, start = np.empty(len(running), dtype=np.int64), np.empty(len(chosen), dtype=np.int64)

@@ -17,12 +17,19 @@ from .engine import Engine, EvictionError, Schedule, StuckError
 from .event_state import Rule
 from .placement.places import RULES
 from .policies.first_come import Backfill, FirstCome
+from .policies.gandiva import TimeSlice
 from .policies.gittins import Gittins
 from .policies.least_attained import LeastAttained, Queues
+from .policies.max_min import MaxMin
+from .policies.optimus import Optimus
+from .policies.optimus_exact import Allocate, OptimusExact
 from .policies.round_robin import RoundRobin
 from .policies.shortest import Shortest, ShortestRemaining, ShortestService
 from .policies.tenants import TenantQueues
+from .policies.themis import Themis
 from .policy import Policy
+from .round_policy import RoundPolicy
+from .rounds import RoundEngine
 from .serve import Server, first_come, shortest, shortest_remaining, shortest_service
 
 POOLED = "the servers are taken as one pool"
@@ -57,8 +64,12 @@ def plan_of(instance: SchedulingInstance, schedule: Schedule) -> list[Segment]:
 
 def is_plain(instance: SchedulingInstance) -> bool:
     """Return whether the compiled event loop knows all that is in an instance."""
-    loses_work = bool(instance.events) and interval_s(instance) > 0
-    return not instance.servers and not loses_work
+    return not instance.servers and not loses_work(instance)
+
+
+def loses_work(instance: SchedulingInstance) -> bool:
+    """Return whether jobs that lose their place lose work too."""
+    return bool(instance.events) and interval_s(instance) > 0
 
 
 class PolicySolver(Solver[SchedulingFormulation]):
@@ -82,7 +93,7 @@ class PolicySolver(Solver[SchedulingFormulation]):
         self,
         name: str,
         what: str,
-        make: Callable[[SchedulingInstance, Mapping[str, Any]], Policy],
+        make: Callable[[SchedulingInstance, Mapping[str, Any]], Policy | RoundPolicy],
         options: Mapping[str, MethodOption] | None = None,
         rule: Callable[[Server], Rule] | None = None,
         skewed_only: bool = False,
@@ -107,6 +118,7 @@ class PolicySolver(Solver[SchedulingFormulation]):
         """Return the schedule of the policy."""
         instance = formulation.instance
         settings = {key: self.setting(options, key) for key in self._options}
+        said: list[str] = []
         with clock.enforced():
             try:
                 if settings.get("semantics") == "muri":
@@ -116,11 +128,33 @@ class PolicySolver(Solver[SchedulingFormulation]):
                     schedule = server.schedule(self._rule(server))
                 else:
                     policy = self._make(instance, settings)
-                    schedule = Engine(instance, policy, settings["placement"], self._skewed_only).run()
+                    if isinstance(policy, RoundPolicy) and loses_work(instance):
+                        return Outcome(message=f"{self.name} knows no work that is lost when amounts fall")
+                    engine = policy_engine(instance, policy, settings["placement"], self._skewed_only)
+                    schedule = engine.run()
+                    said += [policy.summary() or ""] if isinstance(policy, RoundPolicy) else []
             except (EvictionError, StuckError) as error:
                 return Outcome(message=f"{self.name}: {error}")
-        pooled = bool(instance.servers) and not schedule.servers
-        return Outcome(plan_of(instance, schedule), message=POOLED if pooled else None)
+        if instance.servers and not schedule.servers:
+            said.append(POOLED)
+            if slows_down(instance):
+                return Outcome(message=f"{self.name}: {POOLED}, but jobs are slower on several of them")
+        return Outcome(plan_of(instance, schedule), message="; ".join(filter(None, said)) or None)
+
+
+def policy_engine(
+    instance: SchedulingInstance, policy: Policy | RoundPolicy, placement: str, skewed_only: bool
+) -> Engine | RoundEngine:
+    """Return the engine that a policy needs."""
+    if isinstance(policy, RoundPolicy):
+        return RoundEngine(instance, policy)
+    return Engine(instance, policy, placement, skewed_only)
+
+
+def slows_down(instance: SchedulingInstance) -> bool:
+    """Return whether a job is slower where it is spread over servers."""
+    spreading = instance.table().spreading
+    return spreading is not None and bool((spreading.profile >= 0).any())
 
 
 def limits_of(text: str) -> tuple[float, ...]:
@@ -147,6 +181,35 @@ def limits_of(text: str) -> tuple[float, ...]:
 def _las(_: SchedulingInstance, settings: Mapping[str, Any]) -> Policy:
     limits = limits_of(settings["queues"])
     return Queues(limits, settings["promote"]) if limits else LeastAttained()
+
+
+OPTIMUS = {
+    "interval_s": MethodOption(600.0, "How often it decides, in seconds.", least=1.0),
+    "admission": MethodOption(
+        "arrival",
+        "Who is served first where not all can be; shortest: the least time × share left.",
+        choices=("arrival", "shortest"),
+    ),
+    "reacts": MethodOption(False, "Whether it decides at arrivals and ends too."),
+}
+
+
+def optimus_exact(allocate: Allocate) -> PolicySolver:
+    """Return Optimus with proven allocations.
+
+    Parameters
+    ----------
+    allocate
+        The exact method of allocation, which the registry knows.
+    """
+    return PolicySolver(
+        "optimus-exact",
+        "as optimus, with the best configurations together, proven; knows what is left",
+        lambda _, settings: OptimusExact(
+            allocate, settings["interval_s"], settings["admission"], settings["reacts"]
+        ),
+        OPTIMUS,
+    )
 
 
 POLICIES: tuple[PolicySolver, ...] = (
@@ -207,6 +270,33 @@ POLICIES: tuple[PolicySolver, ...] = (
         "highest Gittins index first (Tiresias); knows jobs that have ended",
         lambda *_: Gittins(),
         skewed_only=True,
+    ),
+    PolicySolver(
+        "gandiva-timeslice",
+        "jobs take turns where they want more than there is (Gandiva); knows nothing",
+        lambda _, settings: TimeSlice(settings["round_s"]),
+        {"round_s": MethodOption(60.0, "Seconds of a turn.", least=1.0)},
+    ),
+    PolicySolver(
+        "themis",
+        "leases to the worst finish-time fairness (Themis); knows what is left",
+        lambda instance, settings: Themis(instance.lease_s or settings["round_s"], settings["fairness"]),
+        {
+            "round_s": MethodOption(1200.0, "Seconds of a lease, where the instance has none.", least=1.0),
+            "fairness": MethodOption(0.8, "f: what is free goes to the worst 1 − f of the jobs.", least=0.0),
+        },
+    ),
+    PolicySolver(
+        "max-min",
+        "fair shares of normalised throughput (Gavel); knows speeds",
+        lambda _, settings: MaxMin(settings["round_s"]),
+        {"round_s": MethodOption(360.0, "Seconds of a round.", least=1.0)},
+    ),
+    PolicySolver(
+        "optimus",
+        "configurations by marginal gains, every interval (Optimus); knows what is left",
+        lambda _, settings: Optimus(settings["interval_s"], settings["admission"], settings["reacts"]),
+        OPTIMUS,
     ),
 )
 """The policies, in the order in which they are listed."""

@@ -18,6 +18,8 @@ class Knowledge(Enum):
     PAST = "the durations of jobs that have ended"
     ESTIMATE = "what users claim"
     REMAINING = "the true remaining time"
+    SPEEDS = "the speeds of configurations"
+    PROGRESS = "speeds, and the work that is left"
 
 
 class ForbiddenKnowledgeError(ClusterplanError):
@@ -28,7 +30,8 @@ class Seen:
     """The trace up to now, as one policy may know it.
 
     Jobs are numbered in the order of their arrival. Rows of jobs that have not arrived hold 0, and tell
-    nothing. A policy must not write to any array.
+    nothing. A policy must not write to any array; if it does, it deceives itself alone, for the engine has
+    its own.
 
     Parameters
     ----------
@@ -61,7 +64,7 @@ class Seen:
     """
 
     def __init__(self, jobs: int, resources: int, knows: Knowledge) -> None:
-        self.knows = knows
+        self._knows = knows
         self.now_s = 0.0
         self.capacity: Floats = np.zeros(resources)
         self.arrival_s: Floats = np.zeros(jobs)
@@ -77,6 +80,11 @@ class Seen:
         self._estimate_s: Floats = np.zeros(jobs)
         self._remaining_s: Floats = np.zeros(jobs)
         self._past: list[tuple[float, float]] = []
+
+    @property
+    def knows(self) -> Knowledge:
+        """What the policy knows, from the beginning to the end."""
+        return self._knows
 
     @property
     def estimate_s(self) -> Floats:
@@ -114,7 +122,7 @@ class Sight:
 
     def __init__(self, instance: SchedulingInstance, order: Ints, knows: Knowledge) -> None:
         table = instance.table()
-        self.seen = Seen(len(table), len(instance.pool), knows)
+        self.seen, self.knows = Seen(len(table), len(instance.pool), knows), knows
         self.seen.lease_s = instance.lease_s
         shares = [instance.tenant_shares.get(name, 1.0) for name in table.tenants]
         self.seen.tenant_shares = np.array(shares, dtype=float)
@@ -132,14 +140,14 @@ class Sight:
             column[jobs] = own[jobs]
         seen.demand[jobs] = self.demand[jobs]
         seen.width[jobs] = self.width[jobs]
-        if seen.knows is Knowledge.ESTIMATE:
+        if self.knows is Knowledge.ESTIMATE:
             seen.estimate_s[jobs] = self._estimate_s[jobs]
-        if seen.knows is Knowledge.REMAINING:
+        if self.knows is Knowledge.REMAINING:
             seen.remaining_s[jobs] = self.duration_s[jobs]
 
     def ended(self, job: int) -> None:
         """Show how long a job took that has ended."""
-        if self.seen.knows is Knowledge.PAST:
+        if self.knows is Knowledge.PAST:
             self.seen.past.append((float(self.duration_s[job]), float(self.width[job])))
 
 

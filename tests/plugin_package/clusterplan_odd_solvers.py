@@ -15,9 +15,13 @@ from typing import Any, ClassVar
 from clusterplan.formulations.allocation.formulation import AllocationFormulation
 from clusterplan.formulations.allocation.plan import JobAllocation
 from clusterplan.formulations.common.formulation import Formulation
+from clusterplan.instances.common.arrays import Floats, Ints
 from clusterplan.solvers.allocation.marginal_gain import MarginalGain
 from clusterplan.solvers.common.base import Clock, MethodOption, Outcome, Solver
 from clusterplan.solvers.common.options import SolveOptions
+from clusterplan.solvers.scheduling.own_policy import policy_solver
+from clusterplan.solvers.scheduling.policy import ByKey
+from clusterplan.solvers.scheduling.seen import Knowledge
 
 print("a plug-in that talks while it is loaded")
 
@@ -40,6 +44,28 @@ class FewWorkers(Solver):
         """Return a plan."""
         joint = self.setting(options, "joint")
         return MarginalGain(joint=joint).solve(formulation, SolveOptions(), clock)
+
+
+class WideFirst(ByKey):
+    """A scheduling policy as one would write it: of jobs that wait, the widest first."""
+
+    knows = Knowledge.NOTHING
+    preempts: ClassVar[bool] = False
+
+    def __init__(self, peeks: bool) -> None:
+        self._peeks = peeks
+
+    def keys_of(self, jobs: Ints) -> Floats:
+        """Return minus the width; one that peeks reads what it has not said that it knows."""
+        return self.seen.remaining_s[jobs] if self._peeks else -self.seen.width[jobs]
+
+
+def policies() -> list[Solver]:
+    """Return the policy as a solver, and one that cheats."""
+    return [
+        policy_solver("wide-first", "the widest job first", lambda _: WideFirst(peeks=False)),
+        policy_solver("peeks", "reads what it may not", lambda _: WideFirst(peeks=True)),
+    ]
 
 
 class Entry(JobAllocation):

@@ -14,6 +14,7 @@ from imports import ROOT
 from processes import all_end, descendants, happens
 
 import clusterplan
+from clusterplan.instances.scheduling.generate import generate_scheduling
 
 PACKAGE = ROOT / "tests" / "plugin_package"
 
@@ -47,6 +48,23 @@ def test_solvers_of_a_plugin_are_listed_and_solve(plugins: dict[str, str]) -> No
     solved = run(plugins, "solve", "example:optimus-testbed", *words)
     assert solved.returncode == 0, solved.stderr
     assert json.loads(solved.stdout)["status"] == "feasible"
+
+
+def test_a_scheduling_policy_of_a_plugin_is_a_solver(plugins: dict[str, str], tmp_path: Path) -> None:
+    """It says what it knows, simulates a trace, and fails where it reads more than it said."""
+    listed = [json.loads(line) for line in run(plugins, "solvers", "--format", "json").stdout.splitlines()]
+    (own,) = [row for row in listed if row["solver"] == "wide-first"]
+    assert "knows nothing" in own["what"]
+    assert list(own["options"]) == ["placement"]
+    file = tmp_path / "t.json"
+    clusterplan.save(generate_scheduling(20, 8, load=2.0), file)
+    solved = run(plugins, "solve", str(file), "--solver", "wide-first", "--format", "json")
+    assert solved.returncode == 0, solved.stderr
+    assert json.loads(solved.stdout)["status"] == "feasible"
+    peeked = run(plugins, "solve", str(file), "--solver", "peeks")
+    assert peeked.returncode != 0
+    assert "knows nothing asked for the true remaining time" in peeked.stderr
+    assert "Traceback" not in peeked.stderr
 
 
 def test_a_plugin_that_cannot_be_loaded_says_why(plugins: dict[str, str]) -> None:

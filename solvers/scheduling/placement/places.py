@@ -25,6 +25,8 @@ SLACK = 5e-10
 """Share of a server's amounts by which they may be exceeded; the check allows twice as much."""
 SKEWED = 0.3
 """Jobs are skewed where the largest tensor has more than this share of the model, if nothing else is said."""
+STUBBORN = 2
+"""After so many refusals of a job its policy is overruled."""
 LONGEST_S = 5.0
 """Seconds for the jobs that start at one moment."""
 
@@ -102,13 +104,15 @@ class Places:
         running, held
             The jobs that run, and which of them go on in any case.
         """
-        hidden = np.zeros(len(self._tasks), dtype=bool)
+        refusals = np.zeros(len(self._tasks), dtype=np.int64)
         there = np.fromiter(self._on, dtype=np.int64, count=len(self._on))
         own = seen.demand
         try:
             while True:
                 check_time()
                 chosen = choose()
+                # A policy that does not heed what jobs ask for is overruled.
+                chosen = chosen[refusals[chosen] <= STUBBORN]
                 refused = self._find_places(chosen.tolist(), set(running[held].tolist()))
                 if refused is None:
                     return chosen
@@ -116,15 +120,14 @@ class Places:
                 alike[there] = False
                 alike[list(self._next)] = False
                 alike[refused] = True
+                if own is seen.demand:
+                    seen.demand = own.copy()
                 # What is more than there is cannot be chosen even if nothing else runs.
-                whole = seen.capacity * (2.0 if hidden[refused] else 1.0) + (1.0 if hidden[refused] else 0.0)
-                if not hidden.any():
-                    own = seen.demand.copy()
-                hidden |= alike
-                seen.demand[alike] = whole
+                again = bool(refusals[refused])
+                refusals[refused if again else alike] += 1
+                seen.demand[alike] = 2.0 * seen.capacity + 1.0 if again else seen.capacity
         finally:
-            if hidden.any():
-                seen.demand[:] = own
+            seen.demand = own
 
     def switch(self, stopped: Ints, started: Ints, now_s: float) -> Ints:
         """Note who stops and starts; return those that move, who do both."""

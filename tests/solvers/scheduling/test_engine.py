@@ -35,7 +35,12 @@ class Chooses(FirstCome):
 
 @pytest.mark.parametrize(
     ("jobs", "fault"),
-    [((), "nothing will ever happen"), ((1,), "has not arrived at 0 s"), ((0, 0), "do not fit at 0 s")],
+    [
+        ((), "nothing will ever happen"),
+        ((1,), "has not arrived at 0 s"),
+        ((0, 0), "a job twice at 0 s"),
+        ((-1,), "not arrived"),
+    ],
 )
 def test_a_choice_that_cannot_be_is_refused(jobs: tuple[int, ...], fault: str) -> None:
     """With the moment."""

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import pytest
 
 from clusterplan.instances.common.arrays import Flags, Floats, Ints
 from clusterplan.instances.scheduling.generate import generate_scheduling
-from clusterplan.solvers.scheduling.engine import Engine
+from clusterplan.instances.scheduling.instance import SchedulingInstance
+from clusterplan.solvers.scheduling.engine import Engine, PolicyError
 from clusterplan.solvers.scheduling.policies.first_come import FirstCome
-from clusterplan.solvers.scheduling.seen import ForbiddenKnowledgeError, Knowledge, widths
+from clusterplan.solvers.scheduling.policies.shortest import ShortestRemaining
+from clusterplan.solvers.scheduling.seen import ForbiddenKnowledgeError, Knowledge, Seen, Sight, widths
 
 TRACE = generate_scheduling(20, 8, load=2.0, seed=2)
 
@@ -78,6 +80,94 @@ def test_an_array_of_the_trace_itself_is_never_handed_out() -> None:
     policy.seen.remaining_s[:] = 99
     assert TRACE.table().total_demand.max() < 99
     assert TRACE.table().duration_s.min() != 99
+
+
+class Spy(FirstCome):
+    """Looks for durations of jobs, and for amounts that are to come, in all that it can reach."""
+
+    def __init__(self, secrets: Floats) -> None:
+        self.secrets = secrets
+        self.found: list[str] = []
+
+    def begin(self, seen: Seen) -> None:
+        """Try to be one that knows more."""
+        super().begin(seen)
+        self.knows = Knowledge.REMAINING
+        with pytest.raises(AttributeError):
+            seen.knows = Knowledge.REMAINING  # type: ignore[misc]
+        seen._knows = Knowledge.REMAINING
+
+    def choose(self, held: Flags) -> Ints:
+        """Look at every attribute, private ones too, and at what arrays are parts of."""
+        self._look("held", held)
+        for name, value in vars(self.seen).items():
+            self._look(name, value)
+        return super().choose(held)
+
+    def ended(self, jobs: Sequence[int]) -> None:
+        """Take it that the duration of a job that has ended is no secret."""
+        super().ended(jobs)
+        self.secrets[jobs] = np.nan
+
+    def _look(self, name: str, value: object) -> None:
+        while isinstance(value, np.ndarray):
+            if np.isin(self.secrets, value).any():
+                self.found.append(f"{name} at {self.seen.now_s:g} s")
+            value = value.base
+        if isinstance(value, list) and value:
+            self.found.append(name)
+        assert not isinstance(value, Sight | Engine | SchedulingInstance)
+
+
+def test_a_spy_finds_nothing_in_its_reach() -> None:
+    """Neither durations of jobs, nor what the cluster will have."""
+    plain = [job.model_dump(exclude_none=True) for job in TRACE.jobs]
+    jobs = [{**job, "duration_s": job["duration_s"] + 0.377 + 0.01 * k} for k, job in enumerate(plain)]
+    middle = float(TRACE.table().arrival_s.max()) / 2
+    events = [{"at_s": middle, "change": {"gpu": 0.5}}, {"at_s": 9e8, "change": {"gpu": 0.123}}]
+    there = TRACE.replace(jobs=jobs, events=events)
+    order = np.argsort(there.table().arrival_s, kind="stable")
+    spy = Spy(np.append(there.table().duration_s[order], 8.623))
+    Engine(there, spy).run()
+    assert np.isnan(spy.secrets[:-1]).all()
+    assert spy.found == []
+
+
+class Vandal(ShortestRemaining):
+    """Writes to all that it sees."""
+
+    def choose(self, held: Flags) -> Ints:
+        """Choose first, and write then."""
+        chosen = super().choose(held)
+        seen = self.seen
+        for name in ("capacity", "executed_s", "since_s", "arrival_s", "remaining_s", "demand"):
+            getattr(seen, name)[:] = 1e-3
+        seen.running[:] = 0
+        seen.now_s = 1e6
+        return chosen
+
+
+def test_what_a_policy_writes_deceives_nobody_else() -> None:
+    """The engine goes by what it knows itself: a choice that does not fit is refused, a job runs its time."""
+    with pytest.raises(PolicyError, match=r"do not fit|twice"):
+        Engine(TRACE, Vandal()).run()
+    alone = TRACE.replace(jobs=TRACE.jobs[:1])
+    schedule = Engine(alone, Vandal()).run()
+    assert schedule.end_s - schedule.start_s == pytest.approx(alone.table().duration_s)
+
+
+class AsksForEver(FirstCome):
+    """Wants to be asked again at the same moment."""
+
+    def again_s(self) -> float:
+        """Return the time that it is."""
+        return self.seen.now_s
+
+
+def test_a_policy_that_asks_for_ever_is_stopped() -> None:
+    """Even without a time limit."""
+    with pytest.raises(PolicyError, match="without end"):
+        Engine(TRACE, AsksForEver()).run()
 
 
 def test_the_width_is_the_amount_or_the_dominant_share() -> None:
