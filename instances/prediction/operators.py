@@ -31,13 +31,15 @@ SHAPES: Mapping[str, tuple[str, ...]] = {
 }
 """Kinds of operators, and what the sizes of their shapes are called.
 
-`linear` multiplies (rows × inputs) by (inputs × outputs); `bmm` (rows × inner) by (inner × columns), `batch`
-times; the kinds of `rows` and `width` go over a matrix: `add`, `mul` and `div` over two of them, `scale` is any
-arithmetic with one number or a broadcast row, `copy` any change of layout.
+`linear` multiplies (rows × inputs) by (inputs × outputs); `bmm` (rows × inner) by (inner × columns),
+`batch` times; the kinds of `rows` and `width` go over a matrix: `add`, `mul` and `div` over two of them,
+`scale` is any arithmetic with one number or a broadcast row, `copy` any change of layout.
 """
 _BINARY = ("add", "mul", "div")
 _KEEPS_INPUT = ("gelu", "relu", "silu", "tanh")
 """Whose backward pass reads a matrix beside the gradient."""
+_LEAVES_NOTHING = ("scale", "copy", "div")
+"""Whose backward pass needs none of their output."""
 _MAY_BE_ZERO = ("padding_height", "padding_width", "padding")
 LARGEST_SIZE = 10**12
 """No size of a shape may exceed this."""
@@ -61,7 +63,7 @@ class Operator:
     parameters
         Trained numbers that it alone holds; 0 where another operator holds them.
     saved
-        Elements of the output that are kept for the backward pass of whatever comes next; by default all.
+        Elements that wait for the backward pass; by default the output, which whatever comes next keeps.
 
     Raises
     ------
@@ -173,7 +175,9 @@ class Operator:
     @property
     def activations(self) -> int:
         """Elements that one call leaves for the backward pass."""
-        return self.outputs if self.saved is None else self.saved
+        if self.saved is not None:
+            return self.saved
+        return 0 if self.kind in _LEAVES_NOTHING else self.outputs
 
     def times(self, count: int) -> Operator:
         """Return the operator called so many times as often."""

@@ -1,9 +1,9 @@
 """Widths of the 90 % intervals, calibrated on held-out GPUs.
 
-Split conformal (Vovk, Gammerman & Shafer 2005; Lei et al. 2018) over groups: the score of a prediction is the
-logarithm of measured over predicted time, and the ends of an interval are quantiles of the scores of GPUs whose
-measurements were not used. `make bench-prediction` prints them, and the coverage on each GPU with the widths of
-the others.
+Split conformal (Vovk, Gammerman & Shafer 2005; Lei et al. 2018) over groups: the score of a prediction is
+the logarithm of measured over predicted time, and the ends of an interval are quantiles of the scores of GPUs
+whose measurements were not used. `benchmarks/prediction.py` prints them, and the coverage on each GPU with the
+widths of the others.
 """
 
 from __future__ import annotations
@@ -15,7 +15,10 @@ Basis = str
 """``data sheet`` or ``measured``."""
 
 SPREADS: Mapping[tuple[Basis, str], tuple[float, float]] = {}
-"""Basis and family → quantiles of 5 and 95 % of the scores; for ``measured`` in units of the left-out errors."""
+"""Basis and family → quantiles of 5 and 95 % of the scores.
+
+Those of ``measured`` are in units of the errors of left-out measurements.
+"""
 TOTALS: Mapping[Basis, tuple[float, float]] = {"data sheet": (-0.5, 0.8), "measured": (-0.25, 0.15)}
 """Basis → quantiles of the scores of whole models."""
 WIDEST = (-0.9, 1.2)

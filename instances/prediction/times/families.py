@@ -1,7 +1,7 @@
 """Families of operators whose times have the same three parts, and what those parts are.
 
-PALEO (Qi, Sparks & Talwalkar 2017): a time is what the arithmetic takes at a share of the peak, what the memory
-takes at a share of its bandwidth, and a constant for the call. Here it is their sum,
+PALEO (Qi, Sparks & Talwalkar 2017): a time is what the arithmetic takes at a share of the peak, what the
+memory takes at a share of its bandwidth, and a constant for the call. Here it is their sum,
 
     t = θ₀·flops/peak + θ₁·bytes/bandwidth + θ₂,
 
