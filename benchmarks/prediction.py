@@ -1,0 +1,195 @@
+"""Predicted times beside measured ones: whole GPUs, whole models and larger shapes held out.
+
+The measurements are NeuSight's (single precision, seven GPUs), from `../shared/data` or `$CLUSTERPLAN_DATA`.
+For each GPU the coefficients that are known beforehand come from the other GPUs without L4. Nothing is
+chosen by the GPU that is held out: what a fit is drawn to, how it is weighted and which shapes are timed were chosen by the
+mean error on the GPUs other than L4.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from clusters import data_folder
+
+from clusterplan.instances.prediction.hardware import Gpu, gpu_named
+from clusterplan.instances.prediction.measurement_plan import plan_measurements
+from clusterplan.instances.prediction.models import Setting
+from clusterplan.instances.prediction.models.transformer import Transformer
+from clusterplan.instances.prediction.models.transformer_config import config_of
+from clusterplan.instances.prediction.operators import Operator
+from clusterplan.instances.prediction.times.coefficients import Coefficients, pooled
+from clusterplan.instances.prediction.times.data_sheet import DataSheetTimes
+from clusterplan.instances.prediction.times.families import FAMILIES, FAMILY
+from clusterplan.instances.prediction.times.fitted import FittedTimes
+from clusterplan.instances.prediction.times.measurements import Measurement
+
+GPUS = {
+    "NVIDIA A100-PCIE-40GB": "a100-pcie-40",
+    "NVIDIA A100 80GB PCIe": "a100-pcie-80",
+    "NVIDIA L4": "l4",
+    "Tesla P100-PCIE-16GB": "p100",
+    "Tesla P4": "p4",
+    "Tesla T4": "t4",
+    "Tesla V100-PCIE-32GB": "v100",
+}
+KINDS = {
+    **{name: name for name in ("add", "mul", "div", "gelu", "relu", "tanh", "softmax", "linear", "bmm")},
+    **dict.fromkeys(("addu", "mulu", "divu", "powu"), "scale"),
+    **{"pow": "mul", "ln": "layer_norm"},
+}
+UNSEEN = "l4"
+POOL_ROWS = 600
+"""Of each family and GPU that the coefficients of other GPUs are fitted to."""
+PUBLISHED = "NeuSight 8.1 % inference, 7.3 % training on unseen GPUs; roofline 32.2, 33.9; Habitat 376, 820"
+
+
+@dataclass(frozen=True)
+class Row:
+    """A measurement, and whether NeuSight holds it out as larger than those of training."""
+
+    gpu: str
+    measurement: Measurement
+    larger: bool
+
+
+@dataclass(frozen=True)
+class Whole:
+    """A measured whole model."""
+
+    gpu: str
+    case: str
+    seconds: float
+    operators: tuple[Operator, ...]
+
+    @property
+    def mode(self) -> str:
+        """Inference or training."""
+        return "training" if "-train-" in self.case else "inference"
+
+
+def rows(folder: Path) -> list[Row]:
+    """Return all measured operators."""
+    found = []
+    for file in sorted(folder.glob("t*_*.csv.gz")):
+        with gzip.open(file, "rt") as text:
+            table = pd.read_csv(text)
+        larger = file.name.startswith("test")
+        for cells in table.to_dict("records"):
+            found.append(Row(GPUS[cells["Device"]], _measurement(cells), larger))
+    return found
+
+
+def _measurement(cells: dict[str, object]) -> Measurement:
+    def size(name: str) -> int:
+        return int(cells[name])  # type: ignore[call-overload,no-any-return]
+
+    name = str(cells["OPName"])
+    if name == "linear":
+        operator = Operator("linear", (size("M"), size("K"), size("N")))
+    elif name == "bmm":
+        operator = Operator("bmm", (size("B"), size("M"), size("K"), size("N")))
+    elif name == "conv":
+        kernel, picture, padding = size("Kernel_Szie"), size("Input_Size"), size("Padding")
+        channels = (size("B"), size("Input_Channel"), size("Output_Channel"))
+        operator = Operator("conv", (*channels, kernel, kernel, picture, picture, size("Stride"), padding, padding, 1))
+    else:
+        operator = Operator(KINDS[name], (size("B"), size("H")))
+    return Measurement(operator, float(cells["Latency"]) / 1e3)  # type: ignore[arg-type]
+
+
+def wholes(folder: Path, fused: bool = False) -> list[Whole]:
+    """Return the measured models without mixtures of experts.
+
+    NeuSight runs BERT's inference with a classifier and its training with a head of words.
+    """
+    found = []
+    for cells in pd.read_csv(folder / "models.csv").to_dict("records"):
+        name, mode, sequence, batch, *rest = str(cells["case"]).split("-")
+        if name.startswith("switch") or bool(rest) != fused:
+            continue
+        config = config_of(json.loads((folder / "model_configs" / f"{name}.json").read_text()), name)
+        if config.family == "bert" and mode == "inf":
+            config = config.model_copy(update={"head": False})
+        setting = Setting(int(batch), int(sequence), training=mode == "train", compiled=fused)
+        operators = Transformer(name, config=config).operators(setting)
+        gpu = GPUS[str(cells["gpu"]).replace("_", " ")]
+        found.append(Whole(gpu, str(cells["case"]), float(cells["e2e_latency"]) / 1e3, operators))
+    return found
+
+
+def known_before(all_rows: Sequence[Row], gpu: str, seed: int = 0) -> Coefficients:
+    """Return the coefficients of the GPUs other than this and the unseen one."""
+    generator = np.random.default_rng(seed)
+    given = []
+    for other in sorted({row.gpu for row in all_rows} - {gpu, UNSEEN}):
+        own: list[Measurement] = []
+        for family in FAMILIES:
+            of_it = [r.measurement for r in all_rows if r.gpu == other and FAMILY[r.measurement.operator.kind] == family]
+            chosen = generator.permutation(len(of_it))[:POOL_ROWS]
+            own += [of_it[index] for index in chosen]
+        given.append((gpu_named(other), own))
+    return pooled(given)
+
+
+def planned(gpu: Gpu, own: Sequence[Measurement], models: Iterable[Whole]) -> list[Measurement]:
+    """Return the rows of a GPU that the planner chooses for the models, twenty of each family."""
+    operators = [operator for model in models for operator in model.operators]
+    seconds = {measurement.operator: measurement for measurement in own}
+    return [seconds[op] for op in plan_measurements(operators, gpu, list(seconds))]
+
+
+def whole_models(all_rows: Sequence[Row], models: Sequence[Whole], fused: Sequence[Whole] = ()) -> list[dict[str, object]]:
+    """Return the errors of whole models on each GPU: from twenty measurements a family, and from none."""
+    found = []
+    for name in sorted({model.gpu for model in models}):
+        gpu, before = gpu_named(name), known_before(all_rows, name)
+        own = [row.measurement for row in all_rows if row.gpu == name]
+        here = [model for model in models if model.gpu == name]
+        fitted, sheet = FittedTimes(gpu, planned(gpu, own, here), before), DataSheetTimes(gpu, before)
+        for model in [*here, *(model for model in fused if model.gpu == name)]:
+            estimate, blind = fitted.total(model.operators), sheet.total(model.operators)
+            found.append(
+                {
+                    "gpu": name, "case": model.case, "mode": model.mode, "fused": "fusion" in model.case, "measured_s": model.seconds,
+                    "predicted_s": estimate.seconds, "error": estimate.seconds / model.seconds - 1,
+                    "covered": estimate.low <= model.seconds <= estimate.high,
+                    "sheet_error": blind.seconds / model.seconds - 1,
+                    "sheet_covered": blind.low <= model.seconds <= blind.high,
+                }
+            )  # fmt: skip
+    return found
+
+
+def show_models(found: list[dict[str, object]]) -> None:
+    """Print the mean absolute errors of whole models."""
+    table = pd.DataFrame(found)
+    table["absolute"], table["sheet_absolute"] = table["error"].abs(), table["sheet_error"].abs()
+    print("Whole models, mean absolute error, from 20 planned measurements a family / data sheet alone")
+    for (fused, gpu, mode), part in table.groupby(["fused", "gpu", "mode"]):
+        kind = "compiled" if fused else ""
+        print(
+            f"{gpu:14} {mode:10} {kind:8} {len(part):3}  {part['absolute'].mean():7.1%} (mean {part['error'].mean():+.1%})"
+            f"  {part['sheet_absolute'].mean():7.1%}   covered {part['covered'].mean():.0%} {part['sheet_covered'].mean():.0%}"
+        )
+    print(f"published: {PUBLISHED}")
+
+
+def main() -> None:
+    """Print all tables."""
+    folder = data_folder("neusight")
+    if folder is None:
+        sys.exit("no published data: set CLUSTERPLAN_DATA, or put it in ../shared/data")
+    all_rows, models = rows(folder), wholes(folder)
+    show_models(whole_models(all_rows, models, wholes(folder, fused=True)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Intervals: split conformal over groups."""

@@ -1,0 +1,224 @@
+"""Operators: what a layer asks of a GPU, with its floating-point operations, bytes and parameters.
+
+An operator is a kind and a shape. A training step of it is its forward pass and the operators of its backward
+pass, which are of the same kinds, so that the same measurements serve both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from math import prod
+
+from ..common.errors import OptionError
+
+PRECISION_BYTES: Mapping[str, int] = {"fp64": 8, "fp32": 4, "tf32": 4, "bf16": 2, "fp16": 2, "fp8": 1}
+"""Bytes of an element; TF32 is a way to multiply elements of four bytes."""
+
+_ROWS = ("rows", "width")
+SHAPES: Mapping[str, tuple[str, ...]] = {
+    "linear": ("rows", "inputs", "outputs"),
+    "bmm": ("batch", "rows", "inner", "columns"),
+    "conv": (
+        *("batch", "channels", "filters", "kernel_height", "kernel_width", "height", "width"),
+        *("stride", "padding_height", "padding_width", "groups"),
+    ),
+    "pool": ("batch", "channels", "height", "width", "kernel", "stride", "padding"),
+    "embedding": ("rows", "width", "entries"),
+    **dict.fromkeys(("layer_norm", "rms_norm", "batch_norm", "softmax"), _ROWS),
+    **dict.fromkeys(("add", "mul", "div"), _ROWS),
+    **dict.fromkeys(("gelu", "relu", "silu", "tanh", "scale", "copy", "dropout"), _ROWS),
+}
+"""Kinds of operators, and what the sizes of their shapes are called.
+
+`linear` multiplies (rows × inputs) by (inputs × outputs); `bmm` (rows × inner) by (inner × columns),
+`batch` times; the kinds of `rows` and `width` go over a matrix: `add`, `mul` and `div` over two of them,
+`scale` is any arithmetic with one number or a broadcast row, `copy` any change of layout.
+"""
+_BINARY = ("add", "mul", "div")
+_KEEPS_INPUT = ("gelu", "relu", "silu", "tanh")
+"""Whose backward pass reads a matrix beside the gradient."""
+_LEAVES_NOTHING = ("scale", "copy", "div")
+"""Whose backward pass needs none of their output."""
+_MAY_BE_ZERO = ("padding_height", "padding_width", "padding")
+LARGEST_SIZE = 10**12
+"""No size of a shape may exceed this."""
+_FLOPS_PER_ELEMENT = {"layer_norm": 8, "rms_norm": 6, "batch_norm": 4, "softmax": 5, "gelu": 8, "silu": 4}
+
+
+@dataclass(frozen=True)
+class Operator:
+    """An operator of a fixed shape that a layer calls `count` times.
+
+    Parameters
+    ----------
+    kind
+        One of `SHAPES`.
+    shape
+        The sizes that `SHAPES` names for this kind.
+    count
+        How often it is called; figures below are of one call.
+    precision
+        One of `PRECISION_BYTES`.
+    parameters
+        Trained numbers that it alone holds; 0 where another operator holds them.
+    saved
+        Elements that wait for the backward pass; by default the output, which whatever comes next keeps.
+
+    Raises
+    ------
+    OptionError
+        If kind, shape or precision is not known or not possible.
+    """
+
+    kind: str
+    shape: tuple[int, ...]
+    count: int = 1
+    precision: str = "fp32"
+    parameters: int = 0
+    saved: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.kind not in SHAPES:
+            raise OptionError(f"operator {self.kind!r:.60}: unknown; there are {', '.join(SHAPES)}")
+        if self.precision not in PRECISION_BYTES:
+            known = ", ".join(PRECISION_BYTES)
+            raise OptionError(f"precision {self.precision!r:.60}: unknown; there are {known}")
+        names = SHAPES[self.kind]
+        if len(self.shape) != len(names):
+            raise OptionError(
+                f"{self.kind}: has {len(self.shape)} sizes; it needs {len(names)}: {', '.join(names)}"
+            )
+        for name, size in zip(names, self.shape, strict=True):
+            least = 0 if name in _MAY_BE_ZERO else 1
+            if not least <= size <= LARGEST_SIZE:
+                raise OptionError(f"{self.kind}: {name} is {size}; it must be from {least} to 10¹²")
+        if self.count < 1:
+            raise OptionError(f"{self.kind}: count is {self.count}; it must be at least 1")
+        if self.kind in ("conv", "pool") and min(self.output_size) < 1:
+            raise OptionError(f"{self}: the kernel is larger than the padded picture")
+        if self.kind == "conv" and (self["channels"] % self["groups"] or self["filters"] % self["groups"]):
+            raise OptionError(f"{self}: channels and filters must be multiples of groups")
+
+    def __getitem__(self, name: str) -> int:
+        """Return a size of the shape by its name in `SHAPES`."""
+        return self.shape[SHAPES[self.kind].index(name)]
+
+    def __str__(self) -> str:
+        return f"{self.kind}({', '.join(map(str, self.shape))})"
+
+    @property
+    def output_size(self) -> tuple[int, int]:
+        """Height and width of what a convolution or pooling returns."""
+        if self.kind == "conv":
+            return (
+                (self["height"] + 2 * self["padding_height"] - self["kernel_height"]) // self["stride"] + 1,
+                (self["width"] + 2 * self["padding_width"] - self["kernel_width"]) // self["stride"] + 1,
+            )
+        over = 2 * self["padding"] - self["kernel"]
+        return (self["height"] + over) // self["stride"] + 1, (self["width"] + over) // self["stride"] + 1
+
+    @property
+    def outputs(self) -> int:
+        """Elements that one call returns."""
+        match self.kind:
+            case "linear":
+                return self["rows"] * self["outputs"]
+            case "bmm":
+                return self["batch"] * self["rows"] * self["columns"]
+            case "conv":
+                return self["batch"] * self["filters"] * prod(self.output_size)
+            case "pool":
+                return self["batch"] * self["channels"] * prod(self.output_size)
+        return self["rows"] * self["width"]
+
+    @property
+    def inputs(self) -> int:
+        """Elements that one call reads; the weights of a matrix or a convolution with them."""
+        match self.kind:
+            case "linear":
+                return self["rows"] * self["inputs"] + self["inputs"] * self["outputs"]
+            case "bmm":
+                return self["batch"] * self["inner"] * (self["rows"] + self["columns"])
+            case "conv":
+                picture = self["batch"] * self["channels"] * self["height"] * self["width"]
+                return picture + self._kernel * self["filters"]
+            case "pool":
+                return self["batch"] * self["channels"] * self["height"] * self["width"]
+        return self["rows"] * self["width"] * (2 if self.kind in _BINARY else 1)
+
+    @property
+    def _kernel(self) -> int:
+        return self["channels"] // self["groups"] * self["kernel_height"] * self["kernel_width"]
+
+    @property
+    def flops(self) -> float:
+        """Floating-point operations of one call; a multiplication and an addition are two."""
+        match self.kind:
+            case "linear":
+                return 2.0 * prod(self.shape)
+            case "bmm":
+                return 2.0 * prod(self.shape)
+            case "conv":
+                return 2.0 * self.outputs * self._kernel
+            case "pool":
+                return float(self.outputs * self["kernel"] ** 2)
+            case "embedding":
+                return 0.0
+        return float(self.outputs * _FLOPS_PER_ELEMENT.get(self.kind, 1))
+
+    @property
+    def bytes(self) -> float:
+        """Bytes that one call reads and writes if each element passes once."""
+        return float((self.inputs + self.outputs) * PRECISION_BYTES[self.precision])
+
+    @property
+    def activations(self) -> int:
+        """Elements that one call leaves for the backward pass."""
+        if self.saved is not None:
+            return self.saved
+        return 0 if self.kind in _LEAVES_NOTHING else self.outputs
+
+    def times(self, count: int) -> Operator:
+        """Return the operator called so many times as often."""
+        return replace(self, count=self.count * count)
+
+    def backward(self) -> tuple[Operator, ...]:
+        """Return the operators of one backward pass: gradients of the inputs, and of the weights."""
+        plain = replace(self, parameters=0, saved=0)
+        match self.kind:
+            case "linear":
+                rows, inputs, outputs = self.shape
+                return (
+                    replace(plain, shape=(rows, outputs, inputs)),
+                    replace(plain, shape=(inputs, rows, outputs)),
+                )
+            case "bmm":
+                batch, rows, inner, columns = self.shape
+                return (
+                    replace(plain, shape=(batch, rows, columns, inner)),
+                    replace(plain, shape=(batch, inner, rows, columns)),
+                )
+            case "conv":
+                # Both gradients are convolutions with as many operations as the forward pass.
+                return (plain, plain)
+            case "add":
+                return ()
+            case "mul" | "div":
+                return (plain, plain)
+            case kind if kind in _KEEPS_INPUT or kind == "dropout":
+                return (replace(plain, kind="mul"),)
+        return (plain,)
+
+
+def linear(
+    rows: int, inputs: int, outputs: int, *, bias: bool = True, shared: bool = False, count: int = 1
+) -> Operator:
+    """Return a linear layer over `rows` vectors; `shared`: another operator holds its weights."""
+    parameters = 0 if shared else inputs * outputs + (outputs if bias else 0)
+    return Operator("linear", (rows, inputs, outputs), count, parameters=parameters)
+
+
+def flops(operators: Iterable[Operator]) -> float:
+    """Return the floating-point operations of all calls."""
+    return sum(operator.flops * operator.count for operator in operators)
