@@ -1,8 +1,8 @@
 """Links from measurements: α and β of a ring inside a server, and of one over the network.
 
 A ring over several servers runs at the pace of the network, one inside a server at that of its links. Both
-have 2·X·β·(N−1)/N + 2·α·(N−1) seconds (`ring_s`), so that α and β of each come from non-negative least squares
-(Lawson & Hanson 1974) with relative errors: every equation is divided by its measured time.
+have 2·X·β·(N−1)/N + 2·α·(N−1) seconds (`ring_s`), so that α and β of each come from non-negative least
+squares (Lawson & Hanson 1974) with relative errors: every equation is divided by its measured time.
 """
 
 from __future__ import annotations
