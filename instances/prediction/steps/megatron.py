@@ -9,8 +9,8 @@ A block of hidden size h on b sequences of s tokens, shared by t GPUs, takes in 
 
 The last stage of a pipeline adds the logits and its loss. m microbatches take (m − 1) slots of the slowest
 stage, and the first passes all (see `pipeline_s`). At the end the gradients are added up over the replicas,
-and the optimiser goes over its parameters. Each term is a figure of the data sheet times a coefficient that is
-fitted; what a coefficient is before anything was measured stands in `COEFFICIENTS`.
+and the optimiser goes over its parameters. Each term is a figure of the data sheet times a coefficient that
+is fitted; what a coefficient is before anything was measured stands in `COEFFICIENTS`.
 """
 
 from __future__ import annotations

@@ -26,9 +26,8 @@ def pipeline_s(stages_s: Sequence[float], microbatches: int) -> float:
         If there is no stage, no microbatch or a negative time.
     """
     if not stages_s or microbatches < 1 or min(stages_s) < 0:
-        raise OptionError(
-            f"{len(stages_s)} stages and {microbatches} microbatches: needs 1 or more of each, and times from 0 on"
-        )
+        given = f"{len(stages_s)} stages and {microbatches} microbatches"
+        raise OptionError(f"{given}: needs 1 or more of each, and times from 0 on")
     return (microbatches - 1) * max(stages_s) + sum(stages_s)
 
 

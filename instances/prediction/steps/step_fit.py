@@ -1,4 +1,4 @@
-"""Whole steps fitted to measured ones: coefficients near what data sheets say, and a correction between them."""
+"""Whole steps fitted to measured ones: coefficients near the data sheet's, and a correction between runs."""
 
 from __future__ import annotations
 
