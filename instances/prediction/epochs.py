@@ -28,7 +28,7 @@ SIGNIFICANCE = 0.05
 FEWEST_SIZES = 3
 """Batch sizes from which on a slope can be told from noise."""
 UNKNOWN = 3.0
-"""Without enough records, epochs are taken to lie between a third of those recorded and three times as many."""
+"""Without enough records, epochs lie between those recorded over this, and times this."""
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,7 @@ def leave_one_out(sizes: Floats, epochs: Floats) -> Floats:
 
 
 def _interval(found: float, errors: Floats) -> tuple[float, float]:
-    """Return the conformal interval of recorded/predicted; the widest where there are too few for the level."""
+    """Return the conformal interval; the widest error where there are too few for the level."""
     if not len(errors):
         return found / UNKNOWN, found * UNKNOWN
     away = np.sort(np.abs(np.log1p(errors)))
