@@ -26,14 +26,18 @@ SHAPES: Mapping[str, tuple[str, ...]] = {
     "pool": ("batch", "channels", "height", "width", "kernel", "stride", "padding"),
     "embedding": ("rows", "width", "entries"),
     **dict.fromkeys(("layer_norm", "rms_norm", "batch_norm", "softmax"), _ROWS),
-    **dict.fromkeys(("add", "mul", "div", "gelu", "relu", "silu", "tanh", "dropout"), _ROWS),
+    **dict.fromkeys(("add", "mul", "div"), _ROWS),
+    **dict.fromkeys(("gelu", "relu", "silu", "tanh", "scale", "copy", "dropout"), _ROWS),
 }
 """Kinds of operators, and what the sizes of their shapes are called.
 
 `linear` multiplies (rows × inputs) by (inputs × outputs); `bmm` (rows × inner) by (inner × columns), `batch`
-times; the kinds of `rows` and `width` go over a matrix.
+times; the kinds of `rows` and `width` go over a matrix: `add`, `mul` and `div` over two of them, `scale` is any
+arithmetic with one number or a broadcast row, `copy` any change of layout.
 """
 _BINARY = ("add", "mul", "div")
+_KEEPS_INPUT = ("gelu", "relu", "silu", "tanh")
+"""Whose backward pass reads a matrix beside the gradient."""
 _MAY_BE_ZERO = ("padding_height", "padding_width", "padding")
 LARGEST_SIZE = 10**12
 """No size of a shape may exceed this."""
@@ -198,6 +202,8 @@ class Operator:
                 return ()
             case "mul" | "div":
                 return (plain, plain)
+            case kind if kind in _KEEPS_INPUT or kind == "dropout":
+                return (replace(plain, kind="mul"),)
         return (plain,)
 
 

@@ -27,6 +27,8 @@ class Setting:
         Devices that share each layer (Megatron-LM; Shoeybi et al. 2019).
     training
         Whether there is a backward pass.
+    compiled
+        Whether chains of elementwise operators run as one kernel, as a compiler makes them.
 
     Raises
     ------
@@ -39,6 +41,7 @@ class Setting:
     precision: str = "fp32"
     tensor_parallel: int = 1
     training: bool = True
+    compiled: bool = False
 
     def __post_init__(self) -> None:
         for name in ("batch", "sequence", "tensor_parallel"):
@@ -135,7 +138,7 @@ class ModelDescription(ABC):
 
 
 def merged(operators: Sequence[Operator]) -> tuple[Operator, ...]:
-    """Return each different operator once, with the sum of its counts; parameters and saved elements are lost."""
+    """Return each different operator once with the sum of its counts, without parameters and saved elements."""
     counts: dict[Operator, int] = {}
     for operator in operators:
         plain = replace(operator, count=1, parameters=0, saved=0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from .choose import times_on
+from .measurements import Measurement, read_measurements
 from .operator_times import OperatorTimes
 
-__all__ = ["OperatorTimes"]
+__all__ = ["Measurement", "OperatorTimes", "read_measurements", "times_on"]

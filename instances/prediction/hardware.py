@@ -1,0 +1,116 @@
+"""GPUs: what their data sheets promise."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from functools import cache
+from pathlib import Path
+
+from pydantic import Field
+
+from ..common.errors import OptionError
+from ..common.faults import validated
+from ..common.fields import Checked, Complaint, Model, Name, Positive, Text, repeated
+from ..files.reading import read_text
+from ..files.yaml_reading import parse_yaml
+from .operators import PRECISION_BYTES
+
+CATALOGUE = Path(__file__).with_name("gpus.yaml")
+ALIASES: Mapping[str, str] = {"a100": "a100-40", "v100-32": "v100", "gh-96": "h100"}
+"""Other names of GPUs, such as those of the machines of a price list."""
+
+
+class Gpu(Model):
+    """A GPU.
+
+    Attributes
+    ----------
+    peak_tflops
+        Precision → 10¹² floating-point operations a second of dense matrices.
+    link_gb_per_s, link
+        Its fastest link to another GPU of the same server, in one direction.
+    source
+        Which data sheet says so.
+    """
+
+    name: Name
+    peak_tflops: dict[str, Positive] = Field(min_length=1)
+    bandwidth_gb_per_s: Positive
+    memory_gb: Positive
+    link_gb_per_s: Positive | None = None
+    link: Text | None = None
+    source: Text
+
+    def peak(self, precision: str) -> float:
+        """Return the floating-point operations a second in a precision.
+
+        Raises
+        ------
+        OptionError
+            If the data sheet has none.
+        """
+        if precision not in PRECISION_BYTES:
+            raise OptionError(f"precision {precision!r:.60}: unknown; there are {', '.join(PRECISION_BYTES)}")
+        if precision not in self.peak_tflops:
+            known = ", ".join(self.peak_tflops)
+            raise OptionError(f"{self.name}: has no peak for {precision}; it has {known}")
+        return self.peak_tflops[precision] * 1e12
+
+    @property
+    def bytes_per_s(self) -> float:
+        """Memory bandwidth in bytes a second."""
+        return self.bandwidth_gb_per_s * 1e9
+
+
+class GpuCatalogue(Checked):
+    """A list of GPUs."""
+
+    gpus: tuple[Gpu, ...] = Field(min_length=1, max_length=10_000)
+
+    def _complaints(self) -> Iterable[Complaint]:
+        yield from repeated((gpu.name for gpu in self.gpus), "gpus")
+        for index, gpu in enumerate(self.gpus):
+            for precision in gpu.peak_tflops:
+                if precision not in PRECISION_BYTES:
+                    known = ", ".join(PRECISION_BYTES)
+                    yield (
+                        f"gpus[{index}].peak_tflops",
+                        f"{precision!r:.60} is no precision; there are {known}",
+                    )
+
+
+def read_gpus(path: Path) -> Mapping[str, Gpu]:
+    """Return the GPUs of a YAML file by their names.
+
+    Raises
+    ------
+    InstanceError
+        If anything is wrong with it.
+    """
+    catalogue = validated(GpuCatalogue, parse_yaml(read_text(path)), str(path))
+    return {gpu.name: gpu for gpu in catalogue.gpus}
+
+
+@cache
+def known_gpus() -> Mapping[str, Gpu]:
+    """Return the bundled GPUs by their names."""
+    return read_gpus(CATALOGUE)
+
+
+def gpu_named(name: str) -> Gpu:
+    """Return a bundled GPU.
+
+    Raises
+    ------
+    OptionError
+        If there is none of this name.
+    """
+    gpus = known_gpus()
+    key = name.strip().lower()
+    found = gpus.get(ALIASES.get(key, key))
+    if found is None:
+        near = difflib.get_close_matches(key, gpus, n=1)
+        guess = f"did you mean {near[0]!r}? " if near else ""
+        raise OptionError(f"GPU {name!r:.60}: unknown; {guess}known are {', '.join(gpus)}")
+    return found

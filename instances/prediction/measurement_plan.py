@@ -1,0 +1,215 @@
+"""Which shapes to time so that as much as possible is known of a model, and the script that times them.
+
+The shapes of each family are chosen one after the other so that the model's own shapes, weighted by their share of
+the predicted time, are as near as possible to a chosen one: greedy facility location, which is within 1 − 1/e of
+the best choice (Nemhauser, Wolsey & Fisher 1978). The distance of two shapes is that of the logarithms of their
+sizes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from ..common.arrays import Floats
+from ..common.errors import OptionError
+from .hardware import Gpu
+from .operators import Operator
+from .times.coefficients import by_family, platform
+from .times.families import FAMILIES, FAMILY, parts
+from .times.measurements import COLUMNS, shape_text
+
+PER_FAMILY = 20
+"""Shapes of each family that are chosen unless another number is given."""
+BLOCK = 2_000_000
+"""Distances that are held at a time."""
+
+
+def logarithms(operator: Operator) -> tuple[float, ...]:
+    """Return the logarithms of what the time of an operator depends on, to the base 2.
+
+    The sizes of a matrix product; the rows and width of a norm; the bytes of an elementwise operator.
+    """
+    family = FAMILY[operator.kind]
+    if family in ("elementwise",):
+        return (float(np.log2(operator.bytes)),)
+    return tuple(float(np.log2(max(size, 1))) for size in operator.shape)
+
+
+def shares(operators: Sequence[Operator], gpu: Gpu) -> Floats:
+    """Return the share of each operator, with its count, in the time that the data sheet predicts."""
+    theta = platform()
+    design = parts(operators, gpu)
+    seconds = np.array(
+        [
+            row @ theta[FAMILY[operator.kind]] * operator.count
+            for row, operator in zip(design, operators, strict=True)
+        ]
+    )
+    return np.asarray(seconds / seconds.sum())
+
+
+def plan_measurements(
+    operators: Sequence[Operator],
+    gpu: Gpu,
+    candidates: Sequence[Operator] | None = None,
+    per_family: int = PER_FAMILY,
+) -> list[Operator]:
+    """Return the shapes to time, most telling first within each family.
+
+    Parameters
+    ----------
+    operators
+        Of the models at hand, with their counts.
+    gpu
+        On which they are timed; it gives their shares of the time.
+    candidates
+        Shapes that can be timed; by default those of the models themselves, and their halves.
+    per_family
+        How many of each family.
+
+    Raises
+    ------
+    OptionError
+        If `per_family` is below 1, or there are no operators.
+    """
+    if per_family < 1:
+        raise OptionError(f"per_family {per_family}: must be at least 1")
+    if not operators:
+        raise OptionError("there are no operators to time")
+    given = [replace(op, count=1) for op in candidates] if candidates is not None else _own(operators)
+    weights = shares(operators, gpu)
+    wanted, offered = by_family(operators), by_family(given)
+    chosen = []
+    for family in FAMILIES:
+        if family in wanted and family in offered:
+            targets = [operators[index] for index in wanted[family]]
+            pool = [given[index] for index in offered[family]]
+            chosen += [pool[i] for i in _nearest(targets, weights[wanted[family]], pool, per_family)]
+    return chosen
+
+
+def _own(operators: Sequence[Operator]) -> list[Operator]:
+    """Return each shape once, and with half its first size: the halves tell how the time grows."""
+    plain = [replace(op, count=1, parameters=0, saved=0) for op in operators]
+    halves = [replace(op, shape=(max(op.shape[0] // 2, 1), *op.shape[1:])) for op in plain if op.shape[0] > 1]
+    return list(dict.fromkeys([*plain, *halves]))
+
+
+def _nearest(targets: Sequence[Operator], weights: Floats, pool: Sequence[Operator], most: int) -> list[int]:
+    """Return indices of at most `most` of the pool, near to the targets; one after the other."""
+    wanted = np.array([logarithms(op) for op in targets])
+    offered = np.array([logarithms(op) for op in pool])
+    far = np.abs(offered).max() + np.abs(wanted).max() + 1.0
+    near = np.full(len(targets), far)
+    chosen: list[int] = []
+    block = max(1, BLOCK // len(targets))
+    for _ in range(min(most, len(pool))):
+        best, most_gain = -1, -1.0
+        for start in range(0, len(pool), block):
+            part = offered[start : start + block]
+            distance = np.sqrt(((part[:, None, :] - wanted[None]) ** 2).sum(axis=2))
+            gains = np.maximum(near - distance, 0.0) @ weights
+            gains[[index - start for index in chosen if start <= index < start + block]] = -1.0
+            top = int(np.argmax(gains))
+            if gains[top] > most_gain:
+                best, most_gain = start + top, float(gains[top])
+        chosen.append(best)
+        near = np.minimum(near, np.sqrt(((wanted - offered[best]) ** 2).sum(axis=1)))
+    return chosen
+
+
+_CALLS = {
+    "linear": "a, b = new(s[0], s[1]), new(s[2], s[1]); call = lambda: torch.nn.functional.linear(a, b)",
+    "bmm": "a, b = new(s[0], s[1], s[2]), new(s[0], s[2], s[3]); call = lambda: torch.bmm(a, b)",
+    "conv": (
+        "a, b = new(s[0], s[1], s[5], s[6]), new(s[2], s[1] // s[10], s[3], s[4]); "
+        "call = lambda: torch.nn.functional.conv2d(a, b, None, s[7], (s[8], s[9]), 1, s[10])"
+    ),
+    "pool": "a = new(*s[:4]); call = lambda: torch.nn.functional.max_pool2d(a, s[4], s[5], s[6])",
+    "embedding": (
+        "a, b = torch.randint(s[2], (s[0],), device='cuda'), new(s[2], s[1]); "
+        "call = lambda: torch.nn.functional.embedding(a, b)"
+    ),
+    "layer_norm": "a = new(*s); call = lambda: torch.nn.functional.layer_norm(a, s[1:])",
+    "rms_norm": "a = new(*s); call = lambda: a * torch.rsqrt(a.square().mean(1, keepdim=True))",
+    "batch_norm": (
+        "a, b = new(*s), new(s[1]); call = lambda: torch.nn.functional.batch_norm(a, b, b * b, training=True)"
+    ),
+    "softmax": "a = new(*s); call = lambda: torch.softmax(a, 1)",
+    "add": "a, b = new(*s), new(*s); call = lambda: a + b",
+    "mul": "a, b = new(*s), new(*s); call = lambda: a * b",
+    "div": "a, b = new(*s), new(*s); call = lambda: a / b",
+    "gelu": "a = new(*s); call = lambda: torch.nn.functional.gelu(a)",
+    "relu": "a = new(*s); call = lambda: torch.relu(a)",
+    "silu": "a = new(*s); call = lambda: torch.nn.functional.silu(a)",
+    "tanh": "a = new(*s); call = lambda: torch.tanh(a)",
+    "scale": "a = new(*s); call = lambda: a * 1.5",
+    "copy": "a = new(s[1], s[0]).t(); call = lambda: a.contiguous()",
+    "dropout": "a = new(*s); call = lambda: torch.nn.functional.dropout(a, 0.1)",
+}
+"""Kind → the line of the script that makes its tensors and its call."""
+
+_SCRIPT = '''"""Times operators on this machine's first GPU; writes a table that `clusterplan predict` reads."""
+
+import csv
+import sys
+
+import torch
+
+SHAPES = [
+{shapes}
+]
+TYPES = {{"fp64": "float64", "fp32": "float32", "tf32": "float32", "fp16": "float16", "bf16": "bfloat16"}}
+
+
+def seconds(kind, precision, s):
+    """Return the median time of twenty calls, after five that do not count."""
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = precision == "tf32"
+    new = lambda *size: torch.randn(*size, device="cuda").to(getattr(torch, TYPES[precision]))
+{calls}
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    taken = []
+    with torch.no_grad():
+        for _ in range(25):
+            start.record()
+            call()
+            end.record()
+            torch.cuda.synchronize()
+            taken.append(start.elapsed_time(end) / 1e3)
+    return sorted(taken[5:])[10]
+
+
+writer = csv.writer(open(sys.argv[1], "w", newline="") if len(sys.argv) > 1 else sys.stdout)
+writer.writerow({columns})
+for kind, precision, shape in SHAPES:
+    try:
+        writer.writerow([kind, precision, "x".join(map(str, shape)), seconds(kind, precision, shape)])
+    except torch.cuda.OutOfMemoryError:
+        print(f"{{kind}} {{shape}}: does not fit in the memory of this GPU; left out", file=sys.stderr)
+        torch.cuda.empty_cache()
+'''
+
+
+def measurement_script(operators: Sequence[Operator]) -> str:
+    """Return a Python script that times the operators with PyTorch and writes the table of measurements.
+
+    Raises
+    ------
+    OptionError
+        If PyTorch cannot time one in its precision.
+    """
+    for operator in operators:
+        if operator.precision == "fp8":
+            raise OptionError(f"{operator}: the script cannot time fp8; give another precision")
+    kinds = list(dict.fromkeys(operator.kind for operator in operators))
+    calls = "\n".join(f'    if kind == "{kind}":\n        {_CALLS[kind]}' for kind in kinds)
+    shapes = "\n".join(f'    ("{op.kind}", "{op.precision}", {op.shape}),' for op in operators)
+    return _SCRIPT.format(shapes=shapes, calls=calls, columns=list(COLUMNS))
+
+
+def plan_table(operators: Sequence[Operator]) -> list[dict[str, str]]:
+    """Return one row for each shape: what a table of measurements has, but for the seconds."""
+    return [{"kind": op.kind, "precision": op.precision, "shape": shape_text(op.shape)} for op in operators]

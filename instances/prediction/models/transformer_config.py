@@ -1,0 +1,148 @@
+"""What is known of a transformer: the fields of a Hugging Face ``config.json`` under one set of names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from pydantic import Field
+
+from ...common.errors import InstanceError
+from ...common.faults import validated
+from ...common.fields import Model
+from ...files.reading import fail
+
+Family = Literal["bert", "gpt2", "opt", "llama", "switch", "encoder-decoder"]
+FAMILIES: Mapping[str, Family] = {
+    **dict.fromkeys(("bert", "roberta"), "bert"),
+    **dict.fromkeys(("gpt2", "gpt3", "megatron"), "gpt2"),
+    "opt": "opt",
+    **dict.fromkeys(("llama", "mistral", "qwen2"), "llama"),
+    "switch_transformers": "switch",
+    "transformer": "encoder-decoder",
+}
+"""`model_type` of a file → the family whose blocks it has."""
+_NAMES = {
+    "hidden": ("hidden_size", "n_embd", "d_model"),
+    "heads": ("num_attention_heads", "n_head", "num_heads"),
+    "blocks": ("num_hidden_layers", "n_layer", "num_layers"),
+    "vocabulary": ("vocab_size",),
+    "positions": ("max_position_embeddings", "n_positions", "n_ctx"),
+    "intermediate": ("intermediate_size", "ffn_dim", "n_inner", "d_ff"),
+    "key_value_heads": ("num_key_value_heads",),
+    "head_width": ("head_dim", "d_kv"),
+    "activation": ("hidden_act", "activation_function", "dense_act_fn"),
+    "token_types": ("type_vocab_size",),
+    "tied": ("tie_word_embeddings",),
+    "embedding_width": ("word_embed_proj_dim",),
+    "decoder_blocks": ("num_decoder_layers",),
+    "experts": ("num_experts",),
+    "expert_capacity": ("expert_capacity",),
+    "sparse_step": ("encoder_sparse_step",),
+    "attention_bias": ("attention_bias",),
+}
+_Size = Field(ge=1, le=10**7)
+SAYS_HEAD = ("LMHead", "ForCausalLM", "ForMaskedLM", "ForPreTraining", "ForConditionalGeneration")
+"""Parts of the names of architectures that give a probability of every word."""
+
+
+class TransformerConfig(Model):
+    """The shape of a transformer.
+
+    Attributes
+    ----------
+    intermediate
+        Width between the two linear layers of a block; by default four times `hidden`.
+    key_value_heads
+        Heads of keys and values (Ainslie et al. 2023); by default as many as `heads`.
+    head_width
+        By default `hidden` / `heads`.
+    positions
+        The longest sequence.
+    head
+        Whether the last layer gives a probability of every word.
+    tied
+        Whether that layer has the weights of the embedding.
+    decoder_blocks, experts, expert_capacity, sparse_step
+        Of encoder-decoders and mixtures of experts: every `sparse_step`-th block has experts.
+    """
+
+    family: Family
+    hidden: int = _Size
+    heads: int = _Size
+    blocks: int = Field(ge=1, le=10_000)
+    vocabulary: int = _Size
+    positions: int = _Size
+    intermediate: int | None = Field(default=None, ge=1, le=10**7)
+    key_value_heads: int | None = Field(default=None, ge=1, le=10**7)
+    head_width: int | None = Field(default=None, ge=1, le=10**6)
+    activation: str = "gelu"
+    token_types: int = Field(default=0, ge=0, le=10**6)
+    head: bool = True
+    tied: bool = True
+    embedding_width: int | None = Field(default=None, ge=1, le=10**7)
+    decoder_blocks: int = Field(default=0, ge=0, le=10_000)
+    experts: int = Field(default=0, ge=0, le=10**5)
+    expert_capacity: int = Field(default=64, ge=1, le=10**7)
+    sparse_step: int = Field(default=2, ge=1, le=10_000)
+    attention_bias: bool = False
+
+    @property
+    def width(self) -> int:
+        """Width between the two linear layers of a block."""
+        return self.intermediate or 4 * self.hidden
+
+    @property
+    def groups(self) -> int:
+        """Heads of keys and values."""
+        return self.key_value_heads or self.heads
+
+    @property
+    def per_head(self) -> int:
+        """Width of a head."""
+        return self.head_width or self.hidden // self.heads
+
+
+def config_of(data: Any, source: str) -> TransformerConfig:
+    """Return the shape of a transformer from the data of a ``config.json``; keys that say nothing of it are left out.
+
+    Raises
+    ------
+    InstanceError
+        If the model's type is not known, a size missing or impossible.
+    """
+    if not isinstance(data, Mapping):
+        raise fail(source, "is no mapping; a model's config.json is one")
+    kind = data.get("model_type")
+    if kind not in FAMILIES:
+        raise fail(source, f"is {kind!r:.60}; known are {', '.join(FAMILIES)}", "model_type")
+    family = FAMILIES[kind]
+    fields: dict[str, Any] = {"family": family}
+    for field, names in _NAMES.items():
+        given = next((data[name] for name in names if data.get(name) is not None), None)
+        if given is not None:
+            fields[field] = given
+    architectures = data.get("architectures")
+    if isinstance(architectures, list) and architectures:
+        fields["head"] = any(word in str(architectures[0]) for word in SAYS_HEAD)
+    fields.setdefault("activation", {"llama": "silu", "opt": "relu", "gpt2": "gelu_new"}.get(family, "gelu"))
+    fields.setdefault("tied", family != "llama")
+    if family == "switch":
+        fields.setdefault("positions", 10**6)
+    try:
+        config = validated(TransformerConfig, fields, source)
+    except InstanceError as error:
+        raise InstanceError(_in_the_words_of_the_file(error)) from None
+    if config.head_width is None and config.hidden % config.heads:
+        what = f"is {config.heads}, which does not divide hidden_size {config.hidden}"
+        raise fail(source, what, _NAMES["heads"][0])
+    if config.heads % config.groups:
+        what = f"is {config.groups}, which does not divide num_attention_heads {config.heads}"
+        raise fail(source, what, _NAMES["key_value_heads"][0])
+    return config
+
+
+def _in_the_words_of_the_file(error: InstanceError) -> list[Any]:
+    from dataclasses import replace
+
+    return [replace(fault, path=" or ".join(_NAMES.get(fault.path, (fault.path,)))) for fault in error.faults]

@@ -1,0 +1,96 @@
+"""Times on a GPU of which some operators were measured."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ...common.errors import OptionError
+from ..estimate import Estimate
+from ..hardware import Gpu
+from ..intervals.levels import spread, spread_of_total
+from ..operators import Operator
+from .coefficients import Coefficients, fitted, platform
+from .data_sheet import DataSheetTimes
+from .families import FAMILY, parts, sizes
+from .measurements import Measurement
+from .operator_times import OperatorTimes
+
+FEWEST = 3
+"""Measurements of a family that its three coefficients need; with fewer the data sheet speaks."""
+LEAST_SHARE_MEASURED = 0.9
+"""Of a total's time that must lie in measured families for the total to count as measured."""
+
+
+class FittedTimes(OperatorTimes):
+    """Coefficients fitted to measurements of the GPU itself, family by family and precision by precision.
+
+    Families and precisions that were not measured are predicted from the data sheet, which their basis says.
+
+    Parameters
+    ----------
+    gpu
+        On which everything was measured.
+    measured
+        At least one measurement.
+    coefficients
+        Of other GPUs, to which the fit is drawn.
+
+    Raises
+    ------
+    OptionError
+        If there is no measurement.
+    """
+
+    def __init__(
+        self, gpu: Gpu, measured: Sequence[Measurement], coefficients: Coefficients | None = None
+    ) -> None:
+        if not measured:
+            raise OptionError(f"{gpu.name}: there are no measurements")
+        self.gpu = gpu
+        prior = coefficients or platform()
+        self.sheet = DataSheetTimes(gpu, prior)
+        self.fits = {}
+        self.counts: dict[tuple[str, str], int] = {}
+        for precision in sorted({m.operator.precision for m in measured}):
+            own = [m for m in measured if m.operator.precision == precision]
+            for family, fit in fitted(gpu, own, prior).items():
+                if len(fit.residuals) >= FEWEST:
+                    self.fits[family, precision] = fit
+                    self.counts[family, precision] = len(fit.residuals)
+
+    def predict(self, operators: Sequence[Operator]) -> list[Estimate]:
+        """Return the seconds of each operator, all its `count` calls together."""
+        estimates = self.sheet.predict(operators)
+        for index, (row, operator) in enumerate(zip(parts(operators, self.gpu), operators, strict=True)):
+            key = (FAMILY[operator.kind], operator.precision)
+            if key not in self.fits:
+                continue
+            fit = self.fits[key]
+            seconds = float(row @ fit.theta) * operator.count
+            inside = bool(np.all(sizes(operator) <= fit.largest))
+            low, high = spread("measured", key[0], inside, _scale(fit.residuals))
+            basis = f"{self.counts[key]} measurements of {key[0]} on {self.gpu.name}"
+            estimates[index] = Estimate(seconds, seconds * low, seconds * high, inside, basis)
+        return estimates
+
+    def total(self, operators: Sequence[Operator]) -> Estimate:
+        """Return the seconds of all together."""
+        parts_of_it = self.predict(operators)
+        seconds = sum(part.seconds for part in parts_of_it)
+        measured = sum(
+            part.seconds
+            for part, op in zip(parts_of_it, operators, strict=True)
+            if (FAMILY[op.kind], op.precision) in self.fits
+        )
+        inside = sum(part.seconds for part in parts_of_it if part.inside) >= LEAST_SHARE_MEASURED * seconds
+        known = measured >= LEAST_SHARE_MEASURED * seconds
+        low, high = spread_of_total("measured" if known else "data sheet", inside)
+        basis = f"{sum(self.counts.values())} measurements on {self.gpu.name}"
+        return Estimate(seconds, seconds * low, seconds * high, inside and known, basis)
+
+
+def _scale(residuals: np.ndarray) -> float:
+    """Return the size of the errors of measurements that were left out."""
+    return float(np.sqrt(np.mean(residuals**2)))
