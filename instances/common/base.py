@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 from pydantic import ConfigDict
 
 from ..files.frames import frame_rows
+from .errors import OptionError, refuse_faults
 from .faults import validated
 from .fields import Checked, Many, Name, SchemaVersion, Text, require
 from .html_summary import card
+from .uncertainty import ENDS, Uncertain, scaled
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -40,6 +42,8 @@ class Instance(Checked):
         Where the figures come from.
     assumptions
         Everything that the source does not say and somebody assumed, in plain sentences.
+    uncertainty
+        Intervals of figures that were predicted; `solve --robust` plans at their ends.
     """
 
     model_config = ConfigDict(json_schema_extra=require("schema_version", "kind"))
@@ -51,6 +55,7 @@ class Instance(Checked):
     name: Name
     source: Text | None = None
     assumptions: Many[Text] = ()
+    uncertainty: Many[Uncertain] | None = None
 
     def document(self) -> dict[str, Any]:
         """Return the resolved document as plain data; fields that are not set are left out."""
@@ -73,6 +78,31 @@ class Instance(Checked):
         kept = self.model_dump(mode="json", exclude_none=True, exclude=set(changes))
         given = {name: frame_rows(value, f"{self.name}: {name}") for name, value in changes.items()}
         return validated(type(self), {**kept, **given}, self.name)
+
+    def at_ends(self) -> dict[str, Self]:
+        """Return the instance with all uncertain figures at their low ends, as it is, and at their high ends.
+
+        Raises
+        ------
+        OptionError
+            If it has no uncertain figures.
+        InstanceError
+            If a pointer names none, or an end is no valid instance.
+        """
+        if not self.uncertainty:
+            raise OptionError(
+                f"{self.name}: has no intervals, so that all ends are one; give the field uncertainty, "
+                "or make the instance with 'clusterplan predict --output'"
+            )
+        found: dict[str, Self] = {}
+        for end in ENDS:
+            document = self.document()
+            del document["uncertainty"]
+            for index, one in enumerate(self.uncertainty if end != "middle" else ()):
+                wrong = scaled(document, one.figure, one.low if end == "low" else one.high)
+                refuse_faults(self.name, ((f"uncertainty[{index}].figure", f"{p!r} {w}") for p, w in wrong))
+            found[end] = validated(type(self), document, f"{self.name}, {end} end")
+        return found
 
     def sha256(self) -> str:
         """Return the hash of the resolved canonical document, tables included.
@@ -114,7 +144,7 @@ class Instance(Checked):
             for field in type(self).model_fields
             if isinstance(rows := getattr(self, field), Sequence | Mapping)
             and not isinstance(rows, str)
-            and field not in ("assumptions", "objectives", "prices_usd_per_hour")
+            and field not in ("assumptions", "uncertainty", "objectives", "prices_usd_per_hour")
         }
 
     def _repr_html_(self) -> str:

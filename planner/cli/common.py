@@ -69,6 +69,13 @@ class RunOptions(MoveOptions):
             "floor=X, cost=X, budget=X.",
         ),
     ] = None
+    robust: Annotated[
+        bool,
+        typer.Option(
+            "--robust",
+            help="Plan at the ends of the instance's intervals too, and show what each plan loses.",
+        ),
+    ] = False
     config: Annotated[Path | None, typer.Option(help="YAML file with options; those given here win.")] = None
     jobs: Annotated[
         int | None, typer.Option(help="Solves at a time, each in a process of its own.", min=1)

@@ -33,7 +33,7 @@ class CompareOptions(RunOptions):
     ] = None
 
 
-@taking(CompareOptions, leave_out=("provisioning", "what_if"))
+@taking(CompareOptions, leave_out=("provisioning", "what_if", "robust"))
 def compare(run: CompareOptions) -> None:
     """Compare solvers: every one on every instance, with hard limits on time and memory.
 

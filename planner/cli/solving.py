@@ -16,6 +16,7 @@ from ..output.text import console, csv_line
 from .batch import print_result, solve_batch
 from .common import Format, RunOptions, write_text
 from .options import batch_options, search_options
+from .plans.ends import plan_at_ends
 from .plans.scenarios import compare_scenarios
 from .progress import working
 
@@ -26,6 +27,8 @@ def solve_files(run: RunOptions, as_batch: bool) -> int:
     # In a batch the limit is on each worker process, which holds whatever the backend does.
     more = {} if as_batch else {"memory_limit_gib": run.memory_limit}
     solver, options = search_options(run, settings, **more)
+    if run.robust:
+        return plan_at_ends(run, as_batch, solver or "auto", options)
     if run.what_if:
         return compare_scenarios(run, as_batch, solver or "auto", options)
     if as_batch:

@@ -1,0 +1,1 @@
+"""Fill: instances from predictions, every figure with its error among the assumptions."""

@@ -1,0 +1,1 @@
+"""Steps: seconds of a whole training step under data, tensor and pipeline parallelism."""

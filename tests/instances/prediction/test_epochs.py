@@ -1,0 +1,92 @@
+"""Epochs until a target, and Zeus's records with each batch size held out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from clusterplan.instances.common.errors import OptionError
+from clusterplan.instances.prediction.epochs import EpochRecord, leave_one_out, predict_epochs
+
+
+def _records(*pairs: tuple[float, float | None]) -> list[EpochRecord]:
+    return [EpochRecord(batch, epochs) for batch, epochs in pairs]
+
+
+def test_a_line_is_found_again_with_its_critical_batch() -> None:
+    found = predict_epochs(_records(*((b, 4 + b / 64) for b in (8, 32, 64, 128, 256))), 512)
+    assert found.epochs == pytest.approx(12)
+    assert found.critical_batch == pytest.approx(256)
+    assert found.leave_one_out == pytest.approx(0, abs=1e-9)
+    assert not found.inside
+
+
+def test_noise_is_no_slope() -> None:
+    found = predict_epochs(_records((8, 5), (16, 6), (32, 5), (64, 6), (128, 5), (256, 6)), 64)
+    assert found.critical_batch is None
+    assert found.inside
+    assert found.low < 5
+    assert found.high > 6
+
+
+def test_batch_sizes_that_mostly_fail_do_not_count() -> None:
+    found = predict_epochs(_records((8, 5), (16, 5), (512, 40), (512, None), (512, None)), 500)
+    assert found.epochs == pytest.approx(5)
+    assert found.failed == 0.0
+    assert predict_epochs(_records((8, 5), (8, None)), 8).failed == 0.5
+
+
+def test_too_few_records_say_little() -> None:
+    found = predict_epochs(_records((8, 6)), 16)
+    assert (found.low, found.epochs, found.high) == (2, 6, 18)
+    assert found.leave_one_out is None
+
+
+@pytest.mark.parametrize(
+    ("records", "batch", "what"),
+    [
+        (_records(), 8, "no recorded batch size"),
+        (_records((8, None)), 8, "no recorded batch size"),
+        (_records((8, 5)), 0, "greater than 0"),
+        (_records((8, -5)), 8, "greater than 0"),
+    ],
+)
+def test_what_cannot_be(records: list[EpochRecord], batch: float, what: str) -> None:
+    with pytest.raises(OptionError, match=what):
+        predict_epochs(records, batch)
+
+
+def _constant(epochs: np.ndarray) -> float:
+    """Return the error of the best constant of the others."""
+    errors = []
+    for index in range(len(epochs)):
+        others = np.delete(epochs, index)
+        errors.append(abs((1 / others).sum() / (1 / others**2).sum() / epochs[index] - 1))
+    return float(np.mean(errors))
+
+
+@pytest.mark.parametrize(
+    ("dataset", "target", "most"),
+    # The deepest target that half of the trainings meet at every batch size.
+    [
+        ("imagenet", 0.60, None),
+        ("librispeech", 45.0, 0.06),
+        ("sentiment140", 0.852, 0.0),
+        ("squad", 84.5, 0.06),
+    ],
+)
+def test_zeus_with_each_batch_size_left_out(
+    shared_data: Path, dataset: str, target: float, most: float | None
+) -> None:
+    table = pd.read_csv(shared_data / "zeus" / "summary_train.csv.gz")
+    table = table[(table.dataset == dataset) & (table.target_metric == target)]
+    met = table.groupby("batch_size").target_epoch.agg(["mean", "count", "size"])
+    assert (2 * met["count"] >= met["size"]).all()
+    sizes, epochs = met.index.to_numpy(dtype=float), met["mean"].to_numpy()
+    error = float(np.abs(leave_one_out(sizes, epochs)).mean())
+    assert error <= _constant(epochs) + 1e-12
+    # The seeds of ImageNet alone differ by half at one batch size.
+    assert most is None or error <= most + 1e-12
