@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import itertools
 import math
 from pathlib import Path
@@ -162,6 +163,32 @@ def test_replicated_stages_of_pipedream(shared_data: Path, model: str, ms: float
     assert result.status == "optimal"
     assert result.objective == pytest.approx(ms / 1000)
     assert result.certified_gap == pytest.approx(0, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("model", "gpus", "ms"),
+    [
+        ("alexnet", 4, 34.217141),
+        ("vgg16", 4, 205.520896),
+        ("gnmt", 4, 25.868),
+        ("gnmt", 16, 19.285),
+        ("vgg16", 16, 56.529767),
+    ],
+)
+def test_replicated_stages_of_pipedream_that_relay(
+    shared_data: Path, monkeypatch: pytest.MonkeyPatch, model: str, gpus: int, ms: float
+) -> None:
+    """With transfers, as the benchmark states it: what PipeDream's own optimiser finds, run beside."""
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[4] / "benchmarks"))
+    optimised = importlib.import_module("pipedream").optimised
+    instance = optimised(shared_data / "pipedream" / model / "graph.txt", gpus, 1e9, transfers=True)
+    once = instance.training.model_copy(update={"samples": instance.probe_batch})
+    result = solved(instance.model_copy(update={"objective": "time", "training": once}))
+    assert result.status == "optimal"
+    assert result.objective == pytest.approx(ms / 1000)
+    assert result.certified_gap == pytest.approx(0, abs=1e-6)
+    assert result.plan is not None
+    assert [stage.type.endswith("first") for stage in result.plan].index(True) == 0
 
 
 @pytest.mark.slow
