@@ -24,11 +24,11 @@ ABOUT = {
     ),
     TRANSFERS: (
         "With `--activation_compression_ratio 1`, as its README runs it, a stage also takes at least the "
-        "time of its transfers: of what it receives or of what it sends, whichever is longer; the first "
-        "stage sends for nothing, a tensor that skips stages is paid by each of them, and some are counted "
-        "that no longer leave. `exact` plans another model, in which a stage receives and sends one after "
-        "the other, and each tensor is paid by the stages that make or use it. *Priced* is its plan in the "
-        "optimiser's model."
+        "time of its transfers: of what it receives or of what it sends, whichever is longer; a tensor that "
+        "skips stages is paid by each of them (`stage_cost: relay`). The first stage sends for nothing: it "
+        "has types of its own. A tensor with several receivers is counted until the branches to them have "
+        "joined: it has one more edge, to there. `exact` plans this problem. *Priced* is its plan in the "
+        "optimiser's model, read from its checkout."
     ),
 }
 

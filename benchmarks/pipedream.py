@@ -64,7 +64,7 @@ def until_joined(layers: Sequence[Layer], edges: Sequence[Edge]) -> tuple[Edge, 
 
 
 def with_free_start(instance: StagingInstance) -> StagingInstance:
-    """Return a graph with types for replicas, with a copy of each for the first stage, which sends for nothing.
+    """Return a graph on types for replicas with a copy of each for the first stage, which sends for nothing.
 
     Such a copy costs as much as the whole hourly budget more than its replicas, and the budget is twice as
     large: one stage has such a type, and the replicas of all are limited as before.

@@ -179,7 +179,7 @@ class GraphTruth:
         return max(values) if self.data["objective"] == "throughput" else min(values)
 
     def _rows(self, parts: list[list[str]]) -> Iterator[list[list[str]]]:
-        """Yield the rows of the parts in which no arc runs backwards; one of them where order costs nothing."""
+        """Yield the rows of the parts in which no arc runs backwards; one of them if order costs nothing."""
         for row in itertools.permutations(parts):
             place = {colour: index for index, part in enumerate(row) for colour in part}
             if all(place[a] <= place[b] for a, b in self.arcs):

@@ -17,7 +17,6 @@ from ..reports.tables import Cell, CellColumn, Column, Table, number, table_of
 from ..reports.text import duration, short
 from .plan import layers_of
 
-
 RULES = {
     "overlap": "overlap",
     "sum": "add up",

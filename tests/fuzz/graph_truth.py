@@ -111,7 +111,7 @@ class GraphTruth(StagingTruth):
                 self._choose(row, 0, 0, [0] * len(self.names), True)
 
     def _rows(self, parts: Sequence[int], done: int) -> Iterator[list[int]]:
-        """Yield the orders of parts, after what is done, against which no arc runs; one if they cost alike."""
+        """Yield the orders of parts, after what is done, that no arc runs against; one if they cost alike."""
         if not parts:
             yield []
         for part in parts:

@@ -1,9 +1,9 @@
 """The textbook model of staging on a graph in PuLP, after the integer programme of Tarnawski et al. (2020).
 
 Stages stand in a row of slots d. Variables: x_cd, whether class c is in slot d; z_do, whether slot d has
-option o, units of a type; h_ud, whether slot d cuts tensor u, or, where stages relay, whether slots up to d do;
-τ; and y_do = τ·z_do where money counts. The time of an option binds only slots that have it, by big-M rows.
-Times are in units of the slowest allowed one.
+option o, units of a type; h_ud, whether slot d cuts tensor u (where stages relay, whether all slots up to d
+together cut it); τ; and y_do = τ·z_do where money counts. The time of an option binds only slots that have
+it, by big-M rows. Times are in units of the slowest allowed one.
 """
 
 from __future__ import annotations
@@ -85,10 +85,11 @@ class _Builder:
         limits = [one.limit for one in self.instance.types]
         count = len(self.classes.members)
         self.slots = range(count if None in limits else min(count, sum(limit or 0 for limit in limits)))
-        terms = len(self.slots) * (
-            (count + len(self.classes.tensors)) * (2 * len(self.options) + 4)
-            + len(self.slots) * len(self.classes.arcs)
-        )
+        tensors = self.classes.tensors
+        # Rows with the classes of all slots up to one.
+        long = len(self.classes.arcs) + (sum(len(u.classes) for u in tensors) if self.relayed else 0)
+        options = 3 * len(self.options) if self.relayed else 2 * len(self.options)
+        terms = len(self.slots) * ((count + len(tensors)) * (options + 4) + len(self.slots) * long)
         refuse_beyond(terms, "the textbook model")
         self.slowest_s = min(formulation.latest_s, formulation.slowest_sum_s)
         self.problem = new_problem(self.instance.name)
@@ -99,8 +100,7 @@ class _Builder:
 
         self.x = [[add(f"x_{c}_{d}", **binary) for d in slots] for c in range(count)]
         self.z = [[add(f"z_{d}_{o}", **binary) for o in range(len(self.options))] for d in slots]
-        tensors = range(len(self.classes.tensors))
-        self.h = [[add(f"h_{u}_{d}", lowBound=0, upBound=1) for d in slots] for u in tensors]
+        self.h = [[add(f"h_{u}_{d}", lowBound=0, upBound=1) for d in slots] for u in range(len(tensors))]
         self.tau = add("tau", lowBound=min(1.0, formulation.fastest_s / self.slowest_s), upBound=1)
         money = self.instance.objective == "cost" or self.instance.cost_limit_usd is not None
         columns = range(len(self.options)) if money else range(0)
@@ -192,14 +192,12 @@ class _Builder:
                 for o in own:
                     self.problem += self.y[d][o] >= self.tau + self.z[d][o] - 1, f"paid_{d}_{o}"
 
-    def _binds(
-        self, d: int, o: int, name: str, seconds: Any, transfers: Any, cut: int | None = None
-    ) -> None:
-        """Let τ be at least a time of a slot that has an option; `cut` is the slot that cuts, d by default."""
+    def _binds(self, d: int, o: int, name: str, seconds: Any, transfers: Any, at: int | None = None) -> None:
+        """Let τ be at least a time of a slot that has an option, with what slot `at`, else d, cuts."""
         import pulp
 
         terms = [(self.x[c][d], s / self.slowest_s) for c, s in enumerate(seconds.tolist()) if s]
-        at = d if cut is None else cut
+        at = d if at is None else at
         terms += [(self.h[u][at], s / self.slowest_s) for u, s in enumerate(transfers.tolist()) if s]
         most = math.fsum(share for _, share in terms)
         if terms:

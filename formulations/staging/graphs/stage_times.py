@@ -2,11 +2,12 @@
 
 The tensor of a layer is cut by a set of classes if it touches a class in the set and one outside. D(S), the
 seconds in which one unit sends and receives, sums the tensors that the stage S cuts, each once. Then
-CT = S + A/k and DT = S' + (A' + D)/k as in a chain, and ET = max(CT, DT) where they overlap, CT + DT where they
-add up.
+CT = S + A/k and DT = S' + (A' + D)/k as in a chain, and ET = max(CT, DT) where they overlap, CT + DT where
+they add up.
 
 Where stages relay, a tensor passes through all stages between the first and the last that it touches. A stage
-from ideal I to ideal J receives what I cuts while it sends what J cuts: D = max{D(I), D(J)}, and ET = max(CT, DT).
+from ideal I to ideal J receives what I cuts while it sends what J cuts: D = max{D(I), D(J)}, and ET is
+max(CT, DT), which is what PipeDream's optimiser computes (Narayanan et al. 2019).
 """
 
 from __future__ import annotations
@@ -42,8 +43,10 @@ def with_rule(instance: StagingInstance, parts: Parts) -> Parts:
     return parts
 
 
-def cut_seconds(instance: StagingInstance, classes: Classes, inside: Collection[int], name: str) -> list[float]:
-    """Return the seconds of each tensor, on a unit of a type, that a set of classes cuts."""
+def cut_seconds(
+    instance: StagingInstance, classes: Classes, inside: Collection[int], name: str
+) -> list[float]:
+    """Return the seconds, on one unit of a type, of each tensor that a set of classes cuts."""
     position, own = [one.name for one in instance.types].index(name), set(inside)
     return [
         tensor_seconds(instance, tensor.layer)[position]

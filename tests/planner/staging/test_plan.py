@@ -105,3 +105,14 @@ def test_a_plan_of_a_graph() -> None:
     assert (drawn["order"], drawn["words"]) == ([0, 2, 1, 3], ["0, 2", "1, 3"])
     facts = dict(limits_facts(diamond()))
     assert (facts["edges"], facts["units of a stage"]) == ("4", "1 at most")
+
+
+def test_a_plan_whose_stages_relay() -> None:
+    """Each takes the time that it has in this plan: c hands the tensors of a and b on, half a second each."""
+    relayed = diamond(4, stage_cost="relay")
+    layers = tuple(layer.model_copy(update={"compute_s": {"gpu": 0.25}}) for layer in relayed.layers)
+    relayed = relayed.model_copy(update={"layers": layers})
+    plan = tuple(stage_of([layer], "gpu", 1) for layer in range(4))
+    assert [stage[-1] for stage in PlanDrawing(relayed).plan(plan)["stages"]] == [0.5, 1.0, 1.0, 1.0]
+    said = dict(limits_facts(relayed))["computing and communicating"]
+    assert said == "overlap; each stage hands on what crosses it"

@@ -42,6 +42,38 @@ def test_a_stage_pays_for_what_it_sends_and_receives_once() -> None:
     assert graph(stage_cost="overlap").evaluate(BEST) == (4.0,)
 
 
+def test_stages_that_relay_receive_and_send_at_once() -> None:
+    """A tensor that skips stages is paid by each of them; two units halve the seconds."""
+    rows = [layer.model_dump(exclude_none=True) for layer in diamond().layers]
+    for row, seconds in zip(rows, (5.0, 1.0, 2.0, 9.0), strict=True):
+        row["transfer_s"] = {"gpu": seconds}
+    skipping = [{"source": a, "target": b} for a, b in ("ab", "bc", "cd", "ad")]
+    alone = [stage_of([layer], "gpu", 1) for layer in range(4)]
+    relayed = graph(layers=rows, edges=skipping, stage_cost="relay")
+    # After a, b and c: 5 s, 5 + 1 s, 5 + 2 s; the last sends to nobody.
+    assert relayed.times_of_stages_s(alone) == [5.0, 6.0, 7.0, 7.0]
+    assert graph(layers=rows, edges=skipping, stage_cost="overlap").times_of_stages_s(alone)[2] == 3.0
+    halved = [*alone[:2], stage_of([2], "gpu", 2), alone[3]]
+    assert relayed.times_of_stages_s(halved) == [5.0, 6.0, 3.5, 7.0]
+
+
+def test_the_order_of_stages_that_relay_counts() -> None:
+    """Of b and c, the one that sends less is to be the first of the two."""
+    rows = [layer.model_dump(exclude_none=True) for layer in diamond().layers]
+    for row, seconds in zip(rows, (5.0, 1.0, 2.0, 9.0), strict=True):
+        row["transfer_s"] = {"gpu": seconds}
+    plan = [stage_of([layer], "gpu", 1) for layer in (0, 1, 2, 3)]
+    other = [plan[0], plan[2], plan[1], plan[3]]
+    relayed = graph(limit=4, layers=rows, stage_cost="relay")
+    assert relayed.times_of_stages_s(plan) == [5.0, 6.0, 6.0, 3.0]
+    assert relayed.times_of_stages_s(other) == [5.0, 7.0, 7.0, 3.0]
+    assert (relayed.evaluate(plan), relayed.evaluate(other)) == ((6.0,), (7.0,))
+    assert not relayed.violations(plan)
+    assert not relayed.violations(other)
+    overlapping = graph(limit=4, layers=rows, stage_cost="overlap")
+    assert overlapping.evaluate(plan) == overlapping.evaluate(other)
+
+
 def test_transfers_over_the_link_where_no_time_is_given() -> None:
     """Half a gigabyte over 8 Gbit/s takes half a second; two units halve it."""
     layers = [
@@ -84,16 +116,19 @@ def test_bounds_of_the_stage_time() -> None:
     assert formulation.elementary_bounds()[0] == pytest.approx(3.5)
 
 
-def test_the_table_has_every_pair_of_ideals_once() -> None:
-    """Six ideals make 14 pairs; each stage takes what evaluating it alone gives."""
-    formulation = graph(limit=3)
+@pytest.mark.parametrize("rule", ["sum", "overlap", "relay"])
+def test_the_table_has_every_pair_of_ideals_once(rule: str) -> None:
+    """Six ideals make 14 pairs; each stage takes what evaluating it after the smaller ideal gives."""
+    rows = [layer.model_dump(exclude_none=True) | {"transfer_s": {"gpu": 2.5}} for layer in diamond().layers]
+    formulation = graph(limit=3, layers=rows, stage_cost=rule)
     table = formulation.table
     places = set(zip(table.first.tolist(), table.last.tolist(), strict=True))
     assert len(table.first) == len(places) == 14
     times = table.time_s(1)
     for first, last, time in zip(table.first.tolist(), table.last.tolist(), times, strict=True):
         stage = formulation.stage(first, last, 0, 1)
-        assert formulation.times_of_stages_s([stage]) == [pytest.approx(time)]
+        before = [formulation.stage(0, first - 1, 0, 1)] if first else []
+        assert formulation.times_of_stages_s([*before, stage])[-1] == pytest.approx(time)
         assert table.index(first, last, 0) >= 0
     assert table.index(5, 1, 0) == -1
     assert formulation.positions(BEST) is not None

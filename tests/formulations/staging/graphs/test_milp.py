@@ -31,9 +31,12 @@ def of_letters(*stages: str) -> list[Stage]:
 
 @pytest.mark.parametrize("objective", ["time", "throughput", "cost"])
 @pytest.mark.parametrize("stages", [("abcd",), ("ab", "cd"), ("ac", "bd"), ("a", "bcd")])
-def test_a_feasible_plan_keeps_every_row_and_has_its_value(objective: str, stages: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("rule", ["sum", "relay"])
+def test_a_feasible_plan_keeps_every_row_and_has_its_value(
+    objective: str, stages: tuple[str, ...], rule: str
+) -> None:
     """Read back it is the same plan."""
-    formulation = GraphFormulation(diamond(objective=objective))
+    formulation = GraphFormulation(diamond(objective=objective, stage_cost=rule))
     plan = of_letters(*stages)
     faults, model = broken(formulation, plan)
     assert faults == set()
@@ -82,6 +85,21 @@ def test_a_cut_tensor_is_paid() -> None:
     cut = {v.name for v in model.problem.variables() if v.name.startswith("h_") and v.varValue}
     tensors = {int(name.split("_")[1]) for name in cut if name.endswith("_1")}
     assert len(tensors) == 2
+
+
+def test_what_crosses_a_stage_that_relays_is_paid() -> None:
+    """The slots cut the tensor of a; of a and b; of b and c; none. The floor allows 5 s, and b takes 6."""
+    rows = [layer.model_dump(exclude_none=True) for layer in diamond().layers]
+    for row, seconds in zip(rows, (5.0, 1.0, 2.0, 9.0), strict=True):
+        row["transfer_s"] = {"gpu": seconds}
+    plan = of_letters("a", "b", "c", "d")
+    given = {"layers": rows, "stage_cost": "relay"}
+    faults, model = broken(GraphFormulation(diamond(4, **given)), plan)
+    assert faults == set()
+    cut = {v.name for v in model.problem.variables() if v.name.startswith("h_") and v.varValue}
+    assert {d: sum(name.endswith(f"_{d}") for name in cut) for d in range(4)} == {0: 1, 1: 2, 2: 2, 3: 0}
+    slow, _ = broken(GraphFormulation(diamond(4, throughput_floor_samples_per_s=0.2, **given)), plan)
+    assert slow == {"communicating", "receiving"}
 
 
 def test_units_without_any_limit_are_refused() -> None:
