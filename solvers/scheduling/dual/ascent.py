@@ -17,7 +17,7 @@ from ....formulations.scheduling.price_grid import PriceGrid
 from ....instances.common.arrays import Floats
 from ....instances.scheduling.instance import SchedulingInstance
 from .evaluation import Evaluation, TimeDual
-from .start import CELLS, first_prices, time_grid
+from .start import first_prices, time_grid
 
 STALLS, DECAY = 12, 0.8
 """After so many steps without a better bound the share of the distance is multiplied by DECAY."""
@@ -27,6 +27,8 @@ BETTER = 1e-5
 """A bound counts as better from this much on, relatively."""
 MEMORY = 0.5
 """Weight of the direction so far in the next one."""
+MOST_STEPS = 5_000
+"""It never took more than a thousand."""
 LEAST_DISTANCE = 1e-4
 """The bound is taken to be no closer to the value of the schedule than this, relatively."""
 
@@ -65,7 +67,8 @@ def best_prices(
     value: float,
     clock: Clock,
     threads: int | None = None,
-    cells: int = CELLS,
+    cells: int | None = None,
+    most_steps: int = MOST_STEPS,
 ) -> TimePrices:
     """Return the best prices that are found in time; at least those that a schedule suggests.
 
@@ -75,6 +78,8 @@ def best_prices(
         A feasible schedule, and its mean completion time [s].
     clock
         Asked before every evaluation.
+    cells, most_steps
+        Of the grid, and of the ascent.
 
     Raises
     ------
@@ -87,7 +92,7 @@ def best_prices(
         if clock.expired:
             break
         ascent.begin_at(price)
-    while not ascent.is_over() and not clock.expired and ascent.step():
+    while ascent.evaluations < most_steps and not ascent.is_over() and not clock.expired and ascent.step():
         if ascent.stalls == 0 and ascent.share < 1:
             ascent.trace.append((clock.elapsed_s, ascent.best.value))
     price = np.vstack([ascent.price, np.zeros((1, ascent.price.shape[1]))])
