@@ -89,7 +89,7 @@ def best_prices(
     edges = time_grid(instance, segments, cells)
     ascent = _Ascent(TimeDual(instance, edges, threads), value)
     for price in first_prices(instance, segments, edges, ascent.dual.capacity):
-        if clock.expired:
+        if clock.expired or ascent.is_over():
             break
         ascent.begin_at(price)
     while ascent.evaluations < most_steps and not ascent.is_over() and not clock.expired and ascent.step():
