@@ -17,6 +17,8 @@ from .consolidation.kind import CONSOLIDATION
 from .milp import Milp
 from .plugins import plugin_solvers
 from .scheduling.kind import SCHEDULING
+from .scheduling.methods import optimus_exact
+from .scheduling.policies.optimus_exact import allocation_by
 from .staging.kind import STAGING
 
 KINDS: dict[str, SolverKind] = {
@@ -42,6 +44,8 @@ def own_solvers() -> tuple[Solver[Any], ...]:
         *(kind.exact for kind in KINDS.values()),
         *(Milp(backend) for backend in BACKENDS.values()),
         *(solver for kind in KINDS.values() for solver in kind.solvers),
+        # A method of one kind that needs the exact one of another.
+        optimus_exact(allocation_by(ALLOCATION.exact, "allocation")),
     )
 
 

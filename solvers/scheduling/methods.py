@@ -14,12 +14,19 @@ from ..common.options import SolveOptions
 from . import muri
 from .engine import Engine, EvictionError, Schedule
 from .policies.first_come import Backfill, FirstCome
+from .policies.gandiva import TimeSlice
 from .policies.gittins import Gittins
 from .policies.least_attained import LeastAttained, Queues
+from .policies.max_min import MaxMin
+from .policies.optimus import Optimus
+from .policies.optimus_exact import Allocate, OptimusExact
 from .policies.round_robin import RoundRobin
 from .policies.shortest import Shortest, ShortestRemaining, ShortestService
 from .policies.tenants import TenantQueues
+from .policies.themis import Themis
 from .policy import Policy
+from .round_policy import RoundPolicy
+from .rounds import RoundEngine
 
 POOLED = "the servers are taken as one pool"
 
@@ -58,7 +65,7 @@ class PolicySolver(Solver[SchedulingFormulation]):
         self,
         name: str,
         what: str,
-        make: Callable[[SchedulingInstance, Mapping[str, Any]], Policy],
+        make: Callable[[SchedulingInstance, Mapping[str, Any]], Policy | RoundPolicy],
         options: Mapping[str, MethodOption] | None = None,
     ) -> None:
         self.name, self.what = name, what
@@ -80,15 +87,33 @@ class PolicySolver(Solver[SchedulingFormulation]):
         """Return the schedule of the policy."""
         instance = formulation.instance
         settings = {key: self.setting(options, key) for key in self._options}
+        said = [POOLED] if instance.servers else []
         with clock.enforced():
             try:
                 if settings.get("semantics") == "muri":
                     schedule = muri.simulate(instance, self.name)
                 else:
-                    schedule = Engine(instance, self._make(instance, settings)).run()
+                    policy = self._make(instance, settings)
+                    schedule = simulate(instance, policy)
+                    said += [policy.summary() or ""] if isinstance(policy, RoundPolicy) else []
             except EvictionError as error:
                 return Outcome(message=f"{self.name}: {error}")
-        return Outcome(plan_of(instance, schedule), message=POOLED if instance.servers else None)
+        return Outcome(plan_of(instance, schedule), message="; ".join(filter(None, said)) or None)
+
+
+def simulate(instance: SchedulingInstance, policy: Policy | RoundPolicy) -> Schedule:
+    """Return the schedule of a policy, by the engine that it needs.
+
+    Raises
+    ------
+    EvictionError
+        If a job that must not be interrupted loses its place.
+    PolicyError
+        If the policy leaves jobs waiting for ever, or chooses what cannot run.
+    """
+    if isinstance(policy, RoundPolicy):
+        return RoundEngine(instance, policy).run()
+    return Engine(instance, policy).run()
 
 
 def limits_of(text: str) -> tuple[float, ...]:
@@ -115,6 +140,35 @@ def limits_of(text: str) -> tuple[float, ...]:
 def _las(_: SchedulingInstance, settings: Mapping[str, Any]) -> Policy:
     limits = limits_of(settings["queues"])
     return Queues(limits, settings["promote"]) if limits else LeastAttained()
+
+
+OPTIMUS = {
+    "interval_s": MethodOption(600.0, "How often it decides, in seconds.", least=1.0),
+    "admission": MethodOption(
+        "arrival",
+        "Who is served first where not all can be; shortest: the least time × share left.",
+        choices=("arrival", "shortest"),
+    ),
+    "reacts": MethodOption(False, "Whether it decides at arrivals and ends too."),
+}
+
+
+def optimus_exact(allocate: Allocate) -> PolicySolver:
+    """Return Optimus with proven allocations.
+
+    Parameters
+    ----------
+    allocate
+        The exact method of allocation, which the registry knows.
+    """
+    return PolicySolver(
+        "optimus-exact",
+        "as optimus, with the best configurations together, proven; knows what is left",
+        lambda _, settings: OptimusExact(
+            allocate, settings["interval_s"], settings["admission"], settings["reacts"]
+        ),
+        OPTIMUS,
+    )
 
 
 POLICIES: tuple[PolicySolver, ...] = (
@@ -168,6 +222,33 @@ POLICIES: tuple[PolicySolver, ...] = (
     ),
     PolicySolver(
         "gittins", "highest Gittins index first (Tiresias); knows jobs that have ended", lambda *_: Gittins()
+    ),
+    PolicySolver(
+        "gandiva-timeslice",
+        "jobs take turns where they want more than there is (Gandiva); knows nothing",
+        lambda _, settings: TimeSlice(settings["round_s"]),
+        {"round_s": MethodOption(60.0, "Seconds of a turn.", least=1.0)},
+    ),
+    PolicySolver(
+        "themis",
+        "leases to the worst finish-time fairness (Themis); knows what is left",
+        lambda instance, settings: Themis(instance.lease_s or settings["round_s"], settings["fairness"]),
+        {
+            "round_s": MethodOption(1200.0, "Seconds of a lease, where the instance has none.", least=1.0),
+            "fairness": MethodOption(0.8, "f: what is free goes to the worst 1 − f of the jobs.", least=0.0),
+        },
+    ),
+    PolicySolver(
+        "max-min",
+        "fair shares of normalised throughput (Gavel); knows speeds",
+        lambda _, settings: MaxMin(settings["round_s"]),
+        {"round_s": MethodOption(360.0, "Seconds of a round.", least=1.0)},
+    ),
+    PolicySolver(
+        "optimus",
+        "configurations by marginal gains, every interval (Optimus); knows what is left",
+        lambda _, settings: Optimus(settings["interval_s"], settings["admission"], settings["reacts"]),
+        OPTIMUS,
     ),
 )
 """The policies, in the order in which they are listed."""

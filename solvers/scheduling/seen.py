@@ -18,6 +18,8 @@ class Knowledge(Enum):
     PAST = "the durations of jobs that have ended"
     ESTIMATE = "what users claim"
     REMAINING = "the true remaining time"
+    SPEEDS = "the speeds of configurations"
+    PROGRESS = "speeds, and the work that is left"
 
 
 class ForbiddenKnowledgeError(ClusterplanError):

@@ -1,0 +1,180 @@
+"""Max-min fairness of Gavel: shares of time that make the least normalised throughput largest, in rounds.
+
+Narayanan et al., Heterogeneity-Aware Cluster Scheduling Policies for Deep Learning Workloads, OSDI'20,
+sections 4.1 and 5. X_jk is the share of time in which job j runs in configuration k. Its normalised
+throughput is
+
+    f_j(X) = Σ_k X_jk v_k × s_j / (v_j ω_j)
+
+where v_j and s_j are speed and dominant share of the cluster of what is requested: for a rigid job it is the
+share of the cluster that the job has on average. The policy maximises min_j f_j, then Σ_j f_j with at least
+that, subject to Σ_k X_jk ≤ 1 and Σ_jk X_jk a_kr ≤ C_r. Rigid jobs on one resource need no program: the same
+level of water for all, except where a job cannot have so much. Otherwise HiGHS solves the linear programs.
+
+Shares are computed when jobs arrive or end. In each round the jobs and configurations come first that have
+had least of what was due to them: the time that is due by the shares until the round's end, over the time
+had. (Gavel resets both from time to time, and carries over what is missing.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.optimize import linprog
+from scipy.sparse import csr_matrix, vstack
+
+from ....instances.common.arrays import Floats, Ints
+from ....instances.common.errors import ClusterplanError
+from ..menu_seen import MenuSeen
+from ..round_policy import SLACK, RoundPolicy, admit
+from ..seen import Knowledge
+
+KEPT = 1 - 1e-7
+"""How much of the largest minimum the second program keeps."""
+
+
+class MaxMin(RoundPolicy):
+    """Gives every job its share of time, and runs in each round what has had least of it."""
+
+    knows: ClassVar[Knowledge] = Knowledge.SPEEDS
+
+    def begin(self, seen: MenuSeen) -> None:
+        """Start with nothing received."""
+        super().begin(seen)
+        self._share: Floats = np.zeros(len(seen.usage))
+        self._due_s: Floats = np.zeros(len(seen.usage))
+        self._received_s: Floats = np.zeros(len(seen.usage))
+        self._known: tuple[Ints, Floats] = (np.zeros(0, dtype=np.int64), np.zeros(0))
+        self._before_s = 0.0
+
+    def choose(self, jobs: Ints, free: Floats) -> Ints:
+        """Return what comes first by its share over what it has had."""
+        seen = self.seen
+        running = seen.row[seen.row >= 0]
+        passed_s = seen.now_s - self._before_s
+        self._received_s[running] += passed_s
+        self._due_s += self._share * passed_s
+        self._before_s = seen.now_s
+        if not (np.array_equal(jobs, self._known[0]) and np.array_equal(free, self._known[1])):
+            self._known = (jobs, free)
+            self._divide(jobs, free)
+        sizes = seen.first[jobs + 1] - seen.first[jobs]
+        starts = np.cumsum(sizes) - sizes
+        rows = np.repeat(seen.first[jobs] - starts, sizes) + np.arange(sizes.sum())
+        owner = np.repeat(np.arange(len(jobs)), sizes)
+        due_s = self._due_s[rows] + self._share[rows] * self.round_s
+        # Who has had nothing comes first, by the share. What has no share fills the rest.
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = np.where(self._share[rows] > 0, due_s / self._received_s[rows], -1.0)
+        order = np.lexsort((-self._share[rows], -ratio))
+        return self._placed(rows[order], owner[order], len(jobs), free)
+
+    def _placed(self, rows: Ints, owner: Ints, jobs: int, free: Floats) -> Ints:
+        """Return the first row of each job that fits, in this order."""
+        seen, found = self.seen, np.full(jobs, -1)
+        while True:
+            fits = (seen.usage[rows] <= free * (1 + SLACK)).all(axis=1)
+            rows, owner = rows[fits], owner[fits]
+            if not len(rows):
+                return found
+            # The first of each job that is left.
+            _, first = np.unique(owner, return_index=True)
+            first.sort()
+            served = admit(seen.usage[rows[first]], free, seen.capacity)
+            if served.all() or len(first) == len(rows):
+                found[owner[first[served]]] = rows[first[served]]
+                return found
+            # Up to the first that does not fit all is decided; it tries its next configuration.
+            count = int(np.argmin(served))
+            found[owner[first[:count]]] = rows[first[:count]]
+            free = free - seen.usage[rows[first[:count]]].sum(axis=0)
+            left = np.isin(owner, owner[first[:count]], invert=True)
+            left[first[count]] = False
+            rows, owner = rows[left], owner[left]
+        return found
+
+    def _divide(self, jobs: Ints, free: Floats) -> None:
+        """Compute the shares of time anew."""
+        seen = self.seen
+        self._share[:] = 0
+        if not len(jobs):
+            return
+        requested = seen.requested[jobs]
+        wide = self.shares(seen.usage[requested])
+        weight = np.maximum(seen.weight[jobs], np.finfo(float).tiny)
+        sizes = seen.first[jobs + 1] - seen.first[jobs]
+        if (sizes == 1).all() and seen.usage.shape[1] == 1:
+            room = float(free[0] / seen.capacity[0]) if seen.capacity[0] > 0 else 0.0
+            self._share[requested] = water(wide, weight, room) / wide
+            return
+        menus = [seen.rows_of(j) for j in jobs.tolist()]
+        scale = wide / (seen.speed[requested] * weight)
+        gains = [seen.speed[own] * factor for own, factor in zip(menus, scale.tolist(), strict=True)]
+        shares = max_min_shares(gains, [seen.usage[own] for own in menus], free)
+        for own, share in zip(menus, shares, strict=True):
+            self._share[own] = share
+
+
+def water(most: Floats, weight: Floats, room: float) -> Floats:
+    """Return min(most_j, level × weight_j) with the level at which they add up to `room`, or all have most.
+
+    Water-filling: jobs are full in the order of most_j / weight_j.
+    """
+    if most.sum() <= room:
+        return most.copy()
+    order = np.argsort(most / weight, kind="stable")
+    filled = np.concatenate([[0.0], np.cumsum(most[order])[:-1]])
+    wet = np.cumsum(weight[order][::-1])[::-1]
+    level = (room - filled) / wet
+    # The first whose own limit lies above the level that is left for it and all that follow.
+    first = int(np.argmax(most[order] / weight[order] > level))
+    return np.asarray(np.minimum(most, level[first] * weight))
+
+
+def max_min_shares(gains: Sequence[Floats], usages: Sequence[Floats], free: Floats) -> list[Floats]:
+    """Return shares of time X_jk of a max-min fair division, by two linear programs.
+
+    Parameters
+    ----------
+    gains
+        Of each job what a unit of time in each configuration adds to its normalised throughput.
+    usages
+        What each configuration takes, shape (k_j, R).
+    free
+        C, shape (R,).
+    """
+    sizes = [len(gain) for gain in gains]
+    count, jobs = sum(sizes), len(sizes)
+    owner = np.repeat(np.arange(jobs), sizes)
+    columns = np.arange(count)
+    usage = np.concatenate(usages)
+    # Variables: X, then the least throughput. What never fits has no time.
+    too_much = np.max(usage - free * (1 + SLACK), axis=1)
+    top: list[tuple[float, float | None]] = [(0.0, 0.0 if over > 0 else 1.0) for over in too_much.tolist()]
+    gain = np.concatenate(gains)
+    scale = float(gain.max())
+    throughput = csr_matrix((-gain / scale, (owner, columns)), (jobs, count + 1))
+    least = csr_matrix((np.ones(jobs), (np.arange(jobs), np.full(jobs, count))), (jobs, count + 1))
+    time = csr_matrix((np.ones(count), (owner, columns)), (jobs, count + 1))
+    limit = np.where(free > 0, free, 1.0)
+    space = csr_matrix(np.column_stack([(usage / limit).T, np.zeros(len(free))]))
+    matrix = vstack([throughput + least, time, space])
+    right = np.concatenate([np.zeros(jobs), np.ones(jobs), np.where(free > 0, 1.0, 0.0)])
+    aim = np.zeros(count + 1)
+    aim[-1] = -1
+    first = _solved(aim, matrix, right, [*top, (0.0, None)])
+    aim = np.append(-gain / scale, 0.0)
+    # Rounding must leave the second program feasible.
+    second = _solved(aim, matrix, right, [*top, (KEPT * float(first[-1]), None)])
+    found: Floats = np.clip(second[:count], 0, 1)
+    return np.split(found, np.cumsum(sizes)[:-1].tolist())
+
+
+def _solved(aim: Floats, matrix: Any, right: Floats, bounds: Sequence[tuple[float, float | None]]) -> Floats:
+    """Return the variables that make aim·x least, subject to matrix·x ≤ right."""
+    answer: Any = linprog(aim, A_ub=matrix, b_ub=right, bounds=bounds, method="highs")
+    if not answer.success:
+        raise ClusterplanError(f"the program of the fair shares was not solved: {answer.message}")
+    return np.asarray(answer.x)

@@ -1,0 +1,130 @@
+"""Optimus: every interval each job gets its smallest configuration, then more where that gains most.
+
+Peng et al., Optimus: An Efficient Dynamic Resource Scheduler for Deep Learning Clusters, EuroSys'18, section
+4.1. The gain of a step from one configuration to a larger one is the drop of the remaining time if the job
+kept it, over what the step adds to the dominant share of the cluster. The next larger configurations are
+those that take no less of anything, and between which and the present one there is no other.
+
+Jobs that get no configuration wait; the paper's cluster has room for one of each.
+"""
+
+from __future__ import annotations
+
+import heapq
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from ....instances.common.arrays import Floats, Ints
+from ..menu_seen import MenuSeen
+from ..round_policy import SLACK, RoundPolicy, admit
+from ..seen import Knowledge
+
+Admission = Literal["arrival", "shortest"]
+
+
+class Optimus(RoundPolicy):
+    """Serves all jobs with the least first, then the largest marginal gains.
+
+    Parameters
+    ----------
+    round_s
+        How often it decides.
+    admission
+        Who comes first where not all jobs can have their least: who arrived first, or who has the least time
+        × share of the cluster left in that configuration.
+    reacts
+        Whether it decides at arrivals and ends too.
+    """
+
+    knows: ClassVar[Knowledge] = Knowledge.PROGRESS
+
+    def __init__(self, round_s: float, admission: Admission = "arrival", reacts: bool = False) -> None:
+        super().__init__(round_s)
+        self._admission, self.reacts = admission, reacts
+
+    def begin(self, seen: MenuSeen) -> None:
+        """Start without knowing any menu."""
+        super().begin(seen)
+        self._larger: dict[int, Ints] = {}
+
+    def choose(self, jobs: Ints, free: Floats) -> Ints:
+        """Return the least configurations, each enlarged as far as that gains more than others would."""
+        rows = self.least(jobs)
+        served = self.served(jobs, rows, free)
+        rows[~served] = -1
+        left = free - self.seen.usage[rows[served]].sum(axis=0)
+        places = np.flatnonzero(served)
+        rows[places] = self.enlarged(jobs[places], rows[places], left)
+        return rows
+
+    def least(self, jobs: Ints) -> Ints:
+        """Return the row with the least dominant share of each job, of several the fastest."""
+        seen = self.seen
+        found = np.empty(len(jobs), dtype=np.int64)
+        for k, j in enumerate(jobs.tolist()):
+            own = seen.rows_of(j)
+            found[k] = own[np.lexsort((-seen.speed[own], self.shares(seen.usage[own])))[0]]
+        return found
+
+    def served(self, jobs: Ints, rows: Ints, free: Floats) -> Ints:
+        """Return which jobs get their least configuration, as flags."""
+        usage = self.seen.usage[rows]
+        order = np.arange(len(jobs))
+        if self._admission == "shortest":
+            seen = self.seen
+            order = np.argsort(seen.left[jobs] / seen.speed[rows] * self.shares(usage), kind="stable")
+        found = np.zeros(len(jobs), dtype=bool)
+        found[order] = admit(usage[order], free, self.seen.capacity)
+        return found
+
+    def enlarged(self, jobs: Ints, rows: Ints, free: Floats) -> Ints:
+        """Return the configurations after all steps that gain and fit, the largest gains first."""
+        seen, found = self.seen, rows.copy()
+        limit = SLACK * seen.capacity
+        heap = [step for k in range(len(jobs)) for step in self._steps(k, int(jobs[k]), int(rows[k]))]
+        heapq.heapify(heap)
+        while heap:
+            _, k, now, then = heapq.heappop(heap)
+            if found[k] != now:
+                continue
+            added = seen.usage[then] - seen.usage[now]
+            if (added > free + limit).any():
+                continue
+            free = free - added
+            found[k] = then
+            for step in self._steps(k, int(jobs[k]), then):
+                heapq.heappush(heap, step)
+        return found
+
+    def _steps(self, k: int, j: int, row: int) -> list[tuple[float, int, int, int]]:
+        """Return the steps to larger configurations that gain: −gain, place, from where, to where."""
+        seen = self.seen
+        larger = self._larger_than(j, row)
+        saved = seen.weight[j] * seen.left[j] * (1 / seen.speed[row] - 1 / seen.speed[larger])
+        share = self.shares(seen.usage[np.append(larger, row)])
+        added = share[:-1] - share[-1]
+        gains = saved / np.maximum(added, SLACK)
+        return [
+            (-gain, k, row, then)
+            for gain, then in zip(gains.tolist(), larger.tolist(), strict=True)
+            if gain > 0
+        ]
+
+    def _larger_than(self, j: int, row: int) -> Ints:
+        """Return the rows that are larger, and between which and this one there is no other."""
+        if row not in self._larger:
+            own, usage = self.seen.rows_of(j), self.seen.usage
+            above = (usage[own] >= usage[row]).all(axis=1) & (usage[own] > usage[row]).any(axis=1)
+            candidates = own[above]
+            candidates = candidates[np.argsort(usage[candidates].sum(axis=1), kind="stable")]
+            kept: list[int] = []
+            for one in candidates.tolist():
+                if not any(_below(usage[other], usage[one]) for other in kept):
+                    kept.append(one)
+            self._larger[row] = np.array(kept, dtype=np.int64)
+        return self._larger[row]
+
+
+def _below(one: Floats, other: Floats) -> bool:
+    return bool((one <= other).all() and (one < other).any())

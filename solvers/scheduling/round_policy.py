@@ -1,0 +1,100 @@
+"""The contract of a policy that decides anew from time to time: in which configuration each job runs."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+
+from ...instances.common.arrays import Flags, Floats, Ints
+from .menu_seen import MenuSeen
+from .seen import Knowledge
+
+SLACK = 1e-9
+"""What may be taken more than there is, relatively."""
+NEAR = 1e-9
+"""A round that is over up to this, relatively, is over."""
+
+
+class RoundPolicy(ABC):
+    """Decides at the end of each round which jobs run and how; made for one run of the engine.
+
+    Parameters
+    ----------
+    round_s
+        How long a round is; rounds are counted from time 0.
+
+    Attributes
+    ----------
+    knows
+        What it may read of `MenuSeen`.
+    reacts
+        Whether it decides at arrivals and ends too.
+    """
+
+    knows: ClassVar[Knowledge] = Knowledge.NOTHING
+    reacts: bool = False
+    seen: MenuSeen
+
+    def __init__(self, round_s: float) -> None:
+        self.round_s = round_s
+
+    def begin(self, seen: MenuSeen) -> None:
+        """Start with what the engine will uncover."""
+        self.seen = seen
+
+    @abstractmethod
+    def choose(self, jobs: Ints, free: Floats) -> Ints:
+        """Return the row of the configuration in which each of these jobs runs from now on, −1 for none.
+
+        Parameters
+        ----------
+        jobs
+            Those that are there and whose configuration is free to choose, in the order of their arrival.
+        free
+            What they may use together, shape (R,).
+        """
+
+    def ended(self, jobs: Sequence[int]) -> None:
+        """Note jobs that have ended."""
+        del jobs
+
+    def again_s(self) -> float:
+        """Return when it wants to be asked again: at the end of the round."""
+        return float((np.floor(self.seen.now_s / self.round_s + NEAR) + 1) * self.round_s)
+
+    def summary(self) -> str | None:
+        """Return what is to be said of the whole run, if anything."""
+        return None
+
+    def shares(self, usage: Floats) -> Floats:
+        """Return the dominant share of the cluster of each of these usages, shapes (k, R) and (k,)."""
+        there: Flags = self.seen.capacity > 0
+        share = usage[:, there] / self.seen.capacity[there]
+        # What the cluster has not is more than all of it.
+        missing = (usage[:, ~there] > 0).any(axis=1)
+        return np.where(missing, np.inf, share.max(axis=1, initial=0.0))
+
+
+def admit(usage: Floats, free: Floats, capacity: Floats) -> Flags:
+    """Return which usages, shape (k, R), are served in their order; one that does not fit blocks no other.
+
+    Parameters
+    ----------
+    free, capacity
+        What there is for them, and in all, shape (R,).
+    """
+    served = np.zeros(len(usage), dtype=bool)
+    free, slack = free.copy(), SLACK * capacity
+    queue = np.arange(len(usage))
+    while True:
+        queue = queue[(usage[queue] <= free + slack).all(axis=1)]
+        if not len(queue):
+            return served
+        fits = (np.cumsum(usage[queue], axis=0) <= free + slack).all(axis=1)
+        count = len(queue) if fits.all() else int(np.argmin(fits))
+        served[queue[:count]] = True
+        free -= usage[queue[:count]].sum(axis=0)
+        queue = queue[count + 1 :]

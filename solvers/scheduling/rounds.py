@@ -1,0 +1,207 @@
+"""The engine of policies that choose configurations: from event to event, it notes who runs how.
+
+Events are arrivals, ends, changes of the cluster, and the times at which the policy wants to be asked again.
+It is asked then, and at the others only if it reacts to them or loses some of the cluster. The engine alone
+knows what jobs have still to do. It holds a job to its configuration within its lease, and where preemption
+is not allowed to the end.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...formulations.common.clock import check_time
+from ...formulations.scheduling.constraints import restarts_s
+from ...instances.common.arrays import Flags, Floats, Ints
+from ...instances.scheduling.instance import SchedulingInstance
+from .engine import EvictionError, PolicyError, Schedule
+from .menu_seen import MenuSight
+from .round_policy import SLACK, RoundPolicy
+from .seen import Knowledge
+
+SELDOM = 100
+"""Events after which the clock is looked at."""
+
+
+class RoundEngine:
+    """One run of a policy on a trace.
+
+    Parameters
+    ----------
+    policy
+        Made for this run.
+
+    Raises
+    ------
+    PolicyError
+        If the policy knows what is not shown here.
+    """
+
+    def __init__(self, instance: SchedulingInstance, policy: RoundPolicy) -> None:
+        if policy.knows not in (Knowledge.NOTHING, Knowledge.SPEEDS, Knowledge.PROGRESS):
+            raise PolicyError(f"of configurations no policy knows {policy.knows.value}")
+        table = instance.table()
+        self._instance, self._policy = instance, policy
+        # Jobs are numbered by arrival, so that ties go to the one that came first.
+        self._order: Ints = np.argsort(table.arrival_s, kind="stable")
+        self._sight = MenuSight(instance, self._order, policy.knows)
+        self._seen = self._sight.seen
+        self._arrival_s = table.arrival_s[self._order]
+        self._left = self._sight.work.copy()
+        """What was to be done when the present run of a job began."""
+        self._restart_s = restarts_s(instance)[self._order]
+        self._lost_s = np.zeros(len(table))
+        self._end_s = np.full(len(table), np.inf)
+        self._started = np.zeros(len(table), dtype=bool)
+        self._there: Ints = np.zeros(0, dtype=np.int64)
+        self._next = 0
+        self._changes, self._amounts = instance.capacity_over_time
+        self._change = 0
+        self._segments: list[tuple[int, float, float, int]] = []
+
+    def run(self) -> Schedule:
+        """Return the schedule.
+
+        Raises
+        ------
+        EvictionError
+            If a job that must not be interrupted loses its place.
+        PolicyError
+            If the policy leaves jobs waiting for ever, or chooses what cannot run.
+        """
+        self._policy.begin(self._seen)
+        step = 0
+        while self._next < len(self._order) or len(self._there):
+            if step % SELDOM == 0:
+                check_time()
+            step += 1
+            self._move_to(*self._next_event())
+        job, start, end, row = np.array(self._segments, dtype=float).reshape(-1, 4).T
+        rows = self._sight.menu_row[row.astype(np.int64)]
+        return Schedule(self._order[job.astype(np.int64)], start, end, rows)
+
+    def _next_event(self) -> tuple[float, bool]:
+        """Return the time of the next event, and whether the policy is asked at it in any case."""
+        now_s, seen = self._seen.now_s, self._seen
+        others = [float(self._end_s[seen.running].min(initial=np.inf))]
+        if self._next < len(self._order):
+            others.append(float(self._arrival_s[self._next]))
+        if self._change + 1 < len(self._changes):
+            others.append(float(self._changes[self._change + 1]))
+        again_s = self._policy.again_s() if len(self._there) else np.inf
+        return max(min(*others, again_s), now_s), again_s <= min(others)
+
+    def _move_to(self, now_s: float, asked: bool) -> None:
+        """Let time pass, tell the policy what happened, and let it decide."""
+        seen, policy = self._seen, self._policy
+        seen.executed_s[seen.running] += now_s - seen.now_s
+        seen.now_s = now_s
+        while self._change + 1 < len(self._changes) and self._changes[self._change + 1] <= now_s:
+            self._change += 1
+            asked = True
+        seen.capacity = self._amounts[self._change]
+        happened = self._finish()
+        last = int(np.searchsorted(self._arrival_s, now_s, side="right"))
+        if last > self._next:
+            happened = True
+            self._sight.uncover(slice(self._next, last))
+            self._there = np.concatenate([self._there, np.arange(self._next, last)])
+            self._next = last
+        # A round may end at the very time of an arrival.
+        on_time = now_s % policy.round_s == 0
+        if len(self._there) and (asked or on_time or (happened and policy.reacts)):
+            self._decide()
+
+    def _progress(self, jobs: Ints) -> Floats:
+        """Return what jobs that run have still to do."""
+        seen = self._seen
+        worked_s = np.maximum(seen.now_s - seen.since_s[jobs] - self._lost_s[jobs], 0.0)
+        return np.maximum(self._left[jobs] - worked_s * self._sight.speed[seen.row[jobs]], 0.0)
+
+    def _finish(self) -> bool:
+        seen = self._seen
+        over = self._end_s[seen.running] <= seen.now_s
+        if not over.any():
+            return False
+        ended = seen.running[over]
+        for j in ended.tolist():
+            self._note(j, float(self._end_s[j]))
+        self._end_s[ended] = np.inf
+        seen.row[ended] = -1
+        seen.running = seen.running[~over]
+        self._there = self._there[~np.isin(self._there, ended)]
+        self._policy.ended(ended.tolist())
+        return True
+
+    def _note(self, j: int, end_s: float) -> None:
+        start_s = float(self._seen.since_s[j])
+        if end_s > start_s:
+            self._segments.append((j, start_s, end_s, int(self._seen.row[j])))
+
+    def _decide(self) -> None:
+        """Ask the policy, and stop and start jobs as it says."""
+        seen, there = self._seen, self._there
+        if seen.knows is Knowledge.PROGRESS:
+            seen.left[seen.running] = self._progress(seen.running)
+        held = self._held()
+        free = seen.capacity - self._usage(seen.row[there[held]])
+        jobs = there[~held]
+        if not len(jobs):
+            return
+        chosen = np.asarray(self._policy.choose(jobs, np.maximum(free, 0.0)), dtype=np.int64)
+        self._refuse(jobs, chosen, free)
+        self._switch(jobs[chosen != seen.row[jobs]], chosen[chosen != seen.row[jobs]])
+        seen.running = there[seen.row[there] >= 0]
+        idle = not len(seen.running) and self._next == len(self._order)
+        if idle and self._change + 1 == len(self._changes):
+            raise PolicyError(f"{len(there)} jobs wait, and nothing will ever happen")
+
+    def _usage(self, rows: Ints) -> Floats:
+        found: Floats = self._sight.usage[rows].sum(axis=0)
+        return found
+
+    def _held(self) -> Flags:
+        """Return which jobs that are there go on as they run; those that lose their place do not."""
+        seen, there, instance = self._seen, self._there, self._instance
+        held: Flags = seen.row[there] >= 0
+        if instance.preemption != "none":
+            held = held & (seen.since_s[there] + instance.lease_s > seen.now_s)
+        limit = seen.capacity * (1 + SLACK)
+        if (self._usage(seen.row[there[held]]) <= limit).all():
+            return held
+        if instance.preemption == "none":
+            raise EvictionError(
+                f"running jobs lose their place at {seen.now_s:g} s, and must not be interrupted"
+            )
+        # Those that came last to what they have lose it.
+        for k in np.argsort(-seen.since_s[there], kind="stable").tolist():
+            if held[k] and not (self._usage(seen.row[there[held]]) <= limit).all():
+                held[k] = False
+        return held
+
+    def _refuse(self, jobs: Ints, chosen: Ints, free: Floats) -> None:
+        """Raise if a policy chose what cannot be."""
+        runs = chosen >= 0
+        own = (chosen >= self._sight.first[jobs]) & (chosen < self._sight.first[jobs + 1])
+        if len(chosen) != len(jobs) or not (own | ~runs).all():
+            raise PolicyError(f"chose a configuration that a job has not at {self._seen.now_s:g} s")
+        if not (self._usage(chosen[runs]) <= free + SLACK * self._seen.capacity).all():
+            raise PolicyError(f"chose jobs that do not fit at {self._seen.now_s:g} s")
+
+    def _switch(self, jobs: Ints, rows: Ints) -> None:
+        """Give these jobs other configurations than they have; −1 stops one."""
+        seen = self._seen
+        now_s = seen.now_s
+        runs = jobs[seen.row[jobs] >= 0]
+        self._left[runs] = self._progress(runs)
+        for j in runs.tolist():
+            self._note(j, now_s)
+        self._end_s[runs] = np.inf
+        seen.row[jobs] = rows
+        start = jobs[rows >= 0]
+        self._lost_s[start] = np.where(self._started[start], self._restart_s[start], 0.0)
+        self._started[start] = True
+        seen.since_s[start] = now_s
+        self._end_s[start] = (
+            now_s + self._lost_s[start] + self._left[start] / self._sight.speed[seen.row[start]]
+        )

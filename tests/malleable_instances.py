@@ -1,0 +1,69 @@
+"""Random traces of every sort for tests: rigid and malleable jobs, events, leases, restarts, weights."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from clusterplan.instances.scheduling.instance import SchedulingInstance
+
+MODES = ("free", "costs", "none")
+
+
+def random_trace(seed: int, most_jobs: int = 12, whole: bool = False) -> SchedulingInstance:
+    """Return a trace of a few jobs.
+
+    Parameters
+    ----------
+    whole
+        Whether it is of the simplest sort, in which all times are whole seconds in every configuration, so
+        that all schedules of interest can be listed.
+    """
+    rng = np.random.default_rng(seed)
+    jobs = [_job(rng, j, whole) for j in range(int(rng.integers(1, most_jobs + 1)))]
+    jobs[0]["weight"] = 1
+    document: dict[str, Any] = {"name": f"random-{seed}", "resources": {"gpu": 4, "cpu": 6}, "jobs": jobs}
+    if whole:
+        return SchedulingInstance.model_validate({**document, "preemption": "none"})
+    document["preemption"] = MODES[seed % 3]
+    document["restart_s"] = float(rng.choice([0, 0.5, 7]))
+    document["lease_s"] = float(rng.choice([0, 0, 3, 50]))
+    if rng.random() < 0.4:
+        at = np.sort(rng.uniform(0, 60, 2)).round(3).tolist()
+        document["events"] = [
+            {"at_s": at[0], "change": {"gpu": -float(rng.integers(1, 4))}},
+            {"at_s": at[1], "change": {"gpu": 4.0}},
+        ]
+    return SchedulingInstance.model_validate(document)
+
+
+def _job(rng: np.random.Generator, j: int, whole: bool) -> dict[str, Any]:
+    job: dict[str, Any] = {"name": f"j{j}", "weight": float(rng.choice([0, 1, 1, 2.5]))}
+    job["arrival_s"] = float(rng.integers(0, 4)) if whole else round(float(rng.uniform(0, 60)), 3)
+    demand = {"gpu": 1, "cpu": float(rng.choice([0, 1, 1.5]))}
+    sort = rng.random()
+    if sort < 0.35:
+        duration = float(rng.integers(1, 4)) if whole else round(float(rng.lognormal(2, 1)), 3) + 0.01
+        return {**job, "tasks": int(rng.integers(1, 4)), "demand": demand, "duration_s": duration}
+    if whole:
+        return {**job, "demand": demand, "work": 6, "speeds": {1: 2, 2: 3, 4: 6}}
+    work = round(float(rng.lognormal(2, 1)), 3) + 0.01
+    if sort < 0.7:
+        counts = rng.choice([1, 2, 3, 4], size=int(rng.integers(1, 4)), replace=False).tolist()
+        return {**job, "demand": demand, "work": work, "speeds": {c: round(c**0.7, 3) for c in counts}}
+    served = {"model": "ps_async", "theta": [0.2, 0.1, 0.02, 0.05]}
+    ring = {"model": "ring_allreduce", "theta": [0.1, 0.05, 0.01, 0.01], "batch": 4}
+    worker = {"gpu": 1.0, "cpu": 0.5}
+    variants = [
+        {"name": "ring", "worker_demand": worker, "workers": {"max": 3}, "speed": ring},
+        {
+            "name": "ps",
+            "worker_demand": worker,
+            "workers": {"max": 3},
+            "ps_demand": {"cpu": 1},
+            "ps": {"max": 2},
+            "speed": served,
+        },
+    ]
+    return {**job, "work": work * 5, "variants": variants}

@@ -1,0 +1,43 @@
+"""Turns by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from clusterplan.formulations.scheduling.formulation import SchedulingFormulation
+from clusterplan.instances.scheduling.instance import SchedulingInstance
+from clusterplan.solvers.scheduling.methods import plan_of
+from clusterplan.solvers.scheduling.policies.gandiva import TimeSlice
+from clusterplan.solvers.scheduling.rounds import RoundEngine
+
+
+def segments(*jobs: tuple[float, int, float], gpus: int) -> list[tuple[Any, ...]]:
+    """Return what runs when, in quanta of ten seconds, of jobs of (arrival, GPUs, duration)."""
+    rows = [
+        {"name": "abcdef"[k], "arrival_s": r, "tasks": g, "demand": {"gpu": 1}, "duration_s": p}
+        for k, (r, g, p) in enumerate(jobs)
+    ]
+    there = SchedulingInstance.model_validate({"name": "t", "resources": {"gpu": gpus}, "jobs": rows})
+    formulation = SchedulingFormulation(there)
+    plan = plan_of(there, RoundEngine(there, TimeSlice(10.0)).run())
+    assert formulation.violations(plan) == []
+    return [(s.job, s.start_s, s.end_s) for s in formulation.finish(plan)]
+
+
+def test_where_all_fit_all_run() -> None:
+    """Nobody is stopped."""
+    assert segments((0, 1, 35), (3, 1, 9), gpus=2) == [("a", 0, 35), ("b", 3, 12)]
+
+
+def test_jobs_of_one_width_take_turns() -> None:
+    """The job that comes within a quantum waits for its end."""
+    found = segments((0, 1, 20), (5, 1, 20), gpus=1)
+    assert found == [("a", 0, 10), ("b", 10, 20), ("a", 20, 30), ("b", 30, 40)]
+
+
+def test_each_width_has_the_share_that_it_asks_for() -> None:
+    """Two jobs of two GPUs ask for twice what two of one GPU do, on three GPUs: one of each at a time."""
+    found = segments((0, 2, 20), (0, 2, 20), (0, 1, 20), (0, 1, 20), gpus=3)
+    at_first = sorted(j for j, b, _ in found if b == 0)
+    assert [sum(j in pair for j in at_first) for pair in ("ab", "cd")] == [1, 1]
+    assert max(e for _, _, e in found) == 40

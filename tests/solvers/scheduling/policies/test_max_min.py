@@ -1,0 +1,86 @@
+"""Fair shares by hand: water, and linear programs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from clusterplan.formulations.scheduling.formulation import SchedulingFormulation
+from clusterplan.instances.scheduling.instance import SchedulingInstance
+from clusterplan.solvers.scheduling.methods import plan_of
+from clusterplan.solvers.scheduling.policies.max_min import MaxMin, max_min_shares, water
+from clusterplan.solvers.scheduling.rounds import RoundEngine
+
+
+@pytest.mark.parametrize(
+    ("most", "weight", "room", "found"),
+    [
+        ([1, 1], [1, 1], 3, [1, 1]),
+        ([1, 4, 8], [1, 1, 1], 9, [1, 4, 4]),
+        ([1, 4, 8], [1, 1, 1], 6, [1, 2.5, 2.5]),
+        ([4, 4], [1, 3], 4, [1, 3]),
+        ([4, 1], [1, 3], 4, [3, 1]),
+        ([2, 2], [1, 1], 0, [0, 0]),
+    ],
+)
+def test_water(most: list[float], weight: list[float], room: float, found: list[float]) -> None:
+    """A job that cannot have as much as the others leaves the rest to them."""
+    assert water(np.array(most), np.array(weight), room).tolist() == pytest.approx(found)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_the_program_finds_the_level_of_the_water(seed: int) -> None:
+    """On one resource the least throughput is that of water-filling, and nothing is wasted."""
+    rng = np.random.default_rng(seed)
+    wide, room = rng.integers(1, 9, 5).astype(float), 12.0
+    shares = max_min_shares([np.array([w]) for w in wide], [np.array([[w]]) for w in wide], np.array([room]))
+    throughput = np.concatenate(shares) * wide
+    by_hand = water(wide, np.ones(5), room)
+    assert throughput.min() == pytest.approx(by_hand.min(), rel=1e-6)
+    assert throughput.sum() == pytest.approx(by_hand.sum(), rel=1e-6)
+
+
+def test_two_resources_by_hand() -> None:
+    """The first job can run on either GPU and is twice as fast on the new one, the second six times.
+
+    With X of its time on the new GPU, the first does 2 X + (1 − X), and the second 6 (1 − X) + X, of what
+    each does on an old one. Both are equal where 1 + X = 6 − 5 X, at 5/6.
+    """
+    old_or_new = np.array([[1.0, 0.0], [0.0, 1.0]])
+    shares = max_min_shares(
+        [np.array([1.0, 2.0]), np.array([1.0, 6.0])], [old_or_new, old_or_new], np.array([1.0, 1.0])
+    )
+    assert shares[0].tolist() == pytest.approx([1 / 6, 5 / 6], rel=1e-5)
+    assert shares[1].tolist() == pytest.approx([5 / 6, 1 / 6], rel=1e-5)
+
+
+def segments(*jobs: dict[str, Any], gpus: int = 2) -> list[tuple[Any, ...]]:
+    """Return what runs when, in rounds of ten seconds."""
+    rows = [{"name": "abcd"[k], "demand": {"gpu": 1}, **job} for k, job in enumerate(jobs)]
+    document = {"name": "t", "resources": {"gpu": gpus}, "jobs": rows}
+    there = SchedulingInstance.model_validate(document)
+    formulation = SchedulingFormulation(there)
+    plan = plan_of(there, RoundEngine(there, MaxMin(10.0)).run())
+    assert formulation.violations(plan) == []
+    return [(s.job, s.start_s, s.end_s) for s in formulation.finish(plan)]
+
+
+def test_rounds_follow_the_shares() -> None:
+    """Two jobs share one GPU: each has every second round."""
+    found = segments({"duration_s": 20}, {"duration_s": 20}, gpus=1)
+    assert found == [("a", 0, 10), ("b", 10, 20), ("a", 20, 30), ("b", 30, 40)]
+
+
+def test_a_wide_job_has_less_of_the_time() -> None:
+    """Each has 2/3 of a GPU on average: the wide job a third of the rounds, the others two thirds."""
+    found = segments({"tasks": 2, "duration_s": 20}, {"duration_s": 20}, {"duration_s": 20})
+    narrow = [(job, *times) for times in ((0, 10), (20, 30)) for job in "bc"]
+    assert sorted(found) == sorted([("a", 10, 20), ("a", 30, 40), *narrow])
+
+
+def test_no_cluster_no_shares() -> None:
+    """What does not fit has no time."""
+    shares = max_min_shares([np.array([1.0])], [np.array([[1.0]])], np.array([0.0]))
+    assert shares[0].tolist() == [0]

@@ -1,0 +1,85 @@
+"""Marginal gains by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from clusterplan.formulations.scheduling.formulation import SchedulingFormulation
+from clusterplan.instances.scheduling.instance import SchedulingInstance
+from clusterplan.solvers.scheduling.methods import plan_of
+from clusterplan.solvers.scheduling.policies.optimus import Optimus
+from clusterplan.solvers.scheduling.rounds import RoundEngine
+
+
+def instance(*jobs: dict[str, Any], gpus: int = 4) -> SchedulingInstance:
+    """Return malleable jobs on GPUs."""
+    rows = [{"name": "abcdef"[k], "demand": {"gpu": 1}, **job} for k, job in enumerate(jobs)]
+    return SchedulingInstance.model_validate(
+        {"name": "t", "resources": {"gpu": gpus, "cpu": 4}, "jobs": rows}
+    )
+
+
+def first(there: SchedulingInstance, **settings: Any) -> dict[str, str]:
+    """Return what each job gets at first."""
+    plan = plan_of(there, RoundEngine(there, Optimus(1000.0, **settings)).run())
+    assert SchedulingFormulation(there).violations(plan) == []
+    return {entry.job: entry.configuration for entry in plan if entry.start_s == 0}
+
+
+def test_the_larger_gain_comes_first() -> None:
+    """Each has one GPU; the second saves a 60 − 40 s and b 100 − 50 s. Then a saves 20 s and b 10."""
+    a = {"work": 60, "speeds": {1: 1, 2: 1.5, 3: 2}}
+    b = {"work": 100, "speeds": {1: 1, 2: 2, 3: 2.5}}
+    assert first(instance(a, b, gpus=3)) == {"a": "1", "b": "2"}
+    assert first(instance(a, b, gpus=4)) == {"a": "2", "b": "2"}
+
+
+def test_a_gain_is_counted_by_gpu() -> None:
+    """From one GPU to four saves 60 s, 20 s for each; from one to two 25 s."""
+    a = {"work": 80, "speeds": {1: 1, 4: 4}}
+    b = {"work": 50, "speeds": {1: 1, 2: 2}}
+    assert first(instance(a, b, gpus=5)) == {"a": "1", "b": "2"}
+    assert first(instance(a, b, gpus=6)) == {"a": "4", "b": "2"}
+
+
+def test_what_gains_nothing_is_not_given() -> None:
+    """Three GPUs are no faster than two, so the fourth is not tried either."""
+    a = {"work": 60, "speeds": {1: 1, 2: 2, 3: 2, 4: 3}}
+    assert first(instance(a)) == {"a": "2"}
+
+
+def test_weights_count() -> None:
+    """The gain of the second job is the larger one with its weight."""
+    a = {"work": 60, "speeds": {1: 1, 2: 2}}
+    assert first(instance(a, {**a, "weight": 3}, gpus=3)) == {"a": "1", "b": "2"}
+
+
+@pytest.mark.parametrize(("admission", "served"), [("arrival", {"a", "b"}), ("shortest", {"b", "c"})])
+def test_who_is_served_where_not_all_can_be(admission: str, served: set[str]) -> None:
+    """Who came first, or whose work is done soonest."""
+    jobs = [{"work": work, "speeds": {1: 1, 2: 2}} for work in (60, 50, 10)]
+    assert first(instance(*jobs, gpus=2), admission=admission).keys() == served
+
+
+def test_steps_go_to_workers_or_to_parameter_servers() -> None:
+    """Between (1, 1) and (2, 2) lie one more server and one more worker."""
+    speed = {"model": "ps_async", "theta": [1, 1, 0, 0]}
+    variant = {
+        "name": "v",
+        "worker_demand": {"gpu": 1},
+        "ps_demand": {"cpu": 1},
+        "workers": {"max": 3},
+        "ps": {"max": 3},
+        "speed": speed,
+    }
+    there = instance({"work": 60, "demand": {}, "variants": [variant]})
+    policy = Optimus(1000.0)
+    RoundEngine(there, policy).run()
+    labels = there.menus().labels
+    start = labels.index("v:1+1")
+    assert [labels[row] for row in policy._larger_than(0, start)] == ["v:2+1", "v:1+2"]
+    assert [labels[row] for row in policy._larger_than(0, labels.index("v:3+3"))] == []
+    assert np.array_equal(policy.least(np.array([0])), [start])
