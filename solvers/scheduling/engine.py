@@ -166,7 +166,7 @@ class Engine:
                 f"running jobs lose their place at {self._seen.now_s:g} s, and must not be interrupted"
             )
         # Those that came last to what they have lose it.
-        for k in np.argsort(-self._seen.since_s[running], kind="stable").tolist():
+        for k in np.lexsort((-running, -self._seen.since_s[running])).tolist():
             if held[k] and not (used <= self._seen.capacity * (1 + 1e-9)).all():
                 held[k] = False
                 used -= self._seen.demand[running[k]]

@@ -13,6 +13,7 @@ from ..common.base import Clock, MethodOption, Outcome, Solver
 from ..common.options import SolveOptions
 from . import muri
 from .engine import Engine, EvictionError, Schedule
+from .event_state import Rule
 from .policies.first_come import Backfill, FirstCome
 from .policies.gandiva import TimeSlice
 from .policies.gittins import Gittins
@@ -27,6 +28,7 @@ from .policies.themis import Themis
 from .policy import Policy
 from .round_policy import RoundPolicy
 from .rounds import RoundEngine
+from .serve import Server, first_come, shortest, shortest_remaining, shortest_service
 
 POOLED = "the servers are taken as one pool"
 
@@ -57,6 +59,8 @@ class PolicySolver(Solver[SchedulingFormulation]):
         One line for people, with what it knows.
     make
         Returns the policy of an instance for its settings.
+    rule
+        The same as a rule of the compiled event loop, which gives the same segments; None where it has none.
     """
 
     kinds = ("scheduling",)
@@ -67,9 +71,10 @@ class PolicySolver(Solver[SchedulingFormulation]):
         what: str,
         make: Callable[[SchedulingInstance, Mapping[str, Any]], Policy | RoundPolicy],
         options: Mapping[str, MethodOption] | None = None,
+        rule: Callable[[Server], Rule] | None = None,
     ) -> None:
         self.name, self.what = name, what
-        self._make = make
+        self._make, self._rule = make, rule
         self._options = dict(options or {})
 
     @property
@@ -92,6 +97,9 @@ class PolicySolver(Solver[SchedulingFormulation]):
             try:
                 if settings.get("semantics") == "muri":
                     schedule = muri.simulate(instance, self.name)
+                elif self._rule is not None and settings.get("by") != "estimate":
+                    server = Server(instance)
+                    schedule = server.schedule(self._rule(server))
                 else:
                     policy = self._make(instance, settings)
                     schedule = simulate(instance, policy)
@@ -172,7 +180,7 @@ def optimus_exact(allocate: Allocate) -> PolicySolver:
 
 
 POLICIES: tuple[PolicySolver, ...] = (
-    PolicySolver("fifo", "first come, first served; knows nothing", lambda *_: FirstCome()),
+    PolicySolver("fifo", "first come, first served; knows nothing", lambda *_: FirstCome(), rule=first_come),
     PolicySolver("fifo-backfill", "EASY backfilling; knows users' estimates", lambda *_: Backfill()),
     PolicySolver(
         "yarn-cs",
@@ -195,18 +203,21 @@ POLICIES: tuple[PolicySolver, ...] = (
         "shortest job first, without preemption; knows durations",
         lambda _, settings: Shortest(settings["by"] == "estimate"),
         {"by": BY},
+        rule=shortest,
     ),
     PolicySolver(
         "srtf",
         "shortest remaining time first; knows remaining times",
         lambda _, settings: ShortestRemaining(settings["by"] == "estimate"),
         {"by": BY, "semantics": SEMANTICS},
+        rule=shortest_remaining,
     ),
     PolicySolver(
         "srsf",
         "shortest remaining time × GPUs first; knows remaining times",
         lambda _, settings: ShortestService(settings["by"] == "estimate"),
         {"by": BY, "semantics": SEMANTICS},
+        rule=shortest_service,
     ),
     PolicySolver(
         "las",

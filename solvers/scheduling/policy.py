@@ -89,7 +89,7 @@ class ByKey(Policy):
     def choose(self, held: Flags) -> Ints:
         """Return the jobs with the least keys that fit."""
         seen = self.seen
-        keys = self.keys_of(seen.running) if self.preempts else np.zeros(len(seen.running))
+        keys = np.zeros(len(seen.running)) if held.all() else self.keys_of(seen.running)
         chosen = fill(
             self._waiting, self._count, self._keys, seen.running, held, keys, seen.demand, seen.capacity
         )

@@ -1,0 +1,396 @@
+"""The compiled event loop of jobs that are served by keys: what the fast policies and the search run on.
+
+At every event the jobs with the least keys run, as far as they fit; one that does not fit blocks no other,
+unless the rule says so. Jobs that take the same of every resource form a class: where the first of a class
+does not fit, none of it does, so that an event costs what runs and the number of classes, not the length of
+the queue.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...formulations.common.compiled import compiled
+from ...instances.common.arrays import Flags, Floats, Ints
+from .event_state import ARRIVED, CHANGE, LINE, RUNNING, SEGMENTS, WAITING, Rule, Segments, State, Trace, Work
+
+DONE, REACHED, PAUSED, STUCK, EVICTED = 0, 1, 2, 3, 4
+"""Why the loop returns: all jobs have ended, the time is reached, events or room are up, no job will ever run
+again, or a job that must not be interrupted loses its place."""
+
+
+@compiled
+def _before(key: Floats, a: int, b: int) -> bool:
+    return key[a] < key[b] or (key[a] == key[b] and a < b)
+
+
+@compiled
+def push(waiting: Ints, first: int, count: int, key: Floats, j: int) -> None:
+    """Put a job into a heap of `count` jobs that begins at `first`."""
+    at = count
+    while at > 0:
+        up = (at - 1) // 2
+        if not _before(key, j, waiting[first + up]):
+            break
+        waiting[first + at] = waiting[first + up]
+        at = up
+    waiting[first + at] = j
+
+
+@compiled
+def pop(waiting: Ints, first: int, count: int, key: Floats) -> None:
+    """Take the first job out of a heap of `count` jobs."""
+    j = waiting[first + count - 1]
+    at = 0
+    while True:
+        down = 2 * at + 1
+        if down >= count - 1:
+            break
+        if down + 1 < count - 1 and _before(key, waiting[first + down + 1], waiting[first + down]):
+            down += 1
+        if not _before(key, waiting[first + down], j):
+            break
+        waiting[first + at] = waiting[first + down]
+        at = down
+    waiting[first + at] = j
+
+
+@compiled
+def _key_of(multiplier: float, left_s: float, power: float) -> float:
+    if power == 1.0:
+        return left_s * multiplier
+    key: float = multiplier
+    if power != 0.0:
+        key *= left_s**power
+    return key
+
+
+@compiled
+def _left_of(left_s: float, since_s: float, lost_s: float, now_s: float) -> float:
+    """Return what a running job has left, without the rest of a restart."""
+    progress_s: float = max(now_s - since_s - lost_s, 0.0)
+    return left_s - progress_s
+
+
+@compiled
+def enqueue(trace: Trace, rule: Rule, state: State, j: int) -> None:
+    """Let a job wait."""
+    state.key[j] = _key_of(rule.multiplier[j], state.left_s[j], rule.power)
+    c = trace.of_class[j]
+    push(state.waiting, trace.first[c], state.queued[c], state.key, j)
+    if state.queued[c] == 0:
+        state.line[state.counts[LINE]] = c
+        state.counts[LINE] += 1
+    state.queued[c] += 1
+    state.counts[WAITING] += 1
+    for r in range(len(state.wanted)):
+        state.wanted[r] += trace.demand[j, r]
+
+
+@compiled
+def _next_event_s(trace: Trace, rule: Rule, state: State) -> float:
+    found: float = state.next_end_s[0]
+    if state.counts[ARRIVED] < len(trace.arrival_s):
+        found = min(found, trace.arrival_s[state.counts[ARRIVED]])
+    if state.counts[CHANGE] + 1 < len(trace.change_s):
+        found = min(found, trace.change_s[state.counts[CHANGE] + 1])
+    if trace.lease_s > 0.0 and rule.preempts and state.counts[WAITING] > 0:
+        for k in range(state.counts[RUNNING]):
+            lease_end_s = state.lease_end_s[state.running[k]]
+            if lease_end_s > state.now_s[0]:
+                found = min(found, lease_end_s)
+    now_s: float = state.now_s[0]
+    return max(found, now_s)
+
+
+@compiled
+def _note(state: State, segments: Segments, j: int, end_s: float) -> None:
+    if len(segments.job) > 0:
+        n = state.counts[SEGMENTS]
+        segments.job[n], segments.start_s[n], segments.end_s[n] = j, state.since_s[j], end_s
+        state.counts[SEGMENTS] += 1
+
+
+@compiled
+def _take(demand: Floats, j: int, sign: float, free: Floats) -> None:
+    for r in range(len(free)):
+        free[r] -= sign * demand[j, r]
+
+
+@compiled
+def _finish(trace: Trace, state: State, segments: Segments) -> None:
+    """Take out the jobs that have ended."""
+    n, next_end_s = 0, np.inf
+    for k in range(state.counts[RUNNING]):
+        j = state.running[k]
+        if state.end_s[j] <= state.now_s[0]:
+            _note(state, segments, j, state.end_s[j])
+            state.done_s[j] = state.end_s[j]
+            state.end_s[j] = np.inf
+            state.left_s[j] = 0.0
+            _take(trace.demand, j, 1.0, state.used)
+        else:
+            next_end_s = min(next_end_s, state.end_s[j])
+            state.running[n] = j
+            n += 1
+    state.counts[RUNNING] = n
+    state.next_end_s[0] = next_end_s
+
+
+@compiled
+def _fits(demand: Floats, free: Floats, slack: Floats, j: int) -> bool:
+    for r in range(len(free)):  # noqa: SIM110  the compiler knows no all()
+        if demand[j, r] > free[r] + slack[r]:
+            return False
+    return True
+
+
+@compiled
+def _hold(trace: Trace, rule: Rule, state: State, held: Flags, free: Floats, slack: Floats) -> bool:
+    """Mark running jobs that go on in any case, and take what they use; False if that must not be.
+
+    Those that came last to what they have lose it where the cluster has shrunk.
+    """
+    running, count = state.running, state.counts[RUNNING]
+    over = False
+    for k in range(count):
+        j = running[k]
+        held[k] = not trace.interruptible or not rule.preempts or state.lease_end_s[j] > state.now_s[0]
+        if held[k]:
+            _take(trace.demand, j, 1.0, free)
+    for r in range(len(free)):
+        over = over or free[r] < -slack[r]
+    if not over:
+        return True
+    if not trace.interruptible:
+        return False
+    last_first = np.argsort(-running[:count], kind="mergesort")
+    for k in last_first[np.argsort(-state.since_s[running[last_first]], kind="mergesort")]:
+        over = False
+        for r in range(len(free)):
+            over = over or free[r] < -slack[r]
+        if over and held[k]:
+            held[k] = False
+            _take(trace.demand, running[k], -1.0, free)
+    return True
+
+
+@compiled
+def _sort_line(trace: Trace, state: State) -> None:
+    """Order the classes of which jobs wait by their first jobs, and drop the others."""
+    line, n = state.line, 0
+    for k in range(state.counts[LINE]):
+        c = line[k]
+        if state.queued[c] == 0:
+            continue
+        j, at = state.waiting[trace.first[c]], n
+        while at > 0 and _before(state.key, j, state.waiting[trace.first[line[at - 1]]]):
+            line[at] = line[at - 1]
+            at -= 1
+        line[at] = c
+        n += 1
+    state.counts[LINE] = n
+
+
+@compiled
+def _sort_running(rule: Rule, state: State, order: Ints, keys: Floats) -> None:
+    """Fill in the keys of running jobs, and their places by key, then job."""
+    for k in range(state.counts[RUNNING]):
+        j = state.running[k]
+        left_s = _left_of(state.left_s[j], state.since_s[j], state.lost_s[j], state.now_s[0])
+        key = keys[k] = rule.keep * _key_of(rule.multiplier[j], left_s, rule.power)
+        at = k
+        while at > 0:
+            other = order[at - 1]
+            if keys[other] < key or (keys[other] == key and state.running[other] < j):
+                break
+            order[at] = other
+            at -= 1
+        order[at] = k
+
+
+@compiled
+def _dequeue(trace: Trace, state: State, place: int) -> None:
+    """Take the first job out of the class at a place of the line, and keep the line from there on sorted."""
+    line = state.line
+    c = line[place]
+    j = state.waiting[trace.first[c]]
+    pop(state.waiting, trace.first[c], state.queued[c], state.key)
+    state.queued[c] -= 1
+    state.counts[WAITING] -= 1
+    _take(trace.demand, j, 1.0, state.wanted)
+    if state.queued[c] == 0:
+        for k in range(place, state.counts[LINE] - 1):
+            line[k] = line[k + 1]
+        state.counts[LINE] -= 1
+        return
+    j = state.waiting[trace.first[c]]
+    at = place
+    while at + 1 < state.counts[LINE] and _before(state.key, state.waiting[trace.first[line[at + 1]]], j):
+        line[at] = line[at + 1]
+        at += 1
+    line[at] = c
+
+
+@compiled
+def _nobody_fits(free: Floats, slack: Floats, least: Floats) -> bool:
+    for r in range(len(free)):  # noqa: SIM110  the compiler knows no any()
+        if least[r] > free[r] + slack[r]:
+            return True
+    return False
+
+
+@compiled
+def _all_fit(trace: Trace, state: State) -> bool:
+    capacity = trace.capacity[state.counts[CHANGE]]
+    for r in range(len(capacity)):  # noqa: SIM110  the compiler knows no all()
+        if state.used[r] + state.wanted[r] > capacity[r] * (1 + 1e-9):
+            return False
+    return True
+
+
+@compiled
+def _all_go_on(trace: Trace, state: State, work: Work) -> int:
+    """Let all jobs run, as `_choose` would."""
+    n: int = state.counts[RUNNING]
+    for k in range(n):
+        work.goes_on[k] = True
+        work.chosen[k] = state.running[k]
+    for place in range(state.counts[LINE]):
+        c = state.line[place]
+        for k in range(state.queued[c]):
+            work.chosen[n] = state.waiting[trace.first[c] + k]
+            n += 1
+        state.queued[c] = 0
+    state.counts[LINE] = state.counts[WAITING] = 0
+    state.wanted[:] = 0.0
+    return n
+
+
+@compiled
+def _choose(trace: Trace, rule: Rule, state: State, work: Work) -> int:
+    """Fill in `work.chosen` and `work.goes_on`; return how many jobs run, or −1 if one must not be stopped.
+
+    Jobs that start are taken out of their heaps.
+    """
+    capacity = trace.capacity[state.counts[CHANGE]]
+    free, slack, held, goes_on, chosen = work.free, work.slack, work.held, work.goes_on, work.chosen
+    for r in range(len(free)):
+        free[r], slack[r] = capacity[r], 1e-9 * capacity[r]
+    count = state.counts[RUNNING]
+    if not _hold(trace, rule, state, held, free, slack):
+        return -1
+    n = 0
+    all_held = True
+    for k in range(count):
+        goes_on[k] = held[k]
+        if held[k]:
+            chosen[n] = state.running[k]
+            n += 1
+        else:
+            all_held = False
+    ranked = 0
+    if not all_held:
+        _sort_running(rule, state, work.order, work.keys)
+        ranked = count
+    _sort_line(trace, state)
+    a = b = 0
+    while (a < state.counts[LINE] or b < ranked) and not _nobody_fits(free, slack, trace.least):
+        if b < ranked and held[work.order[b]]:
+            b += 1
+            continue
+        takes_running = b < ranked
+        if takes_running and a < state.counts[LINE]:
+            k, j = work.order[b], state.waiting[trace.first[state.line[a]]]
+            key, i = work.keys[k], state.running[k]
+            takes_running = key < state.key[j] or (key == state.key[j] and i <= j)
+        j = state.running[work.order[b]] if takes_running else state.waiting[trace.first[state.line[a]]]
+        if _fits(trace.demand, free, slack, j):
+            _take(trace.demand, j, 1.0, free)
+            chosen[n] = j
+            n += 1
+            if takes_running:
+                goes_on[work.order[b]] = True
+            else:
+                _dequeue(trace, state, a)
+        elif rule.blocks:
+            break
+        elif not takes_running:
+            a += 1
+        if takes_running:
+            b += 1
+    return n
+
+
+@compiled
+def _switch(trace: Trace, rule: Rule, state: State, segments: Segments, work: Work, n: int) -> None:
+    """Stop the jobs that do not go on, and start those that are chosen and do not run."""
+    now_s = state.now_s[0]
+    for k in range(state.counts[RUNNING]):
+        if work.goes_on[k]:
+            continue
+        j = state.running[k]
+        state.left_s[j] = _left_of(state.left_s[j], state.since_s[j], state.lost_s[j], now_s)
+        state.end_s[j] = np.inf
+        if now_s > state.since_s[j]:
+            _note(state, segments, j, now_s)
+        enqueue(trace, rule, state, j)
+    state.used[:] = 0.0
+    next_end_s = np.inf
+    for k in range(n):
+        j = work.chosen[k]
+        state.running[k] = j
+        if state.end_s[j] == np.inf:
+            state.lost_s[j] = trace.restart_s[j] if state.started[j] else 0.0
+            state.started[j] = True
+            state.since_s[j] = now_s
+            state.lease_end_s[j] = now_s + trace.lease_s
+            state.end_s[j] = now_s + state.lost_s[j] + state.left_s[j]
+        next_end_s = min(next_end_s, state.end_s[j])
+        _take(trace.demand, j, -1.0, state.used)
+    state.counts[RUNNING] = n
+    state.next_end_s[0] = next_end_s
+
+
+@compiled
+def advance(
+    trace: Trace, rule: Rule, state: State, segments: Segments, work: Work, until_s: float, most_events: int
+) -> int:
+    """Go from event to event, to the last one before `until_s`; return why it ends (`DONE`, …).
+
+    Parameters
+    ----------
+    until_s
+        Events at this time or later are left.
+    most_events
+        Return after so many events, or where there might be no room for the segments of another one.
+    """
+    counts, jobs = state.counts, len(trace.arrival_s)
+    for _ in range(most_events):
+        if counts[ARRIVED] >= jobs and counts[RUNNING] == 0 and counts[WAITING] == 0:
+            return DONE
+        if 0 < len(segments.job) < counts[SEGMENTS] + counts[RUNNING]:
+            return PAUSED
+        now_s = _next_event_s(trace, rule, state)
+        if now_s == np.inf:
+            return STUCK
+        if now_s >= until_s:
+            return REACHED
+        state.now_s[0] = now_s
+        while counts[CHANGE] + 1 < len(trace.change_s) and trace.change_s[counts[CHANGE] + 1] <= now_s:
+            counts[CHANGE] += 1
+        if state.next_end_s[0] <= now_s:
+            _finish(trace, state, segments)
+        while counts[ARRIVED] < jobs and trace.arrival_s[counts[ARRIVED]] <= now_s:
+            enqueue(trace, rule, state, counts[ARRIVED])
+            counts[ARRIVED] += 1
+        if not _all_fit(trace, state):
+            n = _choose(trace, rule, state, work)
+        elif counts[WAITING] > 0:
+            n = _all_go_on(trace, state, work)
+        else:
+            continue
+        if n < 0:
+            return EVICTED
+        _switch(trace, rule, state, segments, work, n)
+    return PAUSED
