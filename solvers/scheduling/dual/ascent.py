@@ -17,7 +17,7 @@ from ....formulations.scheduling.price_grid import PriceGrid
 from ....instances.common.arrays import Floats
 from ....instances.scheduling.instance import SchedulingInstance
 from .evaluation import Evaluation, TimeDual
-from .start import CELLS, first_prices, time_grid
+from .start import first_prices, time_grid
 
 STALLS, DECAY = 12, 0.8
 """After so many steps without a better bound the share of the distance is multiplied by DECAY."""
@@ -27,6 +27,8 @@ BETTER = 1e-5
 """A bound counts as better from this much on, relatively."""
 MEMORY = 0.5
 """Weight of the direction so far in the next one."""
+MOST_STEPS = 5_000
+"""It never took more than a thousand."""
 LEAST_DISTANCE = 1e-4
 """The bound is taken to be no closer to the value of the schedule than this, relatively."""
 
@@ -65,7 +67,8 @@ def best_prices(
     value: float,
     clock: Clock,
     threads: int | None = None,
-    cells: int = CELLS,
+    cells: int | None = None,
+    most_steps: int = MOST_STEPS,
 ) -> TimePrices:
     """Return the best prices that are found in time; at least those that a schedule suggests.
 
@@ -75,6 +78,8 @@ def best_prices(
         A feasible schedule, and its mean completion time [s].
     clock
         Asked before every evaluation.
+    cells, most_steps
+        Of the grid, and of the ascent.
 
     Raises
     ------
@@ -84,10 +89,10 @@ def best_prices(
     edges = time_grid(instance, segments, cells)
     ascent = _Ascent(TimeDual(instance, edges, threads), value)
     for price in first_prices(instance, segments, edges, ascent.dual.capacity):
-        if clock.expired:
+        if clock.expired or ascent.is_over():
             break
         ascent.begin_at(price)
-    while not ascent.is_over() and not clock.expired and ascent.step():
+    while ascent.evaluations < most_steps and not ascent.is_over() and not clock.expired and ascent.step():
         if ascent.stalls == 0 and ascent.share < 1:
             ascent.trace.append((clock.elapsed_s, ascent.best.value))
     price = np.vstack([ascent.price, np.zeros((1, ascent.price.shape[1]))])
@@ -120,6 +125,7 @@ class _Ascent:
         # Prices are measured by what a resource costs in all, so that its unit does not matter.
         units = np.maximum(dual.instance.capacity_over_time[1].max(axis=0), 1e-300)
         self._scale = 1 / (dual.length_s[:, None] * units**2)
+        self._older: tuple[float, float, Floats] | None = None
         self._forget()
 
     def begin_at(self, price: Floats) -> None:
@@ -172,6 +178,7 @@ class _Ascent:
     def _remember(self, step: float) -> None:
         """Add the tangent L(μ) ≤ L(λ) + g·(μ − λ) of the prices at hand to the mean of the last ones."""
         if self.evaluations > 2 * self._since:
+            self._older = (self._steps, self._costs, self._excess)
             self._forget()
         self._steps += step
         total = self.dual.total_weight
@@ -180,8 +187,10 @@ class _Ascent:
         self._excess += step * self._at.excess / total
 
     def estimate(self) -> float:
-        """Return the most that the mean of the tangents allows for prices up to twice the best ones."""
-        if self._steps <= 0:
-            return self.best.value
-        most = float((np.maximum(self._excess, 0.0) * 2 * self.price).sum())
-        return max(self.best.value, (self._costs + most) / self._steps)
+        """Return the most that means of the tangents allow for prices up to twice the best ones."""
+        found = np.inf
+        for steps, costs, excess in filter(None, (self._older, (self._steps, self._costs, self._excess))):
+            if steps > 0:
+                most = float((np.maximum(excess, 0.0) * 2 * self.price).sum())
+                found = min(found, (costs + most) / steps)
+        return max(self.best.value, found) if np.isfinite(found) else self.best.value

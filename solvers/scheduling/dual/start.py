@@ -16,9 +16,11 @@ from ....instances.common.arrays import Floats
 from ....instances.scheduling.instance import SchedulingInstance
 
 CELLS = 2_000
-"""Five thousand raise the bound by some hundredths of a percent."""
+"""Of a trace of some thousand jobs; 5,000 raise its bound by hundredths of a percent."""
 CELLS_OF_FEW, CELLS_OF_A_JOB = 40, 20
 """Of small traces so many, and so many for each job, are enough."""
+MOST_CELLS, JOBS_OF_A_CELL = 4_000, 20
+"""Of large traces there is a cell for so many jobs."""
 BUSY_SHARE = 0.5
 """Share of the edges that lie where jobs arrive and end; the others lie evenly."""
 SHARPNESS = 8.0
@@ -27,10 +29,17 @@ FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)
 """Multiples of the prices by waiting jobs that are tried."""
 
 
-def time_grid(instance: SchedulingInstance, segments: SegmentTable, cells: int = CELLS) -> Floats:
-    """Return edges from the first arrival to the end of a schedule, with the times of events."""
+def time_grid(instance: SchedulingInstance, segments: SegmentTable, cells: int | None = None) -> Floats:
+    """Return edges from the first arrival to the end of a schedule, with the times of events.
+
+    Parameters
+    ----------
+    cells
+        About how many; by default as many as pay for so many jobs.
+    """
     arrival, ends = instance.table().arrival_s, segments.completion_s
-    cells = min(cells, CELLS_OF_FEW + CELLS_OF_A_JOB * len(arrival))
+    most = max(CELLS, min(MOST_CELLS, len(arrival) // JOBS_OF_A_CELL))
+    cells = cells or min(most, CELLS_OF_FEW + CELLS_OF_A_JOB * len(arrival))
     cells = max(2, min(cells, MOST_FIGURES // len(instance.pool) // 2))
     first, last = float(arrival.min()), float(ends.max())
     count = int(BUSY_SHARE * cells)
