@@ -83,8 +83,6 @@ def enqueue(trace: Trace, rule: Rule, state: State, j: int) -> None:
         state.counts[LINE] += 1
     state.queued[c] += 1
     state.counts[WAITING] += 1
-    for r in range(len(state.wanted)):
-        state.wanted[r] += trace.demand[j, r]
 
 
 @compiled
@@ -129,6 +127,7 @@ def _finish(trace: Trace, state: State, segments: Segments) -> None:
             state.end_s[j] = np.inf
             state.left_s[j] = 0.0
             _take(trace.demand, j, 1.0, state.used)
+            _take(trace.demand, j, -1.0, state.grown)
         else:
             next_end_s = min(next_end_s, state.end_s[j])
             state.running[n] = j
@@ -218,7 +217,6 @@ def _dequeue(trace: Trace, state: State, place: int) -> None:
     pop(state.waiting, trace.first[c], state.queued[c], state.key)
     state.queued[c] -= 1
     state.counts[WAITING] -= 1
-    _take(trace.demand, j, 1.0, state.wanted)
     if state.queued[c] == 0:
         for k in range(place, state.counts[LINE] - 1):
             line[k] = line[k + 1]
@@ -233,38 +231,23 @@ def _dequeue(trace: Trace, state: State, place: int) -> None:
 
 
 @compiled
-def _nobody_fits(free: Floats, slack: Floats, least: Floats) -> bool:
-    for r in range(len(free)):  # noqa: SIM110  the compiler knows no any()
+def _nobody_fits(free: Floats, slack: Floats, least: Floats, shortage: Floats) -> bool:
+    """Return whether even the least demand is too much, and note what it lacks."""
+    for r in range(len(free)):
         if least[r] > free[r] + slack[r]:
+            shortage[r] = min(shortage[r], least[r] - free[r])
             return True
     return False
 
 
 @compiled
-def _all_fit(trace: Trace, state: State) -> bool:
-    capacity = trace.capacity[state.counts[CHANGE]]
-    for r in range(len(capacity)):  # noqa: SIM110  the compiler knows no all()
-        if state.used[r] + state.wanted[r] > capacity[r] * (1 + 1e-9):
-            return False
-    return True
-
-
-@compiled
-def _all_go_on(trace: Trace, state: State, work: Work) -> int:
-    """Let all jobs run, as `_choose` would."""
-    n: int = state.counts[RUNNING]
-    for k in range(n):
-        work.goes_on[k] = True
-        work.chosen[k] = state.running[k]
-    for place in range(state.counts[LINE]):
-        c = state.line[place]
-        for k in range(state.queued[c]):
-            work.chosen[n] = state.waiting[trace.first[c] + k]
-            n += 1
-        state.queued[c] = 0
-    state.counts[LINE] = state.counts[WAITING] = 0
-    state.wanted[:] = 0.0
-    return n
+def _note_shortage(demand: Floats, free: Floats, j: int, shortage: Floats) -> None:
+    """Note what a job lacks that does not fit, of the resource of which it lacks most."""
+    most = 0
+    for r in range(1, len(free)):
+        if demand[j, r] - free[r] > demand[j, most] - free[most]:
+            most = r
+    shortage[most] = min(shortage[most], demand[j, most] - free[most])
 
 
 @compiled
@@ -277,6 +260,7 @@ def _choose(trace: Trace, rule: Rule, state: State, work: Work) -> int:
     free, slack, held, goes_on, chosen = work.free, work.slack, work.held, work.goes_on, work.chosen
     for r in range(len(free)):
         free[r], slack[r] = capacity[r], 1e-9 * capacity[r]
+        state.grown[r], state.shortage[r] = 0.0, np.inf
     count = state.counts[RUNNING]
     if not _hold(trace, rule, state, held, free, slack):
         return -1
@@ -295,7 +279,9 @@ def _choose(trace: Trace, rule: Rule, state: State, work: Work) -> int:
         ranked = count
     _sort_line(trace, state)
     a = b = 0
-    while (a < state.counts[LINE] or b < ranked) and not _nobody_fits(free, slack, trace.least):
+    while (a < state.counts[LINE] or b < ranked) and not _nobody_fits(
+        free, slack, trace.least, state.shortage
+    ):
         if b < ranked and held[work.order[b]]:
             b += 1
             continue
@@ -313,13 +299,58 @@ def _choose(trace: Trace, rule: Rule, state: State, work: Work) -> int:
                 goes_on[work.order[b]] = True
             else:
                 _dequeue(trace, state, a)
-        elif rule.blocks:
-            break
-        elif not takes_running:
-            a += 1
+        else:
+            _note_shortage(trace.demand, free, j, state.shortage)
+            if rule.blocks:
+                break
+            if not takes_running:
+                a += 1
         if takes_running:
             b += 1
     return n
+
+
+@compiled
+def _start(trace: Trace, state: State, j: int) -> None:
+    now_s = state.now_s[0]
+    state.lost_s[j] = trace.restart_s[j] if state.started[j] else 0.0
+    state.started[j] = True
+    state.since_s[j] = now_s
+    state.lease_end_s[j] = now_s + trace.lease_s
+    state.end_s[j] = now_s + state.lost_s[j] + state.left_s[j]
+
+
+@compiled
+def _nothing_stops(trace: Trace, rule: Rule, state: State, arrived: int, free: Floats) -> bool:
+    """Return whether `_choose` would let all go on that run, start all that arrive, and none that waits.
+
+    Of the keys only those of running jobs change, and these fall. So a job that was left out, since those
+    before it left too little, finds no more than it found plus what has been added or has ended since.
+    """
+    if state.counts[WAITING] > 0 and (trace.lease_s > 0.0 or rule.blocks):
+        return False
+    capacity = trace.capacity[state.counts[CHANGE]]
+    for r in range(len(free)):
+        if state.grown[r] + 1e-9 * capacity[r] >= state.shortage[r]:
+            return False
+        free[r] = capacity[r] * (1 + 1e-9) - state.used[r]
+    for j in range(state.counts[ARRIVED], arrived):
+        _take(trace.demand, j, 1.0, free)
+    for r in range(len(free)):  # noqa: SIM110  the compiler knows no all()
+        if free[r] < 0.0:
+            return False
+    return True
+
+
+@compiled
+def _start_arrivals(trace: Trace, state: State, arrived: int) -> None:
+    for j in range(state.counts[ARRIVED], arrived):
+        _start(trace, state, j)
+        _take(trace.demand, j, -1.0, state.used)
+        state.running[state.counts[RUNNING]] = j
+        state.counts[RUNNING] += 1
+        state.next_end_s[0] = min(state.next_end_s[0], state.end_s[j])
+    state.counts[ARRIVED] = arrived
 
 
 @compiled
@@ -341,11 +372,7 @@ def _switch(trace: Trace, rule: Rule, state: State, segments: Segments, work: Wo
         j = work.chosen[k]
         state.running[k] = j
         if state.end_s[j] == np.inf:
-            state.lost_s[j] = trace.restart_s[j] if state.started[j] else 0.0
-            state.started[j] = True
-            state.since_s[j] = now_s
-            state.lease_end_s[j] = now_s + trace.lease_s
-            state.end_s[j] = now_s + state.lost_s[j] + state.left_s[j]
+            _start(trace, state, j)
         next_end_s = min(next_end_s, state.end_s[j])
         _take(trace.demand, j, -1.0, state.used)
     state.counts[RUNNING] = n
@@ -378,18 +405,20 @@ def advance(
             return REACHED
         state.now_s[0] = now_s
         while counts[CHANGE] + 1 < len(trace.change_s) and trace.change_s[counts[CHANGE] + 1] <= now_s:
+            state.grown[:] += trace.capacity[counts[CHANGE] + 1] - trace.capacity[counts[CHANGE]]
             counts[CHANGE] += 1
         if state.next_end_s[0] <= now_s:
             _finish(trace, state, segments)
-        while counts[ARRIVED] < jobs and trace.arrival_s[counts[ARRIVED]] <= now_s:
+        arrived = counts[ARRIVED]
+        while arrived < jobs and trace.arrival_s[arrived] <= now_s:
+            arrived += 1
+        if _nothing_stops(trace, rule, state, arrived, work.free):
+            _start_arrivals(trace, state, arrived)
+            continue
+        while counts[ARRIVED] < arrived:
             enqueue(trace, rule, state, counts[ARRIVED])
             counts[ARRIVED] += 1
-        if not _all_fit(trace, state):
-            n = _choose(trace, rule, state, work)
-        elif counts[WAITING] > 0:
-            n = _all_go_on(trace, state, work)
-        else:
-            continue
+        n = _choose(trace, rule, state, work)
         if n < 0:
             return EVICTED
         _switch(trace, rule, state, segments, work, n)

@@ -98,8 +98,11 @@ class State(NamedTuple):
         (classes,), (J,).
     line
         Classes of which jobs wait, in the order of their first jobs, shape (classes,).
-    used, wanted
-        What running jobs take, and what waiting jobs ask for; shape (R,).
+    used
+        What running jobs take, shape (R,).
+    grown, shortage
+        What has been added or has ended since jobs were chosen last, and what jobs that wait lacked then at
+        least; shape (R,).
     """
 
     now_s: Floats
@@ -118,7 +121,8 @@ class State(NamedTuple):
     key: Floats
     line: Ints
     used: Floats
-    wanted: Floats
+    grown: Floats
+    shortage: Floats
 
 
 class Segments(NamedTuple):

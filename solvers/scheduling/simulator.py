@@ -58,7 +58,8 @@ class Simulator:
             key=np.zeros(jobs),
             line=np.zeros(classes, dtype=np.int64),
             used=np.zeros(resources),
-            wanted=np.zeros(resources),
+            grown=np.zeros(resources),
+            shortage=np.full(resources, np.inf),
         )
 
     def segments(self, rule: Rule) -> Segments:

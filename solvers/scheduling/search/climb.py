@@ -17,8 +17,10 @@ from ..simulator import Simulator, copied
 
 MARKS = 60
 """Moments whose states are kept, so that a trial need not begin at the first arrival."""
-LARGEST_STEP = 1.5
-"""Of the logarithm of a multiplier: standard deviation of the largest steps."""
+STEPS = (0.1, 0.5, 1.5)
+"""Of the logarithm of a multiplier: standard deviations of small, middle and large steps."""
+LATER = 0.25
+"""The chance that a late job is picked grows with its delay to this power."""
 
 
 class Climb:
@@ -78,7 +80,7 @@ class Climb:
     def _find_late(self) -> None:
         delay = self.ends_s - self._trace.arrival_s - self._trace.duration_s
         self._late: Ints = np.flatnonzero(delay > 1e-9 * self._trace.duration_s)
-        chances = np.sqrt(delay[self._late])
+        chances = delay[self._late] ** LATER
         self._chances: Floats = np.cumsum(chances) / chances.sum() if len(chances) else chances
 
     def _pick(self) -> int:
@@ -95,7 +97,7 @@ class Climb:
             ratio = self.rule.multiplier[k] / self.rule.multiplier[j]
             if k != j and 0 < ratio < np.inf:
                 return np.array([j, k]), np.array([ratio, 1 / ratio])
-        step = LARGEST_STEP ** self._random.integers(-4, 2)
+        step = self._random.choice(STEPS)
         return np.array([j]), np.exp(np.array([step * self._random.standard_normal()]))
 
     def _mark_before(self, arrival_s: float) -> int:

@@ -6,7 +6,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from ....formulations.common.clock import check_time
 from ....formulations.scheduling.formulation import SchedulingFormulation
 from ....instances.common.arrays import Flags, Floats
 from ....instances.common.errors import OutOfTimeError
@@ -26,14 +25,16 @@ from .rules import static_rules
 
 TRIALS = 2_000
 """Changes that are tried where there is no time limit."""
-TEMPERATURE = 5e-4
+TEMPERATURE = 1e-4
 """At the start, relative to the sum of all delays; see `Climb.try_one`."""
 COLD = 0.85
 """From this share of the search on, only what is better is accepted."""
 BACKFILL_S = 2e-4
 """What EASY backfilling takes for a job, about."""
 RESERVE = 0.05
-"""Share of the time limit that is left for writing the plan down."""
+"""Share of the time limit that is left for writing the plan down, beside what some simulations take."""
+SIMULATIONS = 4
+"""So many: that of the last change, and those whose schedule is written down."""
 
 
 class Price(Solver[SchedulingFormulation]):
@@ -61,7 +62,7 @@ class Price(Solver[SchedulingFormulation]):
                 search.try_rules()
                 search.try_backfill(clock)
                 bound = formulation.elementary_bounds()[0] or 0.0
-                search.improve(clock.share(1 - RESERVE), trials, options.seed or 0, bound / (1 - options.gap))
+                search.improve(clock, trials, options.seed or 0, bound / (1 - options.gap))
             except OutOfTimeError:
                 limit = "time"
         if search.found is None:
@@ -137,7 +138,10 @@ class Search:
         if self._rule is None:
             return
         rule, trace = self._rule, self._server.trace
+        one = Clock()
         ends_s = self._server.simulator.ends_s(rule)
+        if clock.remaining_s is not None:
+            clock = Clock(max(0.0, clock.remaining_s * (1 - RESERVE) - SIMULATIONS * one.elapsed_s))
         reserved = np.zeros(len(ends_s), dtype=bool)
         if may_be_reserved(trace):
             reserved = calm_jobs(trace, ends_s, trace.duration_s * self._server.width)
@@ -149,8 +153,9 @@ class Search:
                 used = clock.elapsed_s / clock.limit_s if clock.limit_s else 0.0
                 share = used if trials is None else max(used, done / trials)
                 climb.try_one(TEMPERATURE * late * (1 - share) ** 2 if share < COLD else 0.0)
-                check_time()
                 done += 1
+                if clock.expired:
+                    raise OutOfTimeError("the search has used its time")
         finally:
             if climb.best_cost < self.cost:
                 self._note(rule, reserved, climb.best)
