@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from typing import Literal
+from typing import Any, Literal
 
 from rich.table import Table
 
@@ -29,12 +29,16 @@ def pareto(
     most_usd: float | None = None,
     mix: Literal["fixed", "any"] | None = None,
     prices: Mapping[str, float] | None = None,
+    resource: str | None = None,
+    least: float | None = None,
+    most: float | None = None,
 ) -> AnyFrontier:
     """Return every plan that no other beats in two aims at once, and prove that none is missing.
 
     Staging: cost against throughput. The instance's floor, limits, memory and budgets hold for every point;
     its objective plays no part. Allocation: mean completion time of the jobs against the hourly cost of the
-    cluster; the instance's objective and budget play no part.
+    cluster; the instance's objective and budget play no part. Scheduling: mean completion time against the
+    size of the cluster, with the bound of each size.
 
     Parameters
     ----------
@@ -43,8 +47,8 @@ def pareto(
     error
         ε. Staging (1e-4 unless given): for every feasible plan there is a point at least as fast that costs
         at most 1/(1 − ε) times as much. Allocation (0.01): for every cluster there is a point that costs no
-        more, and no plan for the cluster has a mean completion time below 1 − ε times the point's. 0 asks
-        for every breakpoint.
+        more, and no plan for the cluster has a mean completion time below 1 − ε times the point's. Scheduling
+        (0.1): the same of sizes. 0 asks for every breakpoint.
     most_usd
         Look for nothing dearer, in USD, or for allocation in USD per hour. By default staging stops at the
         instance's cost limit; where units are unlimited and there is no budget, at ten times the cost of the
@@ -53,7 +57,10 @@ def pareto(
         Allocation: `fixed` (the default) scales the instance's cluster, `any` takes any amounts of the
         resources that have a price.
     prices
-        Allocation: USD per hour of one unit, by resource; they go before those of the instance.
+        Allocation, scheduling: USD per hour of one unit, by resource; they go before those of the instance.
+    resource, least, most
+        Scheduling: of which resource there shall be more or less, and from how many to how many units; by
+        default from half of what there is to twice as much.
 
     Raises
     ------
@@ -70,7 +77,8 @@ def pareto(
     for name in sorted(options.model_fields_set - SUPPORTED):
         if getattr(options, name):
             raise OptionError(f"a frontier does not support {name}; leave it out")
-    given = {name: value for name, value in (("mix", mix), ("prices", prices)) if value}
+    given: dict[str, Any] = {"mix": mix, "prices": prices, "resource": resource, "least": least, "most": most}
+    given = {name: value for name, value in given.items() if value is not None and value != {}}
     if instance.kind not in TRADED:
         raise OptionError(f"a frontier is for {' and '.join(TRADED)} instances, not for {instance.kind}")
     traded = TRADED[instance.kind]

@@ -10,7 +10,7 @@ from ...formulations.allocation.cluster_grids import cluster_grid_of
 from ...instances.allocation.instance import AllocationInstance
 from ...instances.common.errors import OptionError, TooLargeError
 from ...solvers.allocation.frontier_result import AllocationFrontier, AllocationPoint, ClusterBound
-from ..reports.frontier_figure import Drawing
+from ..reports.frontier_figure import Drawing, between, nothing_below
 from ..reports.plot_style import Figure, layout, shown, spread_axis
 from ..reports.text import duration, short, unit_of_time
 
@@ -93,44 +93,10 @@ def allocation_frontier_figure(
     traces = []
     if lower:
         end = max(rates[-1], lower[-1][0])
-        traces += [_below(lower, end, unit), _between(rates, means, end)]
+        traces += [nothing_below(lower, end, unit), between(rates, means, end)]
     at = {"line": len(traces), "star": -1, "ring": len(traces) + 1}
     traces += [drawing.line(points), drawing.ring(points[start])]
     if frontier.current is not None:
         at["star"] = len(traces)
         traces.append(drawing.star(frontier.current, "today's cluster"))
     return {"data": traces, "layout": layout(x, y, 460)}, at
-
-
-def _below(lower: Corners, end: float, unit: float) -> Figure:
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "x": [*(rate for rate, _ in lower), end],
-        "y": [*(bound / unit for _, bound in lower), lower[-1][1] / unit],
-        "line": {"shape": "hv", "color": "@s2", "width": 1.5},
-        "fill": "tozeroy",
-        "fillcolor": "@panel",
-        "fillpattern": {
-            "shape": "/",
-            "fgcolor": "@s2/0.5",
-            "bgcolor": "@panel",
-            "size": 7,
-            "solidity": 0.12,
-        },
-        "hovertemplate": "no plan is below %{y:.5g}<extra></extra>",
-    }
-
-
-def _between(rates: Sequence[float], means: Sequence[float], end: float) -> Figure:
-    """Return the invisible upper edge of what is still open."""
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "x": [*rates, end],
-        "y": [*means, means[-1]],
-        "line": {"shape": "hv", "width": 0, "color": "@s0"},
-        "fill": "tonexty",
-        "fillcolor": "@s0/0.22",
-        "hoverinfo": "skip",
-    }

@@ -1,4 +1,4 @@
-"""The command `pareto`: the whole trade-off of cost against throughput, or against completion time."""
+"""The command `pareto`: the whole trade-off of cost or size against speed."""
 
 from __future__ import annotations
 
@@ -36,7 +36,10 @@ class FrontierOptions:
     """The options of `pareto`, in the order of `--help`."""
 
     file: Annotated[
-        str, typer.Argument(help="A staging or allocation instance, or example:NAME.", show_default=False)
+        str,
+        typer.Argument(
+            help="An instance of staging, allocation or scheduling, or example:NAME.", show_default=False
+        ),
     ]
     output: Annotated[
         Path | None,
@@ -45,13 +48,13 @@ class FrontierOptions:
     error: Annotated[
         float | None,
         typer.Option(
-            help="Relative error, of staging in cost, of allocation in mean completion time; 0 for every "
-            "breakpoint. [default: 1e-4, of allocation 0.01]"
+            help="Relative error, of staging in cost, else in mean completion time; 0 for every "
+            "breakpoint. [default: 1e-4, of allocation 0.01, of scheduling 0.1]"
         ),
     ] = None
     most_usd: Annotated[
         float | None,
-        typer.Option("--most-usd", help="Leave out what costs more; of allocation USD per hour."),
+        typer.Option("--most-usd", help="Leave out what costs more; USD, and but for staging per hour."),
     ] = None
     mix: Annotated[
         Literal["fixed", "any"] | None,
@@ -62,8 +65,21 @@ class FrontierOptions:
     price: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="NAME=USD", help="Allocation: price of a resource per unit and hour; may be repeated."
+            metavar="NAME=USD",
+            help="Allocation, scheduling: price of a resource per unit and hour; may be repeated.",
         ),
+    ] = None
+    resource: Annotated[
+        str | None,
+        typer.Option(help="Scheduling: of which there shall be more or less. [default: the only one]"),
+    ] = None
+    least: Annotated[
+        float | None,
+        typer.Option("--from", help="Scheduling: the smallest size. [default: half of what there is]"),
+    ] = None
+    most: Annotated[
+        float | None,
+        typer.Option("--to", help="Scheduling: the largest size. [default: twice what there is]"),
     ] = None
     baselines: Annotated[
         str | None,
@@ -85,11 +101,13 @@ def pareto(run: FrontierOptions) -> None:
     """Find what no other plan beats in two aims at once, and prove that none is missing.
 
     Staging: cost against throughput. Allocation: mean completion time against the hourly cost of the cluster.
+    Scheduling: mean completion time against the size of the cluster, and what no scheduler can beat.
     """
     given = {"time_limit_s": run.time_limit, "threads": run.threads, "seed": run.seed}
     _, options = merged_options(None, given, [])
     wanted: dict[str, Any] = {"error": run.error, "most_usd": run.most_usd}
     wanted |= {"prices": read_prices(run.price or ()), "mix": run.mix}
+    wanted |= {"resource": run.resource, "least": run.least, "most": run.most}
     instance = load(run.file, run.allow_outside)
     names = _baseline_names(instance, run.baselines, run.output)
     with working(f"{instance.name}: frontier", options, run.quiet):

@@ -70,3 +70,38 @@ class Drawing(Generic[PointT]):
             "hoverinfo": "skip",
             "marker": marker("circle-open", "@ink", 20, 3),
         }
+
+
+def nothing_below(lower: Sequence[tuple[float, float]], end: float, unit: float) -> Figure:
+    """Return the area that is proven to hold no plan; corners are costs with bounds in seconds."""
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "x": [*(rate for rate, _ in lower), end],
+        "y": [*(bound / unit for _, bound in lower), lower[-1][1] / unit],
+        "line": {"shape": "hv", "color": "@s2", "width": 1.5},
+        "fill": "tozeroy",
+        "fillcolor": "@panel",
+        "fillpattern": {
+            "shape": "/",
+            "fgcolor": "@s2/0.5",
+            "bgcolor": "@panel",
+            "size": 7,
+            "solidity": 0.12,
+        },
+        "hovertemplate": "no plan is below %{y:.5g}<extra></extra>",
+    }
+
+
+def between(rates: Sequence[float], means: Sequence[float], end: float) -> Figure:
+    """Return the invisible upper edge of what is still open."""
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "x": [*rates, end],
+        "y": [*means, means[-1]],
+        "line": {"shape": "hv", "width": 0, "color": "@s0"},
+        "fill": "tonexty",
+        "fillcolor": "@s0/0.22",
+        "hoverinfo": "skip",
+    }

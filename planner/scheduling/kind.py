@@ -1,7 +1,12 @@
 """What scheduling consists of on this floor."""
 
-from ..kind import PlannerKind
+from ...solvers.scheduling.frontier import find_frontier
+from ...solvers.scheduling.frontier_result import SchedulingFrontier
+from ..kind import FrontierKind, PlannerKind
 from .changes import answer, changes
+from .frontier import SchedulingFrontierCheck, sentences
+from .frontier import columns as frontier_columns
+from .frontier_page import SchedulingFrontierPage
 from .page import scheduling_parts
 from .plan import as_data, columns
 
@@ -18,4 +23,18 @@ SCHEDULING = PlannerKind(
     entries_of_row=MOST_SEGMENTS,
     answer=answer,
     changes=changes,
+    frontier=FrontierKind(
+        model=SchedulingFrontier,
+        find=find_frontier,
+        check=SchedulingFrontierCheck,
+        page=SchedulingFrontierPage,
+        columns=frontier_columns,
+        sentences=sentences,
+        settings={
+            "prices": "a price",
+            "resource": "a resource",
+            "least": "a smallest size",
+            "most": "a largest size",
+        },
+    ),
 )

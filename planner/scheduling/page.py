@@ -7,10 +7,11 @@ from typing import Any, cast
 
 import numpy as np
 
+from ...formulations.scheduling.check.price_grid import PriceGrid
 from ...formulations.scheduling.formulation import SchedulingFormulation
 from ...formulations.scheduling.plan import Segment, SegmentTable
 from ...formulations.scheduling.usage import Usage, usage_over_time
-from ...instances.common.arrays import Floats
+from ...instances.common.arrays import Floats, Ints
 from ...instances.scheduling.instance import SchedulingInstance
 from ...solvers.common.result import Result
 from ..changes import leading
@@ -21,6 +22,8 @@ from .plan import facts
 
 MOST_POINTS = 1_000
 """Of a curve over time; between them the largest values count."""
+MOST_BARS = 60
+"""So many jobs can be told apart in a Gantt chart."""
 MOST_JOBS = 50
 """Jobs in the table of those that waited longest."""
 
@@ -40,15 +43,21 @@ def scheduling_parts(instance: SchedulingInstance, result: Result) -> dict[str, 
     segments = formulation.segments(plan)
     usage = usage_over_time(instance, segments)
     resource = leading(instance.pool)
+    r = list(instance.pool).index(resource)
+    figures = {
+        "queue": _queue(usage),
+        "use": _use(usage, r, resource),
+        "times": _times(segments.completion_s - instance.table().arrival_s),
+    }
+    grid = None if result.certificate is None else formulation.price_grid(result.certificate)
+    if isinstance(grid, PriceGrid) and grid.price[:, r].any():
+        figures["price"] = _price(grid, r, resource, usage)
+    if len(instance.jobs) <= MOST_BARS:
+        figures["gantt"] = _gantt(instance, segments)
     return {
         "scripts": (),
-        "data": {
-            "figures": {
-                "queue": _queue(usage),
-                "use": _use(usage, list(instance.pool).index(resource), resource),
-                "times": _times(segments.completion_s - instance.table().arrival_s),
-            }
-        },
+        "data": {"figures": figures},
+        "shown_figures": list(figures),
         "sections": [("figures", "How jobs fare"), ("time", "Over time"), ("waited", "Who waited most")],
         "about": about,
         "summary": list(facts(formulation.metrics(plan))),
@@ -95,6 +104,67 @@ def _use(usage: Usage, r: int, resource: str) -> Figure:
     used = _steps(usage, usage.used[:, r], 0, f"{name} in use", unit)
     x, y = axis(f"time [{unit[1]}]"), axis(f"{name} in use", rangemode="tozero")
     return {"data": [there, used], "layout": layout(x, y, 300)}
+
+
+def _price(grid: PriceGrid, r: int, resource: str, usage: Usage) -> Figure:
+    """Return what a unit of a resource is worth over time, by the prices that prove the bound."""
+    first, last = float(usage.at_s[0]), float(usage.at_s[-1])
+    unit = unit_of_time(last - first)
+    inside = (grid.edges_s > first) & (grid.edges_s < last)
+    at_s = np.concatenate([[first], grid.edges_s[inside], [last]])
+    kept_s, kept = thinned(at_s, grid.at(at_s)[:, r])
+    name = shown(resource)
+    curve = {
+        "type": "scatter",
+        "mode": "lines",
+        "x": np.round((kept_s - first) / unit[0], 5).tolist(),
+        "y": [float(f"{value:.5g}") for value in kept.tolist()],
+        "line": {"shape": "hv", "color": colour(2), "width": 1.5},
+        "hovertemplate": f"one {name} more for a second saves at most %{{y:.4g}} job-seconds<extra></extra>",
+    }
+    x, y = axis(f"time [{unit[1]}]"), axis(f"price of one {name} [job-seconds per s]", rangemode="tozero")
+    return {"data": [curve], "layout": layout(x, y, 300)}
+
+
+def _gantt(instance: SchedulingInstance, segments: SegmentTable) -> Figure:
+    """Return when each job waits and runs, a line for each, the first at the top."""
+    jobs = instance.table()
+    order = np.argsort(jobs.arrival_s, kind="stable")
+    line = np.empty(len(jobs), dtype=int)
+    line[order] = np.arange(len(jobs))
+    begin = float(jobs.arrival_s.min())
+    unit = unit_of_time(float(segments.completion_s.max() - begin))
+    there = _bars(np.arange(len(jobs)), jobs.arrival_s, segments.completion_s, line, begin, unit[0])
+    runs = _bars(segments.job, segments.start_s, segments.end_s, line, begin, unit[0])
+    looks = [
+        ("there, and waits", there, {"color": "@edge", "width": 2}),
+        ("runs", runs, {"color": "@s0", "width": 8}),
+    ]
+    traces = [
+        {"type": "scatter", "mode": "lines", "name": name, "x": x, "y": y, "line": look, "hoverinfo": "skip"}
+        for name, (x, y), look in looks
+    ]
+    names = [shown(jobs.names[j]) for j in order.tolist()]
+    y_axis = axis(
+        "",
+        tickvals=list(range(len(names))),
+        ticktext=names,
+        range=[len(names) - 0.5, -0.5],
+        tickfont={"size": 10, "color": "@muted"},
+    )
+    return {"data": traces, "layout": layout(axis(f"time [{unit[1]}]"), y_axis, 90 + 15 * len(names))}
+
+
+def _bars(
+    job: Ints, start_s: Floats, end_s: Floats, line: Ints, begin: float, unit: float
+) -> tuple[list[float | None], list[int | None]]:
+    """Return the ends of lines, with a gap after each."""
+    x: list[float | None] = []
+    y: list[int | None] = []
+    for j, start, end in zip(job.tolist(), start_s.tolist(), end_s.tolist(), strict=True):
+        x += [round((start - begin) / unit, 5), round((end - begin) / unit, 5), None]
+        y += [int(line[j]), int(line[j]), None]
+    return x, y
 
 
 def _times(times: Floats) -> Figure:

@@ -37,7 +37,7 @@ def test_the_page_shows_the_queue_and_who_waited_most() -> None:
     """The longest wait stands in the first row; at its peak the curve of the queue is the longest queue."""
     formulation, result = made()
     parts = scheduling_parts(formulation.instance, result)
-    assert set(parts["data"]["figures"]) == {"queue", "use", "times"}
+    assert set(parts["data"]["figures"]) == {"queue", "use", "times", "gantt"}
     (queue,) = parts["data"]["figures"]["queue"]["data"]
     assert max(queue["y"]) > 1
     waits = [row[5].value for row in parts["waited"].rows]
@@ -51,3 +51,16 @@ def test_without_a_plan_the_page_says_what_the_instance_is() -> None:
     parts = scheduling_parts(formulation.instance, result.model_copy(update={"plan": None}))
     assert parts["data"] == {"figures": {}}
     assert ("jobs", "40") in parts["about"]
+
+
+def test_prices_of_a_certificate_are_shown() -> None:
+    """Over the time of the schedule; a Gantt chart has a line for each job and a bar for each segment."""
+    formulation, result = made()
+    assert result.plan is not None
+    prices = {"edges_s": [0.0, 100.0, 200.0], "prices": {"gpu": [3.0, 1.5, 0.0]}}
+    priced = result.model_copy(update={"certificate": prices})
+    figures = scheduling_parts(formulation.instance, priced)["data"]["figures"]
+    assert figures["price"]["data"][0]["y"][:2] == [3.0, 1.5]
+    there, runs = figures["gantt"]["data"]
+    assert len(there["x"]) == 3 * 40
+    assert len(runs["x"]) == 3 * len(result.plan)

@@ -1,0 +1,96 @@
+"""The frontier of sizes: every point is a plan, every bound is a bound, and the error follows from them."""
+
+from __future__ import annotations
+
+import pytest
+
+from clusterplan.formulations.scheduling.formulation import SchedulingFormulation
+from clusterplan.instances.common.errors import OptionError
+from clusterplan.instances.scheduling.generate import generate_scheduling
+from clusterplan.planner.pareto import pareto, shown
+from clusterplan.planner.scheduling.frontier import SchedulingFrontierCheck
+from clusterplan.solvers.common.options import SolveOptions
+from clusterplan.solvers.scheduling.frontier import find_frontier, sized
+from clusterplan.solvers.scheduling.frontier_result import SchedulingFrontier, error_of
+
+TRACE = generate_scheduling(40, 32, load=2.0, seed=3)
+
+
+def found(error: float = 0.1, **settings: float) -> SchedulingFrontier:
+    """Return the frontier of a trace that fits on 32 GPUs."""
+    return find_frontier(TRACE, SolveOptions(), error, None, **{"least": 32, "most": 128, **settings})
+
+
+def test_points_are_plans_for_their_sizes() -> None:
+    """Larger is faster, and no plan is below the bound."""
+    frontier = found()
+    assert frontier.least == frontier.points[-1].size == 32
+    assert [p.size for p in frontier.points] == sorted((p.size for p in frontier.points), reverse=True)
+    for point in frontier.points:
+        formulation = SchedulingFormulation(sized(TRACE, "gpu", point.size))
+        assert formulation.violations(point.plan) == []
+        assert formulation.evaluate(point.plan) == (point.mean_completion_s,)
+        assert point.bound_s <= point.mean_completion_s
+    assert SchedulingFrontierCheck(TRACE, frontier).verification().ok
+
+
+def test_the_error_holds_between_sizes_too() -> None:
+    """A bound holds for smaller sizes, a plan for larger ones: from 10 to 20 the best is 8 against 5."""
+    assert error_of([(10, 8.0), (20, 6.0)], [(10, 7.0), (20, 5.0)]) == pytest.approx(1 - 5 / 8)
+    assert error_of([(10, 8.0)], [(10, 8.0)]) == 0
+    assert error_of([(20, 6.0)], [(10, 7.0), (20, 5.0)]) == 1
+    assert error_of([(10, 6.0), (20, 7.0)], [(10, 2.0), (20, 3.0)]) == 0.5
+
+
+@pytest.mark.parametrize(
+    ("change", "fault"),
+    [
+        ({"mean_completion_s": 1.0}, "mean_completion_s is stored as 1"),
+        ({"bound_s": 1e9}, "bound_s is stored as 1000000000; the check derives"),
+        ({"size": 31.0}, "size is 31, and sizes go from 32 to 128 gpu"),
+        ({"plan": ()}, "broken constraint"),
+    ],
+)
+def test_what_is_altered_is_found(change: dict[str, object], fault: str) -> None:
+    """In a point."""
+    frontier = found()
+    points = (*frontier.points[:-1], frontier.points[-1].model_copy(update=change))
+    answer = SchedulingFrontierCheck(TRACE, frontier.model_copy(update={"points": points})).verification()
+    assert any(fault in line for line in answer.faults), answer.faults
+
+
+def test_a_smaller_error_is_refused() -> None:
+    """The check derives it from the bounds."""
+    frontier = found().model_copy(update={"certified_error": 0.0})
+    (fault,) = SchedulingFrontierCheck(TRACE, frontier).verification().faults
+    assert fault.startswith("certified_error is stored as 0.0; what the certificates prove is")
+
+
+@pytest.mark.parametrize(
+    ("settings", "fault"),
+    [
+        ({"resource": "cpu"}, "--resource 'cpu' is unknown; there are: gpu"),
+        ({"least": 3}, "--from 3: .* give --from "),
+        ({"least": 64, "most": 32}, "the smaller first"),
+        ({"most": 40.5}, "sizes are whole numbers"),
+        ({"prices": {"cpu": 1.0}}, "--price cpu: there is no such resource; there are: gpu"),
+    ],
+)
+def test_wrong_options(settings: dict[str, object], fault: str) -> None:
+    """One line each."""
+    with pytest.raises(OptionError, match=fault):
+        pareto(TRACE, **settings)  # type: ignore[arg-type]
+
+
+def test_prices_are_a_second_axis() -> None:
+    """And limit the size, if that is asked for."""
+    frontier = pareto(TRACE, prices={"gpu": 2.0}, least=32, most_usd=100)
+    assert isinstance(frontier, SchedulingFrontier)
+    assert frontier.most == 50
+    assert [point.rate_usd_per_hour for point in frontier.points] == [2 * p.size for p in frontier.points]
+    table, lines = shown(frontier)
+    assert [column.header for column in table.columns][:3] == ["gpu", "USD/h", "mean completion"]
+    assert any("on 32 gpu no scheduler averages less than" in line for line in lines)
+    assert len(frontier.to_frame()) == len(frontier.points)
+    with pytest.raises(OptionError, match="--most-usd needs the price of gpu"):
+        pareto(TRACE, most_usd=100)
