@@ -99,7 +99,9 @@ def _measurement(cells: dict[str, object]) -> Measurement:
     elif name == "conv":
         kernel, picture, padding = size("Kernel_Szie"), size("Input_Size"), size("Padding")
         channels = (size("B"), size("Input_Channel"), size("Output_Channel"))
-        operator = Operator("conv", (*channels, kernel, kernel, picture, picture, size("Stride"), padding, padding, 1))
+        operator = Operator(
+            "conv", (*channels, kernel, kernel, picture, picture, size("Stride"), padding, padding, 1)
+        )
     else:
         operator = Operator(KINDS[name], (size("B"), size("H")))
     return Measurement(operator, float(cells["Latency"]) / 1e3)  # type: ignore[arg-type]
@@ -119,7 +121,16 @@ def wholes(folder: Path, fused: bool = False) -> list[Whole]:
         if config.family == "bert" and mode == "inf":
             config = config.model_copy(update={"head": False})
         setting = Setting(int(batch), int(sequence), training=mode == "train", compiled=fused)
-        operators = Transformer(name, config=config).operators(setting)
+        model = Transformer(name, config=config)
+        operators = model.operators(setting)
+        if setting.training:
+            # NeuSight never clears the gradients, so that each step adds to them.
+            operators += tuple(
+                Operator("add", (1, op.parameters), op.count)
+                for layer in model.layers(setting)
+                for op in layer.operators
+                if op.parameters
+            )
         gpu = GPUS[str(cells["gpu"]).replace("_", " ")]
         found.append(Whole(gpu, str(cells["case"]), float(cells["e2e_latency"]) / 1e3, operators))
     return found
@@ -132,7 +143,11 @@ def known_before(all_rows: Sequence[Row], gpu: str, seed: int = 0) -> Coefficien
     for other in sorted({row.gpu for row in all_rows} - {gpu, UNSEEN}):
         own: list[Measurement] = []
         for family in FAMILIES:
-            of_it = [r.measurement for r in all_rows if r.gpu == other and FAMILY[r.measurement.operator.kind] == family]
+            of_it = [
+                r.measurement
+                for r in all_rows
+                if r.gpu == other and FAMILY[r.measurement.operator.kind] == family
+            ]
             chosen = generator.permutation(len(of_it))[:POOL_ROWS]
             own += [of_it[index] for index in chosen]
         given.append((gpu_named(other), own))
@@ -146,7 +161,9 @@ def planned(gpu: Gpu, own: Sequence[Measurement], models: Iterable[Whole]) -> li
     return [seconds[op] for op in plan_measurements(operators, gpu, list(seconds))]
 
 
-def whole_models(all_rows: Sequence[Row], models: Sequence[Whole], fused: Sequence[Whole] = ()) -> list[dict[str, object]]:
+def whole_models(
+    all_rows: Sequence[Row], models: Sequence[Whole], fused: Sequence[Whole] = ()
+) -> list[dict[str, object]]:
     """Return the errors of whole models on each GPU: from twenty measurements a family, and from none."""
     found = []
     for name in sorted({model.gpu for model in models}):
@@ -166,6 +183,54 @@ def whole_models(all_rows: Sequence[Row], models: Sequence[Whole], fused: Sequen
                 }
             )  # fmt: skip
     return found
+
+
+def larger_shapes(all_rows: Sequence[Row], family: str, size: int = 20) -> list[dict[str, object]]:
+    """Return errors on shapes larger than any in training, from twenty measured training shapes of a GPU.
+
+    The twenty are those that the planner would time for the larger shapes, which nobody measured yet; L4 has no
+    training shapes, and the smaller half of its rows stands for them.
+    """
+    found = []
+    for name in sorted({row.gpu for row in all_rows}):
+        own = [r for r in all_rows if r.gpu == name and FAMILY[r.measurement.operator.kind] == family]
+        known, held = [r.measurement for r in own if not r.larger], [r.measurement for r in own if r.larger]
+        if not known and held:
+            held.sort(key=lambda m: (m.operator.flops, m.operator.bytes))
+            known, held = held[: len(held) // 2], held[len(held) // 2 :]
+        if not known or not held:
+            continue
+        gpu, before = gpu_named(name), known_before(all_rows, name)
+        by_shape = {m.operator: m for m in known}
+        chosen = plan_measurements([m.operator for m in held], gpu, list(by_shape), size)
+        times = FittedTimes(gpu, [by_shape[op] for op in chosen], before)
+        sheet = DataSheetTimes(gpu, before)
+        operators = [m.operator for m in held]
+        blind = sheet.predict(operators)
+        for measured, estimate, other in zip(held, times.predict(operators), blind, strict=True):
+            score = times.fits[family, "fp32"].residuals
+            found.append(
+                {
+                    "gpu": name, "family": family, "error": estimate.seconds / measured.seconds - 1,
+                    "score": np.log(measured.seconds / estimate.seconds), "scale": float(np.sqrt(np.mean(score**2))),
+                    "sheet_score": np.log(measured.seconds / other.seconds),
+                    "inside": estimate.inside, "covered": estimate.low <= measured.seconds <= estimate.high,
+                    "sheet_error": other.seconds / measured.seconds - 1,
+                    "sheet_covered": other.low <= measured.seconds <= other.high,
+                }
+            )  # fmt: skip
+    return found
+
+
+def show_operators(found: list[dict[str, object]]) -> None:
+    """Print the mean absolute errors of larger shapes, and the coverage of their intervals."""
+    table = pd.DataFrame(found)
+    print("Larger shapes than any measured, mean absolute error, from 20 measurements a family / data sheet alone")
+    for family, of_it in table.groupby("family"):
+        means = of_it.assign(error=of_it["error"].abs(), sheet_error=of_it["sheet_error"].abs()).groupby("gpu").mean()
+        for gpu, row in means.iterrows():
+            print(f"{family:12} {gpu:14} {row['error']:7.1%} {row['sheet_error']:7.1%}  inside {row['inside']:.0%}  covered {row['covered']:.0%} {row['sheet_covered']:.0%}")
+        print(f"{family:12} {'median':14} {means['error'].median():7.1%} {means['sheet_error'].median():7.1%}")
 
 
 def show_models(found: list[dict[str, object]]) -> None:
@@ -188,6 +253,7 @@ def main() -> None:
     if folder is None:
         sys.exit("no published data: set CLUSTERPLAN_DATA, or put it in ../shared/data")
     all_rows, models = rows(folder), wholes(folder)
+    show_operators([row for family in FAMILIES for row in larger_shapes(all_rows, family)])
     show_models(whole_models(all_rows, models, wholes(folder, fused=True)))
 
 

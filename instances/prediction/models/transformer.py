@@ -216,9 +216,11 @@ class _Parts:
         if self.compiled:
             return [softmax, *dropouts]
         if self.config.family == "opt":
-            # The mask is added, and what became less than the least number is raised; queries were scaled.
+            # The mask of all pairs is added, which no cache keeps from head to head, and what became less
+            # than the least number is raised; queries were scaled.
             queries = self._over("scale", self.config.heads // self.shares * self.config.per_head)
-            return [queries, scale, scale, softmax, *dropouts]
+            mask = self._over("add", self.sequence, 1, rows)
+            return [queries, replace(mask, saved=0), scale, softmax, *dropouts]
         return [scale, scale, softmax, *dropouts]
 
     def _inner(self) -> list[Operator]:
