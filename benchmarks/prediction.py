@@ -11,7 +11,7 @@ from __future__ import annotations
 import gzip
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +20,7 @@ import pandas as pd
 from clusters import data_folder
 
 from clusterplan.instances.prediction.hardware import Gpu, gpu_named
+from clusterplan.instances.prediction.intervals.levels import LEAST_SCALE, OUTSIDE
 from clusterplan.instances.prediction.measurement_plan import plan_measurements
 from clusterplan.instances.prediction.models import Setting
 from clusterplan.instances.prediction.models.transformer import Transformer
@@ -48,6 +49,8 @@ KINDS = {
 UNSEEN = "l4"
 POOL_ROWS = 600
 """Of each family and GPU that the coefficients of other GPUs are fitted to."""
+CANDIDATES, TARGETS = 2000, 100
+"""Rows of a family that the planner chooses among, and the larger shapes that it chooses for."""
 PUBLISHED = "NeuSight 8.1 % inference, 7.3 % training on unseen GPUs; roofline 32.2, 33.9; Habitat 376, 820"
 
 
@@ -167,7 +170,7 @@ def whole_models(
     """Return the errors of whole models on each GPU: from twenty measurements a family, and from none."""
     found = []
     for name in sorted({model.gpu for model in models}):
-        gpu, before = gpu_named(name), known_before(all_rows, name)
+        gpu, before = gpu_named(name), befores[name]
         own = [row.measurement for row in all_rows if row.gpu == name]
         here = [model for model in models if model.gpu == name]
         fitted, sheet = FittedTimes(gpu, planned(gpu, own, here), before), DataSheetTimes(gpu, before)
@@ -185,7 +188,9 @@ def whole_models(
     return found
 
 
-def larger_shapes(all_rows: Sequence[Row], family: str, size: int = 20) -> list[dict[str, object]]:
+def larger_shapes(
+    all_rows: Sequence[Row], befores: Mapping[str, Coefficients], family: str, size: int = 20
+) -> list[dict[str, object]]:
     """Return errors on shapes larger than any in training, from twenty measured training shapes of a GPU.
 
     The twenty are those that the planner would time for the larger shapes, which nobody measured yet; L4 has no
@@ -200,11 +205,15 @@ def larger_shapes(all_rows: Sequence[Row], family: str, size: int = 20) -> list[
             known, held = held[: len(held) // 2], held[len(held) // 2 :]
         if not known or not held:
             continue
-        gpu, before = gpu_named(name), known_before(all_rows, name)
-        by_shape = {m.operator: m for m in known}
-        chosen = plan_measurements([m.operator for m in held], gpu, list(by_shape), size)
-        times = FittedTimes(gpu, [by_shape[op] for op in chosen], before)
-        sheet = DataSheetTimes(gpu, before)
+        gpu = gpu_named(name)
+        drawn = np.random.default_rng(0)
+        by_shape = {
+            known[index].operator: known[index] for index in drawn.permutation(len(known))[:CANDIDATES]
+        }
+        targets = [held[index].operator for index in drawn.permutation(len(held))[:TARGETS]]
+        chosen = plan_measurements(targets, gpu, list(by_shape), size)
+        times = FittedTimes(gpu, [by_shape[op] for op in chosen], befores[name])
+        sheet = DataSheetTimes(gpu, befores[name])
         operators = [m.operator for m in held]
         blind = sheet.predict(operators)
         for measured, estimate, other in zip(held, times.predict(operators), blind, strict=True):
@@ -225,12 +234,22 @@ def larger_shapes(all_rows: Sequence[Row], family: str, size: int = 20) -> list[
 def show_operators(found: list[dict[str, object]]) -> None:
     """Print the mean absolute errors of larger shapes, and the coverage of their intervals."""
     table = pd.DataFrame(found)
-    print("Larger shapes than any measured, mean absolute error, from 20 measurements a family / data sheet alone")
+    print(
+        "Larger shapes than any measured, mean absolute error, from 20 measurements a family / data sheet alone"
+    )
     for family, of_it in table.groupby("family"):
-        means = of_it.assign(error=of_it["error"].abs(), sheet_error=of_it["sheet_error"].abs()).groupby("gpu").mean()
+        means = (
+            of_it.assign(error=of_it["error"].abs(), sheet_error=of_it["sheet_error"].abs())
+            .groupby("gpu")
+            .mean(numeric_only=True)
+        )
         for gpu, row in means.iterrows():
-            print(f"{family:12} {gpu:14} {row['error']:7.1%} {row['sheet_error']:7.1%}  inside {row['inside']:.0%}  covered {row['covered']:.0%} {row['sheet_covered']:.0%}")
-        print(f"{family:12} {'median':14} {means['error'].median():7.1%} {means['sheet_error'].median():7.1%}")
+            print(
+                f"{family:12} {gpu:14} {row['error']:7.1%} {row['sheet_error']:7.1%}  inside {row['inside']:.0%}  covered {row['covered']:.0%} {row['sheet_covered']:.0%}"
+            )
+        print(
+            f"{family:12} {'median':14} {means['error'].median():7.1%} {means['sheet_error'].median():7.1%}"
+        )
 
 
 def show_models(found: list[dict[str, object]]) -> None:
@@ -247,14 +266,64 @@ def show_models(found: list[dict[str, object]]) -> None:
     print(f"published: {PUBLISHED}")
 
 
+LEVELS = (0.05, 0.95)
+
+
+def show_widths(single: list[dict[str, object]], whole: list[dict[str, object]]) -> None:
+    """Print the quantiles of the scores of all GPUs, and the coverage of each GPU with those of the others.
+
+    GPUs have the same weight; the quantiles are those of the pooled scores of the others.
+    """
+    table = pd.DataFrame(single)
+    table["relative"] = (
+        table["score"] / np.maximum(table["scale"], LEAST_SCALE) / np.where(table["inside"], 1.0, OUTSIDE)
+    )
+    for column, basis in (("relative", "measured"), ("sheet_score", "data sheet")):
+        for family, of_it in table.groupby("family"):
+            covered = [
+                of_it[of_it.gpu == gpu][column].between(*_ends(of_it[of_it.gpu != gpu], column)).mean()
+                for gpu in of_it.gpu.unique()
+            ]
+            low, high = _ends(of_it, column)
+            print(
+                f"{basis:10} {family:12} {low:+.2f} {high:+.2f}  coverage, each GPU left out: {np.mean(covered):.0%} ({' '.join(f'{c:.0%}' for c in covered)})"
+            )
+    models = pd.DataFrame(whole)
+    models = models[~models["fused"]]
+    for column, basis in (("error", "measured"), ("sheet_error", "data sheet")):
+        models["score"] = -np.log1p(models[column])
+        covered = [
+            models[models.gpu == gpu]["score"].between(*_ends(models[models.gpu != gpu], "score")).mean()
+            for gpu in models.gpu.unique()
+        ]
+        low, high = _ends(models, "score")
+        print(
+            f"{basis:10} whole models {low:+.2f} {high:+.2f}  coverage, each GPU left out: {np.mean(covered):.0%} ({' '.join(f'{c:.0%}' for c in covered)})"
+        )
+
+
+def _ends(table: pd.DataFrame, column: str) -> tuple[float, float]:
+    """Return the ends of the intervals: quantiles in which each GPU counts the same."""
+    weights = 1.0 / table.groupby("gpu")[column].transform("size")
+    order = np.argsort(table[column].to_numpy())
+    shares = np.cumsum(weights.to_numpy()[order]) / weights.sum()
+    values = table[column].to_numpy()[order]
+    low, high = (values[min(int(np.searchsorted(shares, level)), len(values) - 1)] for level in LEVELS)
+    return float(low), float(high)
+
+
 def main() -> None:
     """Print all tables."""
     folder = data_folder("neusight")
     if folder is None:
         sys.exit("no published data: set CLUSTERPLAN_DATA, or put it in ../shared/data")
     all_rows, models = rows(folder), wholes(folder)
-    show_operators([row for family in FAMILIES for row in larger_shapes(all_rows, family)])
-    show_models(whole_models(all_rows, models, wholes(folder, fused=True)))
+    befores = {name: known_before(all_rows, name) for name in sorted({row.gpu for row in all_rows})}
+    whole = whole_models(all_rows, befores, models, wholes(folder, fused=True))
+    show_models(whole)
+    single = [row for family in FAMILIES for row in larger_shapes(all_rows, befores, family)]
+    show_operators(single)
+    show_widths(single, whole)
 
 
 if __name__ == "__main__":

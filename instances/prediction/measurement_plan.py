@@ -148,6 +148,7 @@ _CALLS = {
     "tanh": "a = new(*s); call = lambda: torch.tanh(a)",
     "scale": "a = new(*s); call = lambda: a * 1.5",
     "copy": "a = new(s[1], s[0]).t(); call = lambda: a.contiguous()",
+    "sum": "a = new(*s); call = lambda: a.sum(0)",
     "dropout": "a = new(*s); call = lambda: torch.nn.functional.dropout(a, 0.1)",
 }
 """Kind → the line of the script that makes its tensors and its call."""

@@ -227,8 +227,8 @@ class _Parts:
         config, rows = self.config, self.rows
         width = config.width // self.shares
         kernels = ACTIVATIONS[config.activation]
-        if self.compiled:
-            kernels = kernels[:1]
+        if self.compiled and len(kernels) > 1:
+            kernels = ("gelu",)
         activation = [self._over(kind, width) for kind in kernels]
         if config.family == "llama":
             gate = linear(rows, config.hidden, width, bias=False, count=2)
