@@ -1,9 +1,9 @@
 """Predicted times beside measured ones: whole GPUs, whole models and larger shapes held out.
 
 The measurements are NeuSight's (single precision, seven GPUs), from `../shared/data` or `$CLUSTERPLAN_DATA`.
-For each GPU the coefficients that are known beforehand come from the other GPUs without L4. Nothing is
-chosen by the GPU that is held out: what a fit is drawn to, how it is weighted and which shapes are timed were chosen by the
-mean error on the GPUs other than L4.
+For each GPU the coefficients that are known beforehand come from the other GPUs without L4. How much a fit is
+drawn to them was chosen by the mean error of whole models on P100, T4, V100 and A100; the kernels of a model
+are those of the libraries that were measured.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ import numpy as np
 import pandas as pd
 from clusters import data_folder
 
+from clusterplan.instances.common.arrays import Floats
 from clusterplan.instances.prediction.hardware import Gpu, gpu_named
+from clusterplan.instances.prediction.intervals.conformal import coverage, ends
 from clusterplan.instances.prediction.intervals.levels import LEAST_SCALE, OUTSIDE
 from clusterplan.instances.prediction.measurement_plan import plan_measurements
 from clusterplan.instances.prediction.models import Setting
@@ -165,7 +167,10 @@ def planned(gpu: Gpu, own: Sequence[Measurement], models: Iterable[Whole]) -> li
 
 
 def whole_models(
-    all_rows: Sequence[Row], models: Sequence[Whole], fused: Sequence[Whole] = ()
+    all_rows: Sequence[Row],
+    befores: Mapping[str, Coefficients],
+    models: Sequence[Whole],
+    fused: Sequence[Whole] = (),
 ) -> list[dict[str, object]]:
     """Return the errors of whole models on each GPU: from twenty measurements a family, and from none."""
     found = []
@@ -178,7 +183,8 @@ def whole_models(
             estimate, blind = fitted.total(model.operators), sheet.total(model.operators)
             found.append(
                 {
-                    "gpu": name, "case": model.case, "mode": model.mode, "fused": "fusion" in model.case, "measured_s": model.seconds,
+                    "gpu": name, "case": model.case, "mode": model.mode,
+                    "fused": "fusion" in model.case, "measured_s": model.seconds,
                     "predicted_s": estimate.seconds, "error": estimate.seconds / model.seconds - 1,
                     "covered": estimate.low <= model.seconds <= estimate.high,
                     "sheet_error": blind.seconds / model.seconds - 1,
@@ -189,12 +195,17 @@ def whole_models(
 
 
 def larger_shapes(
-    all_rows: Sequence[Row], befores: Mapping[str, Coefficients], family: str, size: int = 20
+    all_rows: Sequence[Row],
+    befores: Mapping[str, Coefficients],
+    family: str,
+    size: int = 20,
+    own_too: bool = False,
 ) -> list[dict[str, object]]:
     """Return errors on shapes larger than any in training, from twenty measured training shapes of a GPU.
 
-    The twenty are those that the planner would time for the larger shapes, which nobody measured yet; L4 has no
-    training shapes, and the smaller half of its rows stands for them.
+    The twenty are those that the planner times for the larger shapes, of which it sees none: L4 has no training
+    shapes, and the smaller half of its rows stands for them. With `own_too` it may time twenty of the larger shapes
+    themselves, and the others are held out.
     """
     found = []
     for name in sorted({row.gpu for row in all_rows}):
@@ -205,6 +216,8 @@ def larger_shapes(
             known, held = held[: len(held) // 2], held[len(held) // 2 :]
         if not known or not held:
             continue
+        if own_too:
+            known = held
         gpu = gpu_named(name)
         drawn = np.random.default_rng(0)
         by_shape = {
@@ -212,6 +225,7 @@ def larger_shapes(
         }
         targets = [held[index].operator for index in drawn.permutation(len(held))[:TARGETS]]
         chosen = plan_measurements(targets, gpu, list(by_shape), size)
+        held = [m for m in held if m.operator not in set(chosen)]
         times = FittedTimes(gpu, [by_shape[op] for op in chosen], befores[name])
         sheet = DataSheetTimes(gpu, befores[name])
         operators = [m.operator for m in held]
@@ -221,7 +235,8 @@ def larger_shapes(
             found.append(
                 {
                     "gpu": name, "family": family, "error": estimate.seconds / measured.seconds - 1,
-                    "score": np.log(measured.seconds / estimate.seconds), "scale": float(np.sqrt(np.mean(score**2))),
+                    "score": np.log(measured.seconds / estimate.seconds),
+                    "scale": float(np.sqrt(np.mean(score**2))),
                     "sheet_score": np.log(measured.seconds / other.seconds),
                     "inside": estimate.inside, "covered": estimate.low <= measured.seconds <= estimate.high,
                     "sheet_error": other.seconds / measured.seconds - 1,
@@ -231,12 +246,10 @@ def larger_shapes(
     return found
 
 
-def show_operators(found: list[dict[str, object]]) -> None:
+def show_operators(found: list[dict[str, object]], what: str) -> None:
     """Print the mean absolute errors of larger shapes, and the coverage of their intervals."""
     table = pd.DataFrame(found)
-    print(
-        "Larger shapes than any measured, mean absolute error, from 20 measurements a family / data sheet alone"
-    )
+    print(f"Larger shapes than any in training, mean absolute error, from 20 {what} a family / data sheet")
     for family, of_it in table.groupby("family"):
         means = (
             of_it.assign(error=of_it["error"].abs(), sheet_error=of_it["sheet_error"].abs())
@@ -245,7 +258,8 @@ def show_operators(found: list[dict[str, object]]) -> None:
         )
         for gpu, row in means.iterrows():
             print(
-                f"{family:12} {gpu:14} {row['error']:7.1%} {row['sheet_error']:7.1%}  inside {row['inside']:.0%}  covered {row['covered']:.0%} {row['sheet_covered']:.0%}"
+                f"{family:12} {gpu:14} {row['error']:7.1%} {row['sheet_error']:7.1%}  inside {row['inside']:.0%}"
+                f"  covered {row['covered']:.0%} {row['sheet_covered']:.0%}"
             )
         print(
             f"{family:12} {'median':14} {means['error'].median():7.1%} {means['sheet_error'].median():7.1%}"
@@ -260,56 +274,34 @@ def show_models(found: list[dict[str, object]]) -> None:
     for (fused, gpu, mode), part in table.groupby(["fused", "gpu", "mode"]):
         kind = "compiled" if fused else ""
         print(
-            f"{gpu:14} {mode:10} {kind:8} {len(part):3}  {part['absolute'].mean():7.1%} (mean {part['error'].mean():+.1%})"
-            f"  {part['sheet_absolute'].mean():7.1%}   covered {part['covered'].mean():.0%} {part['sheet_covered'].mean():.0%}"
+            f"{gpu:14} {mode:10} {kind:8} {len(part):3}  {part['absolute'].mean():7.1%}"
+            f" (mean {part['error'].mean():+.1%})"
+            f"  {part['sheet_absolute'].mean():7.1%}   covered {part['covered'].mean():.0%}"
+            f" {part['sheet_covered'].mean():.0%}"
         )
     print(f"published: {PUBLISHED}")
 
 
-LEVELS = (0.05, 0.95)
-
-
 def show_widths(single: list[dict[str, object]], whole: list[dict[str, object]]) -> None:
-    """Print the quantiles of the scores of all GPUs, and the coverage of each GPU with those of the others.
-
-    GPUs have the same weight; the quantiles are those of the pooled scores of the others.
-    """
+    """Print the ends of the intervals, and the coverage of each GPU with the ends of the others."""
     table = pd.DataFrame(single)
-    table["relative"] = (
-        table["score"] / np.maximum(table["scale"], LEAST_SCALE) / np.where(table["inside"], 1.0, OUTSIDE)
-    )
-    for column, basis in (("relative", "measured"), ("sheet_score", "data sheet")):
-        for family, of_it in table.groupby("family"):
-            covered = [
-                of_it[of_it.gpu == gpu][column].between(*_ends(of_it[of_it.gpu != gpu], column)).mean()
-                for gpu in of_it.gpu.unique()
-            ]
-            low, high = _ends(of_it, column)
-            print(
-                f"{basis:10} {family:12} {low:+.2f} {high:+.2f}  coverage, each GPU left out: {np.mean(covered):.0%} ({' '.join(f'{c:.0%}' for c in covered)})"
-            )
+    factor = np.where(table["inside"], 1.0, OUTSIDE)
+    table["measured"] = table["score"] / np.maximum(table["scale"], LEAST_SCALE) / factor
+    table["data sheet"] = table["sheet_score"]
+    for family, of_it in table.groupby("family"):
+        for basis in ("measured", "data sheet"):
+            show_ends(f"{basis:10} {family:12}", of_it[basis].to_numpy(), list(of_it["gpu"]))
     models = pd.DataFrame(whole)
     models = models[~models["fused"]]
     for column, basis in (("error", "measured"), ("sheet_error", "data sheet")):
-        models["score"] = -np.log1p(models[column])
-        covered = [
-            models[models.gpu == gpu]["score"].between(*_ends(models[models.gpu != gpu], "score")).mean()
-            for gpu in models.gpu.unique()
-        ]
-        low, high = _ends(models, "score")
-        print(
-            f"{basis:10} whole models {low:+.2f} {high:+.2f}  coverage, each GPU left out: {np.mean(covered):.0%} ({' '.join(f'{c:.0%}' for c in covered)})"
-        )
+        show_ends(f"{basis:10} whole models", -np.log1p(models[column].to_numpy()), list(models["gpu"]))
 
 
-def _ends(table: pd.DataFrame, column: str) -> tuple[float, float]:
-    """Return the ends of the intervals: quantiles in which each GPU counts the same."""
-    weights = 1.0 / table.groupby("gpu")[column].transform("size")
-    order = np.argsort(table[column].to_numpy())
-    shares = np.cumsum(weights.to_numpy()[order]) / weights.sum()
-    values = table[column].to_numpy()[order]
-    low, high = (values[min(int(np.searchsorted(shares, level)), len(values) - 1)] for level in LEVELS)
-    return float(low), float(high)
+def show_ends(what: str, scores: Floats, gpus: list[str]) -> None:
+    """Print the ends of the intervals, and the coverage of each GPU with those of the others."""
+    (low, high), covered = ends(scores, gpus), coverage(scores, gpus)
+    each = " ".join(f"{gpu} {share:.0%}" for gpu, share in covered.items())
+    print(f"{what} {low:+.2f} {high:+.2f}  left out: {np.mean([*covered.values()]):.0%} ({each})")
 
 
 def main() -> None:
@@ -321,8 +313,11 @@ def main() -> None:
     befores = {name: known_before(all_rows, name) for name in sorted({row.gpu for row in all_rows})}
     whole = whole_models(all_rows, befores, models, wholes(folder, fused=True))
     show_models(whole)
-    single = [row for family in FAMILIES for row in larger_shapes(all_rows, befores, family)]
-    show_operators(single)
+    own = [row for family in FAMILIES for row in larger_shapes(all_rows, befores, family, own_too=True)]
+    show_operators(own, "of the larger shapes")
+    smaller = [row for family in FAMILIES for row in larger_shapes(all_rows, befores, family)]
+    show_operators(smaller, "training shapes")
+    single = [*own, *smaller]
     show_widths(single, whole)
 
 

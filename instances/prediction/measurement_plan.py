@@ -1,7 +1,7 @@
 """Which shapes to time so that as much as possible is known of a model, and the script that times them.
 
 The shapes of each family are chosen one after the other so that the model's own shapes, weighted by their
-share of the predicted time, are as near as possible to a chosen one: greedy facility location, which is within
+share of the predicted time, are as near as possible to a chosen one: greedy facility location, within
 1 − 1/e of the best choice (Nemhauser, Wolsey & Fisher 1978). The distance of two shapes is that of the
 logarithms of their sizes.
 """

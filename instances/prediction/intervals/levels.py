@@ -1,9 +1,8 @@
 """Widths of the 90 % intervals, calibrated on held-out GPUs.
 
-Split conformal (Vovk, Gammerman & Shafer 2005; Lei et al. 2018) over groups: the score of a prediction is
-the logarithm of measured over predicted time, and the ends of an interval are quantiles of the scores of GPUs
-whose measurements were not used. `benchmarks/prediction.py` prints them, and the coverage on each GPU with the
-widths of the others.
+Split conformal over groups (see `conformal`): the score of a prediction is the logarithm of measured over
+predicted time, and the ends of an interval are quantiles of the scores of GPUs. `benchmarks/prediction.py`
+prints them, and the coverage on each GPU with the widths of the others.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ memory takes at a share of its bandwidth, and a constant for the call. Here it i
 so that 1/θ₀ and 1/θ₁ are PALEO's platform percentages and θ₂ the seconds of a call.
 
 A call that is timed alone waits until the host has launched it. In a model the host launches while the GPU
-still works on what came before, so that a step takes the larger of the work of all calls and of their launches.
+still works on what came before, so that a step takes the larger of the work and the launches of all calls.
 """
 
 from __future__ import annotations
