@@ -203,21 +203,21 @@ def larger_shapes(
 ) -> list[dict[str, object]]:
     """Return errors on shapes larger than any in training, from twenty measured training shapes of a GPU.
 
-    The twenty are those that the planner times for the larger shapes, of which it sees none: L4 has no training
-    shapes, and the smaller half of its rows stands for them. With `own_too` it may time twenty of the larger shapes
-    themselves, and the others are held out.
+    The twenty are those that the planner times for the larger shapes, of which it sees none: L4 has no
+    training shapes, and the smaller half of its rows stands for them. With `own_too` it may time twenty of
+    the larger shapes themselves, and the others are held out.
     """
     found = []
     for name in sorted({row.gpu for row in all_rows}):
         own = [r for r in all_rows if r.gpu == name and FAMILY[r.measurement.operator.kind] == family]
         known, held = [r.measurement for r in own if not r.larger], [r.measurement for r in own if r.larger]
-        if not known and held:
+        if own_too:
+            known = held
+        elif not known:
             held.sort(key=lambda m: (m.operator.flops, m.operator.bytes))
             known, held = held[: len(held) // 2], held[len(held) // 2 :]
         if not known or not held:
             continue
-        if own_too:
-            known = held
         gpu = gpu_named(name)
         drawn = np.random.default_rng(0)
         by_shape = {
@@ -258,7 +258,8 @@ def show_operators(found: list[dict[str, object]], what: str) -> None:
         )
         for gpu, row in means.iterrows():
             print(
-                f"{family:12} {gpu:14} {row['error']:7.1%} {row['sheet_error']:7.1%}  inside {row['inside']:.0%}"
+                f"{family:12} {gpu:14} {row['error']:7.1%} {row['sheet_error']:7.1%}"
+                f"  inside {row['inside']:.0%}"
                 f"  covered {row['covered']:.0%} {row['sheet_covered']:.0%}"
             )
         print(

@@ -1,8 +1,8 @@
 """Split conformal intervals over groups: what would have held for every group that was measured.
 
 Rows of one GPU err together, so that a random split would promise too much. The ends are the widest of the
-quantiles of the groups: with few groups the corrected quantile over groups is their largest (Vovk, Gammerman &
-Shafer 2005, ch. 2; Dunn, Wasserman & Ramdas 2023). The coverage of a group is that of the others' ends.
+quantiles of the groups: with few groups the corrected quantile over groups is their largest (Vovk, Gammerman
+& Shafer 2005, ch. 2; Dunn, Wasserman & Ramdas 2023). The coverage of a group is that of the others' ends.
 """
 
 from __future__ import annotations
