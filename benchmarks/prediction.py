@@ -1,9 +1,9 @@
 """Predicted times beside measured ones: whole GPUs, whole models and larger shapes held out.
 
 The measurements are NeuSight's (single precision, seven GPUs), from `../shared/data` or `$CLUSTERPLAN_DATA`.
-For each GPU the coefficients that are known beforehand come from the other GPUs without L4. Nothing is
-chosen by the GPU that is held out: what a fit is drawn to, how it is weighted and which shapes are timed were chosen by the
-mean error on the GPUs other than L4.
+For each GPU the coefficients that are known beforehand come from the other GPUs without L4. How much a fit is
+drawn to them was chosen by the mean error of whole models on P100, T4, V100 and A100; the kernels of a model
+are those of the libraries that were measured.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import gzip
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,7 +19,10 @@ import numpy as np
 import pandas as pd
 from clusters import data_folder
 
+from clusterplan.instances.common.arrays import Floats
 from clusterplan.instances.prediction.hardware import Gpu, gpu_named
+from clusterplan.instances.prediction.intervals.conformal import coverage, ends
+from clusterplan.instances.prediction.intervals.levels import LEAST_SCALE, OUTSIDE
 from clusterplan.instances.prediction.measurement_plan import plan_measurements
 from clusterplan.instances.prediction.models import Setting
 from clusterplan.instances.prediction.models.transformer import Transformer
@@ -48,6 +51,8 @@ KINDS = {
 UNSEEN = "l4"
 POOL_ROWS = 600
 """Of each family and GPU that the coefficients of other GPUs are fitted to."""
+CANDIDATES, TARGETS = 2000, 100
+"""Rows of a family that the planner chooses among, and the larger shapes that it chooses for."""
 PUBLISHED = "NeuSight 8.1 % inference, 7.3 % training on unseen GPUs; roofline 32.2, 33.9; Habitat 376, 820"
 
 
@@ -99,7 +104,9 @@ def _measurement(cells: dict[str, object]) -> Measurement:
     elif name == "conv":
         kernel, picture, padding = size("Kernel_Szie"), size("Input_Size"), size("Padding")
         channels = (size("B"), size("Input_Channel"), size("Output_Channel"))
-        operator = Operator("conv", (*channels, kernel, kernel, picture, picture, size("Stride"), padding, padding, 1))
+        operator = Operator(
+            "conv", (*channels, kernel, kernel, picture, picture, size("Stride"), padding, padding, 1)
+        )
     else:
         operator = Operator(KINDS[name], (size("B"), size("H")))
     return Measurement(operator, float(cells["Latency"]) / 1e3)  # type: ignore[arg-type]
@@ -119,7 +126,16 @@ def wholes(folder: Path, fused: bool = False) -> list[Whole]:
         if config.family == "bert" and mode == "inf":
             config = config.model_copy(update={"head": False})
         setting = Setting(int(batch), int(sequence), training=mode == "train", compiled=fused)
-        operators = Transformer(name, config=config).operators(setting)
+        model = Transformer(name, config=config)
+        operators = model.operators(setting)
+        if setting.training:
+            # NeuSight never clears the gradients, so that each step adds to them.
+            operators += tuple(
+                Operator("add", (1, op.parameters), op.count)
+                for layer in model.layers(setting)
+                for op in layer.operators
+                if op.parameters
+            )
         gpu = GPUS[str(cells["gpu"]).replace("_", " ")]
         found.append(Whole(gpu, str(cells["case"]), float(cells["e2e_latency"]) / 1e3, operators))
     return found
@@ -132,7 +148,11 @@ def known_before(all_rows: Sequence[Row], gpu: str, seed: int = 0) -> Coefficien
     for other in sorted({row.gpu for row in all_rows} - {gpu, UNSEEN}):
         own: list[Measurement] = []
         for family in FAMILIES:
-            of_it = [r.measurement for r in all_rows if r.gpu == other and FAMILY[r.measurement.operator.kind] == family]
+            of_it = [
+                r.measurement
+                for r in all_rows
+                if r.gpu == other and FAMILY[r.measurement.operator.kind] == family
+            ]
             chosen = generator.permutation(len(of_it))[:POOL_ROWS]
             own += [of_it[index] for index in chosen]
         given.append((gpu_named(other), own))
@@ -146,11 +166,16 @@ def planned(gpu: Gpu, own: Sequence[Measurement], models: Iterable[Whole]) -> li
     return [seconds[op] for op in plan_measurements(operators, gpu, list(seconds))]
 
 
-def whole_models(all_rows: Sequence[Row], models: Sequence[Whole], fused: Sequence[Whole] = ()) -> list[dict[str, object]]:
+def whole_models(
+    all_rows: Sequence[Row],
+    befores: Mapping[str, Coefficients],
+    models: Sequence[Whole],
+    fused: Sequence[Whole] = (),
+) -> list[dict[str, object]]:
     """Return the errors of whole models on each GPU: from twenty measurements a family, and from none."""
     found = []
     for name in sorted({model.gpu for model in models}):
-        gpu, before = gpu_named(name), known_before(all_rows, name)
+        gpu, before = gpu_named(name), befores[name]
         own = [row.measurement for row in all_rows if row.gpu == name]
         here = [model for model in models if model.gpu == name]
         fitted, sheet = FittedTimes(gpu, planned(gpu, own, here), before), DataSheetTimes(gpu, before)
@@ -158,7 +183,8 @@ def whole_models(all_rows: Sequence[Row], models: Sequence[Whole], fused: Sequen
             estimate, blind = fitted.total(model.operators), sheet.total(model.operators)
             found.append(
                 {
-                    "gpu": name, "case": model.case, "mode": model.mode, "fused": "fusion" in model.case, "measured_s": model.seconds,
+                    "gpu": name, "case": model.case, "mode": model.mode,
+                    "fused": "fusion" in model.case, "measured_s": model.seconds,
                     "predicted_s": estimate.seconds, "error": estimate.seconds / model.seconds - 1,
                     "covered": estimate.low <= model.seconds <= estimate.high,
                     "sheet_error": blind.seconds / model.seconds - 1,
@@ -166,6 +192,79 @@ def whole_models(all_rows: Sequence[Row], models: Sequence[Whole], fused: Sequen
                 }
             )  # fmt: skip
     return found
+
+
+def larger_shapes(
+    all_rows: Sequence[Row],
+    befores: Mapping[str, Coefficients],
+    family: str,
+    size: int = 20,
+    own_too: bool = False,
+) -> list[dict[str, object]]:
+    """Return errors on shapes larger than any in training, from twenty measured training shapes of a GPU.
+
+    The twenty are those that the planner times for the larger shapes, of which it sees none: L4 has no
+    training shapes, and the smaller half of its rows stands for them. With `own_too` it may time twenty of
+    the larger shapes themselves, and the others are held out.
+    """
+    found = []
+    for name in sorted({row.gpu for row in all_rows}):
+        own = [r for r in all_rows if r.gpu == name and FAMILY[r.measurement.operator.kind] == family]
+        known, held = [r.measurement for r in own if not r.larger], [r.measurement for r in own if r.larger]
+        if own_too:
+            known = held
+        elif not known:
+            held.sort(key=lambda m: (m.operator.flops, m.operator.bytes))
+            known, held = held[: len(held) // 2], held[len(held) // 2 :]
+        if not known or not held:
+            continue
+        gpu = gpu_named(name)
+        drawn = np.random.default_rng(0)
+        by_shape = {
+            known[index].operator: known[index] for index in drawn.permutation(len(known))[:CANDIDATES]
+        }
+        targets = [held[index].operator for index in drawn.permutation(len(held))[:TARGETS]]
+        chosen = plan_measurements(targets, gpu, list(by_shape), size)
+        held = [m for m in held if m.operator not in set(chosen)]
+        times = FittedTimes(gpu, [by_shape[op] for op in chosen], befores[name])
+        sheet = DataSheetTimes(gpu, befores[name])
+        operators = [m.operator for m in held]
+        blind = sheet.predict(operators)
+        for measured, estimate, other in zip(held, times.predict(operators), blind, strict=True):
+            score = times.fits[family, "fp32"].residuals
+            found.append(
+                {
+                    "gpu": name, "family": family, "error": estimate.seconds / measured.seconds - 1,
+                    "score": np.log(measured.seconds / estimate.seconds),
+                    "scale": float(np.sqrt(np.mean(score**2))),
+                    "sheet_score": np.log(measured.seconds / other.seconds),
+                    "inside": estimate.inside, "covered": estimate.low <= measured.seconds <= estimate.high,
+                    "sheet_error": other.seconds / measured.seconds - 1,
+                    "sheet_covered": other.low <= measured.seconds <= other.high,
+                }
+            )  # fmt: skip
+    return found
+
+
+def show_operators(found: list[dict[str, object]], what: str) -> None:
+    """Print the mean absolute errors of larger shapes, and the coverage of their intervals."""
+    table = pd.DataFrame(found)
+    print(f"Larger shapes than any in training, mean absolute error, from 20 {what} a family / data sheet")
+    for family, of_it in table.groupby("family"):
+        means = (
+            of_it.assign(error=of_it["error"].abs(), sheet_error=of_it["sheet_error"].abs())
+            .groupby("gpu")
+            .mean(numeric_only=True)
+        )
+        for gpu, row in means.iterrows():
+            print(
+                f"{family:12} {gpu:14} {row['error']:7.1%} {row['sheet_error']:7.1%}"
+                f"  inside {row['inside']:.0%}"
+                f"  covered {row['covered']:.0%} {row['sheet_covered']:.0%}"
+            )
+        print(
+            f"{family:12} {'median':14} {means['error'].median():7.1%} {means['sheet_error'].median():7.1%}"
+        )
 
 
 def show_models(found: list[dict[str, object]]) -> None:
@@ -176,10 +275,34 @@ def show_models(found: list[dict[str, object]]) -> None:
     for (fused, gpu, mode), part in table.groupby(["fused", "gpu", "mode"]):
         kind = "compiled" if fused else ""
         print(
-            f"{gpu:14} {mode:10} {kind:8} {len(part):3}  {part['absolute'].mean():7.1%} (mean {part['error'].mean():+.1%})"
-            f"  {part['sheet_absolute'].mean():7.1%}   covered {part['covered'].mean():.0%} {part['sheet_covered'].mean():.0%}"
+            f"{gpu:14} {mode:10} {kind:8} {len(part):3}  {part['absolute'].mean():7.1%}"
+            f" (mean {part['error'].mean():+.1%})"
+            f"  {part['sheet_absolute'].mean():7.1%}   covered {part['covered'].mean():.0%}"
+            f" {part['sheet_covered'].mean():.0%}"
         )
     print(f"published: {PUBLISHED}")
+
+
+def show_widths(single: list[dict[str, object]], whole: list[dict[str, object]]) -> None:
+    """Print the ends of the intervals, and the coverage of each GPU with the ends of the others."""
+    table = pd.DataFrame(single)
+    factor = np.where(table["inside"], 1.0, OUTSIDE)
+    table["measured"] = table["score"] / np.maximum(table["scale"], LEAST_SCALE) / factor
+    table["data sheet"] = table["sheet_score"]
+    for family, of_it in table.groupby("family"):
+        for basis in ("measured", "data sheet"):
+            show_ends(f"{basis:10} {family:12}", of_it[basis].to_numpy(), list(of_it["gpu"]))
+    models = pd.DataFrame(whole)
+    models = models[~models["fused"]]
+    for column, basis in (("error", "measured"), ("sheet_error", "data sheet")):
+        show_ends(f"{basis:10} whole models", -np.log1p(models[column].to_numpy()), list(models["gpu"]))
+
+
+def show_ends(what: str, scores: Floats, gpus: list[str]) -> None:
+    """Print the ends of the intervals, and the coverage of each GPU with those of the others."""
+    (low, high), covered = ends(scores, gpus), coverage(scores, gpus)
+    each = " ".join(f"{gpu} {share:.0%}" for gpu, share in covered.items())
+    print(f"{what} {low:+.2f} {high:+.2f}  left out: {np.mean([*covered.values()]):.0%} ({each})")
 
 
 def main() -> None:
@@ -188,7 +311,15 @@ def main() -> None:
     if folder is None:
         sys.exit("no published data: set CLUSTERPLAN_DATA, or put it in ../shared/data")
     all_rows, models = rows(folder), wholes(folder)
-    show_models(whole_models(all_rows, models, wholes(folder, fused=True)))
+    befores = {name: known_before(all_rows, name) for name in sorted({row.gpu for row in all_rows})}
+    whole = whole_models(all_rows, befores, models, wholes(folder, fused=True))
+    show_models(whole)
+    own = [row for family in FAMILIES for row in larger_shapes(all_rows, befores, family, own_too=True)]
+    show_operators(own, "of the larger shapes")
+    smaller = [row for family in FAMILIES for row in larger_shapes(all_rows, befores, family)]
+    show_operators(smaller, "training shapes")
+    single = [*own, *smaller]
+    show_widths(single, whole)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """Memory of one device: parameters, gradients, optimiser and activations.
 
-ZeRO (Rajbhandari et al. 2020) divides the optimiser's numbers (stage 1), gradients (2) and parameters (3) among the
-devices of a data-parallel group. Recomputation (Chen et al. 2016) keeps only the input of each layer and computes
-the rest again.
+ZeRO (Rajbhandari et al. 2020) divides the optimiser's numbers (stage 1), gradients (2) and parameters (3)
+among the devices of a data-parallel group. Recomputation (Chen et al. 2016) keeps only the input of each
+layer and computes the rest again.
 """
 
 from __future__ import annotations

@@ -25,8 +25,10 @@ NORMS: Mapping[str, str] = {
     **{"BatchNormalization": "batch_norm", "LogSoftmax": "softmax", "InstanceNormalization": "batch_norm"},
 }
 FREE = frozenset(
-    ("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Constant", "ConstantOfShape", "Shape", "Cast")
-    + ("Dropout", "Range")
+    [
+        *("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Constant", "ConstantOfShape"),
+        *("Shape", "Cast", "Dropout", "Range"),
+    ]
 )
 """Nodes that move no data worth a kernel in inference."""
 POOLS = ("MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool")

@@ -1,4 +1,4 @@
-"""Networks of convolutions: AlexNet, VGG, ResNet and Inception, in the shapes of their papers' PyTorch versions."""
+"""Networks of convolutions: AlexNet, VGG, ResNet and Inception, in the shapes of torchvision."""
 
 from __future__ import annotations
 

@@ -216,17 +216,19 @@ class _Parts:
         if self.compiled:
             return [softmax, *dropouts]
         if self.config.family == "opt":
-            # The mask is added, and what became less than the least number is raised; queries were scaled.
+            # The mask of all pairs is added, which no cache keeps from head to head, and what became less
+            # than the least number is raised; queries were scaled.
             queries = self._over("scale", self.config.heads // self.shares * self.config.per_head)
-            return [queries, scale, scale, softmax, *dropouts]
+            mask = self._over("add", self.sequence, 1, rows)
+            return [queries, replace(mask, saved=0), scale, softmax, *dropouts]
         return [scale, scale, softmax, *dropouts]
 
     def _inner(self) -> list[Operator]:
         config, rows = self.config, self.rows
         width = config.width // self.shares
         kernels = ACTIVATIONS[config.activation]
-        if self.compiled:
-            kernels = kernels[:1]
+        if self.compiled and len(kernels) > 1:
+            kernels = ("gelu",)
         activation = [self._over(kind, width) for kind in kernels]
         if config.family == "llama":
             gate = linear(rows, config.hidden, width, bias=False, count=2)
