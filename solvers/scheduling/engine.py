@@ -214,7 +214,9 @@ class Engine:
             return
         ended = self._running[over]
         for j in ended.tolist():
-            self._segments.append((j, float(self._since_s[j]), float(self._end_s[j])))
+            # What is left of a job may be less than a moment can tell.
+            if self._end_s[j] > self._since_s[j]:
+                self._segments.append((j, float(self._since_s[j]), float(self._end_s[j])))
             self._end_s[j] = np.inf
             self._done[j] = True
             if self._places is not None:
