@@ -40,9 +40,9 @@ class _AtFirstCall:
                 names[name] = names[name].dispatcher
         # Divisions are those of NumPy: x/0 is infinite. Sums are rounded as written.
         try:
-            return njit(cache=True, error_model="numpy")(self.function)
+            return njit(cache=True, nogil=True, error_model="numpy")(self.function)
         except RuntimeError:  # there is no folder in which it could be kept
-            return njit(error_model="numpy")(self.function)
+            return njit(nogil=True, error_model="numpy")(self.function)
 
     def _wait(self, arguments: tuple[Any, ...]) -> None:
         left = time_left_s()

@@ -23,25 +23,28 @@ Constraints
     every run but the last of its job is at least ℓ long
 
 A job may keep what it got for longer than it needs, which is never an advantage for it: published simulators
-do so. The bound on the objectives is elementary: no job ends before r_j + W_j / max v_k, and the work of all
-jobs needs its time on the whole cluster.
+do so. Elementary bounds: no job ends before r_j + W_j / max v_k, and the work of all jobs needs its time on
+the whole cluster. Prices of time prove more of the mean completion time; see `check/price_bound.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from ...instances.common.base import ProblemKind
 from ...instances.common.printable import some
 from ...instances.scheduling.instance import SchedulingInstance
 from ..common.formulation import Formulation
 from ..common.objective import Diagnosis, Objective, Violation
+from .certificate import read_grid
 from .check.elementary import least_makespan_s, least_mean_completion_s
+from .check.price_bound import price_bound
 from .constraints import broken_constraints
 from .metrics import Metrics, metrics_of
 from .plan import Segment, SegmentTable
+from .price_grid import PriceGrid
 from .servers import broken_placements
 
 
@@ -102,6 +105,27 @@ class SchedulingFormulation(Formulation[SchedulingInstance, Segment]):
         if self.instance.objective == "makespan":
             return (least_makespan_s(self.instance),)
         return (least_mean_completion_s(self.instance),)
+
+    def certified_bounds(
+        self, certificate: Any, values: Sequence[float] | None = None
+    ) -> tuple[float | None, ...]:
+        """Return the bound that the prices of a certificate prove, or the elementary one."""
+        del values
+        elementary = self.elementary_bounds()
+        grid = None if certificate is None else self.price_grid(certificate)
+        if not isinstance(grid, PriceGrid) or self.instance.objective == "makespan":
+            return elementary
+        proven = price_bound(self.instance, grid)
+        return tuple(bound if bound is None else max(bound, proven) for bound in elementary)
+
+    def certificate_fault(self, certificate: Any) -> str | None:
+        """Return what is wrong with the form of a certificate."""
+        grid = self.price_grid(certificate)
+        return grid if isinstance(grid, str) else None
+
+    def price_grid(self, certificate: Any) -> PriceGrid | str:
+        """Return the prices of time of a certificate, or what is wrong with their form."""
+        return read_grid(certificate, tuple(self.instance.pool))
 
     def elementary_infeasibility(self) -> Diagnosis | None:
         """Return nothing: jobs that never fit are refused with the instance."""

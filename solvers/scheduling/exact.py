@@ -1,4 +1,4 @@
-"""The best schedule that is known, with the bound that is known."""
+"""The best schedule that is known, with the bound that prices of time prove."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from ...formulations.scheduling.formulation import SchedulingFormulation
 from ..common.base import Clock, Outcome, Solver
 from ..common.options import SolveOptions
 from .brute_force import MOST_JOBS, MOST_SCHEDULES, SchedulingBruteForce, schedules_of
+from .certify import certify
 from .methods import POLICIES
 
 CLAIRVOYANT = ("srsf", "srtf", "sjf", "fifo-backfill")
@@ -15,11 +16,14 @@ TINY = MOST_JOBS - 2
 
 
 class SchedulingExact(Solver[SchedulingFormulation]):
-    """Takes the best of the policies that know most, and tries all orders of a tiny trace."""
+    """Takes the best of the policies that know most, tries all orders of a tiny trace, and proves a bound.
+
+    The bound is that of the best prices of time that are found in the time that is left.
+    """
 
     name, kinds = "exact", ("scheduling",)
     proves = True
-    what = "the best of several policies, and of all orders of tiny traces"
+    what = "the best of several policies, and of all orders of tiny traces; a bound by prices of time"
 
     def solve(self, formulation: SchedulingFormulation, options: SolveOptions, clock: Clock) -> Outcome:
         """Return the best plan, with the bound that is proven."""
@@ -42,4 +46,5 @@ class SchedulingExact(Solver[SchedulingFormulation]):
                 found, best = outcome, values
                 found.message = f"found by {method.name}"
         found.bounds = found.bounds or formulation.elementary_bounds()
+        certify(formulation, found, clock, options.threads)
         return found

@@ -1,19 +1,89 @@
-"""Nothing is added to what the check derives by itself."""
+"""Certificates of schedules: written for a plan, verified, and refused where somebody altered them."""
 
 from __future__ import annotations
 
+import copy
+import json
+from typing import Any
+
+import pytest
+
+import clusterplan
 from clusterplan.formulations.common.clock import Clock
 from clusterplan.formulations.common.objective import Diagnosis
 from clusterplan.formulations.scheduling.formulation import SchedulingFormulation
 from clusterplan.instances.scheduling.generate import generate_scheduling
+from clusterplan.planner.verification.stored import verify_stored
 from clusterplan.solvers.common.base import Outcome
 from clusterplan.solvers.scheduling.certify import certify, diagnose
 
+INSTANCE = generate_scheduling(40, 16, load=2.0, seed=3)
 
-def test_there_is_no_certificate_and_no_further_diagnosis() -> None:
-    """What is known stays."""
+
+@pytest.fixture(scope="module")
+def stored() -> dict[str, Any]:
+    """Return a result of `exact`, as it is stored."""
+    found: dict[str, Any] = json.loads(clusterplan.solve(INSTANCE, solver="exact").to_json())
+    return found
+
+
+def test_a_result_verifies_with_its_bound(stored: dict[str, Any]) -> None:
+    """The bound is above the elementary one, and derived again."""
+    formulation = SchedulingFormulation(INSTANCE)
+    elementary = formulation.elementary_bounds()[0]
+    assert elementary is not None
+    assert stored["certified_bound"] > 1.04 * elementary
+    assert stored["bound"] == stored["certified_bound"] < stored["objective"]
+    found = verify_stored(INSTANCE, stored, "stored")
+    assert found.complete, found.lines()
+
+
+def _raised(data: dict[str, Any]) -> None:
+    for record in (data, data["objectives"][0]):
+        record["bound"] = record["certified_bound"] = 0.5 * (data["bound"] + data["objective"])
+
+
+def _all_prices(data: dict[str, Any], change: Any) -> None:
+    data["certificate"]["prices"]["gpu"] = [change(price) for price in data["certificate"]["prices"]["gpu"]]
+
+
+TAMPERED = {
+    "a raised bound": _raised,
+    "a status of optimal": lambda data: data.update(status="optimal"),
+    "other prices": lambda data: _all_prices(data, lambda price: 3 * price),
+    "negative prices": lambda data: _all_prices(data, lambda price: -price),
+    "no numbers": lambda data: _all_prices(data, lambda price: float("nan")),
+    "texts": lambda data: _all_prices(data, str),
+    "a price for ever": lambda data: _all_prices(data, lambda price: price + 1),
+    "fewer prices": lambda data: data["certificate"]["prices"]["gpu"].pop(),
+    "no prices": lambda data: data["certificate"].pop("prices"),
+    "no certificate": lambda data: data.update(certificate=None),
+    "another resource": lambda data: data["certificate"].update(prices={"tpu": [0.0]}),
+    "another order": lambda data: data["certificate"]["edges_s"].reverse(),
+    "too many cells": lambda data: data["certificate"].update(edges_s=list(range(100_000))),
+    "a list": lambda data: data.update(certificate=[1, 2]),
+    "numbers of 400 digits": lambda data: data["certificate"]["edges_s"].__setitem__(-1, 10**400),
+}
+
+
+@pytest.mark.parametrize("what", TAMPERED)
+def test_what_somebody_altered_is_refused(stored: dict[str, Any], what: str) -> None:
+    """And nothing crashes."""
+    data = copy.deepcopy(stored)
+    TAMPERED[what](data)
+    found = verify_stored(INSTANCE, data, "stored")
+    assert not found.ok
+    assert found.faults
+
+
+def test_nothing_is_added_without_a_plan_or_for_the_makespan() -> None:
+    """There elementary bounds are all there is."""
     formulation, outcome = SchedulingFormulation(generate_scheduling(3, 2)), Outcome(bounds=(1.0,))
     certify(formulation, outcome, Clock())
     assert outcome.certificate is None
+    longest = generate_scheduling(12, 4).replace(objective="makespan")
+    result = clusterplan.solve(longest, solver="exact")
+    assert result.certificate is None
+    assert result.certified_bound is not None
     known = Diagnosis(reasons=("so",))
     assert diagnose(formulation, known, Clock()) is known

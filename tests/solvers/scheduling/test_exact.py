@@ -1,4 +1,4 @@
-"""The best of the policies, with the bound that is known."""
+"""The best of the policies, with the bound that prices of time prove."""
 
 from __future__ import annotations
 
@@ -22,6 +22,22 @@ def test_it_is_no_worse_than_any_policy_and_claims_no_more_than_is_proven() -> N
         assert plan is not None
         assert value <= formulation.evaluate(plan)[0]
     assert tuple(outcome.bounds) == formulation.elementary_bounds()
+    proven, elementary = formulation.certified_bounds(outcome.certificate)[0], outcome.bounds[0]
+    assert proven is not None
+    assert elementary is not None
+    assert elementary < proven <= value
+    assert outcome.message is not None
+    assert "evaluations of the dual" in outcome.message
+
+
+def test_a_time_limit_ends_the_proof_too() -> None:
+    """There is a plan and the bound of the prices so far."""
+    formulation = SchedulingFormulation(generate_scheduling(300, 16, load=2.0, seed=3))
+    SchedulingExact().solve(formulation, SolveOptions(), Clock(0.01))  # compiles
+    outcome = SchedulingExact().solve(formulation, SolveOptions(), Clock(0.05))
+    assert outcome.plan is not None
+    assert outcome.limit == "time"
+    assert outcome.certificate is not None
 
 
 def test_a_tiny_trace_without_preemption_is_solved() -> None:

@@ -1,0 +1,317 @@
+"""Compiled loops of the check: what each job costs at least, by prices of time, when it is alone.
+
+A job runs from r on, and ends at C; it costs ω (C − r) and what it takes at the price of the moment. Nothing
+here is shared with any method.
+
+Configuration k of a job costs c_k(t) = λ(t)·a_k a second, and does s_k of work in it. In a cell of the grid,
+where c is constant, the lower hull of the points (0, 0) and (s_k, c_k) says what work costs: pieces of so
+much speed, at rising costs per work.
+
+Every loop counts its roundings. A figure is returned less what they may have raised it by: all terms are sums
+of products of what is not negative, so that a rounding is wrong by `UNIT` of the largest cost that there was.
+What roundings do to times and to work is relative too, n roundings of UNIT each; the caller gives less work
+than there is, by more than that.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ....instances.common.arrays import Floats, Ints
+from ...common.compiled import compiled
+
+UNIT = 2.0**-53
+"""Relative error of one rounding."""
+MOST_ROUNDINGS = 1e6
+"""Of one job; with more the cost is that of its fastest run at no price."""
+
+END, COST, LEAST, COUNT = 0, 1, 2, 3
+"""Places in the state of a sweep: C − r, cost of the work that is held, least total so far, roundings."""
+
+
+@compiled
+def _rate(price: Floats, usage: Floats) -> float:
+    """Return λ·a."""
+    found = 0.0
+    for r in range(len(price)):
+        found += price[r] * usage[r]
+    return found
+
+
+@compiled
+def _hull(price: Floats, usage: Floats, speed: Floats, pieces: Floats, corners: Floats) -> int:
+    """Find the lower hull of what work costs in a cell; return how many pieces it has.
+
+    Parameters
+    ----------
+    price
+        λ, shape (R,).
+    usage, speed
+        Of the K configurations by rising speed, shapes (K, R) and (K,).
+    pieces
+        Becomes cost per work, and speed, of each piece; shape (2, K).
+    corners
+        Scratch: speed and cost at the end of each piece, shape (2, K + 1).
+    """
+    count = 0
+    corners[0, 0] = corners[1, 0] = 0.0
+    for k in range(len(speed)):
+        s, c = speed[k], _rate(price, usage[k])
+        if count and s == corners[0, count]:
+            if c >= corners[1, count]:
+                continue
+            count -= 1
+        while count and (c - corners[1, count]) / (s - corners[0, count]) <= pieces[0, count - 1]:
+            count -= 1
+        pieces[0, count] = (c - corners[1, count]) / (s - corners[0, count])
+        pieces[1, count] = s - corners[0, count]
+        count += 1
+        corners[0, count], corners[1, count] = s, c
+    return count
+
+
+@compiled
+def _push(heap: Floats, count: int, dear: float, work: float) -> None:
+    """Put work at a cost into a heap of `count` piles whose first is the dearest; shape (2, capacity)."""
+    at = count
+    while at and heap[0, (at - 1) // 2] < dear:
+        heap[:, at] = heap[:, (at - 1) // 2]
+        at = (at - 1) // 2
+    heap[0, at], heap[1, at] = dear, work
+
+
+@compiled
+def _pop(heap: Floats, count: int) -> None:
+    """Take the dearest of `count` piles away."""
+    last = count - 1
+    dear, work = heap[0, last], heap[1, last]
+    at = 0
+    while True:
+        child = 2 * at + 1
+        if child >= last:
+            break
+        if child + 1 < last and heap[0, child + 1] > heap[0, child]:
+            child += 1
+        if heap[0, child] <= dear:
+            break
+        heap[:, at] = heap[:, child]
+        at = child
+    heap[0, at], heap[1, at] = dear, work
+
+
+@compiled
+def _cross(
+    length: float, pieces: Floats, held: Floats, heap: Floats, count: int, weight: float, state: Floats
+) -> int:
+    """Let C move through a cell: cheap work of the cell takes the place of the dearest that is held.
+
+    Parameters
+    ----------
+    pieces, held
+        Hull of the cell, shape (2, n), and how much work of each piece is held.
+    heap, count
+        Work that is held of earlier cells.
+
+    Returns
+    -------
+    count
+        Piles that are left in the heap.
+    """
+    left = length
+    while left > 0:
+        own = len(held) - 1
+        while own >= 0 and held[own] <= 0:
+            own -= 1
+        dearest = pieces[0, own] if own >= 0 else 0.0
+        from_heap = count > 0 and heap[0, 0] > dearest
+        if from_heap:
+            dearest = heap[0, 0]
+        pace, saving, active = 0.0, 0.0, 0
+        while active < len(held) and pieces[0, active] < dearest:
+            pace += pieces[1, active]
+            saving += pieces[1, active] * (dearest - pieces[0, active])
+            active += 1
+        state[COUNT] += 2 * active + 8
+        if active == 0:
+            break
+        pile = heap[1, 0] if from_heap else held[own]
+        step = min(left, pile / pace)
+        for i in range(active):
+            held[i] += pieces[1, i] * step
+        if step < left:
+            left -= step
+            if from_heap:
+                _pop(heap, count)
+                count -= 1
+            else:
+                held[own] = 0.0
+        else:
+            left = 0.0
+            rest = max(0.0, pile - pace * step)
+            if from_heap:
+                heap[1, 0] = rest
+            else:
+                held[own] = rest
+        state[END] += step
+        state[COST] -= saving * step
+        # The total is linear from one step to the next.
+        state[LEAST] = min(state[LEAST], weight * state[END] + state[COST])
+    state[END] += left
+    return count
+
+
+@compiled
+def least_interrupted(
+    edges: Floats,
+    price: Floats,
+    arrival: Floats,
+    work: Floats,
+    weight: Floats,
+    first: Ints,
+    usage: Floats,
+    speed: Floats,
+) -> Floats:
+    """Return a lower bound on min ω (C − r) + ∫ λ·a dt of each job that may be interrupted, shape (J,).
+
+    C sweeps over time while the cheapest work before it is held, sorted by what it costs.
+
+    Parameters
+    ----------
+    edges, price
+        Shapes (G,) and (G, R); the first edge is before any arrival, and the last row is 0.
+    arrival, work, weight
+        Shape (J,); without work a job costs nothing.
+    first, usage, speed
+        Configurations of job j are rows first[j] to first[j + 1] − 1, by rising speed.
+    """
+    cells, found = len(edges), np.zeros(len(arrival))
+    widest = 1
+    for j in range(len(arrival)):
+        widest = max(widest, first[j + 1] - first[j])
+    pieces, corners = np.empty((2, widest)), np.empty((2, widest + 1))
+    held, heap, state = np.zeros(widest), np.empty((2, 1024)), np.zeros(4)
+    for j in range(len(arrival)):
+        if work[j] <= 0:
+            continue
+        own_usage, own_speed = usage[first[j] : first[j + 1]], speed[first[j] : first[j + 1]]
+        g = np.searchsorted(edges, arrival[j], side="right") - 1
+        state[:] = 0.0
+        rest, count, filled, at, highest, soonest = work[j], 0, False, arrival[j], 0.0, 0.0
+        while g < cells:
+            length = edges[g + 1] - at if g + 1 < cells else np.inf
+            n = _hull(price[g], own_usage, own_speed, pieces, corners)
+            held[:n] = 0.0
+            state[COUNT] += 2 * n + 8
+            if not filled:
+                # As early as can be: everything at full speed.
+                full = own_speed[-1]
+                step = min(length, rest / full)
+                for i in range(n):
+                    held[i] = pieces[1, i] * step
+                    state[COST] += pieces[0, i] * held[i]
+                state[END] += step
+                filled = step < length or full * length >= rest
+                rest -= full * step
+                length -= step
+                if filled:
+                    highest, soonest = state[COST], weight[j] * state[END]
+                    state[LEAST] = soonest + highest
+            if filled:
+                count = _cross(length, pieces[:, :n], held[:n], heap, count, weight[j], state)
+                if weight[j] * state[END] >= state[LEAST]:
+                    break
+            if count + n > heap.shape[1]:
+                larger = np.empty((2, 2 * heap.shape[1] + n))
+                larger[:, :count] = heap[:, :count]
+                heap = larger
+            for i in range(n):
+                if held[i] > 0:
+                    _push(heap, count, pieces[0, i], held[i])
+                    count += 1
+            g += 1
+            at = edges[g] if g < cells else np.inf
+        margin = 2 * UNIT * (state[COUNT] + price.shape[1] + 8)
+        found[j] = soonest * (1 - margin)
+        if state[COUNT] < MOST_ROUNDINGS and np.isfinite(state[COST]) and np.isfinite(highest):
+            found[j] = max(found[j], state[LEAST] * (1 - margin) - margin * highest)
+    return found
+
+
+@compiled
+def _window(
+    edges: Floats,
+    price: Floats,
+    arrival: float,
+    length: float,
+    weight: float,
+    usage: Floats,
+    begin: int,
+) -> float:
+    """Return a lower bound on the cost of one run of so many seconds.
+
+    The total is linear in the start between those at which the start or the end is at an edge.
+    """
+    cells = len(edges)
+    head = tail = begin
+    rate_tail = _rate(price[begin], usage)
+    rate_head = rate_tail
+    ahead = edges[begin + 1] - arrival if begin + 1 < cells else np.inf
+    behind, rest, cost, count = ahead, length, 0.0, price.shape[1] + 8.0
+    while ahead < rest:
+        cost += rate_head * ahead
+        rest -= ahead
+        head += 1
+        count += 4
+        rate_head = _rate(price[head], usage)
+        ahead = edges[head + 1] - edges[head] if head + 1 < cells else np.inf
+    cost += rate_head * rest
+    ahead -= rest
+    waited, highest, least = 0.0, cost, weight * length + cost
+    while tail + 1 < cells and weight * (waited + length) < least:
+        step = min(ahead, behind)
+        if head != tail:
+            cost = max(0.0, cost + step * (rate_head - rate_tail))
+            highest = max(highest, cost)
+        waited += step
+        behind -= step
+        ahead -= step
+        count += 8
+        if behind <= 0:
+            tail += 1
+            rate_tail = _rate(price[tail], usage)
+            behind = edges[tail + 1] - edges[tail] if tail + 1 < cells else np.inf
+        if ahead <= 0:
+            head += 1
+            rate_head = _rate(price[head], usage)
+            ahead = edges[head + 1] - edges[head] if head + 1 < cells else np.inf
+        least = min(least, weight * (waited + length) + cost)
+    margin = 2 * UNIT * count
+    alone = weight * length * (1 - margin)
+    if count >= MOST_ROUNDINGS or not np.isfinite(highest):
+        return float(alone)
+    return float(max(alone, least * (1 - margin) - margin * highest))
+
+
+@compiled
+def least_at_once(
+    edges: Floats,
+    price: Floats,
+    arrival: Floats,
+    work: Floats,
+    weight: Floats,
+    first: Ints,
+    usage: Floats,
+    speed: Floats,
+) -> Floats:
+    """Return the same for jobs that run in one go in one configuration, shape (J,)."""
+    found = np.zeros(len(arrival))
+    for j in range(len(arrival)):
+        if work[j] <= 0:
+            continue
+        begin = np.searchsorted(edges, arrival[j], side="right") - 1
+        least = np.inf
+        for k in range(first[j], first[j + 1]):
+            length = work[j] / speed[k]
+            least = min(least, _window(edges, price, arrival[j], length, weight[j], usage[k], begin))
+        found[j] = least
+    return found

@@ -1,0 +1,110 @@
+"""The lower bound on the mean completion time that prices of time prove, whoever found the prices.
+
+Lagrangian relaxation of the capacities: for prices λ_r(t) ≥ 0,
+
+    L(λ) = Σ_j φ_j(λ) − Σ_r ∫ C_r(t) λ_r(t) dt,
+    φ_j(λ) = min over schedules of job j alone of ω_j (C_j − r_j) + ∫ λ(t)·a_j(t) dt
+
+is at most Σ ω_j (C_j − r_j) of every schedule. Restarts, leases, servers and the slowdown of spread jobs are
+left out of φ_j: they only make schedules worse, as does keeping a place for longer than a job needs.
+
+What a plan may lack by the tolerances of its check is granted to it here, twice: once for the check, and
+once for the roundings of both sides, which are smaller by far.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ....instances.common.arrays import Floats
+from ....instances.scheduling.instance import SchedulingInstance
+from ...common.clock import check_time
+from ...common.tolerance import TOLERANCE
+from ..price_grid import PriceGrid
+from .elementary import ROUNDING
+from .one_job import UNIT, least_at_once, least_interrupted
+
+GRANTED = 2
+"""How many times the tolerance of the check of plans is granted."""
+JOBS_AT_ONCE = 2_000
+TINY = 1e-250
+"""What is lost where products of tiny figures underflow."""
+
+
+def price_bound(instance: SchedulingInstance, grid: PriceGrid) -> float:
+    """Return the bound on Σ ω_j (C_j − r_j) / Σ ω_j that a grid of prices proves, rounded down.
+
+    Prices are in seconds of completion time per unit and second, with weights relative to the largest one.
+
+    Raises
+    ------
+    OutOfTimeError
+        If the time of the enforced clock is up before.
+    """
+    weight = relative_weights(instance)
+    least = math.fsum(least_costs(instance, grid, weight))
+    total = math.fsum(weight)
+    margin = 2 * UNIT * (len(weight) + 16)  # of the mean as it is computed of a plan, too
+    bound = (least * (1 - margin) - priced_capacity(instance, grid) * (1 + margin) - TINY) / total
+    return bound * (1 - margin) if bound > 0 else bound
+
+
+def relative_weights(instance: SchedulingInstance) -> Floats:
+    """Return ω_j over the largest, shape (J,), as in the value of a plan."""
+    weight = instance.table().weight
+    return np.asarray(weight / weight.max())
+
+
+def granted_work(instance: SchedulingInstance, last_edge_s: float) -> Floats:
+    """Return how much work each job does at least in every plan that the check accepts, shape (J,).
+
+    A job alone gains nothing by ending later than its work takes after the last edge, where all is free. Of
+    one that ends at C the check accepts that TOLERANCE W_j + v_j (TOLERANCE (C − min r) + ROUNDING C) is
+    missing, where v_j is its best speed.
+    """
+    arrival, menus = instance.table().arrival_s, instance.menus()
+    work, best = menus.work, menus.best_speed
+    latest = np.maximum(arrival, last_edge_s) + work / best
+    missing = TOLERANCE * work + best * (TOLERANCE * (latest - arrival.min()) + ROUNDING * latest)
+    return np.asarray(np.maximum(work - GRANTED * missing, 0.0))
+
+
+def least_costs(instance: SchedulingInstance, grid: PriceGrid, weight: Floats) -> Floats:
+    """Return a lower bound on φ_j of each job, shape (J,)."""
+    jobs, menus = instance.table(), instance.menus()
+    grid = grid.refined(np.minimum(jobs.arrival_s.min(), grid.edges_s[:1]))
+    work = granted_work(instance, float(grid.edges_s[-1]))
+    order = np.lexsort((menus.speed, menus.owner))
+    usage, speed = np.ascontiguousarray(menus.usage[order]), menus.speed[order]
+    of_jobs = least_at_once if instance.preemption == "none" else least_interrupted
+    found = []
+    for start in range(0, len(jobs), JOBS_AT_ONCE):
+        check_time()
+        part = slice(start, start + JOBS_AT_ONCE)
+        first = menus.first[start : start + JOBS_AT_ONCE + 1]
+        rows = slice(int(first[0]), int(first[-1]))
+        found.append(
+            of_jobs(
+                grid.edges_s,
+                grid.price,
+                jobs.arrival_s[part],
+                work[part],
+                weight[part],
+                first - first[0],
+                usage[rows],
+                speed[rows],
+            )
+        )
+    return np.concatenate(found)
+
+
+def priced_capacity(instance: SchedulingInstance, grid: PriceGrid) -> float:
+    """Return Σ_r ∫ C_r(t) λ_r(t) dt for the capacity that plans may take, rounded up."""
+    times, amounts = instance.capacity_over_time
+    fine = grid.refined(times)
+    cell = np.searchsorted(times, fine.edges_s, side="right") - 1
+    capacity = np.maximum(amounts[cell], 0.0) + GRANTED * TOLERANCE * amounts.max(axis=0)
+    parts = capacity[:-1] * fine.price[:-1] * np.diff(fine.edges_s)[:, None]
+    return math.fsum(parts.ravel().tolist()) * (1 + 16 * UNIT)
