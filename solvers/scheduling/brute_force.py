@@ -103,11 +103,7 @@ class SchedulingBruteForce(Solver[SchedulingFormulation]):
         if search.best is None:
             return Outcome(limit=limit)
         values, best = search.best
-        message = (
-            None
-            if proves
-            else "all orders were tried; where jobs may be stopped, or have places, that proves nothing"
-        )
+        message = None if proves else UNPROVEN
         bounds = (_rounded_down(values[0], best),) if proves and not search.out_of_time else ()
         return Outcome(best, bounds=bounds, limit=limit, message=message)
 

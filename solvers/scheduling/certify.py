@@ -32,8 +32,8 @@ def certify(
     outcome.trace += [(seconds, value, bound) for seconds, bound in found.trace]
     outcome.message = _joined(
         outcome.message,
-        f"{found.evaluations} evaluations of the dual; no prices up to twice these would prove more than "
-        f"{found.estimate:,.6g} s",
+        f"{found.evaluations} evaluations of the dual; no prices up to twice these, on their grid, would "
+        f"prove more than {found.estimate:,.6g} s",
     )
 
 

@@ -243,7 +243,7 @@ class Engine:
             return held
         self._refuse_evictions()
         # Those that came last to what they have lose it.
-        for k in np.argsort(-self._since_s[running], kind="stable").tolist():
+        for k in np.lexsort((-running, -self._since_s[running])).tolist():
             if held[k] and not (used <= self._capacity * (1 + 1e-9)).all():
                 held[k] = False
                 used -= self._sight.demand[running[k]]

@@ -14,9 +14,9 @@ from ...formulations.common.compiled import compiled
 from ...instances.common.arrays import Flags, Floats, Ints
 from .event_state import ARRIVED, CHANGE, LINE, RUNNING, SEGMENTS, WAITING, Rule, Segments, State, Trace, Work
 
-DONE, PAUSED, STUCK, EVICTED = 0, 1, 2, 3
-"""Why the loop returns: all jobs have ended, time or events or room are up, no job will ever run again, or a
-job that must not be interrupted loses its place."""
+DONE, REACHED, PAUSED, STUCK, EVICTED = 0, 1, 2, 3, 4
+"""Why the loop returns: all jobs have ended, the time is reached, events or room are up, no job will ever run
+again, or a job that must not be interrupted loses its place."""
 
 
 @compiled
@@ -66,10 +66,9 @@ def _key_of(multiplier: float, left_s: float, power: float) -> float:
 
 
 @compiled
-def left_of(state: State, j: int, now_s: float) -> float:
+def _left_of(left_s: float, since_s: float, lost_s: float, now_s: float) -> float:
     """Return what a running job has left, without the rest of a restart."""
-    progress_s: float = max(now_s - state.since_s[j] - state.lost_s[j], 0.0)
-    left_s: float = state.left_s[j]
+    progress_s: float = max(now_s - since_s - lost_s, 0.0)
     return left_s - progress_s
 
 
@@ -84,13 +83,13 @@ def enqueue(trace: Trace, rule: Rule, state: State, j: int) -> None:
         state.counts[LINE] += 1
     state.queued[c] += 1
     state.counts[WAITING] += 1
+    for r in range(len(state.wanted)):
+        state.wanted[r] += trace.demand[j, r]
 
 
 @compiled
 def _next_event_s(trace: Trace, rule: Rule, state: State) -> float:
-    found = np.inf
-    for k in range(state.counts[RUNNING]):
-        found = min(found, state.end_s[state.running[k]])
+    found: float = state.next_end_s[0]
     if state.counts[ARRIVED] < len(trace.arrival_s):
         found = min(found, trace.arrival_s[state.counts[ARRIVED]])
     if state.counts[CHANGE] + 1 < len(trace.change_s):
@@ -114,9 +113,15 @@ def _note(state: State, segments: Segments, j: int, end_s: float) -> None:
 
 
 @compiled
-def _finish(state: State, segments: Segments) -> None:
+def _take(demand: Floats, j: int, sign: float, free: Floats) -> None:
+    for r in range(len(free)):
+        free[r] -= sign * demand[j, r]
+
+
+@compiled
+def _finish(trace: Trace, state: State, segments: Segments) -> None:
     """Take out the jobs that have ended."""
-    n = 0
+    n, next_end_s = 0, np.inf
     for k in range(state.counts[RUNNING]):
         j = state.running[k]
         if state.end_s[j] <= state.now_s[0]:
@@ -124,16 +129,13 @@ def _finish(state: State, segments: Segments) -> None:
             state.done_s[j] = state.end_s[j]
             state.end_s[j] = np.inf
             state.left_s[j] = 0.0
+            _take(trace.demand, j, 1.0, state.used)
         else:
+            next_end_s = min(next_end_s, state.end_s[j])
             state.running[n] = j
             n += 1
     state.counts[RUNNING] = n
-
-
-@compiled
-def _take(demand: Floats, j: int, sign: float, free: Floats) -> None:
-    for r in range(len(free)):
-        free[r] -= sign * demand[j, r]
+    state.next_end_s[0] = next_end_s
 
 
 @compiled
@@ -163,7 +165,8 @@ def _hold(trace: Trace, rule: Rule, state: State, held: Flags, free: Floats, sla
         return True
     if not trace.interruptible:
         return False
-    for k in np.argsort(-state.since_s[running[:count]], kind="mergesort"):
+    last_first = np.argsort(-running[:count], kind="mergesort")
+    for k in last_first[np.argsort(-state.since_s[running[last_first]], kind="mergesort")]:
         over = False
         for r in range(len(free)):
             over = over or free[r] < -slack[r]
@@ -192,22 +195,19 @@ def _sort_line(trace: Trace, state: State) -> None:
 
 @compiled
 def _sort_running(rule: Rule, state: State, order: Ints, keys: Floats) -> None:
-    """Fill in the keys of running jobs, and their places by key; equal ones stay in their order."""
+    """Fill in the keys of running jobs, and their places by key, then job."""
     for k in range(state.counts[RUNNING]):
         j = state.running[k]
-        left_s = left_of(state, j, state.now_s[0])
+        left_s = _left_of(state.left_s[j], state.since_s[j], state.lost_s[j], state.now_s[0])
         key = keys[k] = rule.keep * _key_of(rule.multiplier[j], left_s, rule.power)
         at = k
-        while at > 0 and keys[order[at - 1]] > key:
-            order[at] = order[at - 1]
+        while at > 0:
+            other = order[at - 1]
+            if keys[other] < key or (keys[other] == key and state.running[other] < j):
+                break
+            order[at] = other
             at -= 1
         order[at] = k
-
-
-@compiled
-def _first_of_line(trace: Trace, state: State, place: int) -> int:
-    j: int = state.waiting[trace.first[state.line[place]]]
-    return j
 
 
 @compiled
@@ -215,9 +215,11 @@ def _dequeue(trace: Trace, state: State, place: int) -> None:
     """Take the first job out of the class at a place of the line, and keep the line from there on sorted."""
     line = state.line
     c = line[place]
+    j = state.waiting[trace.first[c]]
     pop(state.waiting, trace.first[c], state.queued[c], state.key)
     state.queued[c] -= 1
     state.counts[WAITING] -= 1
+    _take(trace.demand, j, 1.0, state.wanted)
     if state.queued[c] == 0:
         for k in range(place, state.counts[LINE] - 1):
             line[k] = line[k + 1]
@@ -225,7 +227,7 @@ def _dequeue(trace: Trace, state: State, place: int) -> None:
         return
     j = state.waiting[trace.first[c]]
     at = place
-    while at + 1 < state.counts[LINE] and _before(state.key, _first_of_line(trace, state, at + 1), j):
+    while at + 1 < state.counts[LINE] and _before(state.key, state.waiting[trace.first[line[at + 1]]], j):
         line[at] = line[at + 1]
         at += 1
     line[at] = c
@@ -237,6 +239,33 @@ def _nobody_fits(free: Floats, slack: Floats, least: Floats) -> bool:
         if least[r] > free[r] + slack[r]:
             return True
     return False
+
+
+@compiled
+def _all_fit(trace: Trace, state: State) -> bool:
+    capacity = trace.capacity[state.counts[CHANGE]]
+    for r in range(len(capacity)):  # noqa: SIM110  the compiler knows no all()
+        if state.used[r] + state.wanted[r] > capacity[r] * (1 + 1e-9):
+            return False
+    return True
+
+
+@compiled
+def _all_go_on(trace: Trace, state: State, work: Work) -> int:
+    """Let all jobs run, as `_choose` would."""
+    n: int = state.counts[RUNNING]
+    for k in range(n):
+        work.goes_on[k] = True
+        work.chosen[k] = state.running[k]
+    for place in range(state.counts[LINE]):
+        c = state.line[place]
+        for k in range(state.queued[c]):
+            work.chosen[n] = state.waiting[trace.first[c] + k]
+            n += 1
+        state.queued[c] = 0
+    state.counts[LINE] = state.counts[WAITING] = 0
+    state.wanted[:] = 0.0
+    return n
 
 
 @compiled
@@ -273,10 +302,10 @@ def _choose(trace: Trace, rule: Rule, state: State, work: Work) -> int:
             continue
         takes_running = b < ranked
         if takes_running and a < state.counts[LINE]:
-            k, j = work.order[b], _first_of_line(trace, state, a)
+            k, j = work.order[b], state.waiting[trace.first[state.line[a]]]
             key, i = work.keys[k], state.running[k]
             takes_running = key < state.key[j] or (key == state.key[j] and i <= j)
-        j = state.running[work.order[b]] if takes_running else _first_of_line(trace, state, a)
+        j = state.running[work.order[b]] if takes_running else state.waiting[trace.first[state.line[a]]]
         if _fits(trace.demand, free, slack, j):
             _take(trace.demand, j, 1.0, free)
             chosen[n] = j
@@ -302,22 +331,26 @@ def _switch(trace: Trace, rule: Rule, state: State, segments: Segments, work: Wo
         if work.goes_on[k]:
             continue
         j = state.running[k]
-        state.left_s[j] = left_of(state, j, now_s)
+        state.left_s[j] = _left_of(state.left_s[j], state.since_s[j], state.lost_s[j], now_s)
         state.end_s[j] = np.inf
         if now_s > state.since_s[j]:
             _note(state, segments, j, now_s)
         enqueue(trace, rule, state, j)
+    state.used[:] = 0.0
+    next_end_s = np.inf
     for k in range(n):
         j = work.chosen[k]
         state.running[k] = j
-        if state.end_s[j] < np.inf:
-            continue
-        state.lost_s[j] = trace.restart_s[j] if state.started[j] else 0.0
-        state.started[j] = True
-        state.since_s[j] = now_s
-        state.lease_end_s[j] = now_s + trace.lease_s
-        state.end_s[j] = now_s + state.lost_s[j] + state.left_s[j]
+        if state.end_s[j] == np.inf:
+            state.lost_s[j] = trace.restart_s[j] if state.started[j] else 0.0
+            state.started[j] = True
+            state.since_s[j] = now_s
+            state.lease_end_s[j] = now_s + trace.lease_s
+            state.end_s[j] = now_s + state.lost_s[j] + state.left_s[j]
+        next_end_s = min(next_end_s, state.end_s[j])
+        _take(trace.demand, j, -1.0, state.used)
     state.counts[RUNNING] = n
+    state.next_end_s[0] = next_end_s
 
 
 @compiled
@@ -343,15 +376,21 @@ def advance(
         if now_s == np.inf:
             return STUCK
         if now_s >= until_s:
-            return PAUSED
+            return REACHED
         state.now_s[0] = now_s
         while counts[CHANGE] + 1 < len(trace.change_s) and trace.change_s[counts[CHANGE] + 1] <= now_s:
             counts[CHANGE] += 1
-        _finish(state, segments)
+        if state.next_end_s[0] <= now_s:
+            _finish(trace, state, segments)
         while counts[ARRIVED] < jobs and trace.arrival_s[counts[ARRIVED]] <= now_s:
             enqueue(trace, rule, state, counts[ARRIVED])
             counts[ARRIVED] += 1
-        n = _choose(trace, rule, state, work)
+        if not _all_fit(trace, state):
+            n = _choose(trace, rule, state, work)
+        elif counts[WAITING] > 0:
+            n = _all_go_on(trace, state, work)
+        else:
+            continue
         if n < 0:
             return EVICTED
         _switch(trace, rule, state, segments, work, n)

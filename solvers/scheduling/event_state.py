@@ -77,8 +77,8 @@ class State(NamedTuple):
 
     Attributes
     ----------
-    now_s
-        Shape (1,).
+    now_s, next_end_s
+        The time, and the first end of a running job, infinite without any; shape (1,).
     counts
         Running jobs, jobs that have arrived, place in `change_s`, waiting jobs, segments, and classes in
         `line`; shape (COUNTS,).
@@ -98,9 +98,12 @@ class State(NamedTuple):
         (classes,), (J,).
     line
         Classes of which jobs wait, in the order of their first jobs, shape (classes,).
+    used, wanted
+        What running jobs take, and what waiting jobs ask for; shape (R,).
     """
 
     now_s: Floats
+    next_end_s: Floats
     counts: Ints
     left_s: Floats
     since_s: Floats
@@ -114,6 +117,8 @@ class State(NamedTuple):
     queued: Ints
     key: Floats
     line: Ints
+    used: Floats
+    wanted: Floats
 
 
 class Segments(NamedTuple):

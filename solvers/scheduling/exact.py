@@ -2,49 +2,77 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from ...formulations.scheduling.formulation import SchedulingFormulation
+from ...instances.common.errors import OutOfTimeError
 from ..common.base import Clock, Outcome, Solver
 from ..common.options import SolveOptions
 from .brute_force import MOST_JOBS, MOST_SCHEDULES, SchedulingBruteForce, schedules_of
 from .certify import certify
 from .methods import POLICIES
+from .search.price import Price
 
-CLAIRVOYANT = ("srsf", "srtf", "sjf", "fifo-backfill")
-"""The policies that it tries, the best first; they may know everything here."""
+SEARCH_SHARE = 0.5
+"""Part of the time in which it looks for schedules; the rest is for the bound."""
 TINY = MOST_JOBS - 2
 """Of so many jobs all orders are tried too."""
 
+Method = tuple[Solver[SchedulingFormulation], dict[str, str]]
+
 
 class SchedulingExact(Solver[SchedulingFormulation]):
-    """Takes the best of the policies that know most, tries all orders of a tiny trace, and proves a bound.
+    """Takes the best schedule that `price` or, for malleable jobs, `optimus` finds, and proves a bound.
 
-    The bound is that of the best prices of time that are found in the time that is left.
+    Of a tiny trace it tries all orders. The bound is that of the best prices of time that are found in the
+    time that is left.
     """
 
     name, kinds = "exact", ("scheduling",)
     proves = True
-    what = "the best of several policies, and of all orders of tiny traces; a bound by prices of time"
+    what = "the best schedule that we find, and a bound by prices of time; all orders of tiny traces"
 
     def solve(self, formulation: SchedulingFormulation, options: SolveOptions, clock: Clock) -> Outcome:
-        """Return the best plan, with the bound that is proven."""
+        """Return the best plan, with the bound that is proven.
+
+        Raises
+        ------
+        OutOfTimeError
+            If no schedule is found in time.
+        """
         found = Outcome()
         best: tuple[float, ...] | None = None
-        by_name = {policy.name: policy for policy in POLICIES}
-        methods: list[Solver[SchedulingFormulation]] = [by_name[name] for name in CLAIRVOYANT]
-        tiny = len(formulation.instance.table()) <= TINY
-        if tiny and schedules_of(formulation.instance) <= MOST_SCHEDULES:
-            methods.append(SchedulingBruteForce())
-        for method in methods:
-            if best is not None and clock.expired:
+        search = clock.share(SEARCH_SHARE)
+        for method, settings in _methods(formulation):
+            if best is not None and search.expired:
                 found.limit = "time"
                 break
-            outcome = method.solve(formulation, SolveOptions(seed=options.seed), clock)
+            try:
+                asked = SolveOptions(seed=options.seed, gap=options.gap, method_options=settings)
+                outcome = method.solve(formulation, asked, search)
+            except OutOfTimeError:
+                if best is None:
+                    raise
+                found.limit = "time"
+                break
             if outcome.plan is None:
+                found.message = found.message or outcome.message
                 continue
             values = formulation.evaluate(outcome.plan)
             if best is None or formulation.precedes(values, best) or outcome.bounds:
                 found, best = outcome, values
-                found.message = f"found by {method.name}"
+                found.message = outcome.message or f"found by {method.name}"
         found.bounds = found.bounds or formulation.elementary_bounds()
         certify(formulation, found, clock, options.threads)
         return found
+
+
+def _methods(formulation: SchedulingFormulation) -> Iterator[Method]:
+    """Yield the methods that it tries, each with its settings."""
+    instance = formulation.instance
+    yield Price(), {}
+    if instance.menus().malleable:
+        by_name = {policy.name: policy for policy in POLICIES}
+        yield by_name["optimus"], {"admission": "shortest"}
+    if len(instance.table()) <= TINY and schedules_of(instance) <= MOST_SCHEDULES:
+        yield SchedulingBruteForce(), {}

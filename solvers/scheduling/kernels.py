@@ -102,7 +102,8 @@ def fill(
             free -= demand[running[k]]
             chosen[n] = running[k]
             n += 1
-    order = np.argsort(running_keys, kind="mergesort")
+    by_job = np.argsort(running, kind="mergesort")
+    order = by_job[np.argsort(running_keys[by_job], kind="mergesort")]
     a = b = 0
     while a < count or b < len(order):
         while b < len(order) and held[order[b]]:

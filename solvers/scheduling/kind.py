@@ -5,10 +5,11 @@ from .brute_force import SchedulingBruteForce
 from .certify import certify, diagnose
 from .exact import SchedulingExact
 from .methods import POLICIES
+from .search.price import Price
 
 SCHEDULING = SolverKind(
     exact=SchedulingExact(),
-    solvers=(*POLICIES, SchedulingBruteForce()),
+    solvers=(*POLICIES, Price(), SchedulingBruteForce()),
     certify=certify,
     diagnose=diagnose,
     quick=(("srsf", {}), ("fifo", {})),

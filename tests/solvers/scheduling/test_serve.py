@@ -78,7 +78,7 @@ def test_ends_are_those_of_the_schedule() -> None:
     schedule = server.schedule(shortest_service(server))
     ends = np.full(200, -np.inf)
     np.maximum.at(ends, schedule.job, schedule.end_s)
-    assert (server.ends_s(shortest_service(server)) == ends[server.order]).all()
+    assert (server.simulator.ends_s(shortest_service(server)) == ends[server.order]).all()
 
 
 def two_jobs(**others: Any) -> SchedulingInstance:
@@ -95,4 +95,4 @@ def test_jobs_that_wait_for_ever_and_those_that_lose_their_place_are_said() -> N
         server.schedule(shortest(server)._replace(preempts=True))
     server = Server(two_jobs(preemption="none", events=[{"at_s": 5, "change": {"gpu": -1}}]))
     with pytest.raises(EvictionError, match="lose their place at 5 s"):
-        server.ends_s(shortest(server))
+        server.simulator.ends_s(shortest(server))

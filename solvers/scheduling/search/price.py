@@ -1,0 +1,188 @@
+"""The best schedule that we can find: the best of static rules, improved by local search."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+
+from ....formulations.common.clock import check_time
+from ....formulations.scheduling.formulation import SchedulingFormulation
+from ....instances.common.arrays import Flags, Floats
+from ....instances.common.errors import OutOfTimeError
+from ....instances.scheduling.instance import SchedulingInstance
+from ...common.base import Clock, MethodOption, Outcome, Solver
+from ...common.options import SolveOptions
+from ...common.result import Limit
+from ..engine import Engine, EvictionError, Schedule
+from ..event_state import Rule
+from ..methods import POOLED, plan_of
+from ..policies.first_come import Backfill
+from ..serve import Server
+from ..simulator import Simulator
+from .calm import calm_jobs, may_be_reserved, with_reserved
+from .climb import Climb
+from .rules import static_rules
+
+TRIALS = 2_000
+"""Changes that are tried where there is no time limit."""
+TEMPERATURE = 5e-4
+"""At the start, relative to the sum of all delays; see `Climb.try_one`."""
+COLD = 0.85
+"""From this share of the search on, only what is better is accepted."""
+BACKFILL_S = 2e-4
+"""What EASY backfilling takes for a job, about."""
+RESERVE = 0.05
+"""Share of the time limit that is left for writing the plan down."""
+
+
+class Price(Solver[SchedulingFormulation]):
+    """Knows all jobs before they come, and searches rules by which to serve them."""
+
+    name, kinds = "price", ("scheduling",)
+    what = "the best schedule we can find: rules that know everything, and local search on their keys"
+    method_options: ClassVar = {
+        "trials": MethodOption(
+            0,
+            f"Changes that are tried; 0: as many as there is time for, {TRIALS:,} without a limit.",
+            least=0,
+        )
+    }
+
+    def solve(self, formulation: SchedulingFormulation, options: SolveOptions, clock: Clock) -> Outcome:
+        """Return the best schedule; never a worse one than SRSF, SRTF, SJF or EASY backfilling."""
+        instance = formulation.instance
+        trials = self.setting(options, "trials") or (TRIALS if clock.limit_s is None else None)
+        limit: Limit = "none"
+        with clock.enforced():
+            search = Search(instance)
+        with clock.share(1 - RESERVE).enforced():
+            try:
+                search.try_rules()
+                search.try_backfill(clock)
+                bound = formulation.elementary_bounds()[0] or 0.0
+                search.improve(clock.share(1 - RESERVE), trials, options.seed or 0, bound / (1 - options.gap))
+            except OutOfTimeError:
+                limit = "time"
+        if search.found is None:
+            if limit == "time":
+                raise OutOfTimeError("not even one rule can be simulated in time")
+            return Outcome(message=f"price: {search.fault}")
+        schedule, how = search.found
+        message = f"found by {how}; {POOLED}" if instance.servers else f"found by {how}"
+        return Outcome(plan_of(instance, schedule), message=message, limit=limit)
+
+
+class Search:
+    """The best schedule of one instance so far.
+
+    Attributes
+    ----------
+    found
+        The schedule and how it was found; None before the first.
+    cost
+        Its objective in seconds.
+    fault
+        Why a rule has none.
+    """
+
+    def __init__(self, instance: SchedulingInstance) -> None:
+        self._instance, self._server = instance, Server(instance)
+        self._rule: Rule | None = None
+        self.found: tuple[Schedule, str] | None = None
+        self.cost = np.inf
+        self.fault = ""
+
+    def try_rules(self) -> None:
+        """Simulate the static rules."""
+        for rule in static_rules(self._server, self._instance.preemption == "costs"):
+            try:
+                cost = self._cost_of(self._server.simulator.ends_s(rule))
+                if cost < self.cost:
+                    self.found, self.cost = (self._server.schedule(rule), "a static rule"), cost
+                    self._rule = rule
+            except EvictionError as error:
+                self.fault = str(error)
+
+    def try_backfill(self, clock: Clock) -> None:
+        """Simulate EASY backfilling, unless that takes much of the time that is left."""
+        if clock.remaining_s is not None and BACKFILL_S * len(self._server.order) > 0.2 * clock.remaining_s:
+            return
+        try:
+            schedule = Engine(self._instance, Backfill()).run()
+        except EvictionError as error:
+            self.fault = str(error)
+            return
+        ends_s = np.full(len(self._server.order), -np.inf)
+        np.maximum.at(ends_s, schedule.job, schedule.end_s)
+        cost = self._cost_of(ends_s[self._server.order])
+        if cost < self.cost:
+            self.found, self.cost = (schedule, "EASY backfilling"), cost
+
+    def improve(self, clock: Clock, trials: int | None, seed: int, enough: float) -> None:
+        """Search from the best static rule on.
+
+        Parameters
+        ----------
+        clock, trials
+            End with the time, or after so many changes.
+        enough
+            A cost at which to end.
+
+        Raises
+        ------
+        OutOfTimeError
+            If time was up, after what was found has been noted.
+        """
+        if self._rule is None:
+            return
+        rule, trace = self._rule, self._server.trace
+        ends_s = self._server.simulator.ends_s(rule)
+        reserved = np.zeros(len(ends_s), dtype=bool)
+        if may_be_reserved(trace):
+            reserved = calm_jobs(trace, ends_s, trace.duration_s * self._server.width)
+        climb = self._climb(rule, reserved, ends_s, seed)
+        late = climb.cost - self._cost_of(trace.arrival_s + trace.duration_s)
+        done = 0
+        try:
+            while (trials is None or done < trials) and climb.best_cost > enough:
+                used = clock.elapsed_s / clock.limit_s if clock.limit_s else 0.0
+                share = used if trials is None else max(used, done / trials)
+                climb.try_one(TEMPERATURE * late * (1 - share) ** 2 if share < COLD else 0.0)
+                check_time()
+                done += 1
+        finally:
+            if climb.best_cost < self.cost:
+                self._note(rule, reserved, climb.best)
+
+    def _climb(self, rule: Rule, reserved: Flags, ends_s: Floats, seed: int) -> Climb:
+        """Return the local search on the jobs that are not reserved."""
+        others = ~reserved
+        trace = self._server.trace
+        simulator = Simulator(with_reserved(trace, reserved)) if reserved.any() else self._server.simulator
+        rule = rule._replace(multiplier=rule.multiplier[others])
+        every = ends_s.copy()
+
+        def cost(ends_s: Floats) -> float:
+            every[others] = ends_s
+            return self._cost_of(every)
+
+        return Climb(simulator, rule, cost, seed)
+
+    def _note(self, rule: Rule, reserved: Flags, others: Floats) -> None:
+        """Simulate the whole trace by what the search has found, and keep the schedule if it is better."""
+        multiplier = np.zeros(len(reserved))
+        multiplier[~reserved] = others
+        rule = rule._replace(multiplier=multiplier)
+        with Clock().enforced():  # time may be up, and there is some in reserve for this
+            cost = self._cost_of(self._server.simulator.ends_s(rule))
+            if cost < self.cost:
+                self.found, self.cost = (self._server.schedule(rule), "local search"), cost
+
+    def _cost_of(self, ends_s: Floats) -> float:
+        """Return the objective of ends, which are in the order of arrival."""
+        times = ends_s - self._server.trace.arrival_s
+        if self._instance.objective == "makespan":
+            return float(ends_s.max() - self._server.trace.arrival_s[0])
+        weight = self._server.weight / self._server.weight.max()
+        return float(weight @ times / weight.sum())
