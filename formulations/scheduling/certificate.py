@@ -54,7 +54,7 @@ def certificate_of(grid: PriceGrid, resources: Sequence[str]) -> dict[str, Any]:
     priced = {
         name: tuple(grid.price[:, r].tolist()) for r, name in enumerate(resources) if grid.price[:, r].any()
     }
-    return PriceCertificate(edges_s=tuple(grid.edges_s.tolist()), prices=priced).model_dump()
+    return PriceCertificate(edges_s=tuple(grid.edges_s.tolist()), prices=priced).model_dump(mode="json")
 
 
 def read_grid(data: Any, resources: Sequence[str]) -> PriceGrid | str:

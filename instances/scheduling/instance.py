@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 MOST_COMPLAINTS = 100
+FINEST = 4e-15
+"""What doubles tell of a moment, relatively."""
 
 
 def _keep_table(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
@@ -166,6 +168,11 @@ class SchedulingInstance(Instance):
         demand = table.total_demand
         for j in np.flatnonzero(~(demand > 0).any(axis=1))[:MOST_COMPLAINTS].tolist():
             yield f"jobs[{j}].demand", "asks for nothing; at least one amount must be above 0"
+        # Moments are doubles, which get coarser with the time since 0.
+        last = float(table.arrival_s.max() + table.duration_s.sum())
+        for j in np.flatnonzero(table.duration_s < FINEST * last)[:MOST_COMPLAINTS].tolist():
+            what = f"{table.duration_s[j]:g} s, too short beside moments of {last:g} s"
+            yield f"jobs[{j}]", f"{table.names[j]!r} takes {what}; count times from a later moment"
         # A gang needs all its resources at the same time.
         never = np.ones(len(table), dtype=bool)
         for moment in amounts:

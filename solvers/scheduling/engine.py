@@ -43,6 +43,12 @@ class StuckError(PolicyError):
     """Jobs wait for ever."""
 
 
+def eviction_text(now_s: float) -> str:
+    """Return what is said of jobs that lose their place although they must not be interrupted."""
+    what = f"running jobs lose their place at {now_s:g} s, and must not be interrupted"
+    return f"{what}; evict: restart lets them begin again"
+
+
 @dataclass(frozen=True)
 class Schedule:
     """Segments in columns: job as index into the table, start and end.
@@ -214,7 +220,9 @@ class Engine:
             return
         ended = self._running[over]
         for j in ended.tolist():
-            self._segments.append((j, float(self._since_s[j]), float(self._end_s[j])))
+            # What is left of a job may be less than a moment can tell.
+            if self._end_s[j] > self._since_s[j]:
+                self._segments.append((j, float(self._since_s[j]), float(self._end_s[j])))
             self._end_s[j] = np.inf
             self._done[j] = True
             if self._places is not None:
@@ -249,10 +257,7 @@ class Engine:
 
     def _refuse_evictions(self) -> None:
         if self._instance.preemption == "none" and self._instance.evict != "restart":
-            raise EvictionError(
-                f"running jobs lose their place at {self._now_s:g} s, and must not be interrupted; "
-                "evict: restart lets them begin again"
-            )
+            raise EvictionError(eviction_text(self._now_s))
 
     def _switch(self, chosen: Ints, fallen: set[int]) -> None:
         """Stop and start jobs, so that the chosen ones run.

@@ -103,7 +103,8 @@ def _next_event_s(trace: Trace, rule: Rule, state: State) -> float:
 
 @compiled
 def _note(state: State, segments: Segments, j: int, end_s: float) -> None:
-    if len(segments.job) > 0:
+    # What is left of a job may be less than a moment can tell.
+    if len(segments.job) > 0 and end_s > state.since_s[j]:
         n = state.counts[SEGMENTS]
         segments.job[n], segments.start_s[n], segments.end_s[n] = j, state.since_s[j], end_s
         state.counts[SEGMENTS] += 1

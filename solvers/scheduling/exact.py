@@ -10,11 +10,13 @@ from ..common.base import Clock, Outcome, Solver
 from ..common.options import SolveOptions
 from .brute_force import MOST_JOBS, MOST_SCHEDULES, SchedulingBruteForce, schedules_of
 from .certify import certify
-from .methods import POLICIES
+from .methods import POLICIES, is_plain, loses_work
 from .search.price import Price
 
 SEARCH_SHARE = 0.5
 """Part of the time in which it looks for schedules; the rest is for the bound."""
+CLAIRVOYANT = ("srsf", "srtf", "sjf", "fifo-backfill")
+"""The policies that it tries on servers, and where work may be lost."""
 TINY = MOST_JOBS - 2
 """Of so many jobs all orders are tried too."""
 
@@ -70,9 +72,12 @@ class SchedulingExact(Solver[SchedulingFormulation]):
 def _methods(formulation: SchedulingFormulation) -> Iterator[Method]:
     """Yield the methods that it tries, each with its settings."""
     instance = formulation.instance
-    yield Price(), {}
-    if instance.menus().malleable:
-        by_name = {policy.name: policy for policy in POLICIES}
+    by_name = {policy.name: policy for policy in POLICIES}
+    if is_plain(instance):
+        yield Price(), {}
+    else:  # search knows neither places nor work that is lost
+        yield from ((by_name[name], {}) for name in CLAIRVOYANT)
+    if instance.menus().malleable and not loses_work(instance):
         yield by_name["optimus"], {"admission": "shortest"}
     if len(instance.table()) <= TINY and schedules_of(instance) <= MOST_SCHEDULES:
         yield SchedulingBruteForce(), {}

@@ -69,6 +69,8 @@ def is_plain(instance: SchedulingInstance) -> bool:
 
 def loses_work(instance: SchedulingInstance) -> bool:
     """Return whether jobs that lose their place lose work too."""
+    if instance.preemption == "none" and instance.evict != "restart":
+        return False  # for then none may lose its place
     return bool(instance.events) and interval_s(instance) > 0
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from ...formulations.common.clock import check_time
 from ...instances.common.arrays import Floats
-from .engine import EvictionError, PolicyError
+from .engine import EvictionError, PolicyError, eviction_text
 from .event_loop import EVICTED, PAUSED, STUCK, advance
 from .event_state import COUNTS, RUNNING, SEGMENTS, WAITING, Rule, Segments, State, Trace, Work
 
@@ -101,7 +101,7 @@ class Simulator:
         code = advance(self.trace, rule, state, segments, self._work, until_s, MOST_EVENTS)
         now_s = state.now_s[0]
         if code == EVICTED:
-            raise EvictionError(f"running jobs lose their place at {now_s:g} s, and must not be interrupted")
+            raise EvictionError(eviction_text(now_s))
         if code == STUCK:
             raise PolicyError(f"{state.counts[WAITING]} jobs wait, and nothing will ever happen")
         return int(code)

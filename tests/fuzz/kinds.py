@@ -1,4 +1,4 @@
-"""The three kinds: how documents are made, what is true of them, and which solvers try them."""
+"""The four kinds: how documents are made, what is true of them, and which solvers try them."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from . import allocation_documents, consolidation_documents, staging_documents
+from . import allocation_documents, consolidation_documents, scheduling_documents, staging_documents
 from .allocation_truth import AllocationTruth
 from .consolidation_truth import ConsolidationTruth
 from .graph_truth import staging_truth
+from .scheduling_truth import SchedulingTruth
 from .truth import Truth
 
 
@@ -27,11 +28,14 @@ class Kind:
     sample
         Share of the instances that each further solver tries; `exact` and `brute-force` try all, and graphs
         of layers are for them alone.
+    closes
+        Whether `exact` and `brute-force` prove an optimum of every instance.
     """
 
     document: Callable[[random.Random], dict[str, Any]]
     truth: Callable[[dict[str, Any]], Truth]
     sample: dict[str, float]
+    closes: bool = True
 
 
 KINDS = {
@@ -79,6 +83,17 @@ KINDS = {
             "milp:scip": 0.05,
             "milp:cbc": 0.01,
         },
+    ),
+    "scheduling": Kind(
+        scheduling_documents.document,
+        SchedulingTruth,
+        {
+            **dict.fromkeys(("fifo", "fifo-backfill", "sjf", "srtf", "srsf", "las", "gittins"), 0.3),
+            **dict.fromkeys(("yarn-cs", "fair", "drf"), 0.3),
+            **dict.fromkeys(("gandiva-timeslice", "themis", "max-min", "optimus"), 0.15),
+            "optimus-exact": 0.05,
+        },
+        closes=False,
     ),
 }
 BUDGETS: dict[str, dict[str, Any]] = {

@@ -123,8 +123,10 @@ class _Ascent:
         self.trace: list[tuple[float, float]] = []
         self._next, self._at, self._direction = self.price, self.best, np.zeros_like(self.price)
         # Prices are measured by what a resource costs in all, so that its unit does not matter.
-        units = np.maximum(dual.instance.capacity_over_time[1].max(axis=0), 1e-300)
-        self._scale = 1 / (dual.length_s[:, None] * units**2)
+        units = dual.instance.capacity_over_time[1].max(axis=0)
+        # What there never is of has no price.
+        self._scale = np.zeros((len(dual.length_s), len(units)))
+        self._scale[:, units > 0] = 1 / (dual.length_s[:, None] * units[units > 0] ** 2)
         self._older: tuple[float, float, Floats] | None = None
         self._forget()
 

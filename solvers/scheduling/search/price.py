@@ -15,7 +15,7 @@ from ...common.options import SolveOptions
 from ...common.result import Limit
 from ..engine import Engine, EvictionError, Schedule
 from ..event_state import Rule
-from ..methods import POOLED, plan_of
+from ..methods import POOLED, loses_work, plan_of, slows_down
 from ..policies.first_come import Backfill
 from ..serve import Server
 from ..simulator import Simulator
@@ -53,6 +53,8 @@ class Price(Solver[SchedulingFormulation]):
     def solve(self, formulation: SchedulingFormulation, options: SolveOptions, clock: Clock) -> Outcome:
         """Return the best schedule; never a worse one than SRSF, SRTF, SJF or EASY backfilling."""
         instance = formulation.instance
+        if loses_work(instance) or (instance.servers and slows_down(instance)):
+            return Outcome(message="price knows neither work that is lost nor jobs that servers slow down")
         trials = self.setting(options, "trials") or (TRIALS if clock.limit_s is None else None)
         limit: Limit = "none"
         with clock.enforced():

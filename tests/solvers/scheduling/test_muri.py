@@ -50,7 +50,7 @@ def test_jobs_larger_than_a_server_need_idle_ones() -> None:
     [
         ({"preemption": "none"}, "preemption: free"),
         ({"lease_s": 5}, "no lease"),
-        ({"events": [{"at_s": 5, "change": {"gpu": 1}}]}, "no events"),
+        ({"events": [{"at_s": 5, "server": "n-0", "change": {"gpu": 1}}]}, "no events"),
         ({"servers": [{"name": "n", "capacity": {"gpu": 4, "cpu": 1}}]}, "one resource, gpu"),
     ],
 )

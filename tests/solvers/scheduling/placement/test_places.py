@@ -15,7 +15,9 @@ from clusterplan.solvers.common.options import SolveOptions
 from clusterplan.solvers.scheduling.methods import POLICIES
 from clusterplan.solvers.scheduling.placement.places import RULES
 
-BY_NAME = {policy.name: policy for policy in POLICIES}
+POOLED = ("gandiva-timeslice", "themis", "max-min", "optimus")
+"""Policies that take the servers as one pool."""
+BY_NAME = {policy.name: policy for policy in POLICIES if policy.name not in POOLED}
 Row = tuple[str, float, float, dict[str, int]]
 
 
