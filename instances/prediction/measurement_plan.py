@@ -1,9 +1,9 @@
 """Which shapes to time so that as much as possible is known of a model, and the script that times them.
 
-The shapes of each family are chosen one after the other so that the model's own shapes, weighted by their share of
-the predicted time, are as near as possible to a chosen one: greedy facility location, which is within 1 − 1/e of
-the best choice (Nemhauser, Wolsey & Fisher 1978). The distance of two shapes is that of the logarithms of their
-sizes.
+The shapes of each family are chosen one after the other so that the model's own shapes, weighted by their
+share of the predicted time, are as near as possible to a chosen one: greedy facility location, within
+1 − 1/e of the best choice (Nemhauser, Wolsey & Fisher 1978). The distance of two shapes is that of the
+logarithms of their sizes.
 """
 
 from __future__ import annotations
@@ -148,11 +148,12 @@ _CALLS = {
     "tanh": "a = new(*s); call = lambda: torch.tanh(a)",
     "scale": "a = new(*s); call = lambda: a * 1.5",
     "copy": "a = new(s[1], s[0]).t(); call = lambda: a.contiguous()",
+    "sum": "a = new(*s); call = lambda: a.sum(0)",
     "dropout": "a = new(*s); call = lambda: torch.nn.functional.dropout(a, 0.1)",
 }
 """Kind → the line of the script that makes its tensors and its call."""
 
-_SCRIPT = '''"""Times operators on this machine's first GPU; writes a table that `clusterplan predict` reads."""
+_SCRIPT = '''"""Times operators on this machine's first GPU; writes what `clusterplan predict` reads."""
 
 import csv
 import sys

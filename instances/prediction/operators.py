@@ -27,17 +27,19 @@ SHAPES: Mapping[str, tuple[str, ...]] = {
     "embedding": ("rows", "width", "entries"),
     **dict.fromkeys(("layer_norm", "rms_norm", "batch_norm", "softmax"), _ROWS),
     **dict.fromkeys(("add", "mul", "div"), _ROWS),
-    **dict.fromkeys(("gelu", "relu", "silu", "tanh", "scale", "copy", "dropout"), _ROWS),
+    **dict.fromkeys(("gelu", "relu", "silu", "tanh", "scale", "copy", "dropout", "sum"), _ROWS),
 }
 """Kinds of operators, and what the sizes of their shapes are called.
 
-`linear` multiplies (rows × inputs) by (inputs × outputs); `bmm` (rows × inner) by (inner × columns), `batch`
-times; the kinds of `rows` and `width` go over a matrix: `add`, `mul` and `div` over two of them, `scale` is any
-arithmetic with one number or a broadcast row, `copy` any change of layout.
+`linear` multiplies (rows × inputs) by (inputs × outputs); `bmm` (rows × inner) by (inner × columns),
+`batch` times; the kinds of `rows` and `width` go over a matrix: `add`, `mul` and `div` over two of them,
+`scale` is any arithmetic with one number or a broadcast row, `copy` any change of layout, `sum` adds up rows.
 """
 _BINARY = ("add", "mul", "div")
 _KEEPS_INPUT = ("gelu", "relu", "silu", "tanh")
 """Whose backward pass reads a matrix beside the gradient."""
+_LEAVES_NOTHING = ("scale", "copy", "div")
+"""Whose backward pass needs none of their output."""
 _MAY_BE_ZERO = ("padding_height", "padding_width", "padding")
 LARGEST_SIZE = 10**12
 """No size of a shape may exceed this."""
@@ -61,7 +63,7 @@ class Operator:
     parameters
         Trained numbers that it alone holds; 0 where another operator holds them.
     saved
-        Elements of the output that are kept for the backward pass of whatever comes next; by default all.
+        Elements that wait for the backward pass; by default the output, which whatever comes next keeps.
 
     Raises
     ------
@@ -128,7 +130,7 @@ class Operator:
                 return self["batch"] * self["filters"] * prod(self.output_size)
             case "pool":
                 return self["batch"] * self["channels"] * prod(self.output_size)
-        return self["rows"] * self["width"]
+        return self["width"] if self.kind == "sum" else self["rows"] * self["width"]
 
     @property
     def inputs(self) -> int:
@@ -173,7 +175,9 @@ class Operator:
     @property
     def activations(self) -> int:
         """Elements that one call leaves for the backward pass."""
-        return self.outputs if self.saved is None else self.saved
+        if self.saved is not None:
+            return self.saved
+        return 0 if self.kind in _LEAVES_NOTHING else self.outputs
 
     def times(self, count: int) -> Operator:
         """Return the operator called so many times as often."""
@@ -185,9 +189,11 @@ class Operator:
         match self.kind:
             case "linear":
                 rows, inputs, outputs = self.shape
+                of_bias = replace(plain, kind="sum", shape=(rows, outputs))
                 return (
                     replace(plain, shape=(rows, outputs, inputs)),
                     replace(plain, shape=(inputs, rows, outputs)),
+                    *((of_bias,) if self.parameters > inputs * outputs else ()),
                 )
             case "bmm":
                 batch, rows, inner, columns = self.shape
@@ -199,7 +205,8 @@ class Operator:
                 # Both gradients are convolutions with as many operations as the forward pass.
                 return (plain, plain)
             case "add":
-                return ()
+                # What is added to a stream is computed from it, so that two gradients of it meet.
+                return (plain,)
             case "mul" | "div":
                 return (plain, plain)
             case kind if kind in _KEEPS_INPUT or kind == "dropout":

@@ -138,7 +138,7 @@ class ModelDescription(ABC):
 
 
 def merged(operators: Sequence[Operator]) -> tuple[Operator, ...]:
-    """Return each different operator once with the sum of its counts, without parameters and saved elements."""
+    """Return each different operator once, with the sum of its counts; what it holds and saves is lost."""
     counts: dict[Operator, int] = {}
     for operator in operators:
         plain = replace(operator, count=1, parameters=0, saved=0)

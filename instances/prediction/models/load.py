@@ -2,9 +2,38 @@
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
+from typing import Any
 
+import yaml
+
+from ...common.errors import InstanceError
+from ...files.reading import fail, read_text
+from ...files.yaml_reading import parse_yaml
 from .description import ModelDescription
+from .layer_table import model_of_rows, table_model
+from .onnx_file import onnx_model
+from .pictures import NETWORKS
+from .transformer import Transformer
+from .transformer_config import config_of
+
+NAMED = Path(__file__).with_name("models.yaml")
+SUFFIXES = (".json", ".yaml", ".yml", ".csv", ".onnx")
+
+
+@cache
+def _named() -> Mapping[str, Mapping[str, Any]]:
+    found = parse_yaml(read_text(NAMED))["models"]
+    assert isinstance(found, dict)
+    return found
+
+
+def known_models() -> tuple[str, ...]:
+    """Return the names of the models that need no file."""
+    return (*_named(), *NETWORKS)
 
 
 def load_model(given: str | Path) -> ModelDescription:
@@ -17,4 +46,39 @@ def load_model(given: str | Path) -> ModelDescription:
     UnavailableError
         If reading the file needs a library that is not installed.
     """
-    raise NotImplementedError
+    text = str(given)
+    if isinstance(given, str) and text.lower() in NETWORKS:
+        return NETWORKS[text.lower()]()
+    if isinstance(given, str) and text.lower() in _named():
+        data = _named()[text.lower()]
+        return Transformer(text.lower(), str(data["source"]), config=config_of(data, text))
+    path = Path(given)
+    if path.suffix.lower() not in SUFFIXES:
+        raise _unknown(text)
+    match path.suffix.lower():
+        case ".csv":
+            return table_model(path, text)
+        case ".onnx":
+            return onnx_model(path, text)
+    return _document_model(path, text)
+
+
+def _unknown(text: str) -> InstanceError:
+    near = difflib.get_close_matches(text.lower()[:60], known_models(), n=1)
+    guess = f"did you mean {near[0]!r}? " if near else ""
+    known = ", ".join(known_models())
+    what = f"there is no such model; {guess}known are {known}; or give a file ({', '.join(SUFFIXES)})"
+    return fail(text[:200], what)
+
+
+def _document_model(path: Path, source: str) -> ModelDescription:
+    """Return the model of a JSON or YAML file: a transformer's configuration, or a list of layers."""
+    try:
+        data = parse_yaml(read_text(path, source))
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise fail(source, f"cannot be read: {str(error).splitlines()[0]}") from None
+    if isinstance(data, Mapping) and isinstance(data.get("layers"), list):
+        rows = [(f"layers[{index}]", row) for index, row in enumerate(data["layers"])]
+        return model_of_rows(rows, str(data.get("name", path.stem))[:200], source)
+    name = path.parent.name if path.stem == "config" and path.parent.name else path.stem
+    return Transformer(name, source, config=config_of(data, source))

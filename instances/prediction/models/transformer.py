@@ -1,9 +1,11 @@
 """Transformers: the kernels of each block as PyTorch runs them one by one, without fused attention.
 
-The blocks are those of the families' published implementations: BERT (Devlin et al. 2019; normalisation after
-the residual), GPT-2 and GPT-3 (Radford et al. 2019; before it), OPT (Zhang et al. 2022), Llama (Touvron et al.
-2023; gated, rotary positions, RMS norms). Tensors are shared as in Megatron-LM (Shoeybi et al. 2019): heads and
-the inner width of a block are divided, the residual stream is whole on every device.
+The blocks are those of the families' published implementations: BERT (Devlin et al. 2019; normalisation
+after the residual), GPT-2 and GPT-3 (Radford et al. 2019; before it), OPT (Zhang et al. 2022), Llama (Touvron
+et al. 2023; gated, rotary positions, RMS norms). Tensors are shared as in Megatron-LM (Shoeybi et al. 2019):
+heads and the inner width of a block are divided, the residual stream is whole on every device.
+
+What waits for the backward pass is as in Korthikanti et al. 2023, section 4.
 """
 
 from __future__ import annotations
@@ -113,7 +115,13 @@ class _Parts:
     def _dropout(self) -> list[Operator]:
         if self.config.family == "llama" or not self.training:
             return []
-        return [self._over("dropout", self.config.hidden)]
+        dropout = self._over("dropout", self.config.hidden)
+        return [replace(dropout, saved=self._mask(dropout.outputs))]
+
+    @staticmethod
+    def _mask(elements: int) -> int:
+        """Return the elements of two bytes that a mask of one byte takes."""
+        return elements // 2
 
     def _residual(self) -> list[Operator]:
         """Add the block's branch to the stream; a gradient of both comes back and is added too."""
@@ -147,7 +155,7 @@ class _Parts:
 
     def block(self, index: int) -> Layer:
         """Return a block: attention and two or three linear layers, each beside the residual stream."""
-        before = self.config.family != "bert"
+        before = self.config.norm_before
         operators: list[Operator] = []
         for part in (self._attention(), self._inner()):
             operators += [self._norm()] if before else []
@@ -171,7 +179,7 @@ class _Parts:
             ]
         operators += self._positions(query, keys)
         batch, sequence = self.batch * heads, self.sequence
-        scores = Operator("bmm", (batch, sequence, width, sequence))
+        scores = Operator("bmm", (batch, sequence, width, sequence), saved=0)
         values = Operator("bmm", (batch, sequence, sequence, width))
         operators += [
             self._over("copy", query),
@@ -179,7 +187,8 @@ class _Parts:
         ]  # queries, keys, values by head
         operators += [scores, *self._softmax(batch * sequence), values, self._over("copy", query)]
         # What devices compute of a bias after their sums is the same on each; one of them holds it.
-        return [*operators, linear(rows, query, config.hidden, bias=config.family != "llama")]
+        output = linear(rows, query, config.hidden, bias=config.family != "llama")
+        return [*operators, replace(output, saved=0)]
 
     def _positions(self, query: int, keys: int) -> list[Operator]:
         """Return rotary positions (Su et al. 2021): x·cos + rotated(x)·sin of queries and keys."""
@@ -197,23 +206,29 @@ class _Parts:
         """Return what is done to the scores: scale, mask, softmax."""
         softmax = self._over("softmax", self.sequence, 1, rows)
         scale = self._over("scale", self.sequence, 1, rows)
-        dropout = [self._over("dropout", self.sequence, 1, rows)] if self.training else []
+        elements = rows * self.sequence
+        dropout = replace(
+            self._over("dropout", self.sequence, 1, rows), saved=elements + self._mask(elements)
+        )
+        dropouts = [dropout] if self.training else []
         if self.config.family in ("llama", "opt"):
-            dropout = []
+            dropouts = []
         if self.compiled:
-            return [softmax]
+            return [softmax, *dropouts]
         if self.config.family == "opt":
-            # The mask is added, and what became less than the least number is raised; queries were scaled.
+            # The mask of all pairs is added, which no cache keeps from head to head, and what became less
+            # than the least number is raised; queries were scaled.
             queries = self._over("scale", self.config.heads // self.shares * self.config.per_head)
-            return [queries, scale, scale, softmax, *dropout]
-        return [scale, scale, softmax, *dropout]
+            mask = self._over("add", self.sequence, 1, rows)
+            return [queries, replace(mask, saved=0), scale, softmax, *dropouts]
+        return [scale, scale, softmax, *dropouts]
 
     def _inner(self) -> list[Operator]:
         config, rows = self.config, self.rows
         width = config.width // self.shares
         kernels = ACTIVATIONS[config.activation]
-        if self.compiled:
-            kernels = kernels[:1]
+        if self.compiled and len(kernels) > 1:
+            kernels = ("gelu",)
         activation = [self._over(kind, width) for kind in kernels]
         if config.family == "llama":
             gate = linear(rows, config.hidden, width, bias=False, count=2)
@@ -223,12 +238,16 @@ class _Parts:
                 self._over("mul", width),
                 linear(rows, width, config.hidden, bias=False),
             ]
-        return [linear(rows, config.hidden, width), *activation, linear(rows, width, config.hidden)]
+        return [
+            linear(rows, config.hidden, width),
+            *activation,
+            replace(linear(rows, width, config.hidden), saved=0),
+        ]
 
     def head(self) -> Layer:
         """Return the last normalisation and the probabilities of words, or BERT's pooler."""
         config, rows = self.config, self.rows
-        operators: list[Operator] = [] if config.family == "bert" else [self._norm()]
+        operators: list[Operator] = [self._norm()] if config.norm_before else []
         if config.family == "bert" and not config.head:
             pooler = linear(self.batch, config.hidden, config.hidden)
             operators += [pooler, Operator("tanh", (self.batch, config.hidden))]

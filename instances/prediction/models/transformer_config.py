@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Literal
 
 from pydantic import Field
@@ -40,6 +41,7 @@ _NAMES = {
     "expert_capacity": ("expert_capacity",),
     "sparse_step": ("encoder_sparse_step",),
     "attention_bias": ("attention_bias",),
+    "norm_before": ("do_layer_norm_before",),
 }
 _Size = Field(ge=1, le=10**7)
 SAYS_HEAD = ("LMHead", "ForCausalLM", "ForMaskedLM", "ForPreTraining", "ForConditionalGeneration")
@@ -63,6 +65,8 @@ class TransformerConfig(Model):
         Whether the last layer gives a probability of every word.
     tied
         Whether that layer has the weights of the embedding.
+    norm_before
+        Whether blocks normalise before their branch, as all but BERT and OPT-350M do.
     decoder_blocks, experts, expert_capacity, sparse_step
         Of encoder-decoders and mixtures of experts: every `sparse_step`-th block has experts.
     """
@@ -86,6 +90,7 @@ class TransformerConfig(Model):
     expert_capacity: int = Field(default=64, ge=1, le=10**7)
     sparse_step: int = Field(default=2, ge=1, le=10_000)
     attention_bias: bool = False
+    norm_before: bool = True
 
     @property
     def width(self) -> int:
@@ -104,7 +109,9 @@ class TransformerConfig(Model):
 
 
 def config_of(data: Any, source: str) -> TransformerConfig:
-    """Return the shape of a transformer from the data of a ``config.json``; keys that say nothing of it are left out.
+    """Return the shape of a transformer from the data of a ``config.json``.
+
+    Keys that say nothing of it are left out.
 
     Raises
     ------
@@ -114,7 +121,7 @@ def config_of(data: Any, source: str) -> TransformerConfig:
     if not isinstance(data, Mapping):
         raise fail(source, "is no mapping; a model's config.json is one")
     kind = data.get("model_type")
-    if kind not in FAMILIES:
+    if not isinstance(kind, str) or kind not in FAMILIES:
         raise fail(source, f"is {kind!r:.60}; known are {', '.join(FAMILIES)}", "model_type")
     family = FAMILIES[kind]
     fields: dict[str, Any] = {"family": family}
@@ -127,6 +134,7 @@ def config_of(data: Any, source: str) -> TransformerConfig:
         fields["head"] = any(word in str(architectures[0]) for word in SAYS_HEAD)
     fields.setdefault("activation", {"llama": "silu", "opt": "relu", "gpt2": "gelu_new"}.get(family, "gelu"))
     fields.setdefault("tied", family != "llama")
+    fields.setdefault("norm_before", family != "bert")
     if family == "switch":
         fields.setdefault("positions", 10**6)
     try:
@@ -143,6 +151,4 @@ def config_of(data: Any, source: str) -> TransformerConfig:
 
 
 def _in_the_words_of_the_file(error: InstanceError) -> list[Any]:
-    from dataclasses import replace
-
     return [replace(fault, path=" or ".join(_NAMES.get(fault.path, (fault.path,)))) for fault in error.faults]

@@ -20,7 +20,7 @@ def times_on(gpu: str | Gpu, measurements: str | Path | Sequence[Measurement] | 
     gpu
         A name of the catalogue, or a data sheet.
     measurements
-        A CSV file, or measurements; without them the data sheet and other GPUs' coefficients are all there is.
+        A CSV file, or measurements; without them there are the data sheet and other GPUs' coefficients.
 
     Raises
     ------

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from ..estimate import Estimate
 from ..hardware import Gpu
 from ..intervals.levels import spread, spread_of_total
 from ..operators import Operator
 from .coefficients import Coefficients, platform
-from .families import FAMILY, parts
+from .families import FAMILY, parts, queued
 from .operator_times import OperatorTimes
 
 
@@ -41,6 +43,8 @@ class DataSheetTimes(OperatorTimes):
 
     def total(self, operators: Sequence[Operator]) -> Estimate:
         """Return the seconds of all together."""
-        seconds = sum(estimate.seconds for estimate in self.predict(operators))
+        thetas = np.array([self.coefficients[FAMILY[op.kind]] for op in operators])
+        counts = np.array([float(op.count) for op in operators])
+        seconds = queued(parts(operators, self.gpu), thetas, counts)
         low, high = spread_of_total("data sheet", inside=False)
         return Estimate(seconds, seconds * low, seconds * high, False, self.basis)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ...common.arrays import Floats
 from ...common.errors import OptionError
 from ..estimate import Estimate
 from ..hardware import Gpu
@@ -13,13 +14,13 @@ from ..intervals.levels import spread, spread_of_total
 from ..operators import Operator
 from .coefficients import Coefficients, fitted, platform
 from .data_sheet import DataSheetTimes
-from .families import FAMILY, parts, sizes
+from .families import FAMILY, parts, queued, sizes
 from .measurements import Measurement
 from .operator_times import OperatorTimes
 
 FEWEST = 3
 """Measurements of a family that its three coefficients need; with fewer the data sheet speaks."""
-LEAST_SHARE_MEASURED = 0.9
+MEASURED = 0.9
 """Of a total's time that must lie in measured families for the total to count as measured."""
 
 
@@ -64,12 +65,12 @@ class FittedTimes(OperatorTimes):
         """Return the seconds of each operator, all its `count` calls together."""
         estimates = self.sheet.predict(operators)
         for index, (row, operator) in enumerate(zip(parts(operators, self.gpu), operators, strict=True)):
-            key = (FAMILY[operator.kind], operator.precision)
+            key = self._key(operator)
             if key not in self.fits:
                 continue
             fit = self.fits[key]
             seconds = float(row @ fit.theta) * operator.count
-            inside = bool(np.all(sizes(operator) <= fit.largest))
+            inside = self._inside(operator)
             low, high = spread("measured", key[0], inside, _scale(fit.residuals))
             basis = f"{self.counts[key]} measurements of {key[0]} on {self.gpu.name}"
             estimates[index] = Estimate(seconds, seconds * low, seconds * high, inside, basis)
@@ -77,18 +78,29 @@ class FittedTimes(OperatorTimes):
 
     def total(self, operators: Sequence[Operator]) -> Estimate:
         """Return the seconds of all together."""
-        parts_of_it = self.predict(operators)
-        seconds = sum(part.seconds for part in parts_of_it)
-        measured = sum(
-            part.seconds
-            for part, op in zip(parts_of_it, operators, strict=True)
-            if (FAMILY[op.kind], op.precision) in self.fits
-        )
-        inside = sum(part.seconds for part in parts_of_it if part.inside) >= LEAST_SHARE_MEASURED * seconds
-        known = measured >= LEAST_SHARE_MEASURED * seconds
+        design = parts(operators, self.gpu)
+        thetas = np.array([self._theta(op) for op in operators])
+        counts = np.array([float(op.count) for op in operators])
+        seconds = queued(design, thetas, counts)
+        each = (design * thetas).sum(axis=1) * counts
+        known = each @ np.array([self._key(op) in self.fits for op in operators]) >= MEASURED * each.sum()
+        inside = bool(each @ np.array([self._inside(op) for op in operators]) >= MEASURED * each.sum())
         low, high = spread_of_total("measured" if known else "data sheet", inside)
         basis = f"{sum(self.counts.values())} measurements on {self.gpu.name}"
-        return Estimate(seconds, seconds * low, seconds * high, inside and known, basis)
+        return Estimate(seconds, seconds * low, seconds * high, inside, basis)
+
+    @staticmethod
+    def _key(operator: Operator) -> tuple[str, str]:
+        return FAMILY[operator.kind], operator.precision
+
+    def _theta(self, operator: Operator) -> Floats:
+        fit = self.fits.get(self._key(operator))
+        return self.sheet.coefficients[FAMILY[operator.kind]] if fit is None else fit.theta
+
+    def _inside(self, operator: Operator) -> bool:
+        """Return whether its operations and bytes are no more than the most that were measured."""
+        fit = self.fits.get(self._key(operator))
+        return fit is not None and bool(np.all(sizes(operator) <= fit.largest))
 
 
 def _scale(residuals: np.ndarray) -> float:

@@ -1,0 +1,326 @@
+"""Predicted times beside measured ones: whole GPUs, whole models and larger shapes held out.
+
+The measurements are NeuSight's (single precision, seven GPUs), from `../shared/data` or `$CLUSTERPLAN_DATA`.
+For each GPU the coefficients that are known beforehand come from the other GPUs without L4. How much a fit is
+drawn to them was chosen by the mean error of whole models on P100, T4, V100 and A100; the kernels of a model
+are those of the libraries that were measured.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from clusters import data_folder
+
+from clusterplan.instances.common.arrays import Floats
+from clusterplan.instances.prediction.hardware import Gpu, gpu_named
+from clusterplan.instances.prediction.intervals.conformal import coverage, ends
+from clusterplan.instances.prediction.intervals.levels import LEAST_SCALE, OUTSIDE
+from clusterplan.instances.prediction.measurement_plan import plan_measurements
+from clusterplan.instances.prediction.models import Setting
+from clusterplan.instances.prediction.models.transformer import Transformer
+from clusterplan.instances.prediction.models.transformer_config import config_of
+from clusterplan.instances.prediction.operators import Operator
+from clusterplan.instances.prediction.times.coefficients import Coefficients, pooled
+from clusterplan.instances.prediction.times.data_sheet import DataSheetTimes
+from clusterplan.instances.prediction.times.families import FAMILIES, FAMILY
+from clusterplan.instances.prediction.times.fitted import FittedTimes
+from clusterplan.instances.prediction.times.measurements import Measurement
+
+GPUS = {
+    "NVIDIA A100-PCIE-40GB": "a100-pcie-40",
+    "NVIDIA A100 80GB PCIe": "a100-pcie-80",
+    "NVIDIA L4": "l4",
+    "Tesla P100-PCIE-16GB": "p100",
+    "Tesla P4": "p4",
+    "Tesla T4": "t4",
+    "Tesla V100-PCIE-32GB": "v100",
+}
+KINDS = {
+    **{name: name for name in ("add", "mul", "div", "gelu", "relu", "tanh", "softmax", "linear", "bmm")},
+    **dict.fromkeys(("addu", "mulu", "divu", "powu"), "scale"),
+    **{"pow": "mul", "ln": "layer_norm"},
+}
+UNSEEN = "l4"
+POOL_ROWS = 600
+"""Of each family and GPU that the coefficients of other GPUs are fitted to."""
+CANDIDATES, TARGETS = 2000, 100
+"""Rows of a family that the planner chooses among, and the larger shapes that it chooses for."""
+PUBLISHED = "NeuSight 8.1 % inference, 7.3 % training on unseen GPUs; roofline 32.2, 33.9; Habitat 376, 820"
+
+
+@dataclass(frozen=True)
+class Row:
+    """A measurement, and whether NeuSight holds it out as larger than those of training."""
+
+    gpu: str
+    measurement: Measurement
+    larger: bool
+
+
+@dataclass(frozen=True)
+class Whole:
+    """A measured whole model."""
+
+    gpu: str
+    case: str
+    seconds: float
+    operators: tuple[Operator, ...]
+
+    @property
+    def mode(self) -> str:
+        """Inference or training."""
+        return "training" if "-train-" in self.case else "inference"
+
+
+def rows(folder: Path) -> list[Row]:
+    """Return all measured operators."""
+    found = []
+    for file in sorted(folder.glob("t*_*.csv.gz")):
+        with gzip.open(file, "rt") as text:
+            table = pd.read_csv(text)
+        larger = file.name.startswith("test")
+        for cells in table.to_dict("records"):
+            found.append(Row(GPUS[cells["Device"]], _measurement(cells), larger))
+    return found
+
+
+def _measurement(cells: dict[str, object]) -> Measurement:
+    def size(name: str) -> int:
+        return int(cells[name])  # type: ignore[call-overload,no-any-return]
+
+    name = str(cells["OPName"])
+    if name == "linear":
+        operator = Operator("linear", (size("M"), size("K"), size("N")))
+    elif name == "bmm":
+        operator = Operator("bmm", (size("B"), size("M"), size("K"), size("N")))
+    elif name == "conv":
+        kernel, picture, padding = size("Kernel_Szie"), size("Input_Size"), size("Padding")
+        channels = (size("B"), size("Input_Channel"), size("Output_Channel"))
+        operator = Operator(
+            "conv", (*channels, kernel, kernel, picture, picture, size("Stride"), padding, padding, 1)
+        )
+    else:
+        operator = Operator(KINDS[name], (size("B"), size("H")))
+    return Measurement(operator, float(cells["Latency"]) / 1e3)  # type: ignore[arg-type]
+
+
+def wholes(folder: Path, fused: bool = False) -> list[Whole]:
+    """Return the measured models without mixtures of experts.
+
+    NeuSight runs BERT's inference with a classifier and its training with a head of words.
+    """
+    found = []
+    for cells in pd.read_csv(folder / "models.csv").to_dict("records"):
+        name, mode, sequence, batch, *rest = str(cells["case"]).split("-")
+        if name.startswith("switch") or bool(rest) != fused:
+            continue
+        config = config_of(json.loads((folder / "model_configs" / f"{name}.json").read_text()), name)
+        if config.family == "bert" and mode == "inf":
+            config = config.model_copy(update={"head": False})
+        setting = Setting(int(batch), int(sequence), training=mode == "train", compiled=fused)
+        model = Transformer(name, config=config)
+        operators = model.operators(setting)
+        if setting.training:
+            # NeuSight never clears the gradients, so that each step adds to them.
+            operators += tuple(
+                Operator("add", (1, op.parameters), op.count)
+                for layer in model.layers(setting)
+                for op in layer.operators
+                if op.parameters
+            )
+        gpu = GPUS[str(cells["gpu"]).replace("_", " ")]
+        found.append(Whole(gpu, str(cells["case"]), float(cells["e2e_latency"]) / 1e3, operators))
+    return found
+
+
+def known_before(all_rows: Sequence[Row], gpu: str, seed: int = 0) -> Coefficients:
+    """Return the coefficients of the GPUs other than this and the unseen one."""
+    generator = np.random.default_rng(seed)
+    given = []
+    for other in sorted({row.gpu for row in all_rows} - {gpu, UNSEEN}):
+        own: list[Measurement] = []
+        for family in FAMILIES:
+            of_it = [
+                r.measurement
+                for r in all_rows
+                if r.gpu == other and FAMILY[r.measurement.operator.kind] == family
+            ]
+            chosen = generator.permutation(len(of_it))[:POOL_ROWS]
+            own += [of_it[index] for index in chosen]
+        given.append((gpu_named(other), own))
+    return pooled(given)
+
+
+def planned(gpu: Gpu, own: Sequence[Measurement], models: Iterable[Whole]) -> list[Measurement]:
+    """Return the rows of a GPU that the planner chooses for the models, twenty of each family."""
+    operators = [operator for model in models for operator in model.operators]
+    seconds = {measurement.operator: measurement for measurement in own}
+    return [seconds[op] for op in plan_measurements(operators, gpu, list(seconds))]
+
+
+def whole_models(
+    all_rows: Sequence[Row],
+    befores: Mapping[str, Coefficients],
+    models: Sequence[Whole],
+    fused: Sequence[Whole] = (),
+) -> list[dict[str, object]]:
+    """Return the errors of whole models on each GPU: from twenty measurements a family, and from none."""
+    found = []
+    for name in sorted({model.gpu for model in models}):
+        gpu, before = gpu_named(name), befores[name]
+        own = [row.measurement for row in all_rows if row.gpu == name]
+        here = [model for model in models if model.gpu == name]
+        fitted, sheet = FittedTimes(gpu, planned(gpu, own, here), before), DataSheetTimes(gpu, before)
+        for model in [*here, *(model for model in fused if model.gpu == name)]:
+            estimate, blind = fitted.total(model.operators), sheet.total(model.operators)
+            found.append(
+                {
+                    "gpu": name, "case": model.case, "mode": model.mode,
+                    "fused": "fusion" in model.case, "measured_s": model.seconds,
+                    "predicted_s": estimate.seconds, "error": estimate.seconds / model.seconds - 1,
+                    "covered": estimate.low <= model.seconds <= estimate.high,
+                    "sheet_error": blind.seconds / model.seconds - 1,
+                    "sheet_covered": blind.low <= model.seconds <= blind.high,
+                }
+            )  # fmt: skip
+    return found
+
+
+def larger_shapes(
+    all_rows: Sequence[Row],
+    befores: Mapping[str, Coefficients],
+    family: str,
+    size: int = 20,
+    own_too: bool = False,
+) -> list[dict[str, object]]:
+    """Return errors on shapes larger than any in training, from twenty measured training shapes of a GPU.
+
+    The twenty are those that the planner times for the larger shapes, of which it sees none: L4 has no
+    training shapes, and the smaller half of its rows stands for them. With `own_too` it may time twenty of
+    the larger shapes themselves, and the others are held out.
+    """
+    found = []
+    for name in sorted({row.gpu for row in all_rows}):
+        own = [r for r in all_rows if r.gpu == name and FAMILY[r.measurement.operator.kind] == family]
+        known, held = [r.measurement for r in own if not r.larger], [r.measurement for r in own if r.larger]
+        if own_too:
+            known = held
+        elif not known:
+            held.sort(key=lambda m: (m.operator.flops, m.operator.bytes))
+            known, held = held[: len(held) // 2], held[len(held) // 2 :]
+        if not known or not held:
+            continue
+        gpu = gpu_named(name)
+        drawn = np.random.default_rng(0)
+        by_shape = {
+            known[index].operator: known[index] for index in drawn.permutation(len(known))[:CANDIDATES]
+        }
+        targets = [held[index].operator for index in drawn.permutation(len(held))[:TARGETS]]
+        chosen = plan_measurements(targets, gpu, list(by_shape), size)
+        held = [m for m in held if m.operator not in set(chosen)]
+        times = FittedTimes(gpu, [by_shape[op] for op in chosen], befores[name])
+        sheet = DataSheetTimes(gpu, befores[name])
+        operators = [m.operator for m in held]
+        blind = sheet.predict(operators)
+        for measured, estimate, other in zip(held, times.predict(operators), blind, strict=True):
+            score = times.fits[family, "fp32"].residuals
+            found.append(
+                {
+                    "gpu": name, "family": family, "error": estimate.seconds / measured.seconds - 1,
+                    "score": np.log(measured.seconds / estimate.seconds),
+                    "scale": float(np.sqrt(np.mean(score**2))),
+                    "sheet_score": np.log(measured.seconds / other.seconds),
+                    "inside": estimate.inside, "covered": estimate.low <= measured.seconds <= estimate.high,
+                    "sheet_error": other.seconds / measured.seconds - 1,
+                    "sheet_covered": other.low <= measured.seconds <= other.high,
+                }
+            )  # fmt: skip
+    return found
+
+
+def show_operators(found: list[dict[str, object]], what: str) -> None:
+    """Print the mean absolute errors of larger shapes, and the coverage of their intervals."""
+    table = pd.DataFrame(found)
+    print(f"Larger shapes than any in training, mean absolute error, from 20 {what} a family / data sheet")
+    for family, of_it in table.groupby("family"):
+        means = (
+            of_it.assign(error=of_it["error"].abs(), sheet_error=of_it["sheet_error"].abs())
+            .groupby("gpu")
+            .mean(numeric_only=True)
+        )
+        for gpu, row in means.iterrows():
+            print(
+                f"{family:12} {gpu:14} {row['error']:7.1%} {row['sheet_error']:7.1%}"
+                f"  inside {row['inside']:.0%}"
+                f"  covered {row['covered']:.0%} {row['sheet_covered']:.0%}"
+            )
+        print(
+            f"{family:12} {'median':14} {means['error'].median():7.1%} {means['sheet_error'].median():7.1%}"
+        )
+
+
+def show_models(found: list[dict[str, object]]) -> None:
+    """Print the mean absolute errors of whole models."""
+    table = pd.DataFrame(found)
+    table["absolute"], table["sheet_absolute"] = table["error"].abs(), table["sheet_error"].abs()
+    print("Whole models, mean absolute error, from 20 planned measurements a family / data sheet alone")
+    for (fused, gpu, mode), part in table.groupby(["fused", "gpu", "mode"]):
+        kind = "compiled" if fused else ""
+        print(
+            f"{gpu:14} {mode:10} {kind:8} {len(part):3}  {part['absolute'].mean():7.1%}"
+            f" (mean {part['error'].mean():+.1%})"
+            f"  {part['sheet_absolute'].mean():7.1%}   covered {part['covered'].mean():.0%}"
+            f" {part['sheet_covered'].mean():.0%}"
+        )
+    print(f"published: {PUBLISHED}")
+
+
+def show_widths(single: list[dict[str, object]], whole: list[dict[str, object]]) -> None:
+    """Print the ends of the intervals, and the coverage of each GPU with the ends of the others."""
+    table = pd.DataFrame(single)
+    factor = np.where(table["inside"], 1.0, OUTSIDE)
+    table["measured"] = table["score"] / np.maximum(table["scale"], LEAST_SCALE) / factor
+    table["data sheet"] = table["sheet_score"]
+    for family, of_it in table.groupby("family"):
+        for basis in ("measured", "data sheet"):
+            show_ends(f"{basis:10} {family:12}", of_it[basis].to_numpy(), list(of_it["gpu"]))
+    models = pd.DataFrame(whole)
+    models = models[~models["fused"]]
+    for column, basis in (("error", "measured"), ("sheet_error", "data sheet")):
+        show_ends(f"{basis:10} whole models", -np.log1p(models[column].to_numpy()), list(models["gpu"]))
+
+
+def show_ends(what: str, scores: Floats, gpus: list[str]) -> None:
+    """Print the ends of the intervals, and the coverage of each GPU with those of the others."""
+    (low, high), covered = ends(scores, gpus), coverage(scores, gpus)
+    each = " ".join(f"{gpu} {share:.0%}" for gpu, share in covered.items())
+    print(f"{what} {low:+.2f} {high:+.2f}  left out: {np.mean([*covered.values()]):.0%} ({each})")
+
+
+def main() -> None:
+    """Print all tables."""
+    folder = data_folder("neusight")
+    if folder is None:
+        sys.exit("no published data: set CLUSTERPLAN_DATA, or put it in ../shared/data")
+    all_rows, models = rows(folder), wholes(folder)
+    befores = {name: known_before(all_rows, name) for name in sorted({row.gpu for row in all_rows})}
+    whole = whole_models(all_rows, befores, models, wholes(folder, fused=True))
+    show_models(whole)
+    own = [row for family in FAMILIES for row in larger_shapes(all_rows, befores, family, own_too=True)]
+    show_operators(own, "of the larger shapes")
+    smaller = [row for family in FAMILIES for row in larger_shapes(all_rows, befores, family)]
+    show_operators(smaller, "training shapes")
+    single = [*own, *smaller]
+    show_widths(single, whole)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,126 @@
+"""Models by name and from files: as many parameters as their authors say, and faults in one line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from clusterplan.instances.common.errors import InstanceError, OptionError
+from clusterplan.instances.prediction.models import Setting, load_model
+from clusterplan.instances.prediction.models.load import known_models
+
+PARAMETERS = {
+    "bert-base": 109_514_298,
+    "bert-large": 335_174_458,
+    "gpt2": 124_439_808,
+    "gpt2-large": 774_030_080,
+    "gpt2-xl": 1_557_611_200,
+    "opt-125m": 125_239_296,
+    "opt-350m": 331_196_416,
+    "opt-1.3b": 1_315_758_080,
+    "llama-2-7b": 6_738_415_616,
+    "llama-2-70b": 68_976_648_192,
+    "llama-3-8b": 8_030_261_248,
+    "mistral-7b": 7_241_732_096,
+    "alexnet": 61_100_840,
+    "vgg16": 138_357_544,
+    "resnet18": 11_689_512,
+    "resnet50": 25_557_032,
+    "inception-v3": 23_834_568,
+}
+"""As `sum(p.numel() for p in model.parameters())` of the published PyTorch models."""
+
+
+@pytest.mark.parametrize("name", PARAMETERS)
+def test_parameters_are_those_of_the_published_model(name: str) -> None:
+    assert load_model(name).parameters() == PARAMETERS[name]
+
+
+@pytest.mark.parametrize("name", known_models())
+def test_every_known_model_has_layers(name: str) -> None:
+    model = load_model(name)
+    layers = model.layers(Setting(batch=2))
+    assert len({layer.name for layer in layers}) == len(layers)
+    assert model.source
+    assert all(layer.output > 0 for layer in layers)
+
+
+def test_a_config_file_is_the_named_model(tmp_path: Path) -> None:
+    config = {"model_type": "gpt2", "n_embd": 768, "n_head": 12, "n_layer": 12, "n_positions": 1024}
+    file = tmp_path / "mine.json"
+    file.write_text(json.dumps({**config, "vocab_size": 50257, "resid_pdrop": 0.1}))
+    assert load_model(file).operators(Setting(4)) == load_model("gpt2").operators(Setting(4))
+
+
+@pytest.mark.parametrize(
+    ("config", "says"),
+    [
+        ({"model_type": "mamba"}, "model_type: is 'mamba'; known are bert"),
+        ({"model_type": "gpt2", "n_embd": 10, "n_head": 3, "n_layer": 1, "n_positions": 8, "vocab_size": 9},
+         "num_attention_heads: is 3, which does not divide hidden_size 10"),
+        ({"model_type": "gpt2", "n_head": 3, "n_layer": 1, "n_positions": 8, "vocab_size": 9},
+         "hidden_size or n_embd or d_model: is missing"),
+        ({"model_type": "gpt2", "n_embd": -4, "n_head": 3, "n_layer": 1, "n_positions": 8, "vocab_size": 9},
+         "must be at least 1"),
+    ],
+)  # fmt: skip
+def test_a_wrong_config_is_one_line(tmp_path: Path, config: dict[str, object], says: str) -> None:
+    file = tmp_path / "config.json"
+    file.write_text(json.dumps(config))
+    with pytest.raises(InstanceError) as error:
+        load_model(file)
+    assert says in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_unknown_names_get_a_guess() -> None:
+    with pytest.raises(InstanceError, match="did you mean 'resnet50'"):
+        load_model("resnet-50")
+    with pytest.raises(InstanceError, match="there is no such file"):
+        load_model("nowhere.json")
+
+
+def test_a_table_of_layers_is_a_model(tmp_path: Path) -> None:
+    file = tmp_path / "mine.csv"
+    file.write_text("layer,kind,shape,parameters\na,linear,1x10x20,220\na,relu,1x20,\nb,linear,1x20x5,105\n")
+    model = load_model(file)
+    assert [layer.name for layer in model.layers(Setting())] == ["a", "b"]
+    assert model.parameters() == 325
+    assert model.layers(Setting(batch=7))[1].operators[0].shape == (7, 20, 5)
+    same = tmp_path / "mine.yaml"
+    same.write_text("layers: [{layer: a, kind: linear, shape: [1, 10, 20], parameters: 220}]")
+    assert load_model(same).parameters() == 220
+
+
+@pytest.mark.parametrize(
+    ("row", "says"),
+    [
+        ("a,lstm,1x2", "line 2: layer kind 'lstm': unknown; there are linear"),
+        ("a,linear,1x2", "line 2: linear: has 2 sizes"),
+        ("a,linear,1xtwox3", "line 2: shape is 'two'; it must be made of whole numbers"),
+        ("a,linear,", "line 2: has no shape"),
+    ],
+)
+def test_a_wrong_layer_is_one_line(tmp_path: Path, row: str, says: str) -> None:
+    file = tmp_path / "mine.csv"
+    file.write_text(f"layer,kind,shape\n{row}\n")
+    with pytest.raises(InstanceError) as error:
+        load_model(file)
+    assert says in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_settings_that_cannot_be_are_one_line() -> None:
+    gpt, resnet = load_model("gpt2"), load_model("resnet50")
+    with pytest.raises(OptionError, match="sequence 2048: the model has positions for 1024"):
+        gpt.layers(Setting(sequence=2048))
+    with pytest.raises(OptionError, match="tensor_parallel 5: does not divide the 12 heads"):
+        gpt.layers(Setting(tensor_parallel=5))
+    with pytest.raises(OptionError, match="only transformers share tensors"):
+        resnet.layers(Setting(tensor_parallel=2))
+    with pytest.raises(OptionError, match="resnet50: has no sequence"):
+        resnet.layers(Setting(sequence=2))
+    with pytest.raises(OptionError, match="batch 0: must be from 1"):
+        Setting(batch=0)

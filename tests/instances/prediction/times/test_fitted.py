@@ -1,0 +1,98 @@
+"""Times from measurements: what made the measurements is found again, and what was not measured is said."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from clusterplan.instances.common.errors import OptionError
+from clusterplan.instances.prediction.hardware import gpu_named
+from clusterplan.instances.prediction.measurement_plan import plan_measurements
+from clusterplan.instances.prediction.models import Setting, load_model
+from clusterplan.instances.prediction.operators import Operator
+from clusterplan.instances.prediction.times.coefficients import pooled, relative_fit
+from clusterplan.instances.prediction.times.data_sheet import DataSheetTimes
+from clusterplan.instances.prediction.times.families import FAMILY, parts
+from clusterplan.instances.prediction.times.fitted import FittedTimes
+from clusterplan.instances.prediction.times.measurements import Measurement
+
+TRUTH = {"linear": (2.5, 1.2, 1e-5), "bmm": (3.0, 1.1, 1e-5)}
+OTHERS = {"norm": (0.0, 1.5, 1e-5), "softmax": (0.0, 1.3, 1e-5), "elementwise": (0.0, 1.2, 1e-5)}
+L4 = gpu_named("l4")
+
+
+def _measured(operators: list[Operator], noise: float = 0.0) -> list[Measurement]:
+    """Return times that follow the truth, with a relative noise."""
+    truth = {name: np.array(theta) for name, theta in {**TRUTH, **OTHERS}.items()}
+    errors = np.random.default_rng(1).normal(0.0, noise, len(operators))
+    rows = parts(operators, L4)
+    return [
+        Measurement(op, float(row @ truth[FAMILY[op.kind]] * np.exp(error)))
+        for op, row, error in zip(operators, rows, errors, strict=True)
+    ]
+
+
+def test_the_fit_is_the_truth_where_there_is_no_noise() -> None:
+    design = np.random.default_rng(0).uniform(0.1, 1.0, (20, 3))
+    theta = np.array([2.0, 0.0, 0.5])
+    assert relative_fit(design, design @ theta) == pytest.approx(theta, abs=1e-9)
+
+
+def test_coefficients_are_never_negative() -> None:
+    generator = np.random.default_rng(0)
+    for _ in range(20):
+        fit = relative_fit(generator.uniform(0, 1, (5, 3)), generator.uniform(0.1, 1, 5))
+        assert np.all(fit >= 0)
+
+
+def test_planned_measurements_predict_the_whole_model() -> None:
+    setting = Setting(4, 512, training=True)
+    operators = load_model("gpt2").operators(setting)
+    times = FittedTimes(L4, _measured(plan_measurements(operators, L4), noise=0.03))
+    truth = sum(m.seconds * op.count for m, op in zip(_measured(list(operators)), operators, strict=True))
+    launches = sum(op.count for op in operators) * 1e-5
+    total = times.total(operators)
+    assert total.seconds == pytest.approx(truth - launches, rel=0.1)
+    assert total.low <= total.seconds <= total.high
+    assert "measurements on l4" in total.basis
+    without = DataSheetTimes(L4).total(operators)
+    assert abs(without.seconds - truth) > abs(total.seconds - truth)
+    assert not without.inside
+
+
+def test_a_larger_shape_is_outside_and_wider() -> None:
+    measured = _measured([Operator("linear", (2**k, 1024, 1024)) for k in range(6, 14)], noise=0.05)
+    times = FittedTimes(L4, measured)
+    inside, outside = times.predict(
+        [Operator("linear", (4096, 1024, 1024)), Operator("linear", (65536, 4096, 4096))]
+    )
+    assert inside.inside
+    assert not outside.inside
+    assert outside.high / outside.seconds > inside.high / inside.seconds
+
+
+def test_what_was_not_measured_comes_from_the_data_sheet() -> None:
+    times = FittedTimes(L4, _measured([Operator("linear", (2**k, 64, 64)) for k in range(5)]))
+    linear, product, half = times.predict(
+        [
+            Operator("linear", (4, 64, 64)),
+            Operator("bmm", (4, 8, 8, 8)),
+            Operator("linear", (4, 64, 64), precision="fp16"),
+        ]
+    )
+    assert linear.basis == "5 measurements of linear on l4"
+    assert product.basis.startswith("data sheet of l4")
+    assert half.basis.startswith("data sheet of l4")
+
+
+def test_pooled_coefficients_are_those_that_all_gpus_share() -> None:
+    found = pooled([(L4, _measured([Operator("linear", (2**k, 64 * k, 96)) for k in range(1, 12)]))])
+    assert found["linear"] == pytest.approx(TRUTH["linear"], rel=1e-6)
+    assert found["conv"] is found["linear"]
+
+
+def test_no_measurements_and_missing_peaks_are_one_line() -> None:
+    with pytest.raises(OptionError, match="l4: there are no measurements"):
+        FittedTimes(L4, [])
+    with pytest.raises(OptionError, match="v100: has no peak for bf16"):
+        DataSheetTimes(gpu_named("v100")).predict([Operator("linear", (1, 2, 3), precision="bf16")])
