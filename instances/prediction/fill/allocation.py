@@ -56,11 +56,11 @@ def allocation_of(model: ModelDescription, forecasts: Sequence[Forecast], work: 
             *of_work(work),
             f"A step is one global batch of {batch} samples, which GPUs go through in batches of "
             f"{usable[0].batch}; so at most {work.microbatches} GPUs help.",
-            "Gradients are added up in a ring over the network of the GPUs and do not hide behind computation.",
+            "Gradients are added up in a ring over the network, and do not hide behind computation.",
             *(f"{name} has too little memory for the model and is left out." for name in left_out),
             *(f"There are {GPUS} {name}, for no other number was given." for name in unlimited),
         ],
-        "uncertainty": [interval for index, one in enumerate(usable) for interval in _intervals(index, one)],
+        "uncertainty": [each for index, one in enumerate(usable) for each in _intervals(index, one)],
         "resources": resources,
         "prices_usd_per_hour": {
             one.rented.name: one.rented.price_usd_per_hour

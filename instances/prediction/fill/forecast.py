@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...common.errors import OptionError
-from ..estimate import Estimate, together
+from ..estimate import Estimate
 from ..models.description import Layer, ModelDescription, Setting
 from ..models.memory import device_memory
 from ..operators import PRECISION_BYTES
@@ -19,7 +19,7 @@ HOUR_S = 3600.0
 
 @dataclass(frozen=True)
 class LayerForecast:
-    """A layer on one GPU: its forward and backward pass for the batch.
+    """A layer on one GPU: its share of the step of forward and backward pass for the batch.
 
     Parameters
     ----------
@@ -112,8 +112,11 @@ def forecast(
     found = []
     for one in hardware:
         times = times_on(one.gpu, given.get(one.name))
-        parts = [together(times.predict(layer.passes(setting.training))) for layer in layers]
         step = times.total(model.operators(setting))
+        alone = [times.total(layer.passes(setting.training)) for layer in layers]
+        # Launches of one layer hide behind the work of another: layers share the time of the whole step.
+        scale = step.seconds / sum(part.seconds for part in alone)
+        parts = [part.times(scale) for part in alone]
         rows = [
             LayerForecast(
                 layer, estimate, held, layer.output * width(setting), layer.parameters * width(setting)

@@ -27,7 +27,7 @@ def of_forecasts(forecasts: Sequence[Forecast]) -> Iterator[str]:
 def of_work(work: Work) -> Iterator[str]:
     """Yield what is to be trained."""
     yield f"Training {work.samples:.10g} samples {work.epochs:g} times over is a choice."
-    yield "A GPU holds parameters, gradients, the optimiser's numbers (Adam) and the activations of one batch."
+    yield "A GPU holds parameters, gradients, the numbers of Adam, and the activations of one batch."
 
 
 def pointer(name: str) -> str:

@@ -38,8 +38,8 @@ def staging_of(model: ModelDescription, forecasts: Sequence[Forecast], work: Wor
             *of_forecasts(forecasts),
             *of_work(work),
             f"Further GPUs of a stage divide {work.parallel_share:g} of its compute time.",
-            f"Once in {work.microbatches} batches each layer adds its gradients up in a ring over the network "
-            "of its GPUs, 2·X·β seconds however many they are; a stage of one GPU is charged too.",
+            f"Once in {work.microbatches} batches each layer adds its gradients up in a ring over the "
+            "network of its GPUs, 2·X·β seconds however many they are; a stage of one GPU is charged too.",
             f"A stage receives its input over the slowest network of all, {link:g} Gbit/s for each GPU.",
         ],
         "uncertainty": _intervals(forecasts),
