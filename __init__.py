@@ -20,6 +20,7 @@ What goes in
         import_gavel, import_gavel_consolidation, import_pollux, import_sailor, import_pipedream,
         import_dnn_partitioning       published measurements
     load_catalogue                    a price list of machines
+    predict                           a model on hardware that one need not have, with intervals
     fit_speed, fit_loss               a job's speed, and its remaining steps, from measurements
     Instance                          AllocationInstance, StagingInstance, ConsolidationInstance
 What is done
@@ -85,6 +86,8 @@ if TYPE_CHECKING:
     from .instances.importers import import_sailor as import_sailor
     from .instances.importers import import_slurm as import_slurm
     from .instances.importers import import_tiresias as import_tiresias
+    from .instances.prediction.fill.predict import Prediction as Prediction
+    from .instances.prediction.fill.predict import predict as predict
     from .instances.staging.builder import Staging as Staging
     from .instances.staging.instance import StagingInstance as StagingInstance
     from .planner.api import solve as solve
@@ -121,6 +124,7 @@ _HOMES = {
     "InstanceError": "instances.common.errors",
     "LossFit": "instances.allocation.fits",
     "OptionError": "instances.common.errors",
+    "Prediction": "instances.prediction.fill.predict",
     "Record": "planner.batch.record",
     "Result": "solvers.common.result",
     "SolveError": "solvers.common.result",
@@ -151,6 +155,7 @@ _HOMES = {
     "pareto": "planner.pareto",
     "parse_instance": "instances.documents",
     "plot": "planner.publish",
+    "predict": "instances.prediction.fill.predict",
     "report": "planner.publish",
     "save": "instances.documents",
     "solve": "planner.api",

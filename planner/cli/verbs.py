@@ -16,7 +16,7 @@ from typer.core import TyperCommand, TyperGroup
 USAGE_ERROR: Any = typer.BadParameter.__base__
 """What a wrong command line raises: Click's, or in newer versions of Typer that of its own copy of Click."""
 GROUPS = {
-    "Make an instance": ("import", "generate", "fit", "validate", "schema"),
+    "Make an instance": ("import", "predict", "generate", "fit", "validate", "schema"),
     "Plan": ("solve", "compare", "pareto"),
     "Look at a plan and carry it out": ("report", "diff", "verify", "export-plan"),
     "Solvers": ("solvers", "doctor", "export-model"),
@@ -24,6 +24,7 @@ GROUPS = {
 """The commands by what they are for, as `--help` shows them."""
 VERBS = {
     "import": "Turn somebody else's data into an instance.",
+    "predict": "Predict time, memory and cost of training a model, or make an instance of it.",
     "generate": "Make a reproducible synthetic instance.",
     "fit": "Fit a job's speed or loss to measurements.",
     "validate": "Check instance files without solving them; one line for each fault.",
@@ -47,6 +48,10 @@ EXAMPLES = {
         "clusterplan import kubernetes nodes.json pods.json --output cluster.yaml",
     ),
     "generate": ("clusterplan generate allocation --jobs 50 --seed 1 --output jobs.yaml",),
+    "predict": (
+        "clusterplan predict gpt2-large --hardware h100,a100-80,l4 --batch 4",
+        "clusterplan predict gpt2-large --hardware h100,l4 --kind staging --within 48 --solve",
+    ),
     "fit": ("clusterplan fit speed example:synthetic-speed.csv",),
     "validate": ("clusterplan validate example:tiresias-testbed",),
     "schema": ("clusterplan schema staging",),
@@ -70,6 +75,7 @@ ELSEWHERE = {
     "diff": ("plans.diff", "diff"),
     "export-plan": ("plans.export", "export_plan"),
     "import": ("instances.imports", "importers"),
+    "predict": ("instances.predict", "predict"),
     "generate": ("instances.generate", "generators"),
     "fit": ("instances.fit", "fits"),
 }

@@ -1,0 +1,130 @@
+"""Rented hardware: a GPU with its price, its network and how many there are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ...common.errors import OptionError
+from ...common.hardware import HardwareCatalogue, HardwareType
+from ..communication.links import Link
+from ..hardware import ALIASES, Gpu, gpu_named, known_gpus
+
+NETWORK_GBIT_PER_S = 100.0
+"""Of hardware whose network nobody gave."""
+LINK_LATENCY_S = 5e-5
+"""α of a network between servers: what TCP and the collective library take for a message."""
+
+
+@dataclass(frozen=True)
+class Rented:
+    """One sort of hardware that could be rented, counted in GPUs.
+
+    Parameters
+    ----------
+    name
+        What instances call it.
+    price_usd_per_hour
+        Of one GPU; None where no price is known.
+    network_gbit_per_s
+        What one GPU has of its machine's network.
+    limit
+        GPUs that there are; None: any number.
+    said
+        Where price and network come from, a sentence each.
+    """
+
+    name: str
+    gpu: Gpu
+    price_usd_per_hour: float | None
+    network_gbit_per_s: float
+    limit: int | None
+    said: tuple[str, ...]
+
+    @property
+    def network(self) -> Link:
+        """The link between GPUs of several machines."""
+        return Link.of_network(self.network_gbit_per_s, LINK_LATENCY_S)
+
+    @property
+    def memory_bytes(self) -> float:
+        """Memory of one GPU."""
+        return self.gpu.memory_gb * 1e9
+
+
+def rented(
+    names: Sequence[str],
+    catalogue: HardwareCatalogue,
+    prices: Mapping[str, float] | None = None,
+    limits: Mapping[str, int] | None = None,
+    network_gbit_per_s: float | None = None,
+) -> list[Rented]:
+    """Return the hardware that names stand for.
+
+    Parameters
+    ----------
+    names
+        GPUs such as h100 and a100-80, or machines of the price list such as g6.xlarge.
+    catalogue
+        The price list. A GPU has the price and the network of the cheapest machine per GPU that has it.
+    prices, limits
+        USD an hour of one GPU, and how many there are, by name; they win.
+    network_gbit_per_s
+        Network of one GPU, in place of the price list's.
+
+    Raises
+    ------
+    OptionError
+        If a name is neither a known GPU nor a machine of the list, or stands twice.
+    """
+    cleaned = [name.strip().lower() for name in names if name.strip()]
+    if not cleaned:
+        raise OptionError(f"hardware: names none; known GPUs are {', '.join(known_gpus())}")
+    twice = {name for name in cleaned if cleaned.count(name) > 1}
+    if twice:
+        raise OptionError(f"hardware: {', '.join(sorted(twice))} stands twice; each may stand once")
+    for option, given in (("price", prices or {}), ("limit", limits or {})):
+        unknown = [name for name in given if name not in cleaned]
+        if unknown:
+            allowed = ", ".join(cleaned)
+            raise OptionError(f"{option} {unknown[0]!r:.60}: is not in the hardware; there are {allowed}")
+    return [
+        _one(name, catalogue, (prices or {}).get(name), (limits or {}).get(name), network_gbit_per_s)
+        for name in cleaned
+    ]
+
+
+def _one(
+    name: str, catalogue: HardwareCatalogue, price: float | None, limit: int | None, network: float | None
+) -> Rented:
+    machine = next((one for one in catalogue.types if one.name.lower() == name), None)
+    if machine is not None and machine.gpus and machine.gpu_model:
+        gpu = _gpu_of(machine)
+        if gpu is None:
+            raise OptionError(f"hardware {name!r}: nothing is known of its GPU {machine.gpu_model!r}")
+    else:
+        gpu = gpu_named(name)
+        having = [one for one in catalogue.types if (own := _gpu_of(one)) and own.name == gpu.name]
+        machine = min(having, key=HardwareType.unit_price_usd_per_hour, default=None)
+    said = []
+    if price is not None:
+        said.append(f"The price of {name}, {price:g} USD an hour and GPU, was given.")
+    elif machine is not None:
+        price = machine.unit_price_usd_per_hour()
+        said.append(f"{name} costs {price:.6g} USD an hour and GPU as {machine.name} in {catalogue.name}.")
+    if network is None and machine is not None and machine.network_gbit_per_s:
+        network = machine.network_gbit_per_s / machine.gpus
+        said.append(f"A GPU of {machine.name} has {network:g} Gbit/s of the network.")
+    if network is None:
+        network = NETWORK_GBIT_PER_S
+        said.append(f"The network of {name} is taken to have {network:g} Gbit/s for each GPU.")
+    return Rented(name, gpu, price, network, limit, tuple(said))
+
+
+def _gpu_of(machine: HardwareType) -> Gpu | None:
+    """Return the GPU of a machine, by its model and memory; None where it is not known."""
+    if not machine.gpus or not machine.gpu_model:
+        return None
+    gpus, model = known_gpus(), machine.gpu_model.lower()
+    sized = f"{model}-{machine.gpu_memory_gib:.0f}" if machine.gpu_memory_gib else model
+    return gpus.get(sized) or gpus.get(ALIASES.get(model, model))

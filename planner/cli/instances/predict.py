@@ -1,0 +1,178 @@
+"""The command `predict`: what training a model takes on hardware that one need not have."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from ....instances.common.errors import OptionError
+from ....instances.documents import save
+from ....instances.prediction.fill.predict import CATALOGUE, Prediction
+from ....instances.prediction.fill.predict import predict as predicted
+from ...output.text import TextColumn, console, csv_text, figure, table_of
+from ..common import HowToPrint, start_logging, taking, write_text
+from .imports import pairs
+from .output import emit
+
+
+@dataclass(frozen=True, kw_only=True)
+class PredictOptions:
+    """The options of `predict`, in the order of `--help`."""
+
+    model: Annotated[str, typer.Argument(help="A model's name, config.json, table of layers or ONNX file.")]
+    hardware: Annotated[
+        str, typer.Option(help="GPUs or machines of the price list, such as h100,a100-80,l4.")
+    ]
+    batch: Annotated[int, typer.Option(help="Samples of one GPU at a time.", min=1)] = 8
+    sequence: Annotated[int | None, typer.Option(help="Tokens of a sample. [default: the most]", min=1)] = (
+        None
+    )
+    precision: Annotated[str, typer.Option(help="fp32, tf32, fp16, bf16, …")] = "fp32"
+    measurements: Annotated[
+        list[str] | None,
+        typer.Option(metavar="[NAME=]FILE", help="What was timed on a GPU; may be repeated, with its name."),
+    ] = None
+    plan_measurements: Annotated[
+        bool,
+        typer.Option(
+            "--plan-measurements",
+            help="Print which shapes to time; with --output FILE.py write the script that times them.",
+        ),
+    ] = False
+    samples: Annotated[float, typer.Option(help="Samples to train.")] = 1e6
+    epochs: Annotated[float, typer.Option(help="How many times over.")] = 1.0
+    within: Annotated[float | None, typer.Option(metavar="HOURS", help="By when it has to be done.")] = None
+    microbatches: Annotated[int, typer.Option(help="Batches between two exchanges of gradients.", min=1)] = 8
+    price: Annotated[str | None, typer.Option(help="USD an hour of a GPU, such as h100=4.5,l4=0.8.")] = None
+    limit: Annotated[str | None, typer.Option(help="How many GPUs there are, such as h100=8,l4=32.")] = None
+    network: Annotated[float | None, typer.Option(metavar="GBIT/S", help="Network of a GPU.")] = None
+    catalogue: Annotated[str, typer.Option(help="The price list.")] = CATALOGUE
+    kind: Annotated[
+        Literal["staging", "allocation"] | None, typer.Option(help="Make an instance, and write it.")
+    ] = None
+    solve: Annotated[
+        bool, typer.Option("--solve", help="Solve the instance too, and show its proven plan.")
+    ] = False
+    output: Annotated[Path | None, typer.Option(help="File of the instance, or of the script.")] = None
+    format: HowToPrint = "table"
+
+
+@taking(PredictOptions)
+def predict(run: PredictOptions) -> None:
+    """Predict time, memory and cost of training a model, with 90 % intervals; or make an instance of it."""
+    start_logging(verbose=0, quiet=False)
+    if run.output is not None and run.kind is None and not run.plan_measurements:
+        raise OptionError("--output needs --kind staging or allocation, or --plan-measurements")
+    found = predicted(
+        run.model,
+        run.hardware,
+        batch=run.batch,
+        sequence=run.sequence,
+        precision=run.precision,
+        measurements=_files(run.measurements),
+        samples=run.samples,
+        epochs=run.epochs,
+        within_h=run.within,
+        microbatches=run.microbatches,
+        prices=pairs(run.price, "--price", float) if run.price else None,
+        limits=pairs(run.limit, "--limit", int) if run.limit else None,
+        network_gbit_per_s=run.network,
+        catalogue=run.catalogue,
+    )
+    if run.plan_measurements:
+        _plan(found, run)
+    elif run.solve or run.kind is not None:
+        _instance(found, run)
+    else:
+        _show(found, run.format)
+
+
+def _files(given: list[str] | None) -> Any:
+    """Return the file of measurements, or the file of each name."""
+    if not given:
+        return None
+    if len(given) == 1 and "=" not in given[0]:
+        return given[0]
+    found: dict[str, str] = {}
+    for text in given:
+        name, sign, file = text.partition("=")
+        if not sign or not name or not file or name in found:
+            raise OptionError(f"--measurements {text!r:.100}: write NAME=FILE, each name once")
+        found[name.strip().lower()] = file
+    return found
+
+
+def _plan(found: Prediction, run: PredictOptions) -> None:
+    if run.output is not None:
+        write_text(run.output, found.timing_script())
+        typer.echo(f"{run.output}: run it on the GPU: python {run.output.name} measured.csv", err=True)
+        return
+    rows = found.shapes_to_time()
+    typer.echo(csv_text(list(rows[0]), [list(row.values()) for row in rows]), nl=False)
+
+
+def _instance(found: Prediction, run: PredictOptions) -> None:
+    made = found.instance(run.kind or "staging")
+    if not run.solve:
+        emit(made, run.output)
+        return
+    if run.output is not None:
+        save(made, run.output)
+    from ...api import solve
+    from ..solving import _show as show_results
+
+    if run.format == "table":
+        _show(found, "table")
+        typer.echo("")
+    result = solve(made, time_limit_s=60.0)
+    if run.format == "json":
+        typer.echo(result.to_json())
+    else:
+        show_results([result], alone=True)
+
+
+COLUMNS: tuple[TextColumn[dict[str, Any]], ...] = (
+    ("hardware", False, lambda row: row["hardware"]),
+    ("step s", True, lambda row: _short(row["step_s"])),
+    ("90 % interval", True, lambda row: _interval(row["step_low_s"], row["step_high_s"])),
+    ("measured range", False, lambda row: "inside" if row["inside"] else "outside"),
+    ("memory GB", True, lambda row: _short(row["memory_gb"]) + ("" if row["fits"] else " too much")),
+    ("GPU-hours", True, lambda row: _short(row["gpu_hours"])),
+    ("USD", True, lambda row: _short(row["cost_usd"])),
+    ("90 % interval", True, lambda row: _interval(row["cost_low_usd"], row["cost_high_usd"])),
+)
+
+
+def _interval(low: float | None, high: float | None) -> str:
+    return "–" if low is None or high is None else f"{_short(low)} – {_short(high)}"
+
+
+def _short(value: float | None) -> str:
+    """Return a figure with as many digits as a prediction has at best."""
+    return "–" if value is None else figure(float(f"{value:.3g}"))
+
+
+def _show(found: Prediction, form: str) -> None:
+    rows = found.rows()
+    if form == "json":
+        for row in rows:
+            typer.echo(json.dumps(row, allow_nan=False))
+        return
+    if form == "csv":
+        cells = [["" if value is None else str(value) for value in row.values()] for row in rows]
+        typer.echo(csv_text(list(rows[0]), cells), nl=False)
+        return
+    out = console()
+    work = found.work
+    out.print(
+        f"{found.model.name}: {work.samples:.10g} samples, {work.epochs:g} times over, "
+        f"batches of {found.setting.batch} in {found.setting.precision}; communication is not in this table",
+        markup=False,
+    )
+    out.print(table_of(COLUMNS, rows))
+    for row in rows:
+        out.print(f"{row['hardware']}: {row['basis']}", markup=False)

@@ -1,0 +1,120 @@
+"""From a model's name to a table, and to instances whose figures carry their errors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import clusterplan
+from clusterplan.instances.common.errors import InstanceError, OptionError
+from clusterplan.instances.prediction.communication.all_reduce import ring_s
+from clusterplan.instances.prediction.fill.predict import Prediction, predict
+from clusterplan.solvers.common.result import Result
+
+ROOMY = {"batch": 1, "sequence": 128}
+
+
+def _predict(**more: object) -> Prediction:
+    return predict("gpt2", "l4,h100", **{**ROOMY, **more})  # type: ignore[arg-type]
+
+
+def test_rows_are_consistent() -> None:
+    found = _predict(samples=3600.0, epochs=2.0)
+    for row in found.rows():
+        assert row["step_low_s"] <= row["step_s"] <= row["step_high_s"]
+        assert row["gpu_hours"] == pytest.approx(2 * row["step_s"])
+        assert row["cost_usd"] == pytest.approx(row["gpu_hours"] * row["price_usd_per_hour"])
+        assert row["fits"]
+        assert not row["inside"]
+    assert found.to_frame()["hardware"].tolist() == ["l4", "h100"]
+
+
+def test_a_staging_instance_carries_its_intervals() -> None:
+    found = _predict(within_h=24.0)
+    instance = found.instance("staging")
+    assert isinstance(instance, clusterplan.StagingInstance)
+    assert instance.throughput_floor_samples_per_s == pytest.approx(1e6 / 86400)
+    for one in found.forecasts:
+        name = one.rented.name
+        total = sum(layer.compute_s[name] for layer in instance.layers)
+        assert total == pytest.approx(one.step.seconds)
+        low, high = one.factors
+        ends = instance.at_ends()
+        assert ends["low"].layers[3].compute_s[name] == pytest.approx(
+            low * instance.layers[3].compute_s[name]
+        )
+        assert ends["high"].layers[3].compute_s[name] == pytest.approx(
+            high * instance.layers[3].compute_s[name]
+        )
+    assert any("90 % confidence" in sentence for sentence in instance.assumptions)
+    result: Result = clusterplan.solve(instance)
+    assert result.status == "optimal"
+
+
+def test_an_allocation_instance_has_the_predicted_speed() -> None:
+    found = _predict(limits={"l4": 4})
+    instance = found.instance("allocation")
+    assert isinstance(instance, clusterplan.AllocationInstance)
+    assert instance.resources == {"l4": 4, "h100": 8}
+    size = sum(layer.weight_bytes for layer in found.forecasts[0].layers)
+    speed = instance.jobs[0].variants[0].speed
+    one = found.forecasts[0]
+    expected = one.step.seconds * 8 / 2 + ring_s(one.rented.network, 2, size)
+    assert float(speed.step_time_s(0, 2)) == pytest.approx(expected)  # type: ignore[union-attr]
+    assert set(instance.at_ends()) == {"low", "middle", "high"}
+    assert clusterplan.solve(instance).status == "optimal"
+
+
+def test_what_is_too_large_is_left_out_or_refused() -> None:
+    found = predict("gpt2", ["l4", "h100"], batch=8, sequence=1024)
+    assert [row["fits"] for row in found.rows()] == [False, True]
+    instance = found.instance("allocation")
+    assert "l4 has too little memory for the model and is left out." in instance.assumptions
+    with pytest.raises(OptionError, match="more than any hardware has; give a smaller"):
+        predict("gpt2", "l4", batch=8).instance("allocation")
+
+
+def test_shapes_to_time_and_the_script() -> None:
+    found = _predict()
+    rows = found.shapes_to_time()
+    assert {"linear", "bmm"} <= {row["kind"] for row in rows}
+    compile(found.timing_script(), "script", "exec")
+
+
+def test_measurements_of_the_gpu_itself(tmp_path: Path) -> None:
+    path = tmp_path / "l4.csv"
+    rows = [f"linear,fp32,{n}x768x768,{1e-5 + n * 1e-7}" for n in (64, 128, 256, 512, 1024)]
+    path.write_text("\n".join(["kind,precision,shape,seconds", *rows]) + "\n")
+    measured = predict("gpt2", "l4", measurements=path, **ROOMY).forecasts[0].step  # type: ignore[arg-type]
+    assert measured.seconds != _predict().forecasts[0].step.seconds
+    with pytest.raises(OptionError, match="say of which hardware"):
+        _predict(measurements=path)
+    with pytest.raises(OptionError, match="not in the hardware"):
+        _predict(measurements={"t4": path})
+
+
+@pytest.mark.parametrize(
+    ("model", "hardware", "more", "error", "what"),
+    [
+        ("gpt9", "l4", {}, InstanceError, "there is no such model"),
+        ("gpt2", "l40000", {}, OptionError, "unknown"),
+        ("gpt2", "l4", {"sequence": 9999}, OptionError, "positions for 1024"),
+        ("gpt2", "l4", {"precision": "fp64"}, OptionError, "has no peak for fp64"),
+        ("gpt2", "l4", {"precision": "fp7"}, OptionError, "precision 'fp7'"),
+        ("gpt2", "l4", {"samples": -1.0}, OptionError, "samples -1"),
+    ],
+)
+def test_one_clear_line(
+    model: str, hardware: str, more: dict[str, object], error: type[Exception], what: str
+) -> None:
+    with pytest.raises(error, match=what) as raised:
+        predict(model, hardware, **more)  # type: ignore[arg-type]
+    assert "\n" not in str(raised.value)
+
+
+def test_instances_that_cannot_be() -> None:
+    with pytest.raises(OptionError, match="there are staging, allocation"):
+        _predict().instance("consolidation")
+    with pytest.raises(OptionError, match="no price is known of k80; give --price k80=USD"):
+        predict("gpt2", "k80", **ROOMY).instance("staging")  # type: ignore[arg-type]

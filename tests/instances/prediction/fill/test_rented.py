@@ -1,0 +1,55 @@
+"""Names of hardware: GPUs, machines, prices, and names that nobody knows."""
+
+from __future__ import annotations
+
+import pytest
+
+from clusterplan.instances.common.errors import OptionError
+from clusterplan.instances.documents import load_catalogue
+from clusterplan.instances.prediction.fill.predict import CATALOGUE
+from clusterplan.instances.prediction.fill.rented import NETWORK_GBIT_PER_S, Rented, rented
+
+
+def _rented(*names: str, **more: object) -> list[Rented]:
+    return rented(names, load_catalogue(CATALOGUE), **more)  # type: ignore[arg-type]
+
+
+def test_a_gpu_is_as_cheap_as_its_cheapest_machine() -> None:
+    small, large = _rented("a100-40", " A100-80 ")
+    assert small.price_usd_per_hour == pytest.approx(21.957642 / 8)
+    assert large.price_usd_per_hour == pytest.approx(27.44705 / 8)
+    assert small.network_gbit_per_s == 400 / 8
+    assert large.gpu.memory_gb == 80
+
+
+def test_a_machine_of_the_price_list() -> None:
+    (one,) = _rented("g6.xlarge")
+    assert (one.gpu.name, one.price_usd_per_hour) == ("l4", 0.8048)
+    assert any("g6.xlarge" in sentence for sentence in one.said)
+
+
+def test_what_is_given_wins() -> None:
+    (one,) = _rented("l4", prices={"l4": 0.5}, limits={"l4": 3}, network_gbit_per_s=8)
+    assert (one.price_usd_per_hour, one.limit) == (0.5, 3)
+    assert one.network.seconds_per_byte == pytest.approx(1e-9)
+
+
+def test_hardware_that_the_list_lacks_has_no_price() -> None:
+    (one,) = _rented("k80")
+    assert one.price_usd_per_hour is None
+    assert one.network_gbit_per_s == NETWORK_GBIT_PER_S
+
+
+@pytest.mark.parametrize(
+    ("names", "more", "what"),
+    [
+        (["h1000"], {}, "unknown"),
+        ([" "], {}, "names none"),
+        (["l4", "L4"], {}, "stands twice"),
+        (["l4"], {"prices": {"h100": 1.0}}, "price 'h100': is not in the hardware"),
+        (["l4"], {"limits": {"t4": 1}}, "limit 't4'"),
+    ],
+)
+def test_what_is_not_known(names: list[str], more: dict[str, object], what: str) -> None:
+    with pytest.raises(OptionError, match=what):
+        _rented(*names, **more)

@@ -1,0 +1,60 @@
+"""The command `predict`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from verbs import invoke
+
+import clusterplan
+from clusterplan.instances.common.errors import OptionError
+from clusterplan.planner.cli.instances.predict import predict
+
+GIVEN = ("gpt2", "--hardware", "l4,h100", "--batch", 1, "--sequence", 128)
+
+
+def test_a_table_with_intervals() -> None:
+    shown = invoke(predict, *GIVEN).stdout
+    assert "90 % interval" in shown
+    assert "outside" in shown
+
+
+def test_data_for_programs() -> None:
+    rows = [json.loads(line) for line in invoke(predict, *GIVEN, "--format", "json").stdout.splitlines()]
+    assert [row["hardware"] for row in rows] == ["l4", "h100"]
+    assert len(invoke(predict, *GIVEN, "--format", "csv").stdout.splitlines()) == 3
+
+
+def test_one_command_to_a_proven_plan(tmp_path: Path) -> None:
+    path = tmp_path / "made.yaml"
+    done = invoke(predict, *GIVEN, "--within", 48, "--solve", "--output", path, "--kind", "staging")
+    assert "optimal" in done.stdout
+    assert "verified" in done.stdout
+    assert clusterplan.load(path).uncertainty
+
+
+@pytest.mark.parametrize("kind", ["staging", "allocation"])
+def test_an_instance_is_written(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "made.yaml"
+    invoke(predict, *GIVEN, "--kind", kind, "--output", path)
+    assert clusterplan.load(path).kind == kind
+
+
+def test_what_to_measure(tmp_path: Path) -> None:
+    assert invoke(predict, *GIVEN, "--plan-measurements").stdout.startswith("kind,precision,shape")
+    invoke(predict, *GIVEN, "--plan-measurements", "--output", tmp_path / "time.py")
+    assert "torch" in (tmp_path / "time.py").read_text()
+
+
+@pytest.mark.parametrize(
+    ("more", "what"),
+    [
+        (["--output", "x.yaml"], "--output needs --kind"),
+        (["--measurements", "l4=", "--measurements", "x"], "write NAME=FILE"),
+        (["--price", "l4"], "write NAME=NUMBER"),
+    ],
+)
+def test_what_does_not_go_together(more: list[str], what: str) -> None:
+    assert what in invoke(predict, *GIVEN, *more, fails=OptionError)
