@@ -176,7 +176,8 @@ def test_documents_shown_are_valid(name: str, tmp_path: Path) -> None:
 # Options
 
 FOREIGN = {
-    *("--nodelist", "--lifetime", "--ntasks", "--ntasks-per-node", "--mem", "--gres", "--fix"),
+    *("--nodelist", "--lifetime", "--ntasks", "--ntasks-per-node", "--mem", "--gres", "--fix", "--json"),
+    "--parsable2",
 }
 """Options of other programs that pages name in their text."""
 
@@ -239,7 +240,7 @@ def test_every_option_shown_exists(name: str) -> None:
     text = FENCE.sub("", (DOCS / name).read_text(encoding="utf-8"))
     everywhere = set().union(*known.values()) | FOREIGN
     for span in re.findall(r"`([^`]+)`", text):
-        for option in re.findall(r"(?<!\S)--[a-z][a-z-]*", span):
+        for option in re.findall(r"(?<!\S)--[a-z][a-z0-9-]*", span):
             assert option in everywhere, f"`{span}`: no command has {option}"
         if words := re.match(r"clusterplan ([a-z][a-z-]*)", span):
             assert (words[1],) in known, f"`{span}`: no such command"
