@@ -7,9 +7,9 @@ from typing import Any, cast
 
 import numpy as np
 
-from ...formulations.scheduling.check.price_grid import PriceGrid
 from ...formulations.scheduling.formulation import SchedulingFormulation
 from ...formulations.scheduling.plan import Segment, SegmentTable
+from ...formulations.scheduling.price_grid import PriceGrid
 from ...formulations.scheduling.usage import Usage, usage_over_time
 from ...instances.common.arrays import Floats, Ints
 from ...instances.scheduling.instance import SchedulingInstance
