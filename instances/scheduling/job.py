@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Annotated
 
-from pydantic import AfterValidator, ConfigDict, Field
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field
 
 from ..common.fields import (
     NONE_NAMED,
@@ -51,6 +51,8 @@ _LIMIT = (AfterValidator(_not_beyond), Field(json_schema_extra={"maximum": LONGE
 Time = Annotated[NonNegative, *_LIMIT]
 """Seconds since some instant, the same for the whole instance."""
 Duration = Annotated[Positive, *_LIMIT]
+Label = Annotated[Name, BeforeValidator(lambda value: str(value) if type(value) is int else value)]
+"""The name of a configuration; where it is a number of tasks, it may be written as one."""
 
 
 class SchedulingJob(Checked):
@@ -113,7 +115,7 @@ class SchedulingJob(Checked):
     variants: Annotated[tuple[Variant, ...], Field(min_length=1, max_length=1000), in_slices(1000)] | None = (
         None
     )
-    requested: Name | None = None
+    requested: Label | None = None
     estimate_s: Duration | None = None
     deadline_s: Time | None = None
     restart_s: Time | None = None

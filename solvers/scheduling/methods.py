@@ -95,7 +95,7 @@ class PolicySolver(Solver[SchedulingFormulation]):
         self,
         name: str,
         what: str,
-        make: Callable[[SchedulingInstance, Mapping[str, Any]], Policy | RoundPolicy],
+        make: Callable[[SchedulingInstance, dict[str, Any]], Policy | RoundPolicy],
         options: Mapping[str, MethodOption] | None = None,
         rule: Callable[[Server], Rule] | None = None,
         skewed_only: bool = False,
@@ -193,6 +193,12 @@ OPTIMUS = {
         choices=("arrival", "shortest"),
     ),
     "reacts": MethodOption(False, "Whether it decides at arrivals and ends too."),
+    "aim": MethodOption(
+        "times",
+        "Small remaining times, or large speeds over a power of them.",
+        choices=("times", "speeds"),
+    ),
+    "power": MethodOption(0.25, "Of remaining times, where the aim is speeds.", least=0.0),
 }
 
 
@@ -207,9 +213,7 @@ def optimus_exact(allocate: Allocate) -> PolicySolver:
     return PolicySolver(
         "optimus-exact",
         "as optimus, with the best configurations together, proven; knows what is left",
-        lambda _, settings: OptimusExact(
-            allocate, settings["interval_s"], settings["admission"], settings["reacts"]
-        ),
+        lambda _, settings: OptimusExact(allocate, settings.pop("interval_s"), **settings),
         OPTIMUS,
     )
 
@@ -297,7 +301,7 @@ POLICIES: tuple[PolicySolver, ...] = (
     PolicySolver(
         "optimus",
         "configurations by marginal gains, every interval (Optimus); knows what is left",
-        lambda _, settings: Optimus(settings["interval_s"], settings["admission"], settings["reacts"]),
+        lambda _, settings: Optimus(settings.pop("interval_s"), **settings),
         OPTIMUS,
     ),
 )

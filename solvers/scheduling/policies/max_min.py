@@ -22,8 +22,6 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.optimize import linprog
-from scipy.sparse import csr_matrix, vstack
 
 from ....instances.common.arrays import Floats, Ints
 from ....instances.common.errors import ClusterplanError
@@ -145,6 +143,9 @@ def max_min_shares(gains: Sequence[Floats], usages: Sequence[Floats], free: Floa
     free
         C, shape (R,).
     """
+    # Loaded where they are needed: most commands need neither.
+    from scipy.sparse import csr_matrix, vstack
+
     sizes = [len(gain) for gain in gains]
     count, jobs = sum(sizes), len(sizes)
     owner = np.repeat(np.arange(jobs), sizes)
@@ -174,6 +175,8 @@ def max_min_shares(gains: Sequence[Floats], usages: Sequence[Floats], free: Floa
 
 def _solved(aim: Floats, matrix: Any, right: Floats, bounds: Sequence[tuple[float, float | None]]) -> Floats:
     """Return the variables that make aim·x least, subject to matrix·x ≤ right."""
+    from scipy.optimize import linprog
+
     answer: Any = linprog(aim, A_ub=matrix, b_ub=right, bounds=bounds, method="highs")
     if not answer.success:
         raise ClusterplanError(f"the program of the fair shares was not solved: {answer.message}")

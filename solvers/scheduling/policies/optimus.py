@@ -6,6 +6,11 @@ kept it, over what the step adds to the dominant share of the cluster. The next 
 those that take no less of anything, and between which and the present one there is no other.
 
 Jobs that get no configuration wait; the paper's cluster has room for one of each.
+
+The remaining times, each as if its job kept what it gets, are what the paper adds up. Saving a second counts
+the same for all then, and most seconds can be saved where jobs are longest. With `aim` speeds the policy adds
+up ω v_k / (v τ^power) in their place, where v is the speed of the least configuration and τ the time that is
+left in it: jobs that will end soon count for more.
 """
 
 from __future__ import annotations
@@ -21,6 +26,9 @@ from ..round_policy import SLACK, RoundPolicy, admit
 from ..seen import Knowledge
 
 Admission = Literal["arrival", "shortest"]
+Aim = Literal["times", "speeds"]
+SOONEST_S = 1e-9
+"""A time that is left counts as at least this."""
 
 
 class Optimus(RoundPolicy):
@@ -35,13 +43,23 @@ class Optimus(RoundPolicy):
         × share of the cluster left in that configuration.
     reacts
         Whether it decides at arrivals and ends too.
+    aim, power
+        Whether the sum of remaining times is to be small, or that of speeds over a power of them large.
     """
 
     knows: ClassVar[Knowledge] = Knowledge.PROGRESS
 
-    def __init__(self, round_s: float, admission: Admission = "arrival", reacts: bool = False) -> None:
+    def __init__(
+        self,
+        round_s: float,
+        admission: Admission = "arrival",
+        reacts: bool = False,
+        aim: Aim = "times",
+        power: float = 0.25,
+    ) -> None:
         super().__init__(round_s)
         self._admission, self.reacts = admission, reacts
+        self._aim, self._power = aim, power
 
     def begin(self, seen: MenuSeen) -> None:
         """Start without knowing any menu."""
@@ -101,8 +119,9 @@ class Optimus(RoundPolicy):
         """Return the steps to larger configurations that gain: −gain, place, from where, to where."""
         seen = self.seen
         larger = self._larger_than(j, row)
-        saved = seen.weight[j] * seen.left[j] * (1 / seen.speed[row] - 1 / seen.speed[larger])
-        share = self.shares(seen.usage[np.append(larger, row)])
+        both = np.append(larger, row)
+        cost, share = self.costs(j, both), self.shares(seen.usage[both])
+        saved = seen.weight[j] * (cost[-1] - cost[:-1])
         added = share[:-1] - share[-1]
         gains = saved / np.maximum(added, SLACK)
         return [
@@ -110,6 +129,17 @@ class Optimus(RoundPolicy):
             for gain, then in zip(gains.tolist(), larger.tolist(), strict=True)
             if gain > 0
         ]
+
+    def costs(self, j: int, rows: Ints) -> Floats:
+        """Return what is to be small of a job in each configuration, at least 0, without its weight."""
+        seen = self.seen
+        speed = seen.speed[rows]
+        if self._aim == "times":
+            return np.asarray(seen.left[j] / speed)
+        least = seen.speed[self.least(np.array([j]))[0]]
+        left_s = max(float(seen.left[j] / least), SOONEST_S)
+        best = seen.speed[seen.rows_of(j)].max()
+        return np.asarray((best - speed) / least / left_s**self._power)
 
     def _larger_than(self, j: int, row: int) -> Ints:
         """Return the rows that are larger, and between which and this one there is no other."""

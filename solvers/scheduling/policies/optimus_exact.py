@@ -1,9 +1,9 @@
 """Optimus with a proven allocation in place of marginal gains.
 
-At every interval the jobs that Optimus would serve get the configurations that minimise the weighted sum of
-remaining times, if each kept what it gets: an instance of allocation, solved to proven optimality by the
-exact method of that kind, which the registry hands over. Who is served stays Optimus's decision, so that the
-two policies differ in nothing but the allocation.
+At every interval the jobs that Optimus would serve get the configurations that minimise what it looks at,
+such as the weighted sum of remaining times if each kept what it gets: an instance of allocation, solved to
+proven optimality by the exact method of that kind, which the registry hands over. Who is served stays
+Optimus's decision, so that the two policies differ in nothing but the allocation.
 """
 
 from __future__ import annotations
@@ -18,15 +18,13 @@ from ....instances.common.arrays import Floats, Ints
 from ....instances.registry import KINDS
 from ...common.base import Clock, Solver
 from ...common.options import SolveOptions
-from .optimus import Admission, Optimus
+from .optimus import SOONEST_S, Optimus
 
 PROVEN = 1e-6
 """The relative gap at which an allocation counts as proven."""
 VARIANT = "row"
-SOONEST_S = 1e-9
-"""A time that is left counts as at least this, since no speed is infinite."""
 Allocate = Callable[[Sequence[tuple[float, Floats, Floats]], Floats], tuple[list[int], bool]]
-"""Weight of each job, times and usages of its configurations, and what there is → index for each; proven?"""
+"""Weight of each job, costs and usages of its configurations, and what there is → index for each; proven?"""
 
 
 class OptimusExact(Optimus):
@@ -35,13 +33,13 @@ class OptimusExact(Optimus):
     Parameters
     ----------
     allocate
-        Returns the configuration of each job that makes the sum of the times least.
+        Returns the configuration of each job that makes the weighted sum of the costs least.
+    round_s, settings
+        As of `Optimus`.
     """
 
-    def __init__(
-        self, allocate: Allocate, round_s: float, admission: Admission = "arrival", reacts: bool = False
-    ) -> None:
-        super().__init__(round_s, admission, reacts)
+    def __init__(self, allocate: Allocate, round_s: float, **settings: Any) -> None:
+        super().__init__(round_s, **settings)
         self._allocate = allocate
         self._intervals = self._proven = 0
 
@@ -55,7 +53,7 @@ class OptimusExact(Optimus):
         if all(len(menu) == 1 for menu in own):
             return np.array([menu[0] for menu in own])
         menus = [
-            (float(seen.weight[j]), seen.left[j] / seen.speed[menu], seen.usage[menu])
+            (float(seen.weight[j]), self.costs(j, menu), seen.usage[menu])
             for j, menu in zip(jobs.tolist(), own, strict=True)
         ]
         chosen, proven = self._allocate(menus, there)
@@ -65,6 +63,8 @@ class OptimusExact(Optimus):
 
     def summary(self) -> str:
         """Return how many of the allocations are proven optimal."""
+        if not self._intervals:
+            return "no job had a choice of configurations, so that there was nothing to allocate"
         return f"{self._proven:,} of {self._intervals:,} allocations are proven optimal"
 
     def _useful(self, j: int, there: Floats) -> Ints:

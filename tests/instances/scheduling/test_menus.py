@@ -55,7 +55,9 @@ def test_a_rigid_job_has_one_configuration() -> None:
 
 def test_speeds_of_numbers_of_tasks() -> None:
     """What never fits in the cluster is left out; the fastest is requested."""
-    there = instance({"demand": {"gpu": 1}, "speeds": {4: 3.0, 1: 1.0, 8: 5.0}})
+    job = {"demand": {"gpu": 1}, "speeds": {4: 3.0, 1: 1.0, 8: 5.0}}
+    assert instance({**job, "requested": 1}).menus().requested.tolist() == [0]
+    there = instance(job)
     menus, table = there.menus(), there.table()
     assert list(menus.labels) == ["1", "4"]
     assert menus.usage.tolist() == [[1, 0], [4, 0]]

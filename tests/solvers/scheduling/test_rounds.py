@@ -133,6 +133,7 @@ POLICIES: list[tuple[str, dict[str, Any]]] = [
     ("optimus", {"interval_s": 6}),
     ("optimus", {"interval_s": 30, "admission": "shortest", "reacts": True}),
     ("optimus-exact", {"interval_s": 6}),
+    ("optimus-exact", {"interval_s": 6, "aim": "speeds", "reacts": True, "power": 0.5}),
     ("srsf", {}),
     ("las", {}),
     ("fifo", {}),

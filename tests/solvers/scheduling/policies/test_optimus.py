@@ -83,3 +83,13 @@ def test_steps_go_to_workers_or_to_parameter_servers() -> None:
     assert [labels[row] for row in policy._larger_than(0, start)] == ["v:2+1", "v:1+2"]
     assert [labels[row] for row in policy._larger_than(0, labels.index("v:3+3"))] == []
     assert np.array_equal(policy.least(np.array([0])), [start])
+
+
+def test_speeds_may_count_in_place_of_times() -> None:
+    """Both are twice as fast on two GPUs: it saves the long job more time, but the short one ends sooner."""
+    jobs = [{"work": work, "speeds": {1: 1, 2: 2}} for work in (60, 10)]
+    assert first(instance(*jobs, gpus=3)) == {"a": "2", "b": "1"}
+    assert first(instance(*jobs, gpus=3), aim="speeds") == {"a": "1", "b": "2"}
+    # Without a power of the time that is left only the gain of speed counts.
+    jobs[0]["speeds"] = {1: 1, 2: 2.1}
+    assert first(instance(*jobs, gpus=3), aim="speeds", power=0.0) == {"a": "2", "b": "1"}
