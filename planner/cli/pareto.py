@@ -54,7 +54,7 @@ class FrontierOptions:
     ] = None
     most_usd: Annotated[
         float | None,
-        typer.Option("--most-usd", help="Leave out what costs more; USD, and but for staging per hour."),
+        typer.Option("--most-usd", help="Leave out what costs more; USD, but for staging USD per hour."),
     ] = None
     mix: Annotated[
         Literal["fixed", "any"] | None,
