@@ -54,7 +54,9 @@ class FrontierOptions:
     ] = None
     most_usd: Annotated[
         float | None,
-        typer.Option("--most-usd", help="Leave out what costs more; USD, and but for staging per hour."),
+        typer.Option(
+            "--most-usd", help="Leave out what costs more; USD, of allocation and scheduling per hour."
+        ),
     ] = None
     mix: Annotated[
         Literal["fixed", "any"] | None,

@@ -45,7 +45,7 @@ def import_sacct(options: SacctOptions) -> SchedulingInstance:
         else entries_of_table(text, source)
     )
     listed = list(valid_entries(JobOfAccounting, entries, source, invalid))
-    why = {"did not run, or have not ended": 0, "ask for nothing that counts here": 0, "ask for too much": 0}
+    why = {"not run, or not ended": 0, "no GPUs asked for": 0, "more asked for than there is": 0}
     ran = _sorted_out(listed, options, why)
     if not ran:
         out = "; ".join([*_left_out(why), *invalid.sentences()])
@@ -104,7 +104,7 @@ def _sorted_out(
 def _left_out(why: dict[str, int]) -> Iterator[str]:
     for reason, count in why.items():
         if count:
-            yield f"{counted(count, 'job is', 'jobs are')} left out that {reason}."
+            yield f"{counted(count, 'job is', 'jobs are')} left out: {reason}."
 
 
 def _row(name: str, job: JobOfAccounting, arrival_s: float, options: SacctOptions) -> dict[str, Any]:

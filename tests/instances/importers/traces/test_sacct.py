@@ -43,9 +43,9 @@ def test_parsable_output(tmp_path: Path) -> None:
     assert (second.estimate_s, second.tenant) == (2 * 86_400, "vision")
     assert (first.demand, second.demand) == ({"gpu": 1}, {"gpu": 2})
     said = " ".join(found.assumptions)
-    assert "1 job is left out that did not run, or have not ended." in said
-    assert "1 job is left out that ask for nothing that counts here." in said
-    assert "1 job is left out that ask for too much." in said
+    assert "1 job is left out: not run, or not ended." in said
+    assert "1 job is left out: no GPUs asked for." in said
+    assert "1 job is left out: more asked for than there is." in said
     assert "'yesterday' is no time" in said
 
 
