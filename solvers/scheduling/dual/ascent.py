@@ -127,6 +127,7 @@ class _Ascent:
         # What there never is of has no price.
         self._scale = np.zeros((len(dual.length_s), len(units)))
         self._scale[:, units > 0] = 1 / (dual.length_s[:, None] * units[units > 0] ** 2)
+        self._older: tuple[float, float, Floats] | None = None
         self._forget()
 
     def begin_at(self, price: Floats) -> None:
@@ -179,6 +180,7 @@ class _Ascent:
     def _remember(self, step: float) -> None:
         """Add the tangent L(μ) ≤ L(λ) + g·(μ − λ) of the prices at hand to the mean of the last ones."""
         if self.evaluations > 2 * self._since:
+            self._older = (self._steps, self._costs, self._excess)
             self._forget()
         self._steps += step
         total = self.dual.total_weight
@@ -187,8 +189,10 @@ class _Ascent:
         self._excess += step * self._at.excess / total
 
     def estimate(self) -> float:
-        """Return the most that the mean of the tangents allows for prices up to twice the best ones."""
-        if self._steps <= 0:
-            return self.best.value
-        most = float((np.maximum(self._excess, 0.0) * 2 * self.price).sum())
-        return max(self.best.value, (self._costs + most) / self._steps)
+        """Return the most that means of the tangents allow for prices up to twice the best ones."""
+        found = np.inf
+        for steps, costs, excess in filter(None, (self._older, (self._steps, self._costs, self._excess))):
+            if steps > 0:
+                most = float((np.maximum(excess, 0.0) * 2 * self.price).sum())
+                found = min(found, (costs + most) / steps)
+        return max(self.best.value, found) if np.isfinite(found) else self.best.value

@@ -15,7 +15,9 @@ from clusterplan.formulations.scheduling.formulation import SchedulingFormulatio
 from clusterplan.instances.scheduling.generate import generate_scheduling
 from clusterplan.planner.verification.stored import verify_stored
 from clusterplan.solvers.common.base import Outcome
+from clusterplan.solvers.common.options import SolveOptions
 from clusterplan.solvers.scheduling.certify import certify, diagnose
+from clusterplan.solvers.scheduling.methods import POLICIES
 
 INSTANCE = generate_scheduling(40, 16, load=2.0, seed=3)
 
@@ -74,6 +76,18 @@ def test_what_somebody_altered_is_refused(stored: dict[str, Any], what: str) -> 
     found = verify_stored(INSTANCE, data, "stored")
     assert not found.ok
     assert found.faults
+
+
+def test_a_clock_that_has_run_out_leaves_the_first_prices() -> None:
+    """Which are 0; the plan and the certificate stay, and the outcome says why."""
+    formulation = SchedulingFormulation(INSTANCE)
+    plan = POLICIES[0].solve(formulation, SolveOptions(), Clock()).plan
+    outcome = Outcome(plan)
+    certify(formulation, outcome, Clock(0.0))
+    assert outcome.limit == "time"
+    assert outcome.certificate is not None
+    assert outcome.certificate["prices"] == {}
+    assert formulation.certified_bounds(outcome.certificate) == formulation.elementary_bounds()
 
 
 def test_nothing_is_added_without_a_plan_or_for_the_makespan() -> None:

@@ -30,16 +30,6 @@ def test_it_is_no_worse_than_any_policy_and_claims_no_more_than_is_proven() -> N
     assert "evaluations of the dual" in outcome.message
 
 
-def test_a_time_limit_ends_the_proof_too() -> None:
-    """There is a plan and the bound of the prices so far."""
-    formulation = SchedulingFormulation(generate_scheduling(300, 16, load=2.0, seed=3))
-    SchedulingExact().solve(formulation, SolveOptions(), Clock(0.01))  # compiles
-    outcome = SchedulingExact().solve(formulation, SolveOptions(), Clock(0.05))
-    assert outcome.plan is not None
-    assert outcome.limit == "time"
-    assert outcome.certificate is not None
-
-
 def test_a_tiny_trace_without_preemption_is_solved() -> None:
     """Its bound is its value."""
     formulation = SchedulingFormulation(generate_scheduling(4, 2, load=5.0).replace(preemption="none"))
