@@ -30,12 +30,15 @@ class Kind:
         of layers are for them alone.
     closes
         Whether `exact` and `brute-force` prove an optimum of every instance.
+    seconds
+        Time limit of each solve; where gaps stay open, `exact` takes all of it.
     """
 
     document: Callable[[random.Random], dict[str, Any]]
     truth: Callable[[dict[str, Any]], Truth]
     sample: dict[str, float]
     closes: bool = True
+    seconds: float = 20.0
 
 
 KINDS = {
@@ -94,6 +97,7 @@ KINDS = {
             "optimus-exact": 0.05,
         },
         closes=False,
+        seconds=1.0,
     ),
 }
 BUDGETS: dict[str, dict[str, Any]] = {

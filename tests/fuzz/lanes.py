@@ -81,7 +81,7 @@ def solve_one(kind: str, rng: random.Random) -> Turn:
     turn.counts["plans compared"] += len(truth.plans)
     certificate: dict[str, Any] | None = None
     for solver in solvers_of(data, rng):
-        options = settings(solver, rng)
+        options = settings(solver, rng, KINDS[kind].seconds)
         case: Case = {"lane": "solve", "instance": data, "solver": solver, "options": options}
         result, found = solved(instance, truth, solver, options)
         refuted = [finding for finding in found if finding.check == "error" and trusts_library(solver)]

@@ -20,16 +20,13 @@ from .checks import Finding, findings
 from .kinds import BUDGETS, EVERYWHERE, KINDS
 from .truth import Truth
 
-SECONDS = 20.0
-"""Time limit of each solve; tiny instances take milliseconds."""
 
-
-def settings(solver: str, rng: random.Random) -> dict[str, Any]:
-    """Return the options of a solve as plain data."""
+def settings(solver: str, rng: random.Random, seconds: float = 20.0) -> dict[str, Any]:
+    """Return the options of a solve as plain data; tiny instances take milliseconds."""
     return {
         "threads": 1,
         "seed": 1,
-        "time_limit_s": SECONDS,
+        "time_limit_s": seconds,
         "gap": rng.choice([1e-6, 1e-6, 1e-6, 0.0, 0.05]),
         "method_options": BUDGETS.get(solver, {}),
     }
