@@ -13,7 +13,7 @@ from ....instances.common.errors import OptionError
 from ....instances.documents import save
 from ....instances.prediction.fill.predict import CATALOGUE, Prediction
 from ....instances.prediction.fill.predict import predict as predicted
-from ...output.text import TextColumn, console, csv_text, figure, table_of
+from ...output.text import TextColumn, console, csv_text, table_of
 from ..common import HowToPrint, start_logging, taking, write_text
 from .imports import pairs
 from .output import emit
@@ -153,7 +153,7 @@ def _interval(low: float | None, high: float | None) -> str:
 
 def _short(value: float | None) -> str:
     """Return a figure with as many digits as a prediction has at best."""
-    return "–" if value is None else figure(float(f"{value:.3g}"))
+    return "–" if value is None else f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
 
 
 def _show(found: Prediction, form: str) -> None:
