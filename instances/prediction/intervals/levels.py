@@ -29,11 +29,11 @@ SPREADS: Mapping[tuple[Basis, str], tuple[float, float]] = {
 
 Those of ``measured`` are in units of the errors of left-out measurements.
 """
-TOTALS: Mapping[Basis, tuple[float, float]] = {"data sheet": (-0.34, 0.60), "measured": (-0.13, 0.60)}
+TOTALS: Mapping[Basis, tuple[float, float]] = {"data sheet": (-0.34, 0.6), "measured": (-0.13, 0.6)}
 """Basis → quantiles of the scores of whole models.
 
-The upper end of both is that of P4, whose power limit makes whole models take up to 1.8 times the sum of their
-operators; without measurements the figure is 0.50, and nobody is surer before measuring than after.
+The upper end of both is that of P4, whose whole models take up to 1.8 times the sum of their operators.
+Without measurements the figure is 0.50, but nobody is surer before measuring than after.
 """
 WIDEST = (-4.0, 7.0)
 """Where no GPU was held out, as for convolutions: wider than every other."""

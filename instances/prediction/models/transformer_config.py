@@ -13,14 +13,12 @@ from ...common.faults import validated
 from ...common.fields import Model
 from ...files.reading import fail
 
-Family = Literal["bert", "gpt2", "opt", "llama", "switch", "encoder-decoder"]
+Family = Literal["bert", "gpt2", "opt", "llama"]
 FAMILIES: Mapping[str, Family] = {
     **dict.fromkeys(("bert", "roberta"), "bert"),
     **dict.fromkeys(("gpt2", "gpt3", "megatron"), "gpt2"),
     "opt": "opt",
-    **dict.fromkeys(("llama", "mistral", "qwen2"), "llama"),
-    "switch_transformers": "switch",
-    "transformer": "encoder-decoder",
+    **dict.fromkeys(("llama", "mistral"), "llama"),
 }
 """`model_type` of a file → the family whose blocks it has."""
 _NAMES = {
@@ -36,10 +34,6 @@ _NAMES = {
     "token_types": ("type_vocab_size",),
     "tied": ("tie_word_embeddings",),
     "embedding_width": ("word_embed_proj_dim",),
-    "decoder_blocks": ("num_decoder_layers",),
-    "experts": ("num_experts",),
-    "expert_capacity": ("expert_capacity",),
-    "sparse_step": ("encoder_sparse_step",),
     "attention_bias": ("attention_bias",),
     "norm_before": ("do_layer_norm_before",),
 }
@@ -67,8 +61,6 @@ class TransformerConfig(Model):
         Whether that layer has the weights of the embedding.
     norm_before
         Whether blocks normalise before their branch, as all but BERT and OPT-350M do.
-    decoder_blocks, experts, expert_capacity, sparse_step
-        Of encoder-decoders and mixtures of experts: every `sparse_step`-th block has experts.
     """
 
     family: Family
@@ -85,10 +77,6 @@ class TransformerConfig(Model):
     head: bool = True
     tied: bool = True
     embedding_width: int | None = Field(default=None, ge=1, le=10**7)
-    decoder_blocks: int = Field(default=0, ge=0, le=10_000)
-    experts: int = Field(default=0, ge=0, le=10**5)
-    expert_capacity: int = Field(default=64, ge=1, le=10**7)
-    sparse_step: int = Field(default=2, ge=1, le=10_000)
     attention_bias: bool = False
     norm_before: bool = True
 
@@ -135,8 +123,6 @@ def config_of(data: Any, source: str) -> TransformerConfig:
     fields.setdefault("activation", {"llama": "silu", "opt": "relu", "gpt2": "gelu_new"}.get(family, "gelu"))
     fields.setdefault("tied", family != "llama")
     fields.setdefault("norm_before", family != "bert")
-    if family == "switch":
-        fields.setdefault("positions", 10**6)
     try:
         config = validated(TransformerConfig, fields, source)
     except InstanceError as error:
