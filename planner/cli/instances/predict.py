@@ -13,8 +13,10 @@ from ....instances.common.errors import OptionError
 from ....instances.documents import save
 from ....instances.prediction.fill.predict import CATALOGUE, Prediction
 from ....instances.prediction.fill.predict import predict as predicted
+from ...api import solve
 from ...output.text import TextColumn, console, csv_text, table_of
 from ..common import HowToPrint, start_logging, taking, write_text
+from ..solving import show_results
 from .imports import pairs
 from .output import emit
 
@@ -63,7 +65,10 @@ class PredictOptions:
 
 @taking(PredictOptions)
 def predict(run: PredictOptions) -> None:
-    """Predict time, memory and cost of training a model, with 90 % intervals; or make an instance of it."""
+    """Predict time, memory and cost of training a model, or make an instance of it.
+
+    Every figure has a 90 % interval.
+    """
     start_logging(verbose=0, quiet=False)
     if run.output is not None and run.kind is None and not run.plan_measurements:
         raise OptionError("--output needs --kind staging or allocation, or --plan-measurements")
@@ -122,9 +127,6 @@ def _instance(found: Prediction, run: PredictOptions) -> None:
         return
     if run.output is not None:
         save(made, run.output)
-    from ...api import solve
-    from ..solving import _show as show_results
-
     if run.format == "table":
         _show(found, "table")
         typer.echo("")
