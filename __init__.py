@@ -20,7 +20,7 @@ What goes in
         import_gavel, import_gavel_consolidation, import_pollux, import_sailor, import_pipedream,
         import_dnn_partitioning       published measurements
     load_catalogue                    a price list of machines
-    predict                           a model on hardware that one need not have, with intervals
+    predict                           a model on GPUs that one need not have; a Prediction
     fit_speed, fit_loss               a job's speed, and its remaining steps, from measurements
     Instance                          AllocationInstance, StagingInstance, ConsolidationInstance
 What is done

@@ -69,11 +69,11 @@ def _solve_in_turn(run: RunOptions, solver: str, options: SolveOptions) -> int:
         if not run.quiet:
             say(f"{run.output}: {result.instance}: {status_text(result)}")
     if form == "table" and results:
-        _show(results, alone=len(run.files) == 1)
+        show_results(results, alone=len(run.files) == 1)
     return worst(codes)
 
 
-def _show(results: list[Result], alone: bool) -> None:
+def show_results(results: list[Result], alone: bool) -> None:
     """Print tables of results, and the plan too of one that was asked for alone."""
     out = console()
     for part in summary(results, out.width):

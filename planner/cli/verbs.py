@@ -47,11 +47,11 @@ EXAMPLES = {
         "clusterplan import slurm nodes.json queue.json --output cluster.yaml",
         "clusterplan import kubernetes nodes.json pods.json --output cluster.yaml",
     ),
-    "generate": ("clusterplan generate allocation --jobs 50 --seed 1 --output jobs.yaml",),
     "predict": (
         "clusterplan predict gpt2-large --hardware h100,a100-80,l4 --batch 4",
         "clusterplan predict gpt2-large --hardware h100,l4 --kind staging --within 48 --solve",
     ),
+    "generate": ("clusterplan generate allocation --jobs 50 --seed 1 --output jobs.yaml",),
     "fit": ("clusterplan fit speed example:synthetic-speed.csv",),
     "validate": ("clusterplan validate example:tiresias-testbed",),
     "schema": ("clusterplan schema staging",),

@@ -13,8 +13,10 @@ from ....instances.common.errors import OptionError
 from ....instances.documents import save
 from ....instances.prediction.fill.predict import CATALOGUE, Prediction
 from ....instances.prediction.fill.predict import predict as predicted
-from ...output.text import TextColumn, console, csv_text, figure, table_of
+from ...api import solve
+from ...output.text import TextColumn, console, csv_text, table_of
 from ..common import HowToPrint, start_logging, taking, write_text
+from ..solving import show_results
 from .imports import pairs
 from .output import emit
 
@@ -63,7 +65,10 @@ class PredictOptions:
 
 @taking(PredictOptions)
 def predict(run: PredictOptions) -> None:
-    """Predict time, memory and cost of training a model, with 90 % intervals; or make an instance of it."""
+    """Predict time, memory and cost of training a model, or make an instance of it.
+
+    Every figure has a 90 % interval.
+    """
     start_logging(verbose=0, quiet=False)
     if run.output is not None and run.kind is None and not run.plan_measurements:
         raise OptionError("--output needs --kind staging or allocation, or --plan-measurements")
@@ -122,9 +127,6 @@ def _instance(found: Prediction, run: PredictOptions) -> None:
         return
     if run.output is not None:
         save(made, run.output)
-    from ...api import solve
-    from ..solving import _show as show_results
-
     if run.format == "table":
         _show(found, "table")
         typer.echo("")
@@ -153,7 +155,7 @@ def _interval(low: float | None, high: float | None) -> str:
 
 def _short(value: float | None) -> str:
     """Return a figure with as many digits as a prediction has at best."""
-    return "–" if value is None else figure(float(f"{value:.3g}"))
+    return "–" if value is None else f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
 
 
 def _show(found: Prediction, form: str) -> None:

@@ -9,7 +9,9 @@ import pytest
 import clusterplan
 from clusterplan.instances.common.errors import InstanceError, OptionError
 from clusterplan.instances.prediction.communication.all_reduce import ring_s
+from clusterplan.instances.prediction.fill.allocation import allocation_of
 from clusterplan.instances.prediction.fill.predict import Prediction, predict
+from clusterplan.instances.prediction.fill.staging import staging_of
 from clusterplan.solvers.common.result import Result
 
 ROOMY = {"batch": 1, "sequence": 128}
@@ -41,12 +43,9 @@ def test_a_staging_instance_carries_its_intervals() -> None:
         assert total == pytest.approx(one.step.seconds)
         low, high = one.factors
         ends = instance.at_ends()
-        assert ends["low"].layers[3].compute_s[name] == pytest.approx(
-            low * instance.layers[3].compute_s[name]
-        )
-        assert ends["high"].layers[3].compute_s[name] == pytest.approx(
-            high * instance.layers[3].compute_s[name]
-        )
+        seconds = instance.layers[3].compute_s[name]
+        assert ends["low"].layers[3].compute_s[name] == pytest.approx(low * seconds)
+        assert ends["high"].layers[3].compute_s[name] == pytest.approx(high * seconds)
     assert any("90 % confidence" in sentence for sentence in instance.assumptions)
     result: Result = clusterplan.solve(instance)
     assert result.status == "optimal"
@@ -118,3 +117,9 @@ def test_instances_that_cannot_be() -> None:
         _predict().instance("consolidation")
     with pytest.raises(OptionError, match="no price is known of k80; give --price k80=USD"):
         predict("gpt2", "k80", **ROOMY).instance("staging")  # type: ignore[arg-type]
+
+
+def test_kinds_are_filled_by_their_own_functions() -> None:
+    found = _predict()
+    for kind, fill in (("staging", staging_of), ("allocation", allocation_of)):
+        assert found.instance(kind) == fill(found.model, found.forecasts, found.work)

@@ -1,0 +1,144 @@
+"""Links, whole steps and epochs predicted, each measurement from others; beside published errors.
+
+Needs the published measurements (vTrain, Pollux, Zeus): CLUSTERPLAN_DATA, or ../shared/data. Writes
+benchmarks/results/prediction-steps.json and .md.
+
+Protocol: priors of coefficients are those of `COEFFICIENTS`, and the length of the correction is the most
+likely one of the training runs; neither is fitted to what is held out. The form of the formula was chosen
+with all runs of one server in view; its terms of the network before any run of several was predicted.
+Folds are random with seed 0; ten runs of several servers are drawn 100 times, with seeds 0 to 99.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from clusterplan.instances.prediction.communication.link_fit import SyncTime, fit_links
+from clusterplan.instances.prediction.epochs import leave_one_out
+from clusterplan.instances.prediction.steps.megatron import step_seconds
+from clusterplan.instances.prediction.steps.runs import Runs
+from clusterplan.instances.prediction.steps.step_fit import fit_steps
+
+ROOT = Path(__file__).resolve().parents[1]
+DATA = Path(os.environ.get("CLUSTERPLAN_DATA") or ROOT.parent / "shared" / "data")
+RESULTS = ROOT / "benchmarks" / "results" / "prediction-steps.json"
+COLUMNS = {
+    **{"global batch": "batch", "micro batch": "microbatch", "hidden size": "hidden", "# layers": "layers"},
+    **{"attention heads": "heads", "sequence length": "sequence", "tensor parallelism": "tensor"},
+    **{"data parallelism": "data", "pipeline parallelism": "pipeline"},
+}
+TARGETS = {"imagenet": 0.60, "librispeech": 45.0, "sentiment140": 0.852, "squad": 84.5}
+"""The deepest target that half of the trainings meet at every batch size."""
+Row = dict[str, object]
+
+
+def mape(predicted: np.ndarray, measured: np.ndarray) -> float:
+    """Return the mean absolute relative error in percent."""
+    return float(100 * np.abs(predicted / measured - 1).mean())
+
+
+def vtrain(name: str) -> tuple[Runs, np.ndarray]:
+    """Return runs and their seconds."""
+    table = pd.read_csv(DATA / "vtrain" / name, encoding="utf-8-sig").rename(columns=COLUMNS)
+    rows = table[list(COLUMNS.values())].to_dict("records")
+    return Runs.of(rows), table["iteration time (ms)"].to_numpy() / 1e3
+
+
+def steps() -> list[Row]:
+    """Return the errors of whole steps."""
+    runs, seconds = vtrain("ground_truth_single.csv")
+    folds = np.random.default_rng(0).permutation(len(seconds)) % 5
+    corrected, plain = np.zeros(len(seconds)), np.zeros(len(seconds))
+    for fold in range(5):
+        held = folds == fold
+        fit = fit_steps(runs.only(~held), seconds[~held])
+        corrected[held] = fit.seconds(runs.only(held))
+        plain[held] = step_seconds(fit.values, runs.only(held))
+    found: list[Row] = [
+        row("whole steps, 5 folds", mape(corrected, seconds), len(seconds), "vTrain 8.37 %"),
+        row("whole steps, 5 folds, formula alone", mape(plain, seconds), len(seconds), "vTrain 8.37 %"),
+    ]
+    for hidden in (1024, 2048):
+        held = runs.hidden == hidden
+        fit = fit_steps(runs.only(~held), seconds[~held])
+        found.append(
+            row(
+                f"hidden size {hidden} left out",
+                mape(fit.seconds(runs.only(held)), seconds[held]),
+                int(held.sum()),
+            )
+        )
+    fit = fit_steps(runs, seconds)
+    several, measured = vtrain("ground_truth_multi_half.csv")
+    found.append(
+        row("several servers, untouched", mape(fit.seconds(several), measured), 55, "vTrain 14.73 %")
+    )
+    errors = []
+    for seed in range(100):
+        chosen = np.random.default_rng(seed).permutation(len(measured)) < 10
+        scaled = fit.scaled_to(several.only(chosen), measured[chosen])
+        errors.append(mape(scaled.seconds(several.only(~chosen)), measured[~chosen]))
+    found.append(row("several servers, ten runs", float(np.mean(errors)), 45, "vTrain 14.73 %"))
+    return found
+
+
+def links() -> list[Row]:
+    """Return the errors of all-reduces on placements that were left out."""
+    found = []
+    for name in ("bert", "cifar10", "deepspeech2", "imagenet"):
+        table = pd.read_csv(DATA / "pollux" / name / "placements.csv", dtype={"placement": str})
+        means = table.groupby("placement")["sync_time"].mean()
+        points = [SyncTime(sum(map(int, place)), len(place), float(s)) for place, s in means.items()]
+        fit = fit_links(points, 1e8)
+        found.append(
+            row(f"all-reduce of {name}, a size left out", 100 * (fit.leave_one_out or 0.0), fit.points)
+        )
+    return found
+
+
+def epochs() -> list[Row]:
+    """Return the errors of epochs with each batch size left out, beside the best constant."""
+    table, found = pd.read_csv(DATA / "zeus" / "summary_train.csv.gz"), []
+    for name, target in TARGETS.items():
+        own = table[(table.dataset == name) & (table.target_metric == target)]
+        means = own.groupby("batch_size").target_epoch.mean()
+        sizes, values = means.index.to_numpy(dtype=float), means.to_numpy()
+        error = float(100 * np.abs(leave_one_out(sizes, values)).mean())
+        others = [np.delete(values, index) for index in range(len(values))]
+        constant = [(1 / o).sum() / (1 / o**2).sum() for o in others]
+        beside = f"a constant {mape(np.array(constant), values):.1f} %"
+        found.append(row(f"epochs of {name} to {target:g}, a batch size left out", error, len(sizes), beside))
+    return found
+
+
+def row(what: str, error: float, points: int, beside: str = "") -> Row:
+    """Return a row of the table."""
+    return {"what": what, "error_percent": round(error, 2), "points": points, "beside": beside}
+
+
+def main() -> None:
+    """Predict, print and store."""
+    if not DATA.is_dir():
+        print("skipped: there are no published measurements; set CLUSTERPLAN_DATA")
+        return
+    rows = [*steps(), *links(), *epochs()]
+    RESULTS.write_text(json.dumps(rows, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    lines = [
+        "# Links, whole steps and epochs, predicted",
+        "",
+        *(__doc__ or "").partition("Protocol: ")[2].strip().splitlines(),
+        "",
+    ]
+    lines += ["| held out | mean absolute error | measurements | beside |", "|---|---:|---:|---|"]
+    lines += [f"| {r['what']} | {r['error_percent']} % | {r['points']} | {r['beside']} |" for r in rows]
+    RESULTS.with_suffix(".md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    print("\n".join(lines[-len(rows) - 2 :]))
+
+
+if __name__ == "__main__":
+    main()
