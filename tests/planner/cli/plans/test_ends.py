@@ -10,7 +10,10 @@ import yaml
 from verbs import invoke
 
 from clusterplan.instances.common.errors import OptionError
+from clusterplan.planner.cli.common import RunOptions
+from clusterplan.planner.cli.plans.ends import plan_at_ends
 from clusterplan.planner.cli.solve import solve
+from clusterplan.solvers.common.options import SolveOptions
 
 DOCUMENT = {
     **{
@@ -63,3 +66,12 @@ def test_what_does_not_go_together(instance: str, more: list[str], what: str) ->
 
 def test_an_instance_without_intervals() -> None:
     assert "has no intervals" in invoke(solve, "example:heterps-ctr", "--robust", fails=OptionError)
+
+
+def test_the_worst_exit_code_is_returned(instance: str, tmp_path: Path) -> None:
+    run = RunOptions(files=[instance], output=tmp_path / "all.json", quiet=True)
+    assert plan_at_ends(run, False, "auto", SolveOptions()) == 0
+    path = tmp_path / "dear.yaml"
+    path.write_text(yaml.safe_dump({**DOCUMENT, "cost_limit_usd": 0.6}))
+    dear = RunOptions(files=[str(path)], output=tmp_path / "dear.json", quiet=True)
+    assert plan_at_ends(dear, False, "auto", SolveOptions()) == 4
