@@ -24,6 +24,8 @@ MOST_POINTS = 1_000
 """Of a curve over time; between them the largest values count."""
 MOST_BARS = 60
 """So many jobs can be told apart in a Gantt chart."""
+TICKS = {"1 s": 1, "10 s": 10, "1 min": 60, "10 min": 600, "1 h": 3600, "10 h": 36e3, "1 day": 86400}
+"""On a logarithmic axis of times; longer ones are marked in tens of days."""
 MOST_JOBS = 50
 """Jobs in the table of those that waited longest."""
 
@@ -122,7 +124,7 @@ def _price(grid: PriceGrid, r: int, resource: str, usage: Usage) -> Figure:
         "line": {"shape": "hv", "color": colour(2), "width": 1.5},
         "hovertemplate": f"one {name} more for a second saves at most %{{y:.4g}} job-seconds<extra></extra>",
     }
-    x, y = axis(f"time [{unit[1]}]"), axis(f"price of one {name} [job-seconds per s]", rangemode="tozero")
+    x, y = axis(f"time [{unit[1]}]"), axis(f"price of one {name}", rangemode="tozero")
     return {"data": [curve], "layout": layout(x, y, 300)}
 
 
@@ -168,20 +170,29 @@ def _bars(
 
 
 def _times(times: Floats) -> Figure:
-    """Return the distribution of the completion times."""
+    """Return the distribution of the completion times, which differ by orders of magnitude."""
     ordered = np.sort(times)
     unit = unit_of_time(float(ordered[-1]))
     places = np.unique(np.linspace(0, len(ordered) - 1, MOST_POINTS).astype(int))
     curve = {
         "type": "scatter",
         "mode": "lines",
-        "x": np.round(ordered[places] / unit[0], 6).tolist(),
+        "x": np.round(ordered[places], 3).tolist(),
         "y": np.round(100 * (places + 1) / len(ordered), 3).tolist(),
+        "customdata": np.round(ordered[places] / unit[0], 6).tolist(),
         "line": {"shape": "hv", "color": colour(0), "width": 1.5},
-        "hovertemplate": f"%{{y}} % within %{{x:,}} {unit[1]}<extra></extra>",
+        "hovertemplate": f"%{{y}} % within %{{customdata:,}} {unit[1]}<extra></extra>",
     }
-    x = axis(f"completion time [{unit[1]}]", rangemode="tozero")
-    return {"data": [curve], "layout": layout(x, axis("share of the jobs [%]", range=[0, 102]), 300)}
+    return {
+        "data": [curve],
+        "layout": layout(_time_axis(), axis("share of the jobs [%]", range=[0, 102]), 300),
+    }
+
+
+def _time_axis() -> Figure:
+    """Return a logarithmic axis of completion times in seconds, with ticks that people read."""
+    ticks = TICKS | {f"{10**k:,} days": 86400 * 10**k for k in range(1, 9)}
+    return axis("completion time", type="log", tickvals=list(ticks.values()), ticktext=list(ticks))
 
 
 def _waited(instance: SchedulingInstance, segments: SegmentTable) -> Table:
