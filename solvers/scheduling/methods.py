@@ -12,9 +12,9 @@ from ...instances.common.errors import OptionError
 from ...instances.scheduling.instance import SchedulingInstance
 from ..common.base import Clock, MethodOption, Outcome, Solver
 from ..common.options import SolveOptions
-from . import muri
 from .engine import Engine, EvictionError, Schedule, StuckError
 from .event_state import Rule
+from .muri import simulation as muri
 from .placement.places import RULES
 from .policies.first_come import Backfill, FirstCome
 from .policies.gandiva import TimeSlice

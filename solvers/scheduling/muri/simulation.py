@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...instances.common.arrays import Floats
-from ...instances.common.errors import OptionError
-from ...instances.scheduling.instance import SchedulingInstance
-from .engine import Schedule
-from .muri_kernels import least_attained, shortest_first
+from ....instances.common.arrays import Floats
+from ....instances.common.errors import OptionError
+from ....instances.scheduling.instance import SchedulingInstance
+from ..engine import Schedule
+from .kernels import least_attained, shortest_first
 
 GPU = "gpu"
 LIMITS = (3250.0, 7200.0)

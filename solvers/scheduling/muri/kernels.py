@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...formulations.common.compiled import compiled
-from ...instances.common.arrays import Flags, Floats, Ints
+from ....formulations.common.compiled import compiled
+from ....instances.common.arrays import Flags, Floats, Ints
 
 CLOSE = 1e-9
 """Moments that differ by no more, relatively, are one event."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from clusterplan.solvers.scheduling.muri_kernels import arrival_events, least_attained
+from clusterplan.solvers.scheduling.muri.kernels import arrival_events, least_attained
 
 
 def test_arrivals_that_are_close_are_one_event() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from clusterplan.instances.common.errors import OptionError
 from clusterplan.instances.scheduling.instance import SchedulingInstance
-from clusterplan.solvers.scheduling.muri import simulate
+from clusterplan.solvers.scheduling.muri.simulation import simulate
 
 
 def trace(*jobs: tuple[float, int, float], **others: Any) -> SchedulingInstance:

@@ -1,0 +1,1 @@
+"""Schedules as Muri's simulator makes them, with its own counting of time."""
