@@ -87,6 +87,8 @@ class PolicySolver(Solver[SchedulingFormulation]):
         The same as a rule of the compiled event loop, which gives the same segments; None where it has none.
     skewed_only
         Whether it consolidates skewed jobs only, as Tiresias does, unless it is asked to do it for all.
+    places
+        Whether it gives jobs places on servers; else it takes them as one pool.
     """
 
     kinds = ("scheduling",)
@@ -99,10 +101,11 @@ class PolicySolver(Solver[SchedulingFormulation]):
         options: Mapping[str, MethodOption] | None = None,
         rule: Callable[[Server], Rule] | None = None,
         skewed_only: bool = False,
+        places: bool = True,
     ) -> None:
         self.name, self.what = name, what
         self._make, self._rule = make, rule
-        self._options = {**(options or {}), "placement": PLACEMENT}
+        self._options = {**(options or {}), **({"placement": PLACEMENT} if places else {})}
         self._skewed_only = skewed_only
 
     @property
@@ -132,7 +135,7 @@ class PolicySolver(Solver[SchedulingFormulation]):
                     policy = self._make(instance, settings)
                     if isinstance(policy, RoundPolicy) and loses_work(instance):
                         return Outcome(message=f"{self.name} knows no work that is lost when amounts fall")
-                    engine = policy_engine(instance, policy, settings["placement"], self._skewed_only)
+                    engine = policy_engine(instance, policy, settings.get("placement", ""), self._skewed_only)
                     schedule = engine.run()
                     said += [policy.summary() or ""] if isinstance(policy, RoundPolicy) else []
             except (EvictionError, StuckError) as error:
@@ -215,6 +218,7 @@ def optimus_exact(allocate: Allocate) -> PolicySolver:
         "as optimus, with the best configurations together, proven; knows what is left",
         lambda _, settings: OptimusExact(allocate, settings.pop("interval_s"), **settings),
         OPTIMUS,
+        places=False,
     )
 
 
@@ -282,6 +286,7 @@ POLICIES: tuple[PolicySolver, ...] = (
         "jobs take turns where they want more than there is (Gandiva); knows nothing",
         lambda _, settings: TimeSlice(settings["round_s"]),
         {"round_s": MethodOption(60.0, "Seconds of a turn.", least=1.0)},
+        places=False,
     ),
     PolicySolver(
         "themis",
@@ -291,18 +296,21 @@ POLICIES: tuple[PolicySolver, ...] = (
             "round_s": MethodOption(1200.0, "Seconds of a lease, where the instance has none.", least=1.0),
             "fairness": MethodOption(0.8, "f: what is free goes to the worst 1 − f of the jobs.", least=0.0),
         },
+        places=False,
     ),
     PolicySolver(
         "max-min",
         "fair shares of normalised throughput (Gavel); knows speeds",
         lambda _, settings: MaxMin(settings["round_s"]),
         {"round_s": MethodOption(360.0, "Seconds of a round.", least=1.0)},
+        places=False,
     ),
     PolicySolver(
         "optimus",
         "configurations by marginal gains, every interval (Optimus); knows what is left",
         lambda _, settings: Optimus(settings.pop("interval_s"), **settings),
         OPTIMUS,
+        places=False,
     ),
 )
 """The policies, in the order in which they are listed."""

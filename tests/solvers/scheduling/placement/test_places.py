@@ -17,7 +17,7 @@ from clusterplan.solvers.scheduling.placement.places import RULES
 
 POOLED = ("gandiva-timeslice", "themis", "max-min", "optimus")
 """Policies that take the servers as one pool."""
-BY_NAME = {policy.name: policy for policy in POLICIES if policy.name not in POOLED}
+BY_NAME = {policy.name: policy for policy in POLICIES if "placement" in policy.method_options}
 Row = tuple[str, float, float, dict[str, int]]
 
 
