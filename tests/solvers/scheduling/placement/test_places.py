@@ -15,8 +15,6 @@ from clusterplan.solvers.common.options import SolveOptions
 from clusterplan.solvers.scheduling.methods import POLICIES
 from clusterplan.solvers.scheduling.placement.places import RULES
 
-POOLED = ("gandiva-timeslice", "themis", "max-min", "optimus")
-"""Policies that take the servers as one pool."""
 BY_NAME = {policy.name: policy for policy in POLICIES if "placement" in policy.method_options}
 Row = tuple[str, float, float, dict[str, int]]
 
