@@ -80,7 +80,7 @@ def pareto(
     given: dict[str, Any] = {"mix": mix, "prices": prices, "resource": resource, "least": least, "most": most}
     given = {name: value for name, value in given.items() if value is not None and value != {}}
     if instance.kind not in TRADED:
-        raise OptionError(f"a frontier is for {' and '.join(TRADED)} instances, not for {instance.kind}")
+        raise OptionError(f"a frontier is for {_listed(TRADED)} instances, not for {instance.kind}")
     traded = TRADED[instance.kind]
     for name in given:
         if name not in traded.settings:
@@ -94,7 +94,7 @@ def _setting(name: str) -> str:
     """Say which kinds a setting is for."""
     able = {kind: traded.settings[name] for kind, traded in TRADED.items() if name in traded.settings}
     (what,) = set(able.values())
-    return f"{what} is for {' and '.join(able)} instances"
+    return f"{what} is for {_listed(able)} instances"
 
 
 def shown(frontier: AnyFrontier) -> tuple[Table, list[str]]:
@@ -122,3 +122,9 @@ def _lines(frontier: AnyFrontier, shown_points: int, said: Sentences) -> Iterato
         stopped = "" if frontier.limit == "none" else f"stopped by the {frontier.limit} limit; "
         yield f"{stopped}the points are plans, but better ones may be missing"
     yield said.uncertified if frontier.certified_error is None else said.certified
+
+
+def _listed(kinds: Iterable[str]) -> str:
+    """Return names as in a sentence: a, b and c."""
+    *others, last = kinds
+    return f"{', '.join(others)} and {last}" if others else last

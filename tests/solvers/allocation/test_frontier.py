@@ -402,9 +402,9 @@ def test_the_command_takes_mixes_and_refuses_what_has_no_meaning() -> None:
         ((name, "--price", "v100=nan"), "write NAME=USD"),
         ((name, "--price", "v100=1", "--price", "v100=2"), "given twice"),
         ((name, "--price", "tpu=1"), "unknown resource 'tpu'"),
-        (("example:heterps-ctr", "--price", "v100=1"), "for allocation instances"),
+        (("example:heterps-ctr", "--price", "v100=1"), "for allocation and scheduling instances"),
         (("example:heterps-ctr", "--mix", "any"), "for allocation instances"),
-        (("example:tiresias-testbed",), "for allocation and staging"),
+        (("example:tiresias-testbed",), "for allocation, staging and scheduling"),
     ):
         done = run_here("pareto", *arguments)
         assert done.returncode == 2, arguments
@@ -412,8 +412,9 @@ def test_the_command_takes_mixes_and_refuses_what_has_no_meaning() -> None:
         assert len(done.stderr.strip().splitlines()) == 1, arguments
 
 
-def test_the_schema_covers_both_frontiers() -> None:
-    """One schema, for either kind."""
+def test_the_schema_covers_the_frontiers_of_all_kinds() -> None:
+    """One schema for all that have one."""
     done = run_here("schema", "frontier")
     schema = json.loads(done.stdout)
-    assert {part["$ref"].rsplit("/", 1)[1] for part in schema["anyOf"]} == {"Frontier", "AllocationFrontier"}
+    names = {part["$ref"].rsplit("/", 1)[1] for part in schema["anyOf"]}
+    assert names == {"Frontier", "AllocationFrontier", "SchedulingFrontier"}

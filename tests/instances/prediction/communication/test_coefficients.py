@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from clusterplan.instances.allocation.speed import ps_sync_step_s, ring_allreduce_step_s
 from clusterplan.instances.common.errors import OptionError
+from clusterplan.instances.common.speed import ps_sync_step_s, ring_allreduce_step_s
 from clusterplan.instances.prediction.communication.all_reduce import ring_s
 from clusterplan.instances.prediction.communication.coefficients import ps_theta, ring_theta, speed_by_servers
 from clusterplan.instances.prediction.communication.links import Link
