@@ -14,6 +14,10 @@ from ...common.base import Clock, Outcome, Solver
 from ...common.options import SolveOptions
 
 
+READING = 0.2
+"""Share of the time for building that reading the answer and freeing the model take, about."""
+
+
 class AllocationMinlp(Solver[AllocationFormulation]):
     """The algebraic model with integer numbers of tasks, solved by spatial branch and bound."""
 
@@ -39,7 +43,8 @@ class AllocationMinlp(Solver[AllocationFormulation]):
         )
         limits = {"limits/gap": options.gap / 2}
         if clock.remaining_s is not None:
-            limits["limits/time"] = clock.remaining_s
+            # What was built is read and freed again, and SCIP looks at the time between long steps only.
+            limits["limits/time"] = max(0.0, clock.remaining_s - READING * outcome.build_s)
         configure_scip(model, options.seed, options.memory_limit_gib, {**limits, **options.backend_options})
         if options.warm_start is not None:
             outcome.plan = formulation.parse_plan(options.warm_start)
