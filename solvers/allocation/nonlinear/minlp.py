@@ -13,7 +13,6 @@ from ...backends.scip import configure_scip, how_scip_ended, scip_failures
 from ...common.base import Clock, Outcome, Solver
 from ...common.options import SolveOptions
 
-
 READING = 0.2
 """Share of the time for building that reading the answer and freeing the model take, about."""
 
