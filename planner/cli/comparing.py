@@ -64,6 +64,8 @@ def _print(comparison: Comparison, format: Format) -> None:
     if comparison.rows:
         out.print()
         out.print(summary_table(comparison))
+    for said in comparison.advice:
+        out.print(said, markup=False)
 
 
 def rows_table(comparison: Comparison) -> Table:
