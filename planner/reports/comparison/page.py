@@ -16,7 +16,6 @@ from .measures import distribution_plots, measures_table
 
 WITHIN = 1e-3
 MOST_FAULTS = 4
-MOST_ADVICE = 3
 
 
 def comparison_page(comparison: Comparison) -> str:
@@ -29,6 +28,8 @@ def comparison_page(comparison: Comparison) -> str:
     profile = comparison.profile(WITHIN)
     if profile.instances:
         figures["profile"] = profile_figure(comparison, WITHIN)
+    # What is said of many instances is a list, and no paragraph.
+    alone = comparison.advice if len(comparison.advice) == 1 else ()
     measures, spread = measures_table(comparison), distribution_plots(comparison)
     figures |= {plot.id: plot.figure for plot in spread}
     sections = [("summary", "Summary"), ("plots", "Plots"), ("results", "All results")]
@@ -46,8 +47,8 @@ def comparison_page(comparison: Comparison) -> str:
         kicker="Comparison of solvers",
         verdict=("interrupted", "bad") if comparison.interrupted else ("complete", "good"),
         claimed=(),
-        lead=" ".join([*comparison.advice[:MOST_ADVICE], _lead(comparison, len(failed))]),
-        advice=comparison.advice[MOST_ADVICE:],
+        lead=" ".join([*alone, _lead(comparison, len(failed))]),
+        advice=() if alone else comparison.advice,
         measures=measures,
         spread=spread,
         sections=[pair for pair in sections if pair[0] != "plots" or figures],

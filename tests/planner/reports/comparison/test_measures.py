@@ -54,10 +54,12 @@ def test_distributions_are_overlaid_on_a_logarithmic_axis() -> None:
 
 
 def test_advice_stands_first() -> None:
-    """On the page and in Markdown; of many instances the rest is folded away."""
-    comparison = Comparison(rows=(row("a"), row("b")), advice=("Use <a>.", "2", "3", "Use 4."))
+    """On the page and in Markdown; that of many instances is a list, whose end is folded away."""
+    comparison = Comparison(rows=(row("a"), row("b")), advice=("Use <a>.",))
     page, text = comparison_page(comparison), comparison_markdown(comparison)
-    assert page.index("Use &lt;a&gt;.") < page.index("2 solves") < page.index("Use 4.")
+    assert page.index("Use &lt;a&gt;.") < page.index("2 solves")
+    many = comparison_page(comparison.model_copy(update={"advice": tuple(f"Use {k}." for k in range(6))}))
+    assert many.index("2 solves") < many.index("Use 0.") < many.index("2 more") < many.index("Use 4.")
     assert "Figures of the plans" in page
     assert "Completion time of the jobs" in page
     assert text.index("Use") < text.index("| solver |")
