@@ -8,6 +8,8 @@ from typing import Any
 
 from ..solvers.common.frontier import AnyFrontier
 from .changes import Changes
+from .comparison.measures import Measures
+from .comparison.row import ComparisonRow
 from .output.text import TextColumn
 from .reports.frontier_page import FrontierPage
 from .scenarios import ScenarioChange
@@ -91,6 +93,22 @@ class FrontierKind:
 
 
 @dataclass(frozen=True)
+class ComparisonKind:
+    """What a comparison says of the plans of one kind beside their objectives.
+
+    Attributes
+    ----------
+    measures
+        Of an instance and a plan that obeys its constraints.
+    advice
+        Of the rows of one instance: which solver to use, and why; nothing where that cannot be said.
+    """
+
+    measures: Callable[[Any, Sequence[Any]], Measures]
+    advice: Callable[[Sequence[ComparisonRow]], str]
+
+
+@dataclass(frozen=True)
 class PlannerKind:
     """How plans of one kind are shown to people and written for programs.
 
@@ -121,6 +139,8 @@ class PlannerKind:
         Of an instance, the changes that a scenario may make, by name.
     frontier
         Its trade-off, if it has one.
+    comparison
+        What a comparison says of its plans beside their objectives, if anything.
     """
 
     title: str
@@ -139,6 +159,7 @@ class PlannerKind:
     changes: Callable[[Any, Sequence[Any] | None, Sequence[Any]], Changes] | None = None
     what_if: Callable[[Any], Mapping[str, ScenarioChange]] = lambda _: {}
     frontier: FrontierKind | None = None
+    comparison: ComparisonKind | None = None
 
     def answer_of(self, instance: Any, plan: Sequence[Any]) -> str:
         """Return what a plan does, in a sentence; nothing where that is not known."""

@@ -14,6 +14,7 @@ from ..exit_codes import BAD_INSTANCE, INTERRUPTED, SOLVED
 from ..output.terminal import say
 from ..output.text import MOST_ROWS, TextColumn, console, figure, percent, table, table_of
 from ..reports.comparison.files import to_csv, write
+from ..reports.comparison.measures import measures_table
 from .common import Format, RunOptions
 from .options import batch_options, search_options
 from .progress import Progress
@@ -64,6 +65,14 @@ def _print(comparison: Comparison, format: Format) -> None:
     if comparison.rows:
         out.print()
         out.print(summary_table(comparison))
+    measures = measures_table(comparison)
+    if measures is not None and len(measures.rows) <= MOST_ROWS:
+        titles = [(column.title, column.numeric) for column in measures.columns]
+        out.print()
+        out.print(table(titles, [[cell.text for cell in row] for row in measures.rows]))
+    for said in comparison.advice:
+        out.print()
+        out.print(said, markup=False)
 
 
 def rows_table(comparison: Comparison) -> Table:

@@ -17,6 +17,7 @@ from ..batch.record import Record
 from ..batch.solve_many import BatchOptions, Source, check_solvers, labelled, make_engine, run, task_of
 from ..batch.task import Engine
 from .comparison import Comparison, compared
+from .measuring import Measurer
 
 ANOTHER_NAME = ("auto",)
 """Solvers that do what another one does; they are compared only if they are asked for."""
@@ -64,6 +65,7 @@ def compare(
     unread: list[str] = []
     left_out: list[str] = []
     records: dict[tuple[str, str], Record] = {}
+    measurer = Measurer(named, batch.allow_outside)
     interrupted = False
     with closing(make_engine(batch)) as engine:
         try:
@@ -73,24 +75,27 @@ def compare(
                 why = "; ".join([*unread, *left_out]) or "no instance is given"
                 raise OptionError(f"there is nothing to compare: {why}")
             for record in run(named, pairs, options, batch, on_start, engine, apart=True):
+                measurer.take(record)
                 records[record.source, record.solver] = record.light()
                 if on_record is not None:
                     on_record(record)
         except KeyboardInterrupt:
             interrupted = True
-            records |= _left_in_journal(batch, heads, set(pairs) - set(records))
+            records |= _left_in_journal(batch, heads, set(pairs) - set(records), measurer)
     ordered = [records[pair] for pair in pairs if pair in records]
-    return compared(ordered, options, unread, left_out, interrupted, library_versions())
+    left_out += measurer.faults
+    return compared(ordered, options, unread, left_out, interrupted, library_versions(), measurer.taken)
 
 
 def _left_in_journal(
-    batch: BatchOptions, heads: Mapping[str, Head], missing: set[tuple[str, str]]
+    batch: BatchOptions, heads: Mapping[str, Head], missing: set[tuple[str, str]], measurer: Measurer
 ) -> dict[tuple[str, str], Record]:
     """Return the journal's records of pairs that the interrupted run had not reached yet."""
     found = {}
     for record in read_journal(batch.output) if batch.output is not None else ():
         pair, result = (record.source, record.solver), record.result
         if pair in missing and result and result.instance_sha256 == heads[record.source].sha256:
+            measurer.take(record)
             found[pair] = record.light()
     return found
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from ...formulations.common.objective import Objective
 from ...formulations.common.tolerance import agree
@@ -21,6 +21,8 @@ from ...solvers.common.conclude import CONTRADICTION, excess
 from ...solvers.common.options import SolveOptions
 from ...solvers.common.result import ObjectiveRecord, Result
 from ..batch.record import Record
+from ..registry import KINDS
+from .measures import Measures
 from .profile import Profile, SolverSummary, performance_profile, summarise
 from .row import ComparisonRow
 
@@ -41,12 +43,15 @@ class Comparison(Model):
         Pairs that were left out or could not be solved at all, each in a sentence.
     interrupted
         Whether some pairs are missing because somebody stopped it.
+    advice
+        Which solver to use, a text for each instance of which its kind can say that.
     """
 
     rows: tuple[ComparisonRow, ...] = ()
     unread: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
     interrupted: bool = False
+    advice: tuple[str, ...] = ()
     options: SolveOptions = SolveOptions()
     versions: dict[str, str] = {}
 
@@ -89,7 +94,23 @@ class Comparison(Model):
         """Return one row for each solver on each instance."""
         import pandas as pd
 
-        return pd.DataFrame([row.model_dump() for row in self.rows], columns=list(ComparisonRow.model_fields))
+        titles, rows = self.as_table()
+        return pd.DataFrame(rows, columns=titles)
+
+    def as_table(self) -> tuple[list[str], list[list[Any]]]:
+        """Return the titles and the rows of a table: the fields of the rows, then the figures of plans."""
+        fields = [name for name in ComparisonRow.model_fields if name != "measures"]
+        of_plans = [
+            {one.name: one for one in row.measures.figures} if row.measures else {} for row in self.rows
+        ]
+        figures = {name: one for own in of_plans for name, one in own.items()}
+        titles = [f"{name} [s]" if one.unit == "s" else name for name, one in figures.items()]
+        rows = [
+            [getattr(row, name) for name in fields]
+            + [own[name].value if name in own else None for name in figures]
+            for row, own in zip(self.rows, of_plans, strict=True)
+        ]
+        return fields + titles, rows
 
     def summary(self) -> tuple[SolverSummary, ...]:
         """Return how each solver did over all instances."""
@@ -113,8 +134,15 @@ def compared(
     left_out: Sequence[str] = (),
     interrupted: bool = False,
     versions: dict[str, str] | None = None,
+    measures: Mapping[tuple[str, str], Measures] | None = None,
 ) -> Comparison:
-    """Return the comparison of records; those without a result count as faults."""
+    """Return the comparison of records; those without a result count as faults.
+
+    Parameters
+    ----------
+    measures
+        Of plans, by source and solver.
+    """
     by_instance: dict[str, list[Record]] = defaultdict(list)
     missing = list(left_out)
     for record in records:
@@ -123,15 +151,28 @@ def compared(
         else:
             by_instance[record.result.instance_sha256].append(record)
     names = _names(by_instance)
-    rows = [row for sha256, group in by_instance.items() for row in _rows(group, names[sha256])]
+    taken = measures or {}
+    grouped = [_rows(group, names[sha256], taken) for sha256, group in by_instance.items()]
     return Comparison(
-        rows=tuple(rows),
+        rows=tuple(row for own in grouped for row in own),
         unread=tuple(unread),
         left_out=tuple(missing),
         interrupted=interrupted,
+        advice=_advice(grouped),
         options=options,
         versions=versions or {},
     )
+
+
+def _advice(grouped: Sequence[Sequence[ComparisonRow]]) -> tuple[str, ...]:
+    """Return what the kinds advise; where there are several instances, each text says of which it is."""
+    said = []
+    for rows in grouped:
+        declared = KINDS[rows[0].kind].comparison
+        text = "" if declared is None else declared.advice(rows)
+        if text:
+            said.append(f"{rows[0].instance}: {text}" if len(grouped) > 1 else text)
+    return tuple(said)
 
 
 def _names(by_instance: dict[str, list[Record]]) -> dict[str, str]:
@@ -160,7 +201,9 @@ def _precedes(a: Sequence[ObjectiveRecord], b: Sequence[ObjectiveRecord]) -> boo
     return False
 
 
-def _rows(group: Sequence[Record], name: str) -> list[ComparisonRow]:
+def _rows(
+    group: Sequence[Record], name: str, measures: Mapping[tuple[str, str], Measures]
+) -> list[ComparisonRow]:
     """Return the rows of one instance."""
     results = [record.result for record in group if record.result is not None]
     plans = [result.objectives for result in results if result.plan is not None]
@@ -172,7 +215,9 @@ def _rows(group: Sequence[Record], name: str) -> list[ComparisonRow]:
     refuted = {id(result): _refuted(result, best) for result in results}
     bounds = _best_bounds([result for result in results if refuted[id(result)] is None], best)
     return [
-        _row(record.source, result, name, best, bounds, refuted[id(result)])
+        _row(record.source, result, name, best, bounds, refuted[id(result)]).model_copy(
+            update={"measures": measures.get((record.source, record.solver))}
+        )
         for record, result in zip(group, results, strict=True)
     ]
 

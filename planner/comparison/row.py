@@ -5,6 +5,7 @@ from __future__ import annotations
 from ...instances.common.base import ProblemKind
 from ...instances.common.fields import Model
 from ...solvers.common.result import Limit, Status
+from .measures import Measures
 
 
 class ComparisonRow(Model):
@@ -24,6 +25,8 @@ class ComparisonRow(Model):
         Whether no other solver found a plan that is better by more than the requested gap.
     runtime_s
         Wall-clock seconds of the solve, or until its process died or was killed.
+    measures
+        What the kind of the instance says of the plan beside its objective; None if it says nothing.
     """
 
     instance: str
@@ -42,3 +45,4 @@ class ComparisonRow(Model):
     best: bool = False
     runtime_s: float = 0.0
     message: str | None = None
+    measures: Measures | None = None

@@ -2,8 +2,9 @@
 
 from ...solvers.scheduling.frontier import find_frontier
 from ...solvers.scheduling.frontier_result import SchedulingFrontier
-from ..kind import FrontierKind, PlannerKind
+from ..kind import ComparisonKind, FrontierKind, PlannerKind
 from .changes import answer, changes
+from .comparison import advice, measures
 from .frontier import SchedulingFrontierCheck, sentences
 from .frontier import columns as frontier_columns
 from .frontier_page import SchedulingFrontierPage
@@ -23,6 +24,7 @@ SCHEDULING = PlannerKind(
     entries_of_row=MOST_SEGMENTS,
     answer=answer,
     changes=changes,
+    comparison=ComparisonKind(measures=measures, advice=advice),
     frontier=FrontierKind(
         model=SchedulingFrontier,
         find=find_frontier,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from ...comparison.comparison import Comparison
-from ...comparison.row import ComparisonRow
 from ...output.files import write_all
 from ...output.text import csv_text
 from .markdown import comparison_markdown
@@ -14,8 +13,7 @@ from .page import comparison_page
 
 def to_csv(comparison: Comparison) -> str:
     """Return one line for each row."""
-    rows = [[*row.model_dump().values()] for row in comparison.rows]
-    return csv_text(list(ComparisonRow.model_fields), rows)
+    return csv_text(*comparison.as_table())
 
 
 def write(comparison: Comparison, folder: Path) -> list[Path]:

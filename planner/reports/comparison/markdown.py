@@ -5,6 +5,7 @@ from __future__ import annotations
 from ...comparison.comparison import Comparison
 from ..markdown import escaped, table_lines
 from ..tables import Table
+from .measures import measures_table
 from .page import results_table, summary_table, title
 
 
@@ -13,7 +14,10 @@ def comparison_markdown(comparison: Comparison) -> str:
     parts = [f"# {title(comparison)}"]
     if comparison.interrupted:
         parts.append("**Interrupted: some pairs are missing.**")
-    parts += [_table(summary_table(comparison)), _table(results_table(comparison))]
+    parts += [escaped(said) for said in comparison.advice]
+    measures = measures_table(comparison)
+    tables = [summary_table(comparison), *([measures] if measures else []), results_table(comparison)]
+    parts += [_table(table) for table in tables]
     if comparison.faults:
         parts.append("Left out:")
         parts.append("\n".join(f"- {escaped(fault)}" for fault in comparison.faults))

@@ -12,6 +12,7 @@ from ..provenance import Facts, options_text, status_cell, versions_text
 from ..tables import Cell, CellColumn, Column, Table, number, seconds, share, table_of, text
 from ..text import counted, duration
 from .figures import gap_figure, profile_figure, sentence
+from .measures import distribution_plots, measures_table
 
 WITHIN = 1e-3
 MOST_FAULTS = 4
@@ -27,9 +28,15 @@ def comparison_page(comparison: Comparison) -> str:
     profile = comparison.profile(WITHIN)
     if profile.instances:
         figures["profile"] = profile_figure(comparison, WITHIN)
+    # What is said of many instances is a list, and no paragraph.
+    alone = comparison.advice if len(comparison.advice) == 1 else ()
+    measures, spread = measures_table(comparison), distribution_plots(comparison)
+    figures |= {plot.id: plot.figure for plot in spread}
     sections = [("summary", "Summary"), ("plots", "Plots"), ("results", "All results")]
     if comparison.faults:
         sections.insert(0, ("faults", "Left out"))
+    if measures:
+        sections.insert(-2, ("plans", "Figures of the plans"))
     if failed:
         sections.insert(-1, ("failures", "Failures"))
     return render(
@@ -40,7 +47,10 @@ def comparison_page(comparison: Comparison) -> str:
         kicker="Comparison of solvers",
         verdict=("interrupted", "bad") if comparison.interrupted else ("complete", "good"),
         claimed=(),
-        lead=_lead(comparison, len(failed)),
+        lead=" ".join([*alone, _lead(comparison, len(failed))]),
+        advice=() if alone else comparison.advice,
+        measures=measures,
+        spread=spread,
         sections=[pair for pair in sections if pair[0] != "plots" or figures],
         figures=figures,
         solvers=comparison.solvers,

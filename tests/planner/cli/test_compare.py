@@ -10,7 +10,9 @@ from sample_documents import STAGING
 from sample_pages import sample_comparison
 from verbs import invoke
 
+from clusterplan import save
 from clusterplan.instances.common.errors import OptionError
+from clusterplan.instances.scheduling.generate import generate_scheduling
 from clusterplan.planner.cli import comparing
 from clusterplan.planner.cli.compare import CompareOptions, compare
 from clusterplan.planner.cli.comparing import failures, rows_table, summary_table
@@ -24,6 +26,15 @@ def test_solvers_are_separated_by_commas(monkeypatch: pytest.MonkeyPatch) -> Non
     assert (seen[0].solver, seen[0].jobs) == ("exact, greedy", 2)
     assert invoke(compare, "x.yaml", "--provisioning", "exact").exit_code == 2
     assert invoke(compare, "x.yaml", "--solver", "exact").exit_code == 2
+
+
+def test_policies_are_shown_with_their_figures_and_what_to_use(tmp_path: Path) -> None:
+    """The last line says which to use; a row for each policy has its fairness."""
+    file = tmp_path / "t.yaml"
+    save(generate_scheduling(30, 8, load=1.5, seed=1), file)
+    said = invoke(compare, file, "--solvers", "fifo,srsf", "--jobs", 1, "--quiet").stdout
+    assert said.strip().splitlines()[-1].startswith("Use srsf: the mean completion time falls from ")
+    assert "Jain's index by tenant" in said
 
 
 def test_an_unknown_solver_is_refused_before_anything_is_solved(tmp_path: Path) -> None:

@@ -1,0 +1,213 @@
+"""Schedulers: every policy on traces, with its distance from what is possible, beside published figures.
+
+Run with `make bench-scheduling`; what the data is missing for is left out, with a line. Writes to
+`benchmarks/results/`:
+
+* `scheduling.csv`: a row for each method on each trace, as it is measured;
+* `scheduling.md`: tables of them, each gap against the best certified bound of the trace.
+
+The traces: the first 3,000 jobs of Philly, no longer than a week, at three sizes of the cluster; all of
+Philly on 512 GPUs; the four traces of Muri, by its simulator's own rules; workloads of Pollux; and malleable
+jobs, made up. Every solve is a process of its own. Policies are solved twice, since the first solve loads
+compiled loops; the seconds are those of the second, but for those that take long.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import itertools
+import json
+import os
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from clusters import data_folder
+from common import FIGURES, RESULTS, in_own_process, kept, peak_gib, say, store
+
+LIMIT_S, POLICY_LIMIT_S = 60.0, 300.0
+"""Of methods that take all the time they get, and of policies, which end by themselves."""
+PATIENCE, PATIENCE_S = 3.0, 120.0
+"""A process is killed after so many times its limit and so many seconds."""
+THREADS = 2
+QUICK_S = 10.0
+"""A policy whose first solve takes longer is not solved again."""
+WEEK_S = 604_800.0
+PHILLY_GPUS, PHILLY_FIRST, PHILLY_ALL_GPUS = (215, 172, 144), 3_000, 512
+MURI = ("trace1", "trace1_pr", "trace2", "trace2_pr")
+MURI_POLICIES = {"srtf": "srtf", "srsf": "srsf", "las": "tiresias-l"}
+"""Ours that know the rules of Muri's simulator, by the names of its policies."""
+POLLUX, POLLUX_GPUS = ("workload-1", "workload-2", "workload-3"), 64
+POLLUX_POLICIES = {"optimus": "optimus", "las": "tiresias"}
+MALLEABLE_JOBS, MALLEABLE_GPUS, MALLEABLE_LOAD = 400, 64, 1.2
+PARTS = ("philly-3000", "philly-all", "muri", "pollux", "malleable")
+SEARCH = ("exact", "price")
+"""Methods that stop at a limit."""
+PROGRAMMES = ("max-min", "themis", "optimus-exact")
+"""Policies that solve a programme at each round: for some thousand jobs."""
+NOT_COMPARED = ("auto", "brute-force")
+"""One is `exact` again, the other is for instances that fit a line."""
+COLUMNS = (
+    *("part", "trace", "gpus", "jobs", "method", "semantics", "threads", "limit_s", *FIGURES),
+    *("published", "solve_s", "processor_s", "verify_s", "verified", "peak_gib", "machine_load", "message"),
+)
+
+
+def traces() -> Iterator[dict[str, Any]]:
+    """Yield what each trace is made of; say which are left out."""
+    if folder := data_folder("pollux"):
+        philly = {"file": str(folder / "philly.csv")}
+        for gpus in PHILLY_GPUS:
+            yield {"part": "philly-3000", "trace": f"philly, first {PHILLY_FIRST:,}", "gpus": gpus, **philly}
+        yield {"part": "philly-all", "trace": "philly, all", "gpus": PHILLY_ALL_GPUS, **philly}
+        for name in POLLUX:
+            file = folder / "workloads" / f"{name}.csv"
+            yield {"part": "pollux", "trace": name, "gpus": POLLUX_GPUS, "file": str(file)}
+    if folder := data_folder("muri"):
+        for name in MURI:
+            (file,) = folder.glob(f"{name}.csv*")
+            yield {"part": "muri", "trace": name, "gpus": 64, "file": str(file)}
+    yield {"part": "malleable", "trace": "generated, malleable", "gpus": MALLEABLE_GPUS}
+    if absent := [name for name in ("pollux", "muri") if data_folder(name) is None]:
+        where = "../shared/data or $CLUSTERPLAN_DATA"
+        print(f"left out: {', '.join(absent)}; there is no such folder in {where}", file=sys.stderr)
+
+
+def made(case: dict[str, Any]) -> Any:
+    """Return an instance."""
+    from clusterplan.instances.importers import import_muri, import_philly_trace, import_pollux_trace
+    from clusterplan.instances.scheduling.generate import generate_scheduling
+
+    file, gpus = Path(case.get("file", "")), case["gpus"]
+    if case["part"] == "philly-3000":
+        return import_philly_trace(file, gpus=gpus, first=PHILLY_FIRST, max_duration_s=WEEK_S)
+    if case["part"] == "philly-all":
+        return import_philly_trace(file, gpus=gpus)
+    if case["part"] == "muri":
+        return import_muri(file, file.with_name("n8g8.csv"))
+    if case["part"] == "pollux":
+        measured_in = sorted(path.parent for path in file.parents[1].glob("*/placements.csv"))
+        return import_pollux_trace(file, tuple(measured_in), gpus=gpus)
+    return generate_scheduling(MALLEABLE_JOBS, gpus, load=MALLEABLE_LOAD, seed=1, malleable=True)
+
+
+def semantics_of(part: str, method: str) -> str:
+    """Return the rules by which a policy counts time."""
+    return "muri" if part == "muri" and method in MURI_POLICIES else ""
+
+
+def published() -> dict[tuple[str, str], float]:
+    """Return published mean completion times, by trace and the publisher's name of the policy."""
+    folder, found = data_folder("published"), {}
+    for name, column in (("muri", "trace"), ("pollux_jobload", "workload")) if folder else ():
+        with (folder / f"{name}.csv").open(newline="", encoding="utf-8") as file:
+            found |= {
+                (row[column], row["policy"]): float(row["average_jct_s"]) for row in csv.DictReader(file)
+            }
+    return found
+
+
+def measured(case: dict[str, Any]) -> dict[str, Any]:
+    """Make an instance, solve it, check the result, and return the figures."""
+    import clusterplan
+    from clusterplan.instances.scheduling.generate import generate_scheduling
+
+    instance, method, search = made(case), case["method"], case["method"] in SEARCH
+    row: dict[str, Any] = {"jobs": len(instance.jobs), "machine_load": round(os.getloadavg()[0], 1)}
+    settings = {"semantics": case["semantics"]} if case["semantics"] else {}
+    options = clusterplan.SolveOptions(
+        time_limit_s=case["limit_s"], threads=case["threads"] if search else None, method_options=settings
+    )
+    if search:
+        small = generate_scheduling(50, 8, malleable=case["part"] == "malleable")
+        clusterplan.solve(small, method, clusterplan.SolveOptions(time_limit_s=10.0))
+    try:
+        result, seconds = _timed(instance, method, options)
+        if not search and seconds["solve_s"] < QUICK_S:
+            result, seconds = _timed(instance, method, options)
+    except clusterplan.ClusterplanError as error:
+        return row | {"status": "refused", "limit": "none", "message": str(error)[:200]}
+    row |= {**seconds, "peak_gib": peak_gib(), "message": result.message}
+    row |= {key: getattr(result, key) for key in FIGURES}
+    start = time.perf_counter()
+    verification = clusterplan.verify(instance, result)
+    row |= {"verify_s": time.perf_counter() - start, "verified": verification.ok}
+    return row | ({} if verification.ok else {"message": "; ".join(verification.faults)[:200]})
+
+
+def _timed(instance: Any, method: str, options: Any) -> tuple[Any, dict[str, float]]:
+    """Return a result with the seconds of the whole call and those of processors."""
+    import clusterplan
+
+    start, used = time.perf_counter(), time.process_time()
+    result = clusterplan.solve(instance, method, options)
+    return result, {"solve_s": time.perf_counter() - start, "processor_s": time.process_time() - used}
+
+
+def rows(trial: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """Yield a row for each method on each trace, then those that are only published."""
+    known = published()
+    for trace in traces():
+        part, name = trace["part"], trace["trace"]
+        if (trial.part and part not in trial.part) or (trial.trace and name not in trial.trace):
+            continue
+        if trial.gpus and str(trace["gpus"]) not in trial.gpus:
+            continue
+        for method in methods(part):
+            if trial.method is None or method in trial.method:
+                limit_s = trial.limit_s if method in SEARCH else POLICY_LIMIT_S
+                case = {**trace, "method": method, "threads": THREADS if method in SEARCH else 1}
+                case |= {"semantics": semantics_of(part, method), "limit_s": limit_s}
+                theirs = {"muri": MURI_POLICIES, "pollux": POLLUX_POLICIES}.get(part, {}).get(method, "")
+                row = in_own_process(__file__, case, PATIENCE * limit_s + PATIENCE_S)[-1]
+                yield {**case, "published": known.get((name, theirs)), **row}
+        if part == "muri" and trial.method is None:
+            others = [policy for at, policy in known if at == name and policy not in MURI_POLICIES.values()]
+            for policy in others:
+                yield {**trace, "method": policy, "status": "published", "published": known[name, policy]}
+
+
+def methods(part: str) -> list[str]:
+    """Return the methods of a part: all, but none that would take hours, and on Muri's those that it has."""
+    from clusterplan.solvers.registry import solvers_for
+
+    names = [solver.name for solver in solvers_for("scheduling", available=True)]
+    names = [name for name in names if name not in NOT_COMPARED]
+    if part == "muri":
+        return [name for name in names if name in (*MURI_POLICIES, "exact")]
+    if part == "philly-all":
+        return [name for name in names if name not in PROGRAMMES]
+    return [*(name for name in names if name not in PROGRAMMES), *PROGRAMMES]
+
+
+def main() -> None:
+    """Measure all methods on all traces, or some."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--case", help=argparse.SUPPRESS)
+    parser.add_argument("--part", action="append", choices=PARTS, help="only this part; repeatable")
+    parser.add_argument("--trace", action="append", help="only this trace; repeatable")
+    parser.add_argument("--gpus", action="append", help="only this size of the cluster; repeatable")
+    parser.add_argument("--method", action="append", help="only this method; repeatable")
+    parser.add_argument("--limit-s", type=float, default=LIMIT_S, help="seconds of exact and price")
+    parser.add_argument("--report", action="store_true", help="only write the report anew")
+    given = parser.parse_args()
+    if given.case:
+        say(measured(json.loads(given.case)))
+        return
+    if not given.report:
+        asked = {key: getattr(given, key) for key in ("part", "trace", "gpus", "method")}
+
+        def measured_again(row: dict[str, str]) -> bool:
+            return all(names is None or row[key] in names for key, names in asked.items())
+
+        store("scheduling", itertools.chain(kept("scheduling", measured_again), rows(given)), COLUMNS)
+    from scheduling_report import write_report
+
+    write_report(RESULTS)
+
+
+if __name__ == "__main__":
+    main()
