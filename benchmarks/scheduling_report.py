@@ -44,6 +44,7 @@ def write_report(folder: Path) -> None:
 
 def text(rows: pd.DataFrame) -> Iterator[str]:
     """Yield the parts of the report."""
+    rows = rows.sort_values("part", key=lambda part: part.map([*ABOUT].index), kind="stable")
     ours = rows[rows["status"] != "published"]
     yield "# Schedulers on traces: measured results"
     yield (
