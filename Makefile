@@ -18,7 +18,7 @@ NEWEST_PYTHON ?= $(firstword $(foreach found,python3.13 $(wildcard $(HOME)/.pyen
 .PHONY: demo test test-all test-lowest test-newest lint types quick slow wheel docs pictures bench-startup bench-batch bench-allocation bench-staging bench-consolidation bench-clusters bench-graphs bench-limits bench-prediction bench-scheduling fuzz clean help
 
 help:
-	@echo "make demo   install and solve the bundled examples of all three kinds"
+	@echo "make demo   install and solve the bundled examples of all kinds"
 	@echo "make test   install with extras; linters, types, the quick tests, and the built wheel"
 	@echo "make slow   the slow tests alone"
 	@echo "make test-all   make test, then make slow; a quarter of an hour"
