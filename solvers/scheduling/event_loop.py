@@ -152,27 +152,39 @@ def _hold(trace: Trace, rule: Rule, state: State, held: Flags, free: Floats, sla
     Those that came last to what they have lose it where the cluster has shrunk.
     """
     running, count = state.running, state.counts[RUNNING]
-    over = False
     for k in range(count):
         j = running[k]
         held[k] = not trace.interruptible or not rule.preempts or state.lease_end_s[j] > state.now_s[0]
         if held[k]:
             _take(trace.demand, j, 1.0, free)
-    for r in range(len(free)):
-        over = over or free[r] < -slack[r]
-    if not over:
-        return True
-    if not trace.interruptible:
-        return False
-    last_first = np.argsort(-running[:count], kind="mergesort")
-    for k in last_first[np.argsort(-state.since_s[running[last_first]], kind="mergesort")]:
-        over = False
-        for r in range(len(free)):
-            over = over or free[r] < -slack[r]
-        if over and held[k]:
-            held[k] = False
-            _take(trace.demand, running[k], -1.0, free)
+    while _is_over(free, slack):
+        if not trace.interruptible:
+            return False
+        last = -1
+        for k in range(count):
+            if held[k] and (last < 0 or _came_later(state, running[k], running[last])):
+                last = k
+        if last < 0:
+            break
+        held[last] = False
+        _take(trace.demand, running[last], -1.0, free)
     return True
+
+
+@compiled
+def _is_over(free: Floats, slack: Floats) -> bool:
+    for r in range(len(free)):  # noqa: SIM110  the compiler knows no any()
+        if free[r] < -slack[r]:
+            return True
+    return False
+
+
+@compiled
+def _came_later(state: State, j: int, other: int) -> bool:
+    """Return whether a job came later to what it has than another one; of two at once the later job."""
+    if state.since_s[j] != state.since_s[other]:
+        return bool(state.since_s[j] > state.since_s[other])
+    return j > other
 
 
 @compiled
