@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from clusterplan.instances.common.errors import OptionError
 from clusterplan.instances.prediction.communication.overlap import step_s
 
-TIMES = st.floats(0, 1e6)
+TIMES = st.just(0.0) | st.floats(1e-9, 1e6)
 
 
 @given(TIMES, TIMES, st.floats(1, 100))

@@ -10,7 +10,7 @@ from clusterplan.instances.common.errors import OptionError
 from clusterplan.instances.prediction.steps.pipeline import bubble_share, pipeline_s
 
 
-@given(st.lists(st.floats(0, 100), min_size=1, max_size=6), st.integers(1, 8))
+@given(st.lists(st.just(0.0) | st.floats(1e-9, 100), min_size=1, max_size=6), st.integers(1, 8))
 def test_microbatches_that_pass_one_after_the_other(stages: list[float], microbatches: int) -> None:
     done = [0.0] * len(stages)
     for _ in range(microbatches):
