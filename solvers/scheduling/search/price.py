@@ -25,6 +25,8 @@ from .rules import static_rules
 
 TRIALS = 2_000
 """Changes that are tried where there is no time limit."""
+TRIALS_OF_A_JOB = 1_000
+"""So many changes for each job are tried at most, whatever the time limit: few jobs have no more to give."""
 TEMPERATURE = 1e-4
 """At the start, relative to the sum of all delays; see `Climb.try_one`."""
 COLD = 0.85
@@ -147,13 +149,15 @@ class Search:
         reserved = np.zeros(len(ends_s), dtype=bool)
         if may_be_reserved(trace):
             reserved = calm_jobs(trace, ends_s, trace.duration_s * self._server.width)
+        if trials is None:
+            trials = TRIALS_OF_A_JOB * int((~reserved).sum())
         climb = self._climb(rule, reserved, ends_s, seed)
         late = climb.cost - self._cost_of(trace.arrival_s + trace.duration_s)
         done = 0
         try:
-            while (trials is None or done < trials) and climb.best_cost > enough:
+            while done < trials and climb.best_cost > enough:
                 used = clock.elapsed_s / clock.limit_s if clock.limit_s else 0.0
-                share = used if trials is None else max(used, done / trials)
+                share = max(used, done / trials)
                 climb.try_one(TEMPERATURE * late * (1 - share) ** 2 if share < COLD else 0.0)
                 done += 1
                 if clock.expired:
