@@ -54,6 +54,8 @@ nitpick_ignore_regex = [
     ("py:class", r"(clusterplan\..*\.)?(InstanceT|EntryT|FormulationT_contra)"),
     ("py:class", r"(clusterplan\.formulations\.common\.milp_model\.)?MilpModel"),
     ("py:class", r"clusterplan\.instances\.common\.(fields\.Model|builder\.Builder)"),
+    ("py:class", r"clusterplan\.instances\.common\.speed\..*"),
+    ("py:class", r"clusterplan\.instances\.prediction\.(fill|models)\..*"),
     ("py:class", r"fractions\.Fraction"),
     ("py:class", r"clusterplan\.instances\.consolidation\.(server\.Server|job\.PlacementJob)"),
     (

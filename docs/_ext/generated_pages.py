@@ -341,6 +341,7 @@ API = {
         *("import_pipedream", "import_dnn_partitioning"),
     ),
     "Pages, plots and exports": ("report", "plot", "export_plan"),
+    "Predictions": ("predict", "Prediction"),
     "Fits": ("fit_speed", "fit_loss", "SpeedFit", "LossFit"),
     "Errors": (
         *("ClusterplanError", "InstanceError", "clusterplan.instances.common.errors.Fault", "OptionError"),

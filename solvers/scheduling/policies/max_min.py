@@ -155,18 +155,21 @@ def max_min_shares(gains: Sequence[Floats], usages: Sequence[Floats], free: Floa
     too_much = np.max(usage - free * (1 + SLACK), axis=1)
     top: list[tuple[float, float | None]] = [(0.0, 0.0 if over > 0 else 1.0) for over in too_much.tolist()]
     gain = np.concatenate(gains)
-    scale = float(gain.max())
-    throughput = csr_matrix((-gain / scale, (owner, columns)), (jobs, count + 1))
+    # Figures near the largest floats are all the same here.
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+        gain = np.nan_to_num(gain / gain.max(), nan=1.0, posinf=1.0)
+        share = usage / np.where(free > 0, free, 1.0)
+    share[too_much > 0] = 0.0
+    throughput = csr_matrix((-gain, (owner, columns)), (jobs, count + 1))
     least = csr_matrix((np.ones(jobs), (np.arange(jobs), np.full(jobs, count))), (jobs, count + 1))
     time = csr_matrix((np.ones(count), (owner, columns)), (jobs, count + 1))
-    limit = np.where(free > 0, free, 1.0)
-    space = csr_matrix(np.column_stack([(usage / limit).T, np.zeros(len(free))]))
+    space = csr_matrix(np.column_stack([share.T, np.zeros(len(free))]))
     matrix = vstack([throughput + least, time, space])
     right = np.concatenate([np.zeros(jobs), np.ones(jobs), np.where(free > 0, 1.0, 0.0)])
     aim = np.zeros(count + 1)
     aim[-1] = -1
     first = _solved(aim, matrix, right, [*top, (0.0, None)])
-    aim = np.append(-gain / scale, 0.0)
+    aim = np.append(-gain, 0.0)
     # Rounding must leave the second program feasible.
     second = _solved(aim, matrix, right, [*top, (KEPT * float(first[-1]), None)])
     found: Floats = np.clip(second[:count], 0, 1)
