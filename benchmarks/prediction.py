@@ -11,9 +11,10 @@ from __future__ import annotations
 import gzip
 import json
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -92,9 +93,9 @@ def rows(folder: Path) -> list[Row]:
     return found
 
 
-def _measurement(cells: dict[str, object]) -> Measurement:
+def _measurement(cells: dict[Hashable, Any]) -> Measurement:
     def size(name: str) -> int:
-        return int(cells[name])  # type: ignore[call-overload,no-any-return]
+        return int(cells[name])
 
     name = str(cells["OPName"])
     if name == "linear":
@@ -109,7 +110,7 @@ def _measurement(cells: dict[str, object]) -> Measurement:
         )
     else:
         operator = Operator(KINDS[name], (size("B"), size("H")))
-    return Measurement(operator, float(cells["Latency"]) / 1e3)  # type: ignore[arg-type]
+    return Measurement(operator, float(cells["Latency"]) / 1e3)
 
 
 def wholes(folder: Path, fused: bool = False) -> list[Whole]:

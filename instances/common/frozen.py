@@ -21,7 +21,7 @@ class FrozenDict(dict[KeyT, ItemT]):
     __setitem__ = __delitem__ = __ior__ = _refuse
     clear = pop = popitem = setdefault = update = _refuse
 
-    def __hash__(self) -> int:  # type: ignore[override]
+    def __hash__(self) -> int:  # type: ignore[override]  # a dict has None
         return hash(frozenset(self.items()))
 
     @classmethod

@@ -40,7 +40,7 @@ def either(about: str, importers: Mapping[str, Importer[Any, Any]]) -> Importer[
         if all(name in fields and fields[name].is_required() for fields in by_kind.values())
     ]
     first = next(iter(importers))
-    kinds = Literal[tuple(importers)]  # type: ignore[valid-type]
+    kinds = Literal[tuple(importers)]  # type: ignore[valid-type]  # known only here
     chosen = Option(f"What to plan: {' or '.join(importers)}.")
     fields: dict[str, Any] = {name: _of_all(name, by_kind) for name in always}
     fields["kind"] = (Annotated[kinds, chosen], first)

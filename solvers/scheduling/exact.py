@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from ...formulations.scheduling.formulation import SchedulingFormulation
 from ...instances.common.errors import OutOfTimeError
@@ -20,7 +21,16 @@ CLAIRVOYANT = ("srsf", "srtf", "sjf", "fifo-backfill")
 TINY = MOST_JOBS - 2
 """Of so many jobs all orders are tried too."""
 
-Method = tuple[Solver[SchedulingFormulation], dict[str, str]]
+ALLOCATING: tuple[dict[str, Any], ...] = (
+    {"aim": "speeds", "reacts": True, "power": 0.5},
+    {"aim": "speeds", "reacts": True, "power": 0.25},
+    {"aim": "speeds", "reacts": True, "power": 1.0},
+    {"aim": "speeds"},
+    {},
+)
+"""Settings of `optimus` for malleable jobs, mostly the best first; where restarts cost, fewer changes pay."""
+
+Method = tuple[Solver[SchedulingFormulation], dict[str, Any]]
 
 
 class SchedulingExact(Solver[SchedulingFormulation]):
@@ -78,6 +88,6 @@ def _methods(formulation: SchedulingFormulation) -> Iterator[Method]:
     else:  # search knows neither places nor work that is lost
         yield from ((by_name[name], {}) for name in CLAIRVOYANT)
     if instance.menus().malleable and not loses_work(instance):
-        yield by_name["optimus"], {"admission": "shortest"}
+        yield from ((by_name["optimus"], {"admission": "shortest", **more}) for more in ALLOCATING)
     if len(instance.table()) <= TINY and schedules_of(instance) <= MOST_SCHEDULES:
         yield SchedulingBruteForce(), {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from ..operators import Operator, linear
 from .description import Layer, ModelDescription
@@ -188,7 +189,7 @@ def inception_v3() -> ModelDescription:
             lambda n: n.conv(64, 1),
             lambda n: n.conv(48, 1).conv(64, 5, 1, 2),
             lambda n: n.conv(64, 1).conv(96, 3, 1, 1).conv(96, 3, 1, 1),
-            lambda n, p=pooled: n.pool(3, 1, 1).conv(p, 1),  # type: ignore[misc]
+            partial(_pooled, pooled),
         ).end(f"mixed 5{'bcd'[index]}")
     net.branches(
         lambda n: n.conv(384, 3, 2),
@@ -198,14 +199,8 @@ def inception_v3() -> ModelDescription:
     for index, w in enumerate((128, 160, 160, 192)):
         net.branches(
             lambda n: n.conv(192, 1),
-            lambda n, w=w: n.conv(w, 1).conv(w, (1, 7), 1, (0, 3)).conv(192, (7, 1), 1, (3, 0)),  # type: ignore[misc]
-            lambda n, w=w: (  # type: ignore[misc]
-                n.conv(w, 1)
-                .conv(w, (7, 1), 1, (3, 0))
-                .conv(w, (1, 7), 1, (0, 3))
-                .conv(w, (7, 1), 1, (3, 0))
-                .conv(192, (1, 7), 1, (0, 3))
-            ),
+            partial(_across, w),
+            partial(_across_twice, w),
             lambda n: n.pool(3, 1, 1).conv(192, 1),
         ).end(f"mixed 6{'bcde'[index]}")
     net.branches(
@@ -224,6 +219,19 @@ def inception_v3() -> ModelDescription:
     return LayerModel("inception-v3", "Szegedy et al. 2016, arXiv:1512.00567", one_sample=tuple(net.layers))
 
 
+def _pooled(filters: int, net: Picture) -> None:
+    net.pool(3, 1, 1).conv(filters, 1)
+
+
+def _across(filters: int, net: Picture) -> None:
+    net.conv(filters, 1).conv(filters, (1, 7), 1, (0, 3)).conv(192, (7, 1), 1, (3, 0))
+
+
+def _across_twice(filters: int, net: Picture) -> None:
+    net.conv(filters, 1).conv(filters, (7, 1), 1, (3, 0)).conv(filters, (1, 7), 1, (0, 3))
+    net.conv(filters, (7, 1), 1, (3, 0)).conv(192, (1, 7), 1, (0, 3))
+
+
 def _wide(net: Picture) -> None:
     net.conv(384, (1, 3), 1, (0, 1))
 
@@ -234,8 +242,8 @@ def _high(net: Picture) -> None:
 
 NETWORKS: Mapping[str, Callable[[], ModelDescription]] = {
     "alexnet": alexnet,
-    **{name: lambda name=name: vgg(name) for name in VGG_STAGES},  # type: ignore[misc]
-    **{name: lambda name=name: resnet(name) for name in RESNET_STAGES},  # type: ignore[misc]
+    **{name: partial(vgg, name) for name in VGG_STAGES},
+    **{name: partial(resnet, name) for name in RESNET_STAGES},
     "inception-v3": inception_v3,
 }
 """Name → what makes the network."""
