@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import clusterplan
 from clusterplan.formulations.common.clock import Clock
 from clusterplan.formulations.scheduling.formulation import SchedulingFormulation
 from clusterplan.instances.scheduling.generate import generate_scheduling
@@ -37,3 +38,16 @@ def test_a_tiny_trace_without_preemption_is_solved() -> None:
     known = SchedulingBruteForce().solve(formulation, SolveOptions(), Clock())
     assert outcome.plan is not None
     assert tuple(outcome.bounds) == tuple(known.bounds) == formulation.evaluate(outcome.plan)
+
+
+def test_malleable_jobs_get_the_best_of_several_settings() -> None:
+    """Deciding at arrivals and ends too brings much, unless restarts cost."""
+    instance = generate_scheduling(40, 16, load=1.2, seed=5, malleable=True)
+    found = clusterplan.solve(instance, "exact").objective
+    plain = clusterplan.solve(instance, "optimus", SolveOptions(method_options={"admission": "shortest"}))
+    eager = {"admission": "shortest", "aim": "speeds", "reacts": True, "power": 0.5}
+    best = clusterplan.solve(instance, "optimus", SolveOptions(method_options=eager))
+    assert found is not None
+    assert plain.objective is not None
+    assert best.objective is not None
+    assert found <= best.objective < plain.objective
