@@ -241,7 +241,7 @@ class _Search:
                     certificate=result.certificate,
                     mean_completion_s=record.value or 0.0,
                     rate_usd_per_hour=self.rate(size),
-                    solver=(result.message or result.solver).removeprefix("found by "),
+                    solver=_finder(result),
                     plan=result.plan or (),
                 )
             )
@@ -259,3 +259,8 @@ class _Search:
             for size, result in sorted(self.solved.items(), reverse=True)
             if size not in taken
         ]
+
+
+def _finder(result: Result) -> str:
+    """Return what found a schedule; the message of `exact` goes on with how its bound was found."""
+    return (result.message or result.solver).removeprefix("found by ").partition(";")[0]
