@@ -46,18 +46,20 @@ class StageTable:
     @cached_property
     def first(self) -> Ints:
         """First layer of each segment, shape (n,)."""
-        return np.concatenate([np.tile(np.arange(last + 1), len(self.price)) for last in range(self.layers)])
+        every = np.arange(self.layers, dtype=np.int32)
+        return np.concatenate([np.tile(every[: last + 1], len(self.price)) for last in range(self.layers)])
 
     @cached_property
     def last(self) -> Ints:
         """Last layer of each segment, shape (n,)."""
         types = len(self.price)
-        return np.repeat(np.arange(self.layers), np.arange(1, self.layers + 1) * types)
+        every = np.arange(self.layers, dtype=np.int32)
+        return np.repeat(every, np.arange(1, self.layers + 1) * types)
 
     @cached_property
     def type(self) -> Ints:
         """Type of each segment, shape (n,)."""
-        types = np.arange(len(self.price))
+        types = np.arange(len(self.price), dtype=np.int32)
         return np.concatenate([np.repeat(types, last + 1) for last in range(self.layers)])
 
     def index(self, first: int, last: int, unit_type: int) -> int:
@@ -108,12 +110,10 @@ def stage_table(instance: StagingInstance, single: Floats | None = None) -> Stag
         own = parts[:, begin:end].reshape(4, len(types), last + 1)
         own[:] = sums[:, :, : last + 1]
         own[3] += received[: last + 1]
-        own[0][held[:, : last + 1] > room[:, None]] = math.inf
+        # An impossible segment is infinite in its serial part alone, so that no inf − inf can arise.
+        impossible = (held[:, : last + 1] > room[:, None]) | np.isinf(own[0])
+        own[0][impossible], own[1:, impossible] = math.inf, 0.0
     serial, *others = parts
-    # An impossible segment is infinite in its serial part alone, so that no inf − inf can arise.
-    impossible = np.isinf(serial)
-    for column in others:
-        column[impossible] = 0.0
     limit = np.array([math.inf if hardware.limit is None else float(hardware.limit) for hardware in types])
     price = np.array([hardware.price_usd_per_hour for hardware in types])
     return StageTable(size, serial, others[0], others[1], others[2], price, limit)

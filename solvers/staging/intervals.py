@@ -121,18 +121,21 @@ class Segments:
     def of(formulation: StagingFormulation, slowest_s: float) -> Segments:
         """Return the segments that can be as fast as τ = `slowest_s`."""
         table, instance = formulation.table, formulation.instance
-        every = SegmentTimes.of(table, slice(None))
-        able = np.isfinite(every.fewest_units(np.array([slowest_s]))[0])
+        # Most of the others are too slow on however many units.
+        position = np.flatnonzero((table.serial <= slowest_s) & (table.comm_serial <= slowest_s))
+        times = SegmentTimes.of(table, position)
+        able = np.isfinite(times.fewest_units(np.array([slowest_s]))[0])
+        if not able.all():
+            position, times = position[able], times.only(able)
         alternating = instance.stage_rule == "maximal_runs"
-        columns = _narrow(table.first), _narrow(table.last), _narrow(table.type)
-        segments = Segments(
-            SegmentGraph(table.layers, len(table.price), *columns, alternating),
-            every,
-            np.arange(len(able)),
-            formulation.cost_factor * table.price[table.type],
+        first, last, kind = (_narrow(column[position]) for column in (table.first, table.last, table.type))
+        return Segments(
+            SegmentGraph(table.layers, len(table.price), first, last, kind, alternating),
+            times,
+            position,
+            formulation.cost_factor * table.price[kind],
             Limits.of(formulation),
         )
-        return segments if able.all() else segments.only(np.flatnonzero(able))
 
     def only(self, keep: Ints) -> Segments:
         """Return some of the segments."""
@@ -184,4 +187,4 @@ class Segments:
 
 def _narrow(column: Ints) -> Ints:
     """Return a column in 32 bits, half of the memory to be read."""
-    return column.astype(np.int32)
+    return column.astype(np.int32, copy=False)

@@ -122,25 +122,31 @@ def least_cost(
     units, cost
         Shape (n,); infinite cost, and one unit, where no units suffice.
     """
-    count = len(serial)
+    count, any_doubt = len(serial), False
     units, cost, doubtful = np.empty(count), np.empty(count), np.empty(count, np.bool_)
-    # This loop has no branches, so that the compiler takes several segments in one step.
+    # These loops but the second have no branches, so that the compiler takes several segments in one step.
     for i in range(count):
         left, comm_left = high - serial[i], high - comm_serial[i]
-        share = max(_share(parallel[i], left), _share(comm_parallel[i], comm_left))
+        # Divisions take longest: one tells the larger quotient, one the time of both parts, but for its last
+        # digit. Where either may decide, the slow search is asked.
+        computes = parallel[i] * comm_left >= comm_parallel[i] * left
+        share = _share(parallel[i] if computes else comm_parallel[i], left if computes else comm_left)
         need = max(np.ceil(share), 1.0)
-        units[i], cost[i] = need, _time_s(serial[i], parallel[i], comm_serial[i], comm_parallel[i], need)
+        part = 1.0 / need
+        units[i] = need
+        cost[i] = max(serial[i] + parallel[i] * part, comm_serial[i] + comm_parallel[i] * part)
         doubtful[i] = _doubtful(share, need, min(left, comm_left), high, limit[i])
+        any_doubt |= doubtful[i]
+    if any_doubt:
+        for i in range(count):
+            if doubtful[i]:
+                parts = serial[i], parallel[i], comm_serial[i], comm_parallel[i]
+                units[i] = _fewest(parts[0], parts[1], parts[2], parts[3], high, limit[i])
+                cost[i] = _time_s(parts[0], parts[1], parts[2], parts[3], units[i])
     for i in range(count):
-        need, time = units[i], cost[i]
-        if doubtful[i]:
-            parts = serial[i], parallel[i], comm_serial[i], comm_parallel[i]
-            need = _fewest(parts[0], parts[1], parts[2], parts[3], high, limit[i])
-            time = _time_s(parts[0], parts[1], parts[2], parts[3], need)
-        if need <= limit[i] and serial[i] <= high and comm_serial[i] <= high:
-            units[i], cost[i] = need, rate[i] * need * max(low, time)
-        else:
-            units[i], cost[i] = 1.0, np.inf
+        able = (units[i] <= limit[i]) & (serial[i] <= high) & (comm_serial[i] <= high)
+        paid = rate[i] * units[i] * max(low, cost[i])
+        units[i], cost[i] = units[i] if able else 1.0, paid if able else np.inf
     return units, cost
 
 
@@ -245,6 +251,7 @@ def cheapest(
     path, count, layer, after = np.empty(len(edges) - 1, np.int64), 0, len(edges) - 1, -1
     while layer > 0:
         best, least = -1, np.inf
+        goal = arrival[layer].min() if after < 0 else arrival[layer, after]
         for i in range(edges[layer - 1], edges[layer]):
             t = unit_type[i]
             # The type of the segment after must not come again.
@@ -253,6 +260,9 @@ def cheapest(
             way = weight[i] + arrival[first[i], t]
             if way < least:
                 best, least = i, way
+                # No other can be better.
+                if way == goal:
+                    break
         path[count] = best
         count, layer, after = count + 1, first[best], unit_type[best]
     return path[:count][::-1].copy()

@@ -27,6 +27,7 @@ from .cores.core import SETTINGS as CORE_SETTINGS
 from .cores.core import Core, core_of, solve_core
 from .cores.labelling import search_labels
 from .cores.state_space import narrowed
+from .fewest_units import SegmentTimes
 from .incumbents import Candidate, Incumbent, NonDominated
 from .intervals import Interval, Limits, Segments
 from .lagrangian import solve_dual
@@ -395,7 +396,8 @@ class Search:
         taus = times.time_s(units).max(axis=1)
         costs = taus * (units @ segments.rate[path])
         position = segments.position[path]
-        for time, cost, count in zip(taus.tolist(), costs.tolist(), units, strict=True):
+        for i in np.flatnonzero(self.incumbent.may_improve(taus, costs)).tolist():
+            time, cost, count = float(taus[i]), float(costs[i]), units[i]
             if not segments.fits(path, count):
                 continue
             if self.incumbent.update(Candidate(time, cost, position, count)):
@@ -417,7 +419,12 @@ def _at_once(segments: Segments) -> int:
 
 def _slowest(formulation: StagingFormulation) -> float:
     """Return the slowest stage time worth looking at: of the floor, or of one unit each."""
-    slowest = formulation.latest_s
-    single = formulation.table.time_s(1)
-    finite = single[np.isfinite(single)]
-    return min(slowest, float(finite.max())) if len(finite) else 0.0
+    latest, table, longest = formulation.latest_s, formulation.table, 0.0
+    # The longest segments come last: mostly the first look settles it.
+    for end in range(len(table.serial), 0, -SETTINGS.looked_at_once):
+        part = slice(max(0, end - SETTINGS.looked_at_once), end)
+        single = SegmentTimes.of(table, part).time_s(np.ones(1))
+        longest = max(longest, float(np.max(single, initial=0.0, where=np.isfinite(single))))
+        if longest >= latest:
+            break
+    return min(latest, longest)

@@ -35,6 +35,8 @@ class SearchSettings:
         Labels of a layer that are looked at before all are, in one try after another.
     core_s
         Seconds for a core.
+    looked_at_once
+        Segments among which the slowest is looked for at a time.
     """
 
     segments_at_once: int = 1 << 21
@@ -52,6 +54,7 @@ class SearchSettings:
     rough_gap: float = 0.02
     beams: tuple[int, ...] = (200, 2000)
     core_s: float = 6.0
+    looked_at_once: int = 1 << 16
 
 
 SETTINGS = SearchSettings()

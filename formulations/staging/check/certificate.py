@@ -137,7 +137,7 @@ class CertificateCheck:
     def _segments(self, last_s: float) -> Segments:
         if self.instance.is_graph:
             return derive_graph_segments(self.instance, last_s)
-        return derive_segments(self.instance)
+        return derive_segments(self.instance, last_s)
 
     def _limits(self) -> Limits:
         """Return one row for each limited type, and one for an hourly budget."""

@@ -300,4 +300,11 @@ def derive_graph_segments(instance: StagingInstance, slowest_s: float) -> Segmen
     first, last, unit_type, *rows = map(np.concatenate, zip(*columns, strict=True))
     price = np.array([one.price_usd_per_hour for one in instance.types])
     rows = [row * ROUNDED_DOWN for row in rows]
-    return Segments(len(graph.inside) - 1, price, graph.units, first, last, unit_type, *rows)
+    return Segments(
+        len(graph.inside) - 1, price, graph.units, _narrow(first), _narrow(last), _narrow(unit_type), *rows
+    )
+
+
+def _narrow(column: Ints) -> Ints:
+    """Return a column in 32 bits, half of the memory to be read."""
+    return column.astype(np.int32)

@@ -94,10 +94,12 @@ class IntervalBounds:
         alternating: bool,
         most_work: int = MOST_WORK,
     ) -> None:
-        self.segments, self.limits, self.alternating = segments.narrow(), limits, alternating
+        self.segments, self.limits, self.alternating = segments, limits, alternating
         self.types = len(segments.price)
         self.rate = cost_factor * segments.price
         self.work_left = most_work
+        # Every interval writes into the same memory: fresh pages would take as long as the sums.
+        self._room = np.empty((3, len(segments.first)))
 
     def unproven(self, intervals: Sequence[Interval]) -> list[tuple[Interval, float]]:
         """Return the intervals that could not be shown, each with a bound on the cost of a plan in it.
@@ -141,11 +143,12 @@ class IntervalBounds:
         Returns
         -------
         units, cost
-            Shape (n,); infinite cost, and one unit, where no units suffice.
+            Shape (n,); infinite cost, and one unit, where no units suffice. They hold until the next call.
         """
         parts = own.serial, own.parallel, own.comm_serial, own.comm_parallel
         ends = interval.low, interval.high, interval.counts_cost
-        units, cost = least(own.type, *parts, own.limit, self.rate, *ends)
+        units, cost, _ = self._room[:, : len(own.first)]
+        least(own.type, *parts, own.limit, self.rate, *ends, units, cost)
         return units, cost
 
     def _bound(self, interval: Interval, own: Segments) -> tuple[float, Floats, Floats]:
@@ -170,7 +173,8 @@ class IntervalBounds:
         """Return which segments a plan below the cutoff may use; reduced costs exclude the others."""
         spare = float(interval.prices @ self.limits.capacity)
         threshold = (interval.cutoff if interval.counts_cost else 0.0) + spare
-        value = through(own.first, own.last, own.type, weight, arrival, self.alternating)
+        value = self._room[2, : len(own.first)]
+        through(own.first, own.last, own.type, weight, arrival, self.alternating, value)
         most = (threshold + MARGIN * (abs(threshold) + spare)) / (1 - 2 * MARGIN)
         return np.flatnonzero(value <= min(most, sys.float_info.max))
 

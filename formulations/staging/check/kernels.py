@@ -20,9 +20,11 @@ UNDERESTIMATE = 1e-9
 
 @compiled
 def derive(
-    own: Floats, memory: Floats, room: Floats, received: Floats
+    own: Floats, memory: Floats, room: Floats, received: Floats, last_s: float
 ) -> tuple[Ints, Ints, Ints, Floats, Floats, Floats, Floats]:
-    """Return first and last layer, type and the four parts of every segment that a unit can hold.
+    """Return first and last layer, type and the four parts of segments that a unit can hold.
+
+    Left out are those that are slower than `last_s` on however many units.
 
     Parameters
     ----------
@@ -32,10 +34,13 @@ def derive(
         Memory of each layer on each type, shape (L, T), and of a unit of each type, shape (T,) [GiB].
     received
         D for a stage that begins at each layer, shape (L,) [s].
+    last_s
+        The slowest stage time that matters [s per probe batch].
     """
     layers, hardware = own.shape[0], own.shape[1]
     most = layers * (layers + 1) // 2 * hardware
-    firsts, lasts, unit_types = np.empty(most, np.int64), np.empty(most, np.int64), np.empty(most, np.int64)
+    # 32 bits are half of the memory to be read later.
+    firsts, lasts, unit_types = np.empty(most, np.int32), np.empty(most, np.int32), np.empty(most, np.int32)
     serial, parallel, comm_serial, comm_parallel = (
         np.empty(most),
         np.empty(most),
@@ -52,6 +57,8 @@ def derive(
                     sums[t, first, part] += own[last, t, part]
                 # A layer that a type cannot run makes S of every longer segment infinite too.
                 if math.isinf(sums[t, first, 0]) or held[t, first] > room[t]:
+                    continue
+                if sums[t, first, 0] > last_s or sums[t, first, 2] > last_s:
                     continue
                 firsts[i], lasts[i], unit_types[i] = first, last, t
                 serial[i], parallel[i], comm_serial[i] = (
@@ -90,45 +97,48 @@ def least(
     low: float,
     high: float,
     counts_cost: bool,
-) -> tuple[Floats, Floats]:
-    """Return a lower bound on the units of segments, k(high), and their least cost, in [low, high].
+    units: Floats,
+    cost: Floats,
+) -> None:
+    """Set a lower bound on the units of segments, k(high), and their least cost, in [low, high].
 
     Parameters
     ----------
     limit, rate
         Units, and κ·π, of each type.
-
-    Returns
-    -------
     units, cost
-        Shape (n,); infinite cost, and one unit, where no units suffice.
+        Shape (n,); set to infinite cost, and one unit, where no units suffice.
     """
-    units, times = np.empty(len(serial)), np.empty(len(serial))
     # Where S is all of τ but rounding, the quotient must stay an underestimate: its divisor grows.
-    tiny = max(1e-15 * high, 1e-300)
-    # This loop has no branches, so that the compiler does several segments in one step.
+    tiny, near, late = max(1e-15 * high, 1e-300), high * (1 - 1e-14), False
+    # These loops but the second have no branches, so that the compiler does several segments in one step.
     for i in range(len(serial)):
-        quotient = max(
-            parallel[i] / (high - serial[i] + tiny), comm_parallel[i] / (high - comm_serial[i] + tiny)
-        )
+        left, comm_left = high - serial[i] + tiny, high - comm_serial[i] + tiny
+        # One division for the larger quotient; a rounding that picks the other is within the underestimate.
+        computes = parallel[i] * comm_left >= comm_parallel[i] * left
+        quotient = (parallel[i] if computes else comm_parallel[i]) / (left if computes else comm_left)
         need = max(np.ceil(quotient * (1 - UNDERESTIMATE)), 1.0)
-        units[i] = need
-        times[i] = max(serial[i] + parallel[i] / need, comm_serial[i] + comm_parallel[i] / need)
-    for i in range(len(serial)):
-        need, time = units[i], times[i]
-        if time > high:
+        # One division for both parts; the last digit of the time matters only where it decides, below.
+        part = 1.0 / need
+        time = max(serial[i] + parallel[i] * part, comm_serial[i] + comm_parallel[i] * part)
+        units[i], cost[i] = need, time
+        late |= time > near
+    if late:
+        for i in range(len(serial)):
             # One more unit only where these are shown to be too slow.
-            for _ in range(2):
-                if time <= high or serial[i] > high or comm_serial[i] > high:
-                    break
-                need += 1.0
-                time = _time_s(serial[i], parallel[i], comm_serial[i], comm_parallel[i], need)
-        if need <= limit[unit_type[i]] and serial[i] <= high and comm_serial[i] <= high:
-            units[i] = need
-            times[i] = rate[unit_type[i]] * need * max(time, low) if counts_cost else 0.0
-        else:
-            units[i], times[i] = 1.0, np.inf
-    return units, times
+            if cost[i] > near:
+                cost[i] = _time_s(serial[i], parallel[i], comm_serial[i], comm_parallel[i], units[i])
+                for _ in range(2):
+                    if cost[i] <= high or serial[i] > high or comm_serial[i] > high:
+                        break
+                    units[i] += 1.0
+                    cost[i] = _time_s(serial[i], parallel[i], comm_serial[i], comm_parallel[i], units[i])
+    for i in range(len(serial)):
+        t = unit_type[i]
+        able = (units[i] <= limit[t]) & (serial[i] <= high) & (comm_serial[i] <= high)
+        paid = rate[t] * units[i] * max(cost[i], low) if counts_cost else 0.0
+        cost[i] = paid if able else np.inf
+        units[i] = units[i] if able else 1.0
 
 
 @compiled
@@ -196,15 +206,21 @@ def forward(
 
 @compiled
 def through(
-    first: Ints, last: Ints, unit_type: Ints, weight: Floats, arrival: Floats, alternating: bool
-) -> Floats:
-    """Return the least weight of a path through each segment, shape (n,); the rest is as in `forward`."""
+    first: Ints,
+    last: Ints,
+    unit_type: Ints,
+    weight: Floats,
+    arrival: Floats,
+    alternating: bool,
+    result: Floats,
+) -> None:
+    """Set the least weight of a path through each segment, shape (n,); the rest is as in `forward`."""
     layers, hardware = arrival.shape[0] - 1, arrival.shape[1]
     # `beginning` takes up the ways from each layer on, until the last layers before it are done.
     beginning = np.full((layers, hardware), np.inf)
     remaining = np.full((layers + 1, hardware), np.inf)
     remaining[layers] = 0.0
-    result, i = np.empty(len(last)), len(last) - 1
+    i = len(last) - 1
     for layer in range(layers, 0, -1):
         if layer < layers:
             _neighbours(beginning[layer], alternating, remaining[layer])
@@ -213,7 +229,6 @@ def through(
             beginning[f, t] = min(beginning[f, t], weight[i] + remaining[layer, t])
             result[i] = arrival[f, t] + remaining[layer, t] + weight[i]
             i -= 1
-    return result
 
 
 @compiled

@@ -49,11 +49,6 @@ class Segments:
     comm_serial: Floats
     comm_parallel: Floats
 
-    def narrow(self) -> Segments:
-        """Return the segments with numbers of 32 bits: half of the memory to be read."""
-        names = ("first", "last", "type")
-        return replace(self, **{name: getattr(self, name).astype(np.int32) for name in names})
-
     def only(self, keep: Ints) -> Segments:
         """Return some of the segments."""
         columns = ("first", "last", "type", "serial", "parallel", "comm_serial", "comm_parallel")
@@ -65,8 +60,13 @@ class Segments:
         return np.maximum(compute, self.comm_serial + self.comm_parallel / units)
 
 
-def derive_segments(instance: StagingInstance) -> Segments:
-    """Return all segments of an instance that a unit's memory can hold.
+def derive_segments(instance: StagingInstance, last_s: float = math.inf) -> Segments:
+    """Return the segments of an instance that a unit's memory can hold.
+
+    Parameters
+    ----------
+    last_s
+        Segments that are slower on however many units are left out.
 
     Raises
     ------
@@ -79,7 +79,7 @@ def derive_segments(instance: StagingInstance) -> Segments:
     room = np.array([math.inf if one.memory_gib is None else loosened(one.memory_gib) for one in hardware])
     own = _layer_parts(layers, [one.name for one in hardware])
     memory = np.array([[layer.memory_on(one.name) for one in hardware] for layer in layers])
-    columns = derive(own, memory, room, _received_s(instance))
+    columns = derive(own, memory, room, _received_s(instance), last_s)
     return Segments(
         len(layers),
         np.array([one.price_usd_per_hour for one in hardware]),

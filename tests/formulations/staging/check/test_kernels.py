@@ -19,12 +19,14 @@ def test_parts_are_sums_over_layers_that_memory_can_hold() -> None:
     own = np.array(
         [[[1.0, 2.0, 3.0, 4.0], [5.0, 6.0, 7.0, 8.0]], [[10.0, 20.0, 30.0, 40.0], [math.inf, 0, 0, 0]]]
     )
-    found = kernels.derive(
-        own, np.array([[2.0, 2.0], [3.0, 3.0]]), np.array([4.0, 9.0]), np.array([0.0, 0.5])
-    )
+    rows = np.array([[2.0, 2.0], [3.0, 3.0]]), np.array([4.0, 9.0]), np.array([0.0, 0.5])
+    found = kernels.derive(own, *rows, math.inf)
     first, last, unit_type, *parts = (column.tolist() for column in found)
     assert list(zip(first, last, unit_type, strict=True)) == [(0, 0, 0), (0, 0, 1), (1, 1, 0)]
     assert list(zip(*parts, strict=True)) == [(1, 2, 3, 4), (5, 6, 7, 8), (10, 20, 30, 40.5)]
+    # What computes or communicates for longer than 5 s even on infinitely many units is left out.
+    first, last, unit_type, *parts = (column.tolist() for column in kernels.derive(own, *rows, 5.0))
+    assert list(zip(first, last, unit_type, strict=True)) == [(0, 0, 0)]
 
 
 @pytest.mark.parametrize(
@@ -33,15 +35,19 @@ def test_parts_are_sums_over_layers_that_memory_can_hold() -> None:
 )
 def test_least_units_and_cost(serial: float, parallel: float, high: float, units: float) -> None:
     parts = serial * ONE, parallel * ONE, NONE, NONE, 100 * ONE, 2 * ONE
-    need, cost = kernels.least(TYPE, *parts, high, high, True)
+    need, cost = np.empty(1), np.empty(1)
+    kernels.least(TYPE, *parts, high, high, True, need, cost)
     assert need[0] == (units if math.isfinite(units) else 1.0)
     assert cost[0] == 2 * units * high
-    assert kernels.least(TYPE, *parts, high, high, False)[1][0] == (0.0 if units < math.inf else math.inf)
+    kernels.least(TYPE, *parts, high, high, False, need, cost)
+    assert cost[0] == (0.0 if units < math.inf else math.inf)
 
 
 def test_a_quotient_beyond_all_integers_is_no_overflow() -> None:
     """Where A/τ exceeds what a 64-bit integer holds no units suffice."""
-    _, cost = kernels.least(TYPE, NONE, 1e300 * ONE, NONE, NONE, 100 * ONE, ONE, 1e-5, 1e-5, True)
+    units, cost = np.empty(1), np.empty(1)
+    columns = TYPE, NONE, 1e300 * ONE, NONE, NONE, 100 * ONE, ONE
+    kernels.least(*columns, 1e-5, 1e-5, True, units, cost)
     assert math.isinf(cost[0])
 
 
@@ -52,5 +58,6 @@ def test_paths_of_two_layers() -> None:
     for alternating, least in ((True, 3.0), (False, 2.0)):
         shortest, arrival = kernels.forward(*columns, weight, 2, 2, alternating)
         assert shortest == least
-        through = kernels.through(*columns, weight, arrival, alternating)
+        through = np.empty(4)
+        kernels.through(*columns, weight, arrival, alternating, through)
         assert through.tolist() == ([3.0, 5.0, math.inf, 3.0] if alternating else [2.0, 5.0, 2.0, 3.0])
