@@ -174,7 +174,10 @@ def _as_graph(data: _File, options: DnnPartitioningOptions) -> StagingInstance:
         name=f"dnn-partitioning-{options.file.stem}",
         source=f"{options.file.name}, in the layout of {SOURCE}",
         assumptions=list(_assumptions(data, options, folded=False)),
-        transfers=f"{TRANSFERS[cost]}, once for each batch, {took}; a CPU pays for no transfers. A stage has one device.",
+        transfers=(
+            f"{TRANSFERS[cost]}, once for each batch, {took}; a CPU pays for no transfers. "
+            "A stage has one device."
+        ),
         stage_cost=cost,
         batch=options.batch,
         memory_gib={ACCELERATOR: data.maxSizePerFPGA / GIB},
