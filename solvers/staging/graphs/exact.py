@@ -36,12 +36,14 @@ def solve_graph(
     known = _quick_plan(formulation, clock)
     try:
         outcome = _answer(method, formulation, plain, clock, known)
+        outcome.message = "; ".join(filter(None, (merged(formulation), outcome.message)))
     except OutOfTimeError as error:
         if known is None:
             raise
         message = f"there was no time to search ({error}); the plan is a heuristic's"
-        return Outcome(known.plan, formulation.elementary_bounds(), limit="time", message=message)
-    outcome.message = "; ".join(filter(None, (merged(formulation), outcome.message)))
+        outcome = Outcome(known.plan, formulation.elementary_bounds(), limit="time", message=message)
+    if known is not None:
+        _keep_better(formulation, outcome, known.plan)
     if options.warm_start is not None:
         _keep_better(formulation, outcome, formulation.parse_plan(options.warm_start))
     if what_if_wanted and outcome.plan is not None:
@@ -61,7 +63,7 @@ def merged(formulation: GraphFormulation) -> str:
 
 
 def _keep_better(formulation: GraphFormulation, outcome: Outcome, start: Sequence[Stage]) -> None:
-    """Keep the plan to start from where it is better, or there is no other."""
+    """Keep a known plan where it is better, or there is no other."""
     if outcome.infeasible:
         return  # the two contradict each other, which the conclusion says
     if outcome.plan is None or formulation.precedes(
@@ -76,6 +78,7 @@ def _quick_plan(formulation: GraphFormulation, clock: Clock) -> FirstPlan | None
         return None
     # However short the time is, there is a plan.
     with Clock().enforced():
+        _ = formulation.blocks
         share = clock.share(START_SHARE).limit_s if clock.limit_s <= LONG_S else 0.0
         return first_plan(formulation, Clock(max(START_S, share or 0.0)))
 

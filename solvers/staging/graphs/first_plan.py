@@ -29,6 +29,8 @@ HALVINGS = 6
 MOST_UNITS = 4096
 NEAR = 1.005
 """So near to what is not reached the search for faster plans ends."""
+ROUNDING = 1 + 1e-9
+"""Sums count as within reach up to this."""
 LEAST_SHARE = 1e-6
 """Stage times below this share of the slowest are not tried where no bound says more."""
 
@@ -101,11 +103,17 @@ class _FirstPlans:
 
     def attempt(self, slowest_s: float) -> bool:
         """Return whether there is a plan that is as fast, by any measure, and keep the best."""
-        found = [candidate for measure in MEASURES if (candidate := self._made(slowest_s, measure))]
-        for candidate in found:
+        found = False
+        for measure in MEASURES:
+            candidate = self._made(slowest_s, measure)
+            if candidate is None:
+                continue
+            found = True
             if self.best is None or self._better(candidate, self.best):
                 self.best = candidate
-        return bool(found)
+            if self.formulation.instance.objective != "cost" or self.clock.expired:
+                break
+        return found
 
     def _better(self, one: FirstPlan, other: FirstPlan) -> bool:
         values = self.formulation.evaluate(one.plan), self.formulation.evaluate(other.plan)
@@ -186,6 +194,8 @@ class _Row:
         possible = self.impossible[first + 1 :, t] == self.impossible[first, t]
         possible &= self.memory[first + 1 :] - self.memory[first] <= self.room[t]
         size = int(possible.sum())
+        # With more blocks computing takes no less.
+        size = int(np.searchsorted((serial + parallel / counts[-1])[:size], slowest_s * ROUNDING, "right"))
         if not size:
             return
         units = counts[:, None]
