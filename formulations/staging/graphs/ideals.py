@@ -68,6 +68,9 @@ def ideals_of(count: int, arcs: Collection[tuple[int, int]], most: int = MOST_ID
         if index % LOOK_EVERY == 0:
             check_time()
         ideal, own = sets[index], addable[index]
+        if 1 << len(own) > most:
+            # Any of these blocks make a larger ideal.
+            return beginnings(count)
         for added in own:
             larger = ideal | 1 << added
             found = place.get(larger)

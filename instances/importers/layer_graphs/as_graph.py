@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from ...common.errors import refuse_faults
 from ...common.faults import validated
@@ -14,6 +14,19 @@ from ...files.reading import fail
 from ...staging.instance import StagingInstance
 from .graph import LayerGraph, Node, in_order
 from .instance import GraphOptions, document_of, shared_assumptions
+
+StageCost = Literal["overlap", "sum", "relay"]
+TRANSFERS: Mapping[StageCost, str] = {
+    "overlap": ("While a stage computes, it sends or receives each tensor that passes between it and others"),
+    "sum": (
+        "Before or after a stage computes, it sends or receives each tensor that passes between it and others"
+    ),
+    "relay": (
+        "While a stage computes, it receives from the stage before it, and sends to the next at the same "
+        "time, each tensor that is needed there or further on"
+    ),
+}
+"""The beginning of a sentence on when stages communicate."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +65,7 @@ def graph_instance(
     source: str,
     assumptions: Sequence[str],
     transfers: str,
+    stage_cost: StageCost,
     batch: float,
     memory_gib: Mapping[str, float],
     all_reduce: bool = False,
@@ -69,6 +83,8 @@ def graph_instance(
         What faults call the graph.
     transfers
         A sentence on when stages communicate.
+    stage_cost
+        Whether computing and communicating overlap, add up, or stages relay tensors.
     all_reduce
         Whether layers communicate: an all-reduce of twice their weights over the link for each batch.
     rules
@@ -110,7 +126,8 @@ def graph_instance(
     said += shared_assumptions(options, transfers)
     document = document_of(options, rows, name, source, said, batch, memory_gib)
     document["edges"] = [{"source": names[a], "target": names[b]} for a, b in edges]
-    return validated(StagingInstance, {**document, "stage_rule": "free_cuts", **(rules or {})}, file)
+    rules = {"stage_rule": "free_cuts", "stage_cost": stage_cost, **(rules or {})}
+    return validated(StagingInstance, {**document, **rules}, file)
 
 
 def _refuse_maximal_runs(options: GraphOptions) -> None:

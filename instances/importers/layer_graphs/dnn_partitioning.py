@@ -34,13 +34,15 @@ from ...common.hardware import GIB
 from ...files.reading import fail, read_mapping
 from ...staging.instance import StagingInstance
 from ..importer import Importer, Option
-from .as_graph import GraphLayer, branches, graph_instance
+from .as_graph import TRANSFERS, GraphLayer, StageCost, branches, graph_instance
 from .graph import LayerGraph, Node, chain_of, check_size, in_order
 from .instance import GraphOptions, staging_instance
 
 SOURCE = "msr-fiddle/dnn-partitioning (commit b207b6a, MIT)"
 ACCELERATOR, CPU = "accelerator", "cpu"
 DEFAULT_LINK_GBIT_PER_S = 100.0
+STAGE_COST: StageCost = "sum"
+"""The rule of the source, unless another is asked for."""
 
 
 def _as_flag(value: Any) -> Any:
@@ -116,7 +118,8 @@ def import_dnn_partitioning(options: DnnPartitioningOptions) -> StagingInstance:
     none = [name for name in options.types if not limits[name]]
     what = f"{file} has 0 of them; give --limit "
     refuse_faults("options", ((f"types.{name}", f"{what}{name}=N, or choose other types") for name in none))
-    if options.shape == "graph" or (options.shape == "auto" and _branches(data, str(file), link)):
+    as_graph = options.wants_graph()
+    if _branches(data, str(file), link) if as_graph is None else as_graph:
         return _as_graph(data, options.model_copy(update={"limit": limits}))
     graph = folded(data, str(file), link)
     return staging_instance(
@@ -140,7 +143,7 @@ def _branches(data: _File, source: str, link_gbit_per_s: float) -> bool:
 
 
 def _as_graph(data: _File, options: DnnPartitioningOptions) -> StagingInstance:
-    """Return the graph as it is, with the rules of the source: one device a part, times added up."""
+    """Return the graph as it is, with the rules of the source: one device a part, and times that add up."""
     edges = [edge for edge in data.edges if edge.sourceId != edge.destId]
     costs: dict[int, float] = {}
     sizes: dict[int, float] = {}
@@ -160,6 +163,7 @@ def _as_graph(data: _File, options: DnnPartitioningOptions) -> StagingInstance:
         colour = None if node.colorClass is None else str(node.colorClass)
         layers.append(GraphLayer(bytes_held, transfer, colour, node.isBackwardNode))
     place = {node.id: index for index, node in enumerate(data.nodes)}
+    cost = options.stage_cost or STAGE_COST
     took = "over the link that was given at import" if over_link else "for the source's own transfer times"
     return graph_instance(
         layers,
@@ -171,12 +175,13 @@ def _as_graph(data: _File, options: DnnPartitioningOptions) -> StagingInstance:
         source=f"{options.file.name}, in the layout of {SOURCE}",
         assumptions=list(_assumptions(data, options, folded=False)),
         transfers=(
-            f"A stage sends or receives every tensor that passes between it and others, once, {took}, and "
-            "computes before or after that; a CPU pays for no transfers. A stage has one device."
+            f"{TRANSFERS[cost]}, once for each batch, {took}; a CPU pays for no transfers. "
+            "A stage has one device."
         ),
+        stage_cost=cost,
         batch=options.batch,
         memory_gib={ACCELERATOR: data.maxSizePerFPGA / GIB},
-        rules={"stage_cost": "sum", "most_units_per_stage": 1},
+        rules={"most_units_per_stage": 1},
     )
 
 

@@ -39,8 +39,32 @@ class GraphOptions(StagingOptions):
     ]
     shape: Annotated[
         Literal["auto", "graph", "chain"],
-        Option("Layers as a graph, or merged to a chain at the cut nodes; auto: as a graph if it branches."),
+        Option(
+            "Layers as a graph, or merged to a chain at the cut nodes; auto: as a graph if it branches or "
+            "--stage-cost is given."
+        ),
     ] = "auto"
+    stage_cost: Annotated[
+        Literal["overlap", "sum", "relay"] | None,
+        Option(
+            "In a graph: computing and transfers of a stage overlap, add up (sum), or overlap while stages "
+            "hand on what crosses them (relay). [default: as the source has it]"
+        ),
+    ] = None
+
+    def wants_graph(self) -> bool | None:
+        """Return whether the layers shall be a graph; None where that depends on whether they branch.
+
+        Raises
+        ------
+        InstanceError
+            If a stage cost is asked for and a chain as well.
+        """
+        what = f"is {self.stage_cost}, but is for graphs; leave it out, or take --shape graph"
+        refuse_faults("options", [("stage_cost", what)] if self.stage_cost and self.shape == "chain" else ())
+        if self.shape == "auto":
+            return True if self.stage_cost else None
+        return self.shape == "graph"
 
     def refuse_unknown(self, *keys: str) -> None:
         """Make sure that these options name types that are chosen.

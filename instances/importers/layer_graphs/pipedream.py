@@ -21,7 +21,7 @@ from ...common.fields import Cell, Model, Name, NonNegative, Positive, PositiveC
 from ...files.reading import fail, read_text
 from ...staging.instance import StagingInstance
 from ..importer import Importer, Option
-from .as_graph import GraphLayer, branches, graph_instance
+from .as_graph import TRANSFERS, GraphLayer, StageCost, branches, graph_instance
 from .graph import LayerGraph, Node, chain_of, check_size
 from .instance import GraphOptions, staging_instance
 
@@ -31,10 +31,9 @@ COPIES = 3
 """Weights, gradients and the momentum of SGD."""
 IMAGE_BYTES = 3 * 224 * 224 * 4
 """One colour picture of 224 x 224 points in single precision, as ImageNet models take them."""
-TRANSFERS = (
-    "A stage sends or receives, once for each batch, every tensor that passes between it and others; the "
-    "gradients that come back over the same links are not charged."
-)
+NOT_CHARGED = "the gradients that come back over the same links are not charged"
+STAGE_COST: StageCost = "overlap"
+"""What is taken unless it is asked for otherwise."""
 INPUT = re.compile(r"[Ii]nput[0-9]*")
 # A name is tried from its first letter only, and a list ends before the next one begins: else a long line
 # would be looked through from each of its places.
@@ -82,12 +81,14 @@ def import_pipedream(options: PipedreamOptions) -> StagingInstance:
         "memory_gib": options.memory,
         "all_reduce": True,
     }
-    if options.shape == "graph" or (options.shape == "auto" and branches(graph)):
+    as_graph = options.wants_graph()
+    if branches(graph) if as_graph is None else as_graph:
         place = {key: index for index, key in enumerate(graph.nodes)}
         edges = [(place[a], place[b]) for a, b in graph.edges]
         layers = [GraphLayer(node, {}) for node in graph.nodes.values()]
-        source = graph.source
-        return graph_instance(layers, edges, options, devices, file=source, transfers=TRANSFERS, **facts)
+        cost = options.stage_cost or STAGE_COST
+        facts |= {"transfers": f"{TRANSFERS[cost]}, once for each batch; {NOT_CHARGED}.", "stage_cost": cost}
+        return graph_instance(layers, edges, options, devices, file=graph.source, **facts)
     return staging_instance(chain_of(graph), options, devices, **facts)
 
 

@@ -16,6 +16,7 @@ from ...common.options import SolveOptions
 from ...common.result import Limit
 from ..exact import certificate
 from .device_states import Devices, FastestPath, devices_of, fastest_path
+from .first_plan import FirstPlan
 
 GRACE_S = 10.0
 """Seconds for a first plan of one order of the layers; a hundredth is the rule, but loops may be compiled."""
@@ -25,7 +26,7 @@ FIRST_STEP = 0.01
 
 @dataclass
 class DeviceSearch:
-    """Raises a lower bound on the stage time until a plan meets it.
+    """Raises a lower bound on the stage time until a plan meets it, from a known plan if there is one.
 
     A cutoff a little above the bound leaves few stages, so that passes that find no plan are cheap, and the
     first one that finds a plan has not much more to look at than the proof needs.
@@ -34,6 +35,7 @@ class DeviceSearch:
     formulation: GraphFormulation
     options: SolveOptions
     clock: Clock
+    known: FirstPlan | None = None
     best: FastestPath | None = None
     plan: tuple[Stage, ...] | None = None
     bound_s: float = 0.0
@@ -47,15 +49,22 @@ class DeviceSearch:
         latest = math.nextafter(min(formulation.latest_s, formulation.slowest_sum_s), math.inf)
         try:
             with self.clock.enforced():
-                one = formulation.of_one_order()
-                # However long the loops take to be compiled, there is a plan.
-                with Clock().enforced():
-                    self._pass(one, self._prepared(one), latest, Clock(GRACE_S))
+                self._first(formulation.of_one_order(), latest)
                 if formulation.ideals.complete:
                     self._close(latest)
         except (KeyboardInterrupt, OutOfTimeError) as stop:
             self.limit = "time" if isinstance(stop, OutOfTimeError) else "interrupt"
         return self._outcome(latest)
+
+    def _first(self, one: GraphFormulation, latest: float) -> None:
+        """Find the best plan of one order of the layers."""
+        if self.known is not None:
+            self._keep(one, FastestPath(self.known.time_s, self.known.stages))
+            self._pass(one, self._prepared(one), min(latest, self.known.time_s), self.clock)
+            return
+        # However long the loops take to be compiled, there is a plan.
+        with Clock().enforced():
+            self._pass(one, self._prepared(one), latest, Clock(GRACE_S))
 
     def _close(self, latest: float) -> None:
         """Prove the bound, or find better plans."""

@@ -4,18 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ....formulations.common.compiled import is_ready
 from ....formulations.staging.graphs.formulation import GraphFormulation
+from ....formulations.staging.graphs.pairs import stages_from
 from ....formulations.staging.plan import Stage
-from ....instances.common.errors import TooLargeError
+from ....instances.common.errors import OutOfTimeError, TooLargeError
 from ...common.base import Clock, Outcome
 from ...common.options import SolveOptions
-from ..exact import StagingExact
+from ..exact import START_SHARE, StagingExact
 from ..what_if import what_if
 from .device_search import DeviceSearch, one_order_only
 from .device_states import states_of
+from .first_plan import FirstPlan, first_plan
 
 MOST_STATES = 30_000_000
 """Ideals times states of a dynamic program, each some 20 bytes."""
+LONG_S = 10.0
+"""With a longer limit, and compiled loops, the search has a plan soon enough by itself."""
+START_S = 0.15
+"""Seconds for a first plan at least, which are part of the grace period of a shorter limit."""
 FEW_STEPS = 5000
 """Steps of the dynamic program for a stage: with more, the search over stage times is tried first."""
 
@@ -26,8 +33,17 @@ def solve_graph(
     """Return the best plan of a graph with its bound; of one order alone where there are too many ideals."""
     what_if_wanted = method.setting(options, "what_if")
     plain = options.model_copy(update={"method_options": {}})
-    outcome = _answer(method, formulation, plain, clock)
-    outcome.message = "; ".join(filter(None, (merged(formulation), outcome.message)))
+    known = _quick_plan(formulation, clock)
+    try:
+        outcome = _answer(method, formulation, plain, clock, known)
+        outcome.message = "; ".join(filter(None, (merged(formulation), outcome.message)))
+    except OutOfTimeError as error:
+        if known is None:
+            raise
+        message = f"there was no time to search ({error}); the plan is a heuristic's"
+        outcome = Outcome(known.plan, formulation.elementary_bounds(), limit="time", message=message)
+    if known is not None:
+        _keep_better(formulation, outcome, known.plan)
     if options.warm_start is not None:
         _keep_better(formulation, outcome, formulation.parse_plan(options.warm_start))
     if what_if_wanted and outcome.plan is not None:
@@ -47,7 +63,7 @@ def merged(formulation: GraphFormulation) -> str:
 
 
 def _keep_better(formulation: GraphFormulation, outcome: Outcome, start: Sequence[Stage]) -> None:
-    """Keep the plan to start from where it is better, or there is no other."""
+    """Keep a known plan where it is better, or there is no other."""
     if outcome.infeasible:
         return  # the two contradict each other, which the conclusion says
     if outcome.plan is None or formulation.precedes(
@@ -56,18 +72,36 @@ def _keep_better(formulation: GraphFormulation, outcome: Outcome, start: Sequenc
         outcome.plan = start
 
 
+def _quick_plan(formulation: GraphFormulation, clock: Clock) -> FirstPlan | None:
+    """Return a plan for the case that the time is too short to compile the loops, or to run them."""
+    if clock.limit_s is None or (is_ready(stages_from) and clock.limit_s > LONG_S):
+        return None
+    # However short the time is, there is a plan.
+    with Clock().enforced():
+        _ = formulation.blocks
+        share = clock.share(START_SHARE).limit_s if clock.limit_s <= LONG_S else 0.0
+        return first_plan(formulation, Clock(max(START_S, share or 0.0)))
+
+
 def _answer(
-    method: StagingExact, formulation: GraphFormulation, options: SolveOptions, clock: Clock
+    method: StagingExact,
+    formulation: GraphFormulation,
+    options: SolveOptions,
+    clock: Clock,
+    known: FirstPlan | None,
 ) -> Outcome:
-    if devices_decide(formulation) and steps_of(formulation) <= FEW_STEPS:
-        return DeviceSearch(formulation, options, clock).run()
+    with clock.enforced():
+        few = devices_decide(formulation)
+    if few and steps_of(formulation) <= FEW_STEPS:
+        return DeviceSearch(formulation, options, clock, known).run()
+    plan = None if known is None else known.plan
     if formulation.ideals.complete:
         try:
-            return method.solve_stages(formulation, options, clock)
+            return method.solve_stages(formulation, options, clock, plan)
         except TooLargeError:
-            if devices_decide(formulation):
-                return DeviceSearch(formulation, options, clock).run()
-    outcome = method.solve_stages(formulation.of_one_order(), options, clock)
+            if few:
+                return DeviceSearch(formulation, options, clock, known).run()
+    outcome = method.solve_stages(formulation.of_one_order(), options, clock, plan)
     # What was searched is a part of all plans: its bound and its certificate say nothing of the others.
     outcome.infeasible, outcome.certificate, outcome.prices = False, None, None
     outcome.bounds = formulation.elementary_bounds()

@@ -27,3 +27,9 @@ def test_too_many_ideals_leave_those_of_one_order() -> None:
     assert not few.complete
     assert few.sets == tuple((1 << size) - 1 for size in range(11))
     assert len(few.start) == len(few) + 1
+
+
+def test_broad_orders_are_given_up_at_once() -> None:
+    """Any set of blocks that may come next makes an ideal: of 2,000 without order there are 2^2000."""
+    assert len(ideals_of(9, [], most=512)) == 512
+    assert not ideals_of(2000, []).complete

@@ -156,3 +156,32 @@ def test_a_graph_has_free_cuts_and_any_objective(tmp_path: Path) -> None:
         assert (chain.objective, chain.stage_rule) == ("cost", expected)
     with pytest.raises(InstanceError, match=r"^options: stage_rule: is maximal_runs, but stages of a graph"):
         import_pipedream(path, {"gpu": 1.0}, stage_rule="maximal_runs")
+
+
+@pytest.mark.parametrize("cost", ["overlap", "sum", "relay"])
+def test_stage_cost_of_a_profile(tmp_path: Path, cost: str) -> None:
+    """It becomes the field of the document, and what is assumed says so."""
+    path = branching(tmp_path)
+    assert import_pipedream(path, {"gpu": 1.0}).stage_cost == "overlap"
+    asked = import_pipedream(path, {"gpu": 1.0}, stage_cost=cost)
+    assert asked.stage_cost == cost
+    starts = {"overlap": "While a stage computes, it sends or", "sum": "Before or", "relay": "While a stage"}
+    (said,) = [one for one in asked.assumptions if "once for each batch" in one]
+    assert said.startswith(starts[cost])
+    assert ("sends to the next" in said) == (cost == "relay")
+
+
+def test_stage_cost_of_dnn_partitioning(tmp_path: Path) -> None:
+    """The file's own rule is the sum; another one leaves one device to a stage."""
+    assert small(tmp_path).stage_cost == "sum"
+    asked = small(tmp_path, stage_cost="relay")
+    assert (asked.stage_cost, asked.most_units_per_stage) == ("relay", 1)
+
+
+def test_stage_cost_makes_a_graph_of_a_chain(tmp_path: Path) -> None:
+    """A chain has none, so that one is refused where both are asked for."""
+    nodes = [node(1, 1), node(2, 2)]
+    assert made(tmp_path, nodes, "12").edges is None
+    assert made(tmp_path, nodes, "12", stage_cost="overlap").is_graph
+    with pytest.raises(InstanceError, match="stage_cost: is sum, but is for graphs; leave it out, or take"):
+        made(tmp_path, nodes, "12", stage_cost="sum", shape="chain")
