@@ -24,6 +24,8 @@ HIGHEST_PRICE = 10.0
 MOST_NOISE = 30.0
 SIZES = (100, 200, 400)
 SEEDS = range(1, 11)
+NEAR_SHARE = 0.0005
+"""Of a knapsack's value: a plan no further below another is near it."""
 
 
 def knapsack(groups: int, seed: int) -> tuple[Any, float]:
