@@ -9,6 +9,8 @@ Run with `make bench-allocation`. Writes to `benchmarks/results/`:
 * `allocation-knapsack.csv`: `exact` in a minute beside `milp:highs` in one, both on one thread, on knapsacks
   of 10 resources; and `milp:highs` in ten, where the bound of `exact` leaves open how far any plan is; it
   takes hours, and runs only with `--part knapsack`; rows of instances that are not asked for are kept;
+* `allocation-khan.csv`: `exact` in a minute on Khan's own seven instances of this size, beside the largest
+  published values; only with `--part khan`, and files I07 to I13 in `mmkp/` of the published data;
 * `allocation.md`: the figures that matter, as tables.
 """
 
@@ -18,13 +20,16 @@ import argparse
 import itertools
 import json
 import math
+import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+from clusters import data_folder
 from common import FIGURES, RESULTS, in_own_process, kept, peak_gib, say, store
-from knapsacks import NEAR_SHARE, RESOURCES, SEEDS, knapsack
+from knapsacks import NEAR_SHARE, PUBLISHED, RESOURCES, SEEDS, khan, knapsack
 from knapsacks import SIZES as KNAPSACKS
 
 SIZES = (10, 100, 1_000, 10_000, 100_000, 1_000_000)
@@ -64,6 +69,9 @@ KNAPSACK_COLUMNS = (
     "processor_s",
     "peak_gib",
 )
+KHANS = range(7, 14)
+"""100 to 400 groups of ten items that take ten resources."""
+KHAN_COLUMNS = ("name", "method", "limit_s", "status", "published_value", *KNAPSACK_COLUMNS[6:])
 
 
 def sweep_instance(jobs: int, resources: int) -> Any:
@@ -133,7 +141,7 @@ def run_knapsack(case: dict[str, Any]) -> dict[str, Any]:
     """
     import clusterplan
 
-    instance, total = knapsack(*case["arguments"])
+    instance, total = khan(Path(case["file"])) if "file" in case else knapsack(*case["arguments"])
     options = clusterplan.SolveOptions(time_limit_s=case["limit_s"], threads=1)
     started, worked = time.perf_counter(), time.process_time()
     result = clusterplan.solve(instance, case["method"], options)
@@ -201,6 +209,21 @@ def run_of_knapsack(jobs: int, seed: int, method: str, limit_s: float) -> dict[s
     return row | in_own_process(__file__, case, 4 * limit_s)[-1]
 
 
+def khans() -> Iterator[dict[str, Any]]:
+    """Yield a row for each of Khan's larger instances that is there."""
+    folder = data_folder("mmkp")
+    files = [folder / f"I{number:02}" for number in KHANS] if folder else []
+    found = [file for file in files if file.exists()]
+    if len(found) < len(KHANS):
+        where = "mmkp/ of ../shared/data or $CLUSTERPLAN_DATA"
+        print(f"left out: {len(KHANS) - len(found)} of Khan's instances; not in {where}", file=sys.stderr)
+    for file in found:
+        case = {"kind": "knapsack", "file": str(file), "method": "exact", "limit_s": KNAPSACK_LIMIT_S}
+        row = {"name": file.name, "method": "exact", "limit_s": KNAPSACK_LIMIT_S}
+        row["published_value"] = PUBLISHED.get(file.name, math.nan)
+        yield row | in_own_process(__file__, case, 4 * KNAPSACK_LIMIT_S)[-1]
+
+
 def paper() -> Iterator[dict[str, Any]]:
     """Yield a row for each heuristic on the paper's case, and for what is best."""
     for method in ("marginal-gain", "marginal-gain-joint", "exact"):
@@ -211,16 +234,18 @@ def paper() -> Iterator[dict[str, Any]]:
 def summarise_knapsacks() -> None:
     """Show how `exact` stands beside `milp:highs`."""
     import pandas as pd
-    from allocation_report import knapsack_summary, table
+    from allocation_report import knapsack_runs, knapsack_summary, table
 
-    print(table(knapsack_summary(pd.read_csv(RESULTS / "allocation-knapsack.csv"))))
+    print(table(knapsack_summary(knapsack_runs(pd.read_csv(RESULTS / "allocation-knapsack.csv")))))
 
 
 def main() -> None:
     """Run all parts, or one."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--case", help=argparse.SUPPRESS)
-    parser.add_argument("--part", choices=("sweep", "tight", "paper", "knapsack", "report"), action="append")
+    parser.add_argument(
+        "--part", choices=("sweep", "tight", "paper", "knapsack", "khan", "report"), action="append"
+    )
     parser.add_argument("--largest", type=int, default=SIZES[-1], help="most jobs of the sweep")
     parser.add_argument("--sizes", type=int, nargs="+", default=KNAPSACKS, help="jobs of the knapsacks")
     parser.add_argument("--seeds", type=int, nargs="+", default=tuple(SEEDS), help="of the knapsacks")
@@ -241,6 +266,8 @@ def main() -> None:
         measured = knapsacks(tuple(given.sizes), tuple(given.seeds))
         store("allocation-knapsack", itertools.chain(others, measured), KNAPSACK_COLUMNS)
         summarise_knapsacks()
+    if "khan" in parts:
+        store("allocation-khan", khans(), KHAN_COLUMNS)
     if "sweep" in parts:
         store("allocation", sweep(tuple(size for size in SIZES if size <= given.largest)), COLUMNS)
     if "report" in parts:
