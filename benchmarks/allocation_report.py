@@ -9,6 +9,7 @@ from typing import Any
 
 import matplotlib as mpl
 import pandas as pd
+from knapsacks import NEAR_SHARE
 
 mpl.use("Agg")
 import matplotlib.pyplot as plt
@@ -26,6 +27,7 @@ STYLE = {
     "cp-sat": ("#7f7f7f", "*"),
     "minlp": ("#b5838d", "h"),
 }
+KNAPSACK_RUNS = ("exact 60 s", "milp:highs 60 s", "milp:highs 600 s")
 LEAST_GAP = 1e-10
 """Where a gap of 0 is drawn."""
 
@@ -57,9 +59,23 @@ def write_report(folder: Path) -> None:
     ]
     knapsacks = folder / "allocation-knapsack.csv"
     if knapsacks.exists():
+        runs = knapsack_runs(pd.read_csv(knapsacks))
         parts[-2:-2] = [
-            "## Knapsacks of ten resources, in shares of the knapsack's value",
-            table(knapsack_summary(pd.read_csv(knapsacks))),
+            "## Knapsacks of ten resources",
+            "Drawn as Khan's correlated instances: ten items a job, the seed is in the table. Every run has "
+            "one thread; the machine was shared, and `processor s` is what `exact` got of its minute. Gaps "
+            "and distances are shares of the knapsack's value. `milp:highs` had ten minutes only on some of "
+            "those that the certified gap leaves open.",
+            table(knapsack_summary(runs)),
+            table(runs.assign(**{name: runs[name].map(amount) for name in (*KNAPSACK_RUNS, "bound")})),
+        ]
+    khans = folder / "allocation-khan.csv"
+    if khans.exists():
+        parts[-2:-2] = [
+            "## Khan's own instances",
+            "`exact` in a minute on one thread, beside the largest values in the stored results of a "
+            "matheuristic with CPLEX (github.com/marcocaserta/mmkp, 51dbd8a), which took five to twelve.",
+            table(khan_summary(pd.read_csv(khans))),
         ]
     (folder / "allocation.md").write_text("\n\n".join(parts) + "\n", encoding="utf-8")
 
@@ -100,26 +116,51 @@ def tight_summary(tight: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def knapsack_summary(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return how `exact` in a minute stands beside `milp:highs`; instances that lack a run are left out."""
+def knapsack_runs(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return a row for each knapsack that `exact` and `milp:highs` had a minute for, with their values.
+
+    `bound` is the certified one of `exact`: no plan is worth more. `milp:highs` in ten minutes is there where
+    it was run.
+    """
     runs = rows.assign(run=rows["method"] + " " + rows["limit_s"].map("{:.0f} s".format))
-    values = runs.pivot_table(index=["jobs", "seed"], columns="run", values="value").dropna()
-    exact = rows[rows["method"] == "exact"].set_index(["jobs", "seed"]).loc[values.index]
-    ours = values["exact 60 s"]
-    above = {limit: (ours - values[f"milp:highs {limit} s"]) / ours for limit in (60, 600)}
+    keys = ["jobs", "seed"]
+    values = runs.pivot_table(index=keys, columns="run", values="value")
+    values = values.reindex(columns=list(KNAPSACK_RUNS)).dropna(subset=list(KNAPSACK_RUNS[:2]))
+    exact = rows[rows["method"] == "exact"].set_index(keys).loc[values.index]
+    gap = exact["certified_gap_of_value"]
+    return values.assign(
+        bound=exact["value"] * (1 + gap),
+        certified_gap=gap,
+        total_s=exact["total_s"],
+        processor_s=exact["processor_s"],
+    ).reset_index()
+
+
+def knapsack_summary(runs: pd.DataFrame) -> pd.DataFrame:
+    """Return how `exact` in a minute stands beside `milp:highs`, for each size.
+
+    A certified gap up to `NEAR_SHARE` says that it is as near to every plan, so to that of ten minutes too.
+    """
+    exact, shorter, longer = (runs[name] for name in KNAPSACK_RUNS)
+    above = pd.DataFrame({"shorter": (exact - shorter) / exact, "longer": (exact - longer) / exact})
+    near = (runs["certified_gap"] <= NEAR_SHARE) | (above["longer"] >= -NEAR_SHARE)
+    share = f"{100 * NEAR_SHARE:g} %"
     return pd.DataFrame(
         [
             {
                 "jobs": jobs,
                 "instances": len(own),
-                "no worse than milp:highs in 60 s": int((above[60][own] >= 0).sum()),
-                "within 0.05 % of milp:highs in 600 s": int((above[600][own] >= -0.0005).sum()),
-                "least above 60 s": above[60][own].min(),
-                "least above 600 s": above[600][own].min(),
-                "largest certified gap": exact["certified_gap_of_value"][own].max(),
-                "longest_s": exact["total_s"][own].max(),
+                "no worse than milp:highs in 60 s": int((above["shorter"][own] >= 0).sum()),
+                f"certified within {share} of any plan": int(
+                    (runs["certified_gap"][own] <= NEAR_SHARE).sum()
+                ),
+                f"or within {share} of milp:highs in 600 s": int(near[own].sum()),
+                "least above 60 s": above["shorter"][own].min(),
+                "least above 600 s": above["longer"][own].min(),
+                "largest certified gap": runs["certified_gap"][own].max(),
+                "longest_s": runs["total_s"][own].max(),
             }
-            for jobs, own in values.groupby("jobs").groups.items()
+            for jobs, own in runs.groupby("jobs").groups.items()
         ]
     )
 
@@ -131,6 +172,26 @@ def figure(value: Any) -> str:
             return "–"
         return f"{value:,.0f}" if abs(value) >= 1e6 else f"{value:.3g}"
     return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def khan_summary(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the value and bound of each of Khan's instances, beside what others found."""
+    return pd.DataFrame(
+        {
+            "instance": rows["name"],
+            "exact 60 s": rows["value"].map(amount),
+            "published": rows["published_value"].map(amount),
+            "bound": (rows["value"] * (1 + rows["certified_gap_of_value"])).map(amount),
+            "certified gap": rows["certified_gap_of_value"],
+            "total_s": rows["total_s"],
+            "processor_s": rows["processor_s"],
+        }
+    )
+
+
+def amount(value: float) -> str:
+    """Return a cell of a figure whose units matter."""
+    return "–" if math.isnan(value) else f"{value:,.1f}".removesuffix(".0")
 
 
 def table(frame: pd.DataFrame) -> str:

@@ -173,6 +173,8 @@ class TotalTimeSearch(IncumbentSearch):
             self.impossible = math.isinf(found)
         elif found is not None:
             self.bound = max(self.bound, min(found, self.value))
+        if self.clock.expired and not self.proven:
+            self.limit = "time"
 
     def _affordable(self, keep: Flags) -> Flags:
         """Return those kept that prices of zero prune neither, unless a job would be left with none.

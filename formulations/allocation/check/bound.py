@@ -3,7 +3,7 @@
 The check evaluates the Lagrangian bound with rounding that can only weaken it, drops every configuration
 whose reduced cost lies beyond the cutoff (reduced-cost fixing), and enumerates all combinations of the rest
 to find one below the cutoff. Where that enumeration ends without any, the cutoff is certified; where it
-gives up, the Lagrangian bound is.
+gives up or its time is up, the Lagrangian bound is.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import numpy as np
 from pydantic import ValidationError
 
 from ....instances.common.arrays import Floats
+from ....instances.common.errors import OutOfTimeError
 from ...common.check.enumeration import Choices, none_below
 from ...common.clock import check_time
 from ..certificate import PriceCertificate
@@ -64,7 +65,11 @@ def _total_bound(configs: CheckedConfigurations, prices: Floats, cutoff: float |
     if priced >= claim:
         return priced
     choices = _survivors(configs, configs.cost, prices, claim - priced)
-    if choices is None or not none_below(choices, prices, claim):
+    try:
+        none = choices is not None and none_below(choices, prices, claim)
+    except OutOfTimeError:  # what the prices prove by themselves stays
+        none = False
+    if not none:
         return priced
     return math.inf if cutoff is None else claim
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import math
 from pathlib import Path
 from typing import Any
@@ -26,50 +27,15 @@ from clusterplan.solvers.common.result import Result
 KHAN = {"I01": 173.0, "I02": 364.0, "I03": 1602.0, "I04": 3597.0, "I05": 3905.7, "I06": 4799.3}
 
 
-def khan(path: Path) -> tuple[AllocationInstance, float]:
-    """Return a multiple-choice knapsack as an allocation, and the value that its times are taken from.
-
-    Each item of a group is a variant with one configuration, whose time falls as the value rises.
-    """
-    figures = iter(path.read_text().split("Solutions")[0].split())
-    groups, items, constraints = (int(next(figures)) for _ in range(3))
-    names = [f"r{index}" for index in range(constraints)]
-    resources = {name: float(next(figures)) for name in names}
-    jobs: list[dict[str, Any]] = []
-    total = 0.0
-    for group in range(groups):
-        next(figures)
-        rows = [[float(next(figures)) for _ in range(constraints + 1)] for _ in range(items)]
-        top = max(row[0] for row in rows) + 1
-        total += top
-        variants = [
-            {
-                "name": str(index),
-                "worker_demand": dict(zip(names, row[1:], strict=True)),
-                "workers": {"min": 1, "max": 1},
-                "speed": {"model": "ring_allreduce", "theta": [0, top - row[0], 0, 0], "batch": 1},
-            }
-            for index, row in enumerate(rows)
-        ]
-        jobs.append({"name": str(group), "remaining_steps": 1, "variants": variants})
-    data = {
-        "schema_version": 1,
-        "kind": "allocation",
-        "name": path.name,
-        "resources": resources,
-        "jobs": jobs,
-    }
-    made = clusterplan.parse_instance(data)
-    assert isinstance(made, AllocationInstance)
-    return made, total
-
-
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[] if name in ("I01", "I02") else [pytest.mark.slow]) for name in KHAN]
 )
-def test_khans_instances_have_their_known_optima(name: str, shared_data: Path) -> None:
+def test_khans_instances_have_their_known_optima(
+    name: str, shared_data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Six multiple-choice knapsacks with 5 or 10 constraints, whose optima are published."""
-    instance, total = khan(shared_data / "mmkp" / name)
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[3] / "benchmarks"))
+    instance, total = importlib.import_module("knapsacks").khan(shared_data / "mmkp" / name)
     result = clusterplan.solve(instance, "exact", SolveOptions(gap=0))
     assert result.status == "optimal"
     assert result.objective is not None

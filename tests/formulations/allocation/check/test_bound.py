@@ -10,6 +10,7 @@ import pytest
 
 from clusterplan.formulations.allocation.check.bound import certified_bound
 from clusterplan.formulations.allocation.check.configurations import CheckedConfigurations
+from clusterplan.formulations.common.clock import Clock
 
 
 def two_jobs(gpus: float) -> CheckedConfigurations:
@@ -36,6 +37,22 @@ def test_enumeration_closes_what_prices_leave_open() -> None:
     """With five GPUs one job can be fast: 14 s; the best price alone proves 11."""
     assert proven(5, 3.0, 13.99) == 13.99
     assert proven(5, 3.0, 14.5) == pytest.approx(11)
+
+
+def test_without_time_to_enumerate_the_bound_of_the_prices_stays() -> None:
+    """With six GPUs one of three jobs can be fast: 24 s; the best price alone proves 21."""
+    three = CheckedConfigurations(
+        np.array([0, 2, 4, 6]),
+        np.tile([10.0, 4.0], 3),
+        np.tile([[1.0], [3.0]], (3, 1)),
+        np.ones(3),
+        ("gpu",),
+        np.array([6.0]),
+    )
+    certificate = {"prices": {"gpu": 3.0}, "cutoff": 23.99}
+    assert certified_bound(three, False, certificate) == 23.99
+    with Clock(0.0).enforced():
+        assert certified_bound(three, False, certificate) == pytest.approx(21)
 
 
 def test_a_cutoff_above_the_optimum_is_not_certified() -> None:
