@@ -40,7 +40,7 @@ def changes(
     totals = [
         Amount(f"{name} in use", drawn[0].total[name][2], used, capacity - taken)
         for name, (capacity, taken, used) in drawn[1].total.items()
-        if not is_choice(name)
+        if capacity and not is_choice(name)
     ]
     totals.sort(key=lambda amount: amount.name != f"{resource} in use")
     busy, then = (sum(bool(row.held) for row in each.rows.values()) for each in drawn)

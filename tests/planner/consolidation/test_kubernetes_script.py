@@ -253,7 +253,8 @@ def test_replicas_are_placed_as_a_whole_or_left_to_the_scheduler(tmp_path: Path)
     runs_on = cluster_of({**two[0], "current": {"a": 1}}, two[1])
     text = script(runs_on, plan(runs_on, {"web-1": {"a": 1}, "web-2": {"b": 1}}))
     assert (
-        "# LEFT TO THE SCHEDULER: web-2: other pods of deployments.apps web would have to stop too." in text
+        "# LEFT TO THE SCHEDULER: web-2: other pods of deployments.apps web run and stay, "
+        "so it starts where there is room." in text
     )
     assert "scale deployments.apps" not in text.partition("steps()")[2]
 

@@ -577,7 +577,10 @@ def test_names_of_jobs(tmp_path: Path) -> None:
             {"jobs": ()},
             "queue.json: has no job that waits for resources or runs and asks for a GPU; the queue is empty",
         ),
-        ({"jobs": (job(1, "cpu=8"),)}, "and asks for a GPU; of 1 job: asking for no GPU 1"),
+        (
+            {"jobs": (job(1, "cpu=8"),)},
+            "and asks for a GPU (--jobs all plans the others); of 1 job: asking for no GPU 1",
+        ),
         ({"jobs": (job(1, tres="cpu=x"),)}, "jobs[0].tres_req_str: has the amount 'x'"),
         ({"jobs": (job(1, nodes="n[1"),)}, "jobs[0].nodes: is not a list of nodes"),
         ({"jobs": (job(1, job_state=5),)}, "jobs[0].job_state: is 5, which is not a list"),
