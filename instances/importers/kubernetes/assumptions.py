@@ -160,8 +160,8 @@ def _about_volumes(cluster: Cluster) -> Iterator[str]:
         have = counted(len(jobs), "planned job has", "planned jobs have")
         how = "the file of volumes does not list them" if volumes else "--volumes has them read"
         yield (
-            f"{have} volume claims, whose volumes may be in one zone, which the plan does not look at ({how}): "
-            f"{some(jobs, NAMED)}."
+            f"{have} volume claims, whose volumes may be in one zone, which the plan does not look at "
+            f"({how}): {some(jobs, NAMED)}."
         )
 
 

@@ -563,8 +563,8 @@ def test_names_of_jobs(tmp_path: Path) -> None:
             {"nodes": (node("n1"), node("n1"))},
             "nodes[1].name: 'n1' is listed twice; each node may stand once",
         ),
-        ({"nodes": (node("n1", cpus="many"),)}, "nodes[0].cpus: is not a number from 0 to 1e15"),
-        ({"nodes": (node("n1", cpus=-1),)}, "nodes[0].cpus: is not a number from 0 to 1e15"),
+        ({"nodes": (node("n1", cpus="many"),)}, "nodes[0].cpus: is 'many', not a number from 0 to 1e15"),
+        ({"nodes": (node("n1", cpus=-1),)}, "nodes[0].cpus: is -1, not a number from 0 to 1e15"),
         ({"nodes": (node("n1", gres="gpu:a100:x"),)}, "nodes[0].gres: has the amount 'x'"),
         ({"nodes": (row(["n[1-"]),)}, "sinfo[0].nodes.nodes: is not a list of nodes"),
         (
