@@ -27,6 +27,7 @@ What is done
     solve                             one instance by one solver; the answer is a Result
     solve_many                        many instances in worker processes, with a journal; yields a Record each
     compare                           every solver on every instance; the answer is a Comparison
+    what_if                           scenarios beside the instance as it is; the answer is a WhatIf
     pareto                            the whole trade-off; the answer is a Frontier or AllocationFrontier
     verify                            a result checked without trusting a solver; the answer is a Verification
     SolveOptions, BatchOptions        limits and settings of a solve, and of many
@@ -102,6 +103,8 @@ if TYPE_CHECKING:
     from .planner.publish import report as report
     from .planner.verification.findings import Verification as Verification
     from .planner.verification.result import verify as verify
+    from .planner.what_if import WhatIf as WhatIf
+    from .planner.what_if import what_if as what_if
     from .solvers.allocation.frontier_result import AllocationFrontier as AllocationFrontier
     from .solvers.common.options import SolveOptions as SolveOptions
     from .solvers.common.result import Result as Result
@@ -135,6 +138,7 @@ _HOMES = {
     "TooLargeError": "instances.common.errors",
     "UnavailableError": "instances.common.errors",
     "Verification": "planner.verification.findings",
+    "WhatIf": "planner.what_if",
     "compare": "planner.comparison.compare",
     "export_plan": "planner.publish",
     "fit_loss": "instances.allocation.fits",
@@ -161,6 +165,7 @@ _HOMES = {
     "solve": "planner.api",
     "solve_many": "planner.batch.solve_many",
     "verify": "planner.verification.result",
+    "what_if": "planner.what_if",
 }
 """Public name → the module that has it."""
 

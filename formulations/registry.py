@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..instances.common.base import Instance
+from ..instances.common.errors import OptionError
 from .allocation.kind import ALLOCATION
 from .common.formulation import Formulation
 from .common.kind import FormulationKind
@@ -34,7 +35,11 @@ def milp_model(formulation: Formulation[Any, Any]) -> MilpModel[Any]:
     ------
     TooLargeError
         If it would be too large.
+    OptionError
+        If the kind has none.
     """
     build = KINDS[formulation.kind].milp_model
-    assert build is not None, f"{formulation.kind} has no textbook model"
+    if build is None:
+        having = ", ".join(name for name, kind in KINDS.items() if kind.milp_model is not None)
+        raise OptionError(f"{formulation.kind} has no textbook model; there is one for {having}")
     return build(formulation)

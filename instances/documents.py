@@ -152,8 +152,18 @@ def load(path: str | Path, allow_outside: bool = False, changes: Mapping[str, An
         raise fail(source, "is a table; give the YAML or JSON document that refers to it")
     data = read_file(file, source)
     if changes and isinstance(data, Mapping):
+        _check_changes(changes, data.get("kind"), source)
         data = {**data, **changes}
     return parse_instance(data, source, _folder_of(file), allow_outside)
+
+
+def _check_changes(changes: Mapping[str, Any], kind: Any, source: str) -> None:
+    """Refuse options for running jobs where the instance is of a kind that has none."""
+    model = KINDS[kind].model if isinstance(kind, str) and kind in KINDS else None
+    for field in changes:
+        if model is not None and field not in model.model_fields:
+            having = ", ".join(name for name, each in KINDS.items() if field in each.model.model_fields)
+            raise fail(source, f"is of {kind}; the option that sets {field!r} is only for {having}")
 
 
 def _folder_of(file: Path) -> Path:

@@ -54,15 +54,30 @@ def solve(
     TooLargeError
         If the instance is too large for the method's explicit model.
     """
-    if isinstance(instance, str | Path):
-        instance = load(instance)
-    elif isinstance(instance, Builder):
-        instance = instance.build()
-    if not isinstance(instance, Instance):
-        raise OptionError(f"solve takes an instance or its file, not {type(instance).__name__}")
+    instance = instance_of(instance, "solve")
     for note in instance.unit_notes():
         log.warning("%s: %s", instance.name, note)
     options = options or SolveOptions()
     if settings:
         options = parse_options({**dict(options), **settings})
     return solve_with(instance, find_solver(solver, instance.kind), options)
+
+
+def instance_of(given: Instance | Builder[Any] | str | Path, call: str) -> Instance:
+    """Return the instance that a call is given as itself, as a builder, or as its file.
+
+    Raises
+    ------
+    InstanceError
+        If the file is missing or wrong, or what was built is.
+    OptionError
+        If it is none of these.
+    """
+    if isinstance(given, str | Path):
+        return load(given)
+    if isinstance(given, Builder):
+        built: Instance = given.build()
+        return built
+    if not isinstance(given, Instance):
+        raise OptionError(f"{call} takes an instance or its file, not {type(given).__name__}")
+    return given

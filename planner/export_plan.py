@@ -16,9 +16,12 @@ from ..instances.files.reading import fail
 from ..solvers.common.result import Result
 from .output.thinning import some
 from .registry import KINDS, formats
+from .reports.text import listed
 from .verification.findings import Verification
 from .verification.stored import is_frontier, of_instance, parse_result, verify_stored
 
+NAMED = 6
+"""So many jobs are named that are left out for the same reason."""
 HEAD = ("instance", "kind", "instance_sha256", "plan_sha256", "status")
 """What stands at the head of a plan as JSON."""
 
@@ -110,5 +113,13 @@ def notes(instance: Instance, result: Result, format: str, every: bool = False) 
     written = kind.formats.get(format)
     if written is not None:
         yield from written.notes(instance, plan if written.whole else kind.to_carry_out(plan, every))
-    out = [f"not placed: {job}: {reason}" for job, reason in kind.left_out(plan)]
-    yield from some(out, "not placed: {:,} more; the result says why")
+    by_reason: dict[str, list[str]] = {}
+    for job, reason in kind.left_out(plan):
+        by_reason.setdefault(reason, []).append(job)
+    out = [f"not placed: {_jobs(jobs)}: {reason}" for reason, jobs in by_reason.items()]
+    yield from some(out, "not placed: jobs for {:,} more reasons; the result says which")
+
+
+def _jobs(names: list[str]) -> str:
+    """Return a few names, with their number where there are several."""
+    return names[0] if len(names) == 1 else f"{len(names):,} jobs ({listed(names, NAMED)})"

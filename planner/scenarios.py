@@ -41,6 +41,8 @@ def changed_instance(instance: Instance, scenario: str, known: Mapping[str, Scen
     OptionError
         If a change is not known, what it names is missing, or what results is no instance.
     """
+    if not known:
+        raise OptionError(f"--what-if {scenario!r}: there are no scenarios for {instance.kind}")
     made = instance
     for change in scenario.split(","):
         key, sign, value = change.strip().partition("=")
@@ -78,10 +80,19 @@ def matching(pattern: str, names: Iterable[str], what: str) -> set[str]:
 
 
 def times(text: str) -> tuple[int, str]:
-    """Return number and name of `2xh100`; without a number it is 1."""
+    """Return number and name of `2xh100`; without a number it is 1.
+
+    Raises
+    ------
+    OptionError
+        If the number is 0.
+    """
     found = _TIMES.fullmatch(text)
     assert found is not None
-    return int(found[1] or 1), found[2]
+    count = int(found[1] or 1)
+    if not count:
+        raise OptionError(f"{shown(text)} adds nothing; write a number above 0, such as 2x{found[2]}")
+    return count, found[2]
 
 
 def fresh_names(count: int, like: str, taken: Iterable[str]) -> list[str]:

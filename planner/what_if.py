@@ -6,17 +6,23 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..formulations.common.tolerance import agree
 from ..instances.common.base import Instance
+from ..instances.common.builder import Builder
+from ..instances.common.errors import OptionError
 from ..solvers.common.options import SolveOptions
 from ..solvers.common.result import ObjectiveRecord, Result
-from .api import solve
+from .api import instance_of, solve
 from .output.text import TextColumn, figure, percent
 from .registry import KINDS
 from .reports.text import listed, status_words
 from .scenarios import changed_instance
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 AS_IT_IS = "as it is"
 
@@ -190,6 +196,30 @@ class WhatIf:
         """Return all of it as one line of JSON."""
         return json.dumps(self.as_data(), ensure_ascii=False, allow_nan=False)
 
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row for each objective of each scenario."""
+        import pandas as pd
+
+        return pd.DataFrame(
+            [
+                {
+                    "scenario": row.scenario.name,
+                    "status": row.scenario.result.status,
+                    "objective": row.objective.name if row.objective else None,
+                    "value": row.objective.value if row.objective else None,
+                    "bound": row.objective.bound if row.objective else None,
+                    "difference": row.difference,
+                    "proven_least": row.least,
+                    "proven_most": row.most,
+                }
+                for row in self.rows()
+            ]
+        )
+
+    def __str__(self) -> str:
+        """Return the answer, and what each scenario does."""
+        return "\n".join([self.headline(), *self.sentences()])
+
 
 COLUMNS: tuple[TextColumn[Row], ...] = (
     ("scenario", False, lambda row: row.scenario.name),
@@ -206,7 +236,7 @@ COLUMNS: tuple[TextColumn[Row], ...] = (
 
 
 def what_if(
-    instance: Instance,
+    instance: Instance | Builder[Any] | str | Path,
     scenarios: Sequence[str],
     solver: str = "auto",
     options: SolveOptions | None = None,
@@ -216,6 +246,8 @@ def what_if(
 
     Parameters
     ----------
+    instance
+        As for `solve`.
     scenarios
         Such as `drain=gpu-003` or `drain=gpu-003,add=2xh100`; the kind of the instance says what there is.
     solver, options
@@ -225,9 +257,14 @@ def what_if(
 
     Raises
     ------
+    InstanceError
+        If the file is missing or wrong.
     OptionError
         If a scenario cannot be made; nothing is solved then.
     """
+    instance = instance_of(instance, "what_if")
+    if isinstance(scenarios, str):
+        raise OptionError(f"what_if takes a list of scenarios; write [{scenarios!r}]")
     known = KINDS[instance.kind].what_if(instance)
     made = {AS_IT_IS: instance}
     made |= {scenario: changed_instance(instance, scenario, known) for scenario in scenarios}

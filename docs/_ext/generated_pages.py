@@ -325,6 +325,7 @@ API = {
     ),
     "Batches and comparisons": (
         *("solve_many", "compare", "BatchOptions", "Record", "Comparison"),
+        *("what_if", "WhatIf"),
         *(
             "clusterplan.planner.comparison.profile.SolverSummary",
             "clusterplan.planner.comparison.profile.Profile",

@@ -106,7 +106,11 @@ class ConsolidationInstance(Instance):
     @model_validator(mode="before")
     @classmethod
     def _resolve(cls, data: Any) -> Any:
-        figures = {"capacity": HardwareType.capacity, "gpu_model": lambda machine: machine.gpu_model}
+        figures = {
+            "capacity": HardwareType.capacity,
+            "gpu_model": lambda machine: machine.gpu_model,
+            "price_usd_per_hour": lambda machine: machine.price_usd_per_hour,
+        }
         return _without_devices(data, fill_from_catalogue(data, "servers", figures))
 
     def _complaints(self) -> Iterator[Complaint]:

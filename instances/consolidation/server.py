@@ -32,6 +32,8 @@ class Server(Checked):
         What the server has of each resource.
     free
         What is left for the listed jobs, what they hold now included; all of it if not given.
+    price_usd_per_hour
+        What the server costs while it runs; plans do not depend on it, `diff` counts it. A catalogue has it.
     traffic_gbit_per_s
         Network load that is there already.
     in_use
@@ -50,6 +52,7 @@ class Server(Checked):
     free: Amounts | None = None
     rack: Name | None = None
     gpu_model: Name | None = None
+    price_usd_per_hour: NonNegative | None = None
     traffic_gbit_per_s: NonNegative = 0.0
     in_use: Annotated[Flag | None, AfterValidator(only_true)] = None
     devices: Annotated[dict[Name, Devices], Field(max_length=100), AfterValidator(frozen)] | None = None

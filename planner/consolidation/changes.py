@@ -40,11 +40,12 @@ def changes(
     totals = [
         Amount(f"{name} in use", drawn[0].total[name][2], used, capacity - taken)
         for name, (capacity, taken, used) in drawn[1].total.items()
-        if not is_choice(name)
+        if capacity and not is_choice(name)
     ]
     totals.sort(key=lambda amount: amount.name != f"{resource} in use")
     busy, then = (sum(bool(row.held) for row in each.rows.values()) for each in drawn)
     totals.append(Amount("servers in use", busy, then, len(rows)))
+    totals += _money(*drawn)
     return Changes(
         "job",
         found,
@@ -54,3 +55,18 @@ def changes(
         [place for place in places if place.differs],
         f"{resource} on server",
     )
+
+
+def _money(before: Servers, after: Servers) -> list[Amount]:
+    """Return what the servers in use cost by the hour, and of how many that is not known."""
+    prices = {name: row.server.price_usd_per_hour for name, row in after.rows.items()}
+    if not any(price is not None for price in prices.values()):
+        return []
+    now, then = (
+        sum(prices[name] or 0.0 for name, row in each.rows.items() if row.held) for each in (before, after)
+    )
+    unknown = sum(price is None for price in prices.values())
+    name = "USD per hour of servers in use"
+    if unknown:
+        name += f" ({unknown:,} of {len(prices):,} servers have no price)"
+    return [Amount(name, now, then, sum(price or 0.0 for price in prices.values()))]

@@ -217,7 +217,10 @@ def _units(
     for unit in found.values():
         why = f"nothing is known of how {unit.workload.resource} are stopped and placed"
         if unit.is_known:
-            why = f"other pods of {unit.workload.resource} {unit.workload.name} would have to stop too"
+            others = f"other pods of {unit.workload.resource} {unit.workload.name}"
+            why = f"{others} would have to stop too"
+            if unit.actions <= {"keep", "start", "wait"}:
+                why = f"{others} run and stay, so it starts where there is room"
         for entry in unit.entries:
             if unit.is_known and unit.is_whole:
                 chosen[entry.job] = unit

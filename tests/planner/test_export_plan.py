@@ -230,8 +230,7 @@ def test_actions() -> None:
         "1 job keeps running where it is",
         "to stop: stops: runs on n-1 1",
         "to move: moves: from n-0 1 to n-1 1",
-        "not placed: stops: r",
-        "not placed: waits: r",
+        "not placed: 2 jobs (stops, waits): r",
     ]
     data = json.loads(export_plan(instance, result, "json"))
     assert data["actions"] == {entry.job: entry.action for entry in ACTIONS}

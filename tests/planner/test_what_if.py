@@ -34,6 +34,22 @@ def test_each_scenario_is_solved_and_proven() -> None:
     )
 
 
+def test_a_file_will_do_and_the_answer_is_a_table() -> None:
+    found = clusterplan.what_if("example:tiresias-testbed", ["add=2xempty"])
+    assert str(found).startswith("add=2xempty: value 51 instead of 43")
+    frame = found.to_frame()
+    values = frame[frame.objective == "value"]
+    assert list(values.scenario) == ["as it is", "add=2xempty"]
+    assert list(values.difference.fillna(0)) == [0, 8]
+
+
+def test_one_scenario_still_stands_in_a_list() -> None:
+    with pytest.raises(clusterplan.OptionError, match=r"\['add=n'\]"):
+        clusterplan.what_if(clusterplan.parse_instance(CONSOLIDATION), "add=n")
+    with pytest.raises(clusterplan.OptionError, match="what_if takes an instance or its file, not int"):
+        clusterplan.what_if(3, [])  # type: ignore[arg-type]
+
+
 def test_who_is_left_out_only_there_is_said() -> None:
     lines = list(compared(THREE_JOBS, "drain=n-0", "add=n,value=a:9", "remove=c").sentences())
     assert lines[0].startswith("as it is: 2 jobs start, 1 wait")

@@ -44,7 +44,7 @@ def describe(pod: Pod, nodes: Sequence[Node], without: str | None = None) -> str
         if key != without and any(node.labels.get(key) != value for node in nodes)
     ]
     terms = _terms(pod)
-    if terms is not None and not all(any(_matches(term, node) for term in terms) for node in nodes):
+    if terms is not None and not all(any(matches(term, node) for term in terms) for node in nodes):
         wanted.append(" or ".join(_said(term) for term in terms) or "no terms")
     taints = dict.fromkeys(f"{t.key}:{t.effect}" for node in nodes for t in _untolerated(pod, node))
     parts = [
@@ -93,7 +93,7 @@ def _allows(pod: Pod, node: Node, without: str | None) -> bool:
     if _untolerated(pod, node):
         return False
     terms = _terms(pod)
-    return terms is None or any(_matches(term, node) for term in terms)
+    return terms is None or any(matches(term, node) for term in terms)
 
 
 def _tolerates(toleration: Toleration, taint: Taint) -> bool:
@@ -107,7 +107,7 @@ def _tolerates(toleration: Toleration, taint: Taint) -> bool:
     return operator == "Equal" and bool(toleration.key) and (toleration.value or "") == (taint.value or "")
 
 
-def _matches(term: NodeSelectorTerm, node: Node) -> bool:
+def matches(term: NodeSelectorTerm, node: Node) -> bool:
     """Return whether a node meets a term; a term without conditions is met by none."""
     labels, fields = term.matchExpressions or (), term.matchFields or ()
     return (

@@ -14,6 +14,7 @@ from .cluster import Cluster
 from .gpus import is_time_sliced, parts_as_amounts
 from .objects import Pod
 from .options import MACHINE, KubernetesOptions
+from .volumes import claims_of
 from .workloads import is_queued
 
 NAMED = 3
@@ -34,6 +35,13 @@ def assumptions(cluster: Cluster, options: KubernetesOptions) -> Iterator[str]:
         yield "A job that runs as a whole must stay placed, but its pods may be moved."
         if cluster.moving:
             yield about_moves()
+        parts = [job.name for job in cluster.jobs if job.part == "runs"]
+        if parts:
+            run = counted(len(parts), "job runs", "jobs run")
+            yield (
+                f"{run} in part: the pods that run stay, and those that wait are a job of their own, "
+                f"NAME (waits): {some(parts, NAMED)}."
+            )
         for why in dict.fromkeys(cluster.kept.values()):
             kept = [name for name, its in cluster.kept.items() if its == why]
             jobs = counted(len(kept), "job")
@@ -127,6 +135,7 @@ def what_is_ignored(cluster: Cluster) -> Iterator[str]:
         wait = counted(len(cluster.gated), "pod is", "pods are")
         names = some((f"{pod.metadata.namespace}/{pod.name}" for pod in cluster.gated), NAMED)
         yield f"{wait} not planned, for scheduling gates are closed ({some(gates, NAMED)}): {names}."
+    yield from _about_volumes(cluster)
     for what, concerns in IGNORED.items():
         jobs = [job.name for job in cluster.jobs if any(map(concerns, job.pods))]
         if jobs:
@@ -137,6 +146,23 @@ def what_is_ignored(cluster: Cluster) -> Iterator[str]:
     if soft:
         are = counted(soft, "taint is only a preference", "taints are only preferences")
         yield f"{are}, which the plan does not look at."
+
+
+def _about_volumes(cluster: Cluster) -> Iterator[str]:
+    """Name the jobs whose volumes may be in one zone, and where these are not known."""
+    volumes = cluster.volumes
+    jobs = [
+        job.name
+        for job in cluster.jobs
+        if any(any(claims_of(pod)) and not (volumes and volumes.all_known(pod)) for pod in job.pods)
+    ]
+    if jobs:
+        have = counted(len(jobs), "planned job has", "planned jobs have")
+        how = "the file of volumes does not list them" if volumes else "--volumes has them read"
+        yield (
+            f"{have} volume claims, whose volumes may be in one zone, which the plan does not look at "
+            f"({how}): {some(jobs, NAMED)}."
+        )
 
 
 def _about_priorities(cluster: Cluster) -> Iterator[str]:
@@ -166,16 +192,11 @@ def _text(value: object) -> str:
     return value if isinstance(value, str) else "unnamed"
 
 
-def _claims(pod: Pod) -> bool:
-    return any("persistentVolumeClaim" in volume for volume in pod.spec.volumes or ())
-
-
 IGNORED: dict[str, Callable[[Pod], bool]] = {
     "pod affinity": lambda pod: bool(pod.spec.affinity and pod.spec.affinity.podAffinity),
     "pod anti-affinity": lambda pod: bool(pod.spec.affinity and pod.spec.affinity.podAntiAffinity),
     "topology spread constraints": lambda pod: bool(pod.spec.topologySpreadConstraints),
     "resource claims": lambda pod: bool(pod.spec.resourceClaims),
-    "volume claims, whose volumes may be in one zone": _claims,
     "quotas of Kueue": lambda pod: is_queued([pod]),
 }
 """What pods have and the plan does not look at."""

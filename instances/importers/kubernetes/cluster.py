@@ -18,9 +18,10 @@ from ..value_rule import worths
 from .affinity import allowed_nodes, constraint_of, describe, names_label
 from .devices import ClusterDevices
 from .gpus import reserves, unknown_partitions
-from .jobs import PodGroup, PodJob, is_unplanned, jobs_of, key_of
+from .jobs import PodGroup, PodJob, in_parts, is_unplanned, jobs_of, key_of
 from .objects import Node, Pod, Requests, is_bytes, total
 from .options import GPU, MACHINE, MODEL_LABELS, KubernetesOptions
+from .volumes import Volumes
 from .workloads import why_it_stays, workload_of
 
 
@@ -32,6 +33,7 @@ class Cluster:
     present: tuple[Pod, ...]
     options: KubernetesOptions
     unread: frozenset[str] = frozenset()
+    volumes: Volumes | None = None
 
     @cached_property
     def devices(self) -> ClusterDevices | None:
@@ -136,7 +138,7 @@ class Cluster:
     @cached_property
     def jobs(self) -> list[PodJob]:
         """The jobs that are planned."""
-        return self._jobs_of(self._candidates[0])
+        return in_parts(self._jobs_of(self._candidates[0]), self.names)
 
     @cached_property
     def staying(self) -> list[PodJob]:
@@ -171,9 +173,12 @@ class Cluster:
     def _allowed(self, pod: Pod, without: str | None) -> frozenset[str]:
         """Return the nodes that a pod may use; the parameters are those of `allowed_nodes`."""
         wish = None if self.devices is None else self.devices.wish(pod)
-        key = (constraint_of(pod), without, wish)
+        bound = () if self.volumes is None else self.volumes.of(pod)
+        key = (constraint_of(pod), without, wish, bound)
         if key not in self._choices:
             nodes = allowed_nodes(pod, self.nodes, without)
+            if self.volumes is not None and bound:
+                nodes &= self.volumes.reaching(bound, self.nodes)
             if self.devices is not None and wish is not None:
                 nodes = self.devices.offering(wish, nodes)
             self._choices[key] = nodes
@@ -327,6 +332,9 @@ class Cluster:
         """Say in a few words which nodes the pods of a group may use."""
         pod = group.pods[0]
         text = describe(pod, self.nodes, without)
+        bound = () if self.volumes is None else self.volumes.of(pod)
+        if self.volumes is not None and self.volumes.reaching(bound, self.nodes) != self.names:
+            text += f" that reaches volume {' and '.join(bound)}"
         if group.models:
             text += f" of {' or '.join(group.models)}"
         wish = None if self.devices is None else self.devices.wish(pod)

@@ -1,6 +1,7 @@
 """Kubernetes: the nodes and pods of a cluster as it is, for consolidation.
 
-The two files are what ``kubectl get nodes -o json`` and ``kubectl get pods --all-namespaces -o json`` print.
+The two files are what ``kubectl get nodes -o json`` and ``kubectl get pods --all-namespaces -o json`` print;
+a third one may have what ``kubectl get pv,pvc`` does.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from .assumptions import assumptions, what_is_ignored
 from .cluster import Cluster
 from .objects import ENDED, NodeList, Pod, PodList
 from .options import KubernetesOptions
+from .volumes import read_volumes
 
 ListT = TypeVar("ListT", bound=Model)
 
@@ -35,7 +37,7 @@ def import_kubernetes(options: KubernetesOptions) -> ConsolidationInstance:
     refuse_faults(str(nodes), repeated(nodes_named, "items", "metadata.name"))
     present, invalid = _read_pods(pods)
     unread = frozenset(map(_node_of, invalid.data)) - {""}
-    cluster = Cluster(listed.items, present, options, unread)
+    cluster = Cluster(listed.items, present, options, unread, read_volumes(options.volumes))
     left_out = list(invalid.sentences())
     if unread:
         names = one_line(some(sorted(unread)))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from ...consolidation.devices import Ask
 from ..node_restrictions import numbered
@@ -82,11 +82,14 @@ class PodJob:
         The one that all its pods ask for in their node selector, or those of all nodes that they may use.
     groups
         Its groups of pods, each name once.
+    part
+        `runs` or `waits`, where a job runs in part and these are the pods that do so; else empty.
     """
 
     name: str
     gpu_model: str | list[str] | None
     groups: list[PodGroup]
+    part: str = ""
 
     @property
     def pods(self) -> list[Pod]:
@@ -145,6 +148,29 @@ def jobs_of(
         usable = [allowed(pod, gpu_label if model else None) for pod in own]
         jobs.append(PodJob(name, model, _groups(own, usable, [asks.get(id(pod)) for pod in own])))
     return jobs
+
+
+def in_parts(jobs: Sequence[PodJob], nodes: Collection[str]) -> list[PodJob]:
+    """Return jobs in which either all pods are on these nodes, or none.
+
+    What runs of a job keeps its place whatever becomes of the rest; the rest starts together or not at all.
+    """
+    found = []
+    for job in jobs:
+        there = {id(pod) for pod in job.pods if pod.node in nodes}
+        if len(there) in (0, len(job.pods)):
+            found.append(job)
+            continue
+        for part, form in (("runs", "{}"), ("waits", "{} (waits)")):
+            groups = [
+                replace(group, pods=[pod for pod in group.pods if (id(pod) in there) == (part == "runs")])
+                for group in job.groups
+            ]
+            kept = [group for group in groups if group.pods]
+            found.append(replace(job, name=form.format(job.name), groups=kept, part=part))
+    for job, name in zip(found, list(numbered((job.name for job in found), "{} ({})")), strict=True):
+        job.name = name
+    return found
 
 
 def key_of(pod: Pod) -> tuple[str, ...]:

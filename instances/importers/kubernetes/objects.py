@@ -18,6 +18,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from ...common.fields import LARGEST, Flag, Many, ManyNamed, Name, Part, refuse
+from ...common.printable import shown
 
 Requests = dict[str, Fraction]
 """Resource as Kubernetes names it → amount in its base unit: cores, bytes or pieces."""
@@ -43,8 +44,8 @@ def parse_quantity(text: str) -> Decimal:
     """
     match = _QUANTITY.fullmatch(text) if len(text) <= _LONGEST else None
     if match is None:
-        what = "is not a quantity; write a number with at most one suffix, such as 3920m or 16Gi"
-        raise PydanticCustomError("quantity", what)
+        what = "is {given}, not a quantity; write a number with at most one suffix, such as 3920m or 16Gi"
+        raise PydanticCustomError("quantity", what, {"given": shown(text)})
     suffix = match[2] or ""
     with localcontext(prec=200):
         number = Decimal(match[1])
@@ -61,10 +62,12 @@ def _as_quantity(value: Any) -> Any:
     if isinstance(value, int | float) and not isinstance(value, bool):
         value = repr(value)
     if not isinstance(value, str):
-        raise PydanticCustomError("quantity", "is not a quantity; write text such as '3920m' or '16Gi'")
+        what = "is {given}, not a quantity; write text such as '3920m' or '16Gi'"
+        raise PydanticCustomError("quantity", what, {"given": shown(value)})
     number = parse_quantity(value)
     if number < 0:
-        raise PydanticCustomError("quantity", "is negative; at least 0 is needed")
+        what = "is {given}, which is negative; at least 0 is needed"
+        raise PydanticCustomError("quantity", what, {"given": shown(value)})
     return number
 
 

@@ -52,3 +52,7 @@ class KubernetesOptions(ImportOptions):
         Option("Resource that is a GPU; repeatable. [default: those called so]", option="--gpu-resource"),
     ] = ()
     mig: Mig = "new"
+    volumes: Annotated[
+        Path | None,
+        Option("What 'kubectl get pv,pvc --all-namespaces -o json' prints: pods stay near their volumes."),
+    ] = None

@@ -85,6 +85,8 @@ def why_it_stays(job: PodJob, workload: Workload | None) -> str | None:
         return "ask by an annotation not to be evicted"
     if is_queued(job.pods):
         return "are held and released by Kueue"
+    if job.part == "runs":
+        return "run while others of their job wait"
     resource = workload.resource if workload else ""
     if resource in SUSPENDED:
         return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -142,6 +142,12 @@ class Cluster:
             for job in self._jobs_of(record)
             if self.options.choice == "all" or (devices.is_asked(job) if devices is not None else job.gpus)
         ]
+
+    @property
+    def asking_for_none(self) -> bool:
+        """Whether there would be jobs to plan if those without GPUs were."""
+        every = replace(self, options=self.options.model_copy(update={"choice": "all"}))
+        return bool(every.jobs)
 
     @cached_property
     def _asks(self) -> tuple[dict[int, Ask | None], dict[str, str]]:

@@ -47,6 +47,8 @@ def import_slurm(options: SlurmOptions) -> ConsolidationInstance:
         gpu = " and asks for a GPU" if options.choice == "gpu" else ""
         state = "waits for resources" + (" or runs" if options.running == "move" else "")
         what = f"has no job that {state}{gpu}{where(options.partitions)}"
+        if options.choice == "gpu" and cluster.asking_for_none:
+            what += " (--jobs all plans the others)"
         raise fail(str(queue), "; ".join([what, why_nothing(cluster), *without]))
     moving = any(job.current for job in cluster.jobs)
     document = {

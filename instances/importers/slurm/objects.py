@@ -17,6 +17,7 @@ from pydantic_core import PydanticCustomError
 
 from ...common.fields import Many, Part
 from ...common.hostlist import expand_hostlist
+from ...common.printable import shown
 
 LARGEST = 1e15
 _UNITS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5}
@@ -32,9 +33,8 @@ def _as_number(value: Any) -> Any:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= LARGEST:
-        raise PydanticCustomError(
-            "number", "is not a number from 0 to 1e15, plain or as (set, infinite, number)"
-        )
+        what = "is {given}, not a number from 0 to 1e15, plain or as (set, infinite, number)"
+        raise PydanticCustomError("number", what, {"given": shown(value)})
     return float(value)
 
 
@@ -50,7 +50,8 @@ def _as_hosts(value: Any) -> Any:
     if items is None:
         return ()
     if not isinstance(items, list) or not all(isinstance(item, str) for item in items):
-        raise PydanticCustomError("hosts", "is not a list of nodes such as 'n[001-004,7]'")
+        what = "is {given}, not a list of nodes such as 'n[001-004,7]'"
+        raise PydanticCustomError("hosts", what, {"given": shown(value)})
     return tuple(name for item in items for name in expand_hostlist(item))
 
 

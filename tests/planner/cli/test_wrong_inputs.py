@@ -13,7 +13,42 @@ import yaml
 from command_line import run_here
 from sample_documents import ALLOCATION, CONSOLIDATION, STAGING
 
-GOOD = {"allocation.yaml": ALLOCATION, "staging.yaml": STAGING, "consolidation.yaml": CONSOLIDATION}
+SCHEDULING = {
+    "schema_version": 1,
+    "kind": "scheduling",
+    "name": "two",
+    "resources": {"gpu": 2},
+    "jobs": [
+        {"name": "J1", "tasks": 2, "demand": {"gpu": 1}, "duration_s": 2},
+        {"name": "J2", "tasks": 1, "demand": {"gpu": 1}, "duration_s": 8},
+    ],
+}
+NODE = {
+    "kind": "Node",
+    "metadata": {"name": "n"},
+    "status": {"allocatable": {"cpu": "8", "nvidia.com/gpu": "4"}},
+}
+
+
+def _scheduling(**first: object) -> str:
+    """Return a document whose first job has other fields."""
+    jobs = SCHEDULING["jobs"]
+    assert isinstance(jobs, list)
+    return json.dumps({**SCHEDULING, "jobs": [{**jobs[0], **first}, jobs[1]]})
+
+
+def _pods(gpus: str) -> str:
+    container = {"resources": {"requests": {"nvidia.com/gpu": gpus}}}
+    pod = {"kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": [container]}}
+    return json.dumps({"kind": "List", "items": [pod]})
+
+
+GOOD = {
+    "allocation.yaml": ALLOCATION,
+    "staging.yaml": STAGING,
+    "consolidation.yaml": CONSOLIDATION,
+    "scheduling.yaml": SCHEDULING,
+}
 TEXTS = {
     "empty.yaml": "",
     "list.yaml": "- 1\n- 2\n",
@@ -91,6 +126,23 @@ TEXTS = {
     "nodes.json": "[1, 2]\n",
     "pods.json": '{"items": 3}\n',
     "pages.csv": "a,b\n1,2\n",
+    "s-negative.yaml": _scheduling(duration_s=-5),
+    "s-key.yaml": _scheduling(durations=3),
+    "s-name.yaml": _scheduling(name="J2"),
+    "s-nan.yaml": _scheduling(duration_s=float("nan")),
+    "s-demand.yaml": _scheduling(demand={"tpu": 1}),
+    "s-objective.yaml": json.dumps({**SCHEDULING, "objective": "speed"}),
+    "pinned.yaml": json.dumps({**CONSOLIDATION, "pinned": "x"}),
+    "deep.yaml": "[" * 3000,
+    "cores.json": json.dumps({"items": [{**NODE, "status": {"allocatable": {"cpu": "8 cores"}}}]}),
+    "k-nodes.json": json.dumps({"kind": "List", "items": [NODE]}),
+    "k-many.json": _pods("many"),
+    "k-pods.json": _pods("1"),
+    "s-nodes.json": json.dumps({"nodes": [{"name": "n", "state": "IDLE", "cpus": 4, "real_memory": "lots"}]}),
+    "sacct.txt": "JobID|Start\n1|x\n",
+    "trace.csv": "job,at,gpus,run\na,0,1,-4\n",
+    "model.json": '{"model_type": "unknown-thing"}',
+    "model.csv": "name,flops\na,1\n",
 }
 
 Case = tuple[str, tuple[str, ...]] | tuple[str, tuple[str, ...], str]
@@ -228,6 +280,56 @@ CASES: list[Case] = [
     ("import openb pages.csv pages.csv", ("pages.csv", "no column", "needed")),
     ("import sailor nowhere --gpus a=1", ("--gpus",)),
     ("import gavel nowhere.json --jobs 3", ("--",)),
+    # Clusters.
+    ("import kubernetes cores.json k-pods.json", ("cores.json", "'8 cores'", "3920m or 16Gi")),
+    ("import kubernetes k-nodes.json k-many.json", ("nvidia.com/gpu", "'many'", "3920m or 16Gi")),
+    ("import kubernetes k-nodes.json k-nodes.json", ("second file lists nodes", "pods")),
+    ("import kubernetes k-nodes.json k-pods.json --value money", ("'money'", "gpus", "priority")),
+    ("import kubernetes k-nodes.json k-pods.json --volumes k-pods.json", ("Pod", "kubectl get pv,pvc")),
+    ("import kubernetes k-nodes.json k-pods.json --volumes nowhere.json", ("nowhere.json", "no such file")),
+    ("import slurm s-nodes.json pods.json", ("real_memory", "'lots'", "0 to 1e15")),
+    ("import slurm k-nodes.json pods.json", ("k-nodes.json", "scontrol show nodes --json")),
+    ("validate pinned.yaml", ("pinned", "'x'", "list")),
+    ("validate deep.yaml", ("deep.yaml", "too deeply")),
+    # What if, and jobs that run.
+    ("solve consolidation.yaml --what-if drain", ("'drain'", "drain=SERVER", "add=NxSERVER")),
+    ("solve consolidation.yaml --what-if drain=no", ("'no'", "n-0, n-1")),
+    ("solve consolidation.yaml --what-if add=0xn", ("'0xn'", "above 0", "2xn")),
+    ("solve consolidation.yaml --what-if add=2xh100", ("'h100'", "there are")),
+    ("solve consolidation.yaml --what-if drain=n-0 --output x.pdf", ("x.pdf", ".html", ".json")),
+    ("solve allocation.yaml --what-if gpu=lots", ("'lots'", "+8", "none")),
+    ("solve staging.yaml --what-if limit=Z:4", ("'Z'", "A, B")),
+    ("solve scheduling.yaml --what-if gpu=+4", ("'gpu=+4'", "no scenarios for scheduling")),
+    ("solve consolidation.yaml --max-moves -1", ("--max-moves", "-1", "0")),
+    ("solve consolidation.yaml --restart-cost much", ("--restart-cost", "much", "number")),
+    ("solve scheduling.yaml --running stay", ("scheduling", "'running'", "consolidation")),
+    ("solve consolidation.yaml --robust", ("no intervals", "uncertainty")),
+    ("solve consolidation.yaml --robust --what-if drain=n-0", ("--robust", "without --what-if")),
+    # Scheduling.
+    ("validate s-negative.yaml", ("jobs[0].duration_s", "-5", "greater than 0")),
+    ("validate s-key.yaml", ("durations", "did you mean 'duration_s'")),
+    ("validate s-name.yaml", ("jobs[1].name", "'J2'", "unique")),
+    ("validate s-nan.yaml", ("duration_s", "'NaN'", "plain number")),
+    ("validate s-demand.yaml", ("tpu", "gpu")),
+    ("validate s-objective.yaml", ("'speed'", "mean_completion_time", "makespan")),
+    ("solve scheduling.yaml --solver shortest", ("'shortest'", "srtf", "exact")),
+    ("solve scheduling.yaml --solver srtf --set placement=random", ("'random'", "best-fit", "consolidate")),
+    ("solve scheduling.yaml --solver las --set quantum=5", ("'quantum'", "queues, promote")),
+    ("pareto scheduling.yaml --resource tpu --from 1 --to 4", ("'tpu'", "gpu")),
+    ("pareto scheduling.yaml --resource gpu --from 8 --to 4", ("--from 8", "--to 4", "smaller first")),
+    ("export-model scheduling.yaml", ("scheduling", "textbook", "allocation")),
+    ("import sacct sacct.txt --gpus 4", ("sacct.txt", "Submit", "sacct --parsable2")),
+    ("import sacct k-pods.json --gpus 4", ("k-pods.json", "sacct --json")),
+    ("import trace trace.csv --gpus 0", ("--gpus", "'0'", "1")),
+    ("generate scheduling --jobs -3", ("--jobs", "-3", "1")),
+    # Prediction.
+    ("predict gpt9 --hardware h100", ("gpt9", "did you mean 'gpt2'", "known are")),
+    ("predict gpt2 --hardware h900", ("'h900'", "did you mean 'h200'", "known are")),
+    ("predict gpt2", ("--hardware",)),
+    ("predict gpt2 --hardware h100 --batch 0", ("--batch", "'0'", "1")),
+    ("predict model.json --hardware h100", ("model_type", "'unknown-thing'", "known are")),
+    ("predict model.csv --hardware h100", ("model.csv: line 1", "layer, kind, shape")),
+    ("predict gpt2 --hardware h100 --kind scheduling", ("'scheduling'", "staging", "allocation")),
 ]
 
 
@@ -255,7 +357,7 @@ def test_there_are_a_hundred_and_more_of_every_command() -> None:
     verbs = {case[0].split()[0] for case in CASES}
     assert len({(case[0], case[1]) for case in CASES}) == len(CASES) >= 100
     assert verbs >= {"solve", "compare", "pareto", "verify", "report", "diff", "export-plan", "validate"}
-    assert verbs >= {"schema", "solvers", "export-model", "import", "generate", "fit"}
+    assert verbs >= {"schema", "solvers", "export-model", "import", "generate", "fit", "predict"}
 
 
 @pytest.mark.parametrize(("command", "words", "typed"), [*_cases()])

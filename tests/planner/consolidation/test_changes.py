@@ -42,6 +42,21 @@ def test_against_what_runs_now() -> None:
     assert found.places == [Amount("s-0", 2, 3, 4), Amount("s-1", 1, 4, 4)]
 
 
+def test_money_of_servers_in_use() -> None:
+    """Where prices are known; how many servers have none is said."""
+    gpu = {"capacity": {"gpu": 4}}
+    servers = [{"name": "s", "count": 2, **gpu, "price_usd_per_hour": 3}, {"name": "t", **gpu}]
+    instance = cluster(servers=servers)
+    split, still, new = instance.jobs
+    plan = [
+        entry_of(split, {"tasks": {"s-0": 2}}).model_copy(update={"action": "move"}),
+        entry_of(still, {"tasks": {"s-0": 1}}).model_copy(update={"action": "keep"}),
+        entry_of(new, {"tasks": {"t": 1}}).model_copy(update={"action": "start"}),
+    ]
+    name = "USD per hour of servers in use (1 of 3 servers have no price)"
+    assert changes(instance, None, plan).amounts[-1] == Amount(name, 6, 3, 6)
+
+
 def test_a_job_that_keeps_running_need_not_say_on_which_devices() -> None:
     devices = {"gpu": {"count": 4}}
     instance = cluster(

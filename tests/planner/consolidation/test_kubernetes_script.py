@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kubernetes_cluster import SCHEMAS, FakeCluster, wrong_in
+from kubernetes_cluster import LEAST, SCHEMAS, FakeCluster, merged, wrong_in
 from placements import job, placement, server
 from step_replay import overfull
 
@@ -167,6 +167,36 @@ def test_patches_agree_with_the_published_schemas(tmp_path: Path, resource: str)
     assert '"values": ["c"]' in terms
 
 
+CORE = {
+    JOB: ("batch/v1", "Job"),
+    DEPLOYMENT: ("apps/v1", "Deployment"),
+    "statefulsets.apps": ("apps/v1", "StatefulSet"),
+    POD: ("v1", "Pod"),
+}
+
+
+@pytest.mark.parametrize("resource", CORE)
+def test_kubernetes_own_schemas_accept_the_patches(tmp_path: Path, resource: str) -> None:
+    """The schemas that Kubernetes publishes for each version, in their strict form."""
+    validate = pytest.importorskip("kubernetes_validate", reason="kubernetes-validate is not installed")
+    instance = cluster_of(owned("x", resource, current={"a": 2}))
+    entries = plan(instance, {"x": {"b": 1, "c": 1}})
+    cluster = fake(tmp_path, instance, entries)
+    assert cluster.bash(script(instance, entries), "run").returncode == 0
+    commands = cluster.commands()
+    found = [patch for _, patch in patches(commands)]
+    if resource == POD:
+        local = next(words for words in commands if "--local" in words and "status" in words[-3])
+        found = [json.loads(local[local.index("-p") + 1])]
+    version, kind = CORE[resource]
+    head = {"apiVersion": version, "kind": kind, "metadata": {"name": "x"}, "spec": LEAST[resource]}
+    assert found
+    for patch in found:
+        validate.validate(merged(head, patch), "1.30", strict=True)
+    with pytest.raises(validate.ValidationError):
+        validate.validate(merged(head, {"spec": {"suspended": True}}), "1.30", strict=True)
+
+
 def test_the_schemas_refuse_what_is_not_in_them() -> None:
     """A field that no object has, a type that is wrong, and one that must be there."""
     assert wrong_in(JOB, {"spec": {"suspend": True}}) == []
@@ -253,7 +283,8 @@ def test_replicas_are_placed_as_a_whole_or_left_to_the_scheduler(tmp_path: Path)
     runs_on = cluster_of({**two[0], "current": {"a": 1}}, two[1])
     text = script(runs_on, plan(runs_on, {"web-1": {"a": 1}, "web-2": {"b": 1}}))
     assert (
-        "# LEFT TO THE SCHEDULER: web-2: other pods of deployments.apps web would have to stop too." in text
+        "# LEFT TO THE SCHEDULER: web-2: other pods of deployments.apps web run and stay, "
+        "so it starts where there is room." in text
     )
     assert "scale deployments.apps" not in text.partition("steps()")[2]
 

@@ -9,7 +9,7 @@ import pytest
 
 from clusterplan.instances.importers.kubernetes.assumptions import assumptions, what_is_ignored
 from clusterplan.instances.importers.kubernetes.cluster import Cluster
-from clusterplan.instances.importers.kubernetes.objects import Node, Pod
+from clusterplan.instances.importers.kubernetes.objects import Node, Owner, Pod
 from clusterplan.instances.importers.kubernetes.options import KubernetesOptions
 
 
@@ -76,6 +76,23 @@ def test_pods_on_cordoned_nodes_stay() -> None:
     said = " ".join(assumptions(made, made.options))
     assert "1 node is cordoned or not ready and left out: b." in said
     assert "1 job has pods on cordoned nodes" in said
+
+
+def test_what_runs_of_a_job_stays_and_the_rest_is_a_job_of_its_own() -> None:
+    """Both say which object they are; what waits of it is worth its own GPUs."""
+    owner = {"kind": "Job", "name": "j", "apiVersion": "batch/v1", "controller": True}
+    pods = [pod("j-0", 2, "a"), pod("j-1", 1), pod("j-2", 1), pod("whole", 1, "a")]
+    for each in pods[:3]:
+        each.__dict__["metadata"] = each.metadata.model_copy(update={"ownerReferences": (Owner(**owner),)})
+    made = cluster(*pods)
+    assert [job.name for job in made.jobs] == ["t/j", "t/j (waits)", "t/whole"]
+    runs, waits, _ = (made.job(job) for job in made.jobs)
+    assert (runs["current"], runs["movable"], runs["must_place"]) == ({"a": 1}, False, True)
+    assert (waits["tasks"], waits["current"], waits["must_place"], waits["value"]) == (2, {}, False, 2.0)
+    assert runs["workload"] == waits["workload"]
+    said = " ".join(assumptions(made, made.options))
+    assert "1 job runs in part: the pods that run stay" in said
+    assert "their pods run while others of their job wait: t/j." in said
 
 
 def test_more_than_there_is() -> None:

@@ -563,8 +563,8 @@ def test_names_of_jobs(tmp_path: Path) -> None:
             {"nodes": (node("n1"), node("n1"))},
             "nodes[1].name: 'n1' is listed twice; each node may stand once",
         ),
-        ({"nodes": (node("n1", cpus="many"),)}, "nodes[0].cpus: is not a number from 0 to 1e15"),
-        ({"nodes": (node("n1", cpus=-1),)}, "nodes[0].cpus: is not a number from 0 to 1e15"),
+        ({"nodes": (node("n1", cpus="many"),)}, "nodes[0].cpus: is 'many', not a number from 0 to 1e15"),
+        ({"nodes": (node("n1", cpus=-1),)}, "nodes[0].cpus: is -1, not a number from 0 to 1e15"),
         ({"nodes": (node("n1", gres="gpu:a100:x"),)}, "nodes[0].gres: has the amount 'x'"),
         ({"nodes": (row(["n[1-"]),)}, "sinfo[0].nodes.nodes: is not a list of nodes"),
         (
@@ -577,7 +577,10 @@ def test_names_of_jobs(tmp_path: Path) -> None:
             {"jobs": ()},
             "queue.json: has no job that waits for resources or runs and asks for a GPU; the queue is empty",
         ),
-        ({"jobs": (job(1, "cpu=8"),)}, "and asks for a GPU; of 1 job: asking for no GPU 1"),
+        (
+            {"jobs": (job(1, "cpu=8"),)},
+            "and asks for a GPU (--jobs all plans the others); of 1 job: asking for no GPU 1",
+        ),
         ({"jobs": (job(1, tres="cpu=x"),)}, "jobs[0].tres_req_str: has the amount 'x'"),
         ({"jobs": (job(1, nodes="n[1"),)}, "jobs[0].nodes: is not a list of nodes"),
         ({"jobs": (job(1, job_state=5),)}, "jobs[0].job_state: is 5, which is not a list"),
