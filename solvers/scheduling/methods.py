@@ -132,7 +132,7 @@ class PolicySolver(Solver[SchedulingFormulation]):
                     server = Server(instance)
                     schedule = server.schedule(self._rule(server))
                 else:
-                    policy = self._make(instance, settings)
+                    policy = self.policy(instance, settings, options, clock)
                     if isinstance(policy, RoundPolicy) and loses_work(instance):
                         return Outcome(message=f"{self.name} knows no work that is lost when amounts fall")
                     engine = policy_engine(instance, policy, settings.get("placement", ""), self._skewed_only)
@@ -145,6 +145,13 @@ class PolicySolver(Solver[SchedulingFormulation]):
             if slows_down(instance):
                 return Outcome(message=f"{self.name}: {POOLED}, but jobs are slower on several of them")
         return Outcome(plan_of(instance, schedule), message="; ".join(filter(None, said)) or None)
+
+    def policy(
+        self, instance: SchedulingInstance, settings: dict[str, Any], options: SolveOptions, clock: Clock
+    ) -> Policy | RoundPolicy:
+        """Return the policy for one solve."""
+        del options, clock
+        return self._make(instance, settings)
 
 
 def policy_engine(
