@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
+
 from ...formulations.scheduling.formulation import SchedulingFormulation
 from ...formulations.scheduling.losses import interval_s
 from ...formulations.scheduling.plan import Segment
@@ -17,7 +19,7 @@ from .event_state import Rule
 from .muri import simulation as muri
 from .placement.places import RULES
 from .policies.first_come import Backfill, FirstCome
-from .policies.gandiva import TimeSlice
+from .policies.gandiva import TimeSlice, turn_s
 from .policies.gittins import Gittins
 from .policies.least_attained import LeastAttained, Queues
 from .policies.max_min import MaxMin
@@ -195,6 +197,11 @@ def _las(_: SchedulingInstance, settings: Mapping[str, Any]) -> Policy:
     return Queues(limits, settings["promote"]) if limits else LeastAttained()
 
 
+def _time_slice(instance: SchedulingInstance, settings: Mapping[str, Any]) -> RoundPolicy:
+    arrival_s = instance.table().arrival_s
+    return TimeSlice(settings["round_s"] or turn_s(float(np.ptp(arrival_s))))
+
+
 OPTIMUS = {
     "interval_s": MethodOption(600.0, "How often it decides, in seconds.", least=1.0),
     "admission": MethodOption(
@@ -291,8 +298,14 @@ POLICIES: tuple[PolicySolver, ...] = (
     PolicySolver(
         "gandiva-timeslice",
         "jobs take turns where they want more than there is (Gandiva); knows nothing",
-        lambda _, settings: TimeSlice(settings["round_s"]),
-        {"round_s": MethodOption(60.0, "Seconds of a turn.", least=1.0)},
+        _time_slice,
+        {
+            "round_s": MethodOption(
+                0.0,
+                "Seconds of a turn; 0: 60, or as many minutes as make 40,000 turns of a trace.",
+                least=0.0,
+            )
+        },
         places=False,
     ),
     PolicySolver(

@@ -94,7 +94,7 @@ class DL2(Optimus):
         goal = None if self._incumbent is None else self._incumbent.choose(jobs, free)
         least = self.least(jobs)
         service = seen.left[jobs] / seen.speed[least] * self.shares(seen.usage[least])
-        order = np.argsort(service, kind="stable")
+        self.order = order = np.argsort(service, kind="stable")
         if self._journal is not None:
             self._journal.begins.append(len(self._journal.states))
             self._before = (jobs.copy(), seen.left[jobs] / seen.work[jobs])
