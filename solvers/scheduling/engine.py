@@ -240,7 +240,7 @@ class Engine:
             held = self._leased_s[running] > self._now_s
         lost = np.zeros(len(running), dtype=bool)
         if self._places is not None:
-            lost = self._places.lost(running, self._since_s)
+            lost = self._places.lost(running, self._since_s[running])
         if lost.any():
             self._refuse_evictions()
             held &= ~lost

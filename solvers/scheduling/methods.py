@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
+
 from ...formulations.scheduling.formulation import SchedulingFormulation
 from ...formulations.scheduling.losses import interval_s
 from ...formulations.scheduling.plan import Segment
@@ -17,7 +19,7 @@ from .event_state import Rule
 from .muri import simulation as muri
 from .placement.places import RULES
 from .policies.first_come import Backfill, FirstCome
-from .policies.gandiva import TimeSlice
+from .policies.gandiva import TimeSlice, turn_s
 from .policies.gittins import Gittins
 from .policies.least_attained import LeastAttained, Queues
 from .policies.max_min import MaxMin
@@ -132,7 +134,7 @@ class PolicySolver(Solver[SchedulingFormulation]):
                     server = Server(instance)
                     schedule = server.schedule(self._rule(server))
                 else:
-                    policy = self._make(instance, settings)
+                    policy = self.policy(instance, settings, options, clock)
                     if isinstance(policy, RoundPolicy) and loses_work(instance):
                         return Outcome(message=f"{self.name} knows no work that is lost when amounts fall")
                     engine = policy_engine(instance, policy, settings.get("placement", ""), self._skewed_only)
@@ -145,6 +147,13 @@ class PolicySolver(Solver[SchedulingFormulation]):
             if slows_down(instance):
                 return Outcome(message=f"{self.name}: {POOLED}, but jobs are slower on several of them")
         return Outcome(plan_of(instance, schedule), message="; ".join(filter(None, said)) or None)
+
+    def policy(
+        self, instance: SchedulingInstance, settings: dict[str, Any], options: SolveOptions, clock: Clock
+    ) -> Policy | RoundPolicy:
+        """Return the policy for one solve."""
+        del options, clock
+        return self._make(instance, settings)
 
 
 def policy_engine(
@@ -186,6 +195,11 @@ def limits_of(text: str) -> tuple[float, ...]:
 def _las(_: SchedulingInstance, settings: Mapping[str, Any]) -> Policy:
     limits = limits_of(settings["queues"])
     return Queues(limits, settings["promote"]) if limits else LeastAttained()
+
+
+def _time_slice(instance: SchedulingInstance, settings: Mapping[str, Any]) -> RoundPolicy:
+    arrival_s = instance.table().arrival_s
+    return TimeSlice(settings["round_s"] or turn_s(float(np.ptp(arrival_s))))
 
 
 OPTIMUS = {
@@ -284,8 +298,14 @@ POLICIES: tuple[PolicySolver, ...] = (
     PolicySolver(
         "gandiva-timeslice",
         "jobs take turns where they want more than there is (Gandiva); knows nothing",
-        lambda _, settings: TimeSlice(settings["round_s"]),
-        {"round_s": MethodOption(60.0, "Seconds of a turn.", least=1.0)},
+        _time_slice,
+        {
+            "round_s": MethodOption(
+                0.0,
+                "Seconds of a turn; 0: 60, or as many minutes as make 40,000 turns of a trace.",
+                least=0.0,
+            )
+        },
         places=False,
     ),
     PolicySolver(

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from ...formulations.common.compiled import compiled
 from ...instances.common.arrays import Flags, Floats, Ints
 from .menu_seen import MenuSeen
 from .seen import Knowledge
@@ -32,11 +33,18 @@ class RoundPolicy(ABC):
         What it may read of `MenuSeen`.
     reacts
         Whether it decides at arrivals and ends too.
+    migrates
+        Whether jobs that run move to other servers to make room for others.
+    order
+        In which order jobs of the last choice find places on servers, as indices into those it was asked
+        about; None for the order of their arrival.
     """
 
     knows: ClassVar[Knowledge] = Knowledge.NOTHING
     reacts: bool = False
+    migrates: ClassVar[bool] = False
     seen: MenuSeen
+    order: Ints | None = None
 
     def __init__(self, round_s: float) -> None:
         self.round_s = round_s
@@ -48,6 +56,9 @@ class RoundPolicy(ABC):
     @abstractmethod
     def choose(self, jobs: Ints, free: Floats) -> Ints:
         """Return the row of the configuration in which each of these jobs runs from now on, −1 for none.
+
+        Where jobs find no place on servers it is asked again at the same moment, without them; then the last
+        answer counts.
 
         Parameters
         ----------
@@ -86,15 +97,20 @@ def admit(usage: Floats, free: Floats, capacity: Floats) -> Flags:
     free, capacity
         What there is for them, and in all, shape (R,).
     """
-    served = np.zeros(len(usage), dtype=bool)
-    free, slack = free.copy(), SLACK * capacity
-    queue = np.arange(len(usage))
-    while True:
-        queue = queue[(usage[queue] <= free + slack).all(axis=1)]
-        if not len(queue):
-            return served
-        fits = (np.cumsum(usage[queue], axis=0) <= free + slack).all(axis=1)
-        count = len(queue) if fits.all() else int(np.argmin(fits))
-        served[queue[:count]] = True
-        free -= usage[queue[:count]].sum(axis=0)
-        queue = queue[count + 1 :]
+    return served_in_order(usage, free + SLACK * capacity)
+
+
+@compiled
+def served_in_order(usage: Floats, room: Floats) -> Flags:
+    """Return which usages fit beside those before them that do, shapes (k, R), (R,) and (k,)."""
+    served = np.zeros(len(usage), dtype=np.bool_)
+    left = room.copy()
+    for k in range(len(usage)):
+        fits = True
+        for r in range(len(left)):
+            fits = fits and usage[k, r] <= left[r]
+        if fits:
+            served[k] = True
+            for r in range(len(left)):
+                left[r] -= usage[k, r]
+    return served

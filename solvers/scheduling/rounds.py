@@ -57,7 +57,7 @@ class RoundEngine:
         self._next = 0
         self._changes, self._amounts = instance.capacity_over_time
         self._change = 0
-        self._segments: list[tuple[int, float, float, int]] = []
+        self._segments: list[Floats] = []
 
     def run(self) -> Schedule:
         """Return the schedule.
@@ -76,7 +76,7 @@ class RoundEngine:
                 check_time()
             step += 1
             self._move_to(*self._next_event())
-        job, start, end, row = np.array(self._segments, dtype=float).reshape(-1, 4).T
+        job, start, end, row = np.concatenate([np.zeros((4, 0)), *self._segments], axis=1)
         rows = self._sight.menu_row[row.astype(np.int64)]
         return Schedule(self._order[job.astype(np.int64)], start, end, rows)
 
@@ -124,8 +124,7 @@ class RoundEngine:
         if not over.any():
             return False
         ended = seen.running[over]
-        for j in ended.tolist():
-            self._note(j, float(self._end_s[j]))
+        self._note(ended, self._end_s[ended])
         self._end_s[ended] = np.inf
         seen.row[ended] = -1
         seen.running = seen.running[~over]
@@ -133,10 +132,13 @@ class RoundEngine:
         self._policy.ended(ended.tolist())
         return True
 
-    def _note(self, j: int, end_s: float) -> None:
-        start_s = float(self._seen.since_s[j])
-        if end_s > start_s:
-            self._segments.append((j, start_s, end_s, int(self._seen.row[j])))
+    def _note(self, jobs: Ints, end_s: Floats) -> None:
+        """Keep the segments of jobs that stop."""
+        start_s = self._seen.since_s[jobs]
+        # What is left of a job may be less than a moment can tell.
+        some = end_s > start_s
+        columns = (jobs[some], start_s[some], end_s[some], self._seen.row[jobs[some]])
+        self._segments.append(np.array(columns, dtype=float).reshape(4, -1))
 
     def _decide(self) -> None:
         """Ask the policy, and stop and start jobs as it says."""
@@ -194,8 +196,7 @@ class RoundEngine:
         now_s = seen.now_s
         runs = jobs[seen.row[jobs] >= 0]
         self._left[runs] = self._progress(runs)
-        for j in runs.tolist():
-            self._note(j, now_s)
+        self._note(runs, np.full(len(runs), now_s))
         self._end_s[runs] = np.inf
         seen.row[jobs] = rows
         start = jobs[rows >= 0]

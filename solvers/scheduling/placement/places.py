@@ -9,7 +9,7 @@ or skipping it as it would do on a pool.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -44,13 +44,26 @@ class Places:
         together on the fewest servers, which is proven; as best-fit does where that is not possible.
     skewed_only
         Whether only skewed jobs are consolidated, as Tiresias does.
+    gangs
+        What one task takes, and how many tasks there are, where jobs do not run as requested; shapes (J, R)
+        and (J,).
+    migrates
+        Whether jobs move to other servers to make room for one that fits in no gap (Gandiva).
     """
 
-    def __init__(self, instance: SchedulingInstance, order: Ints, rule: str, skewed_only: bool) -> None:
+    def __init__(
+        self,
+        instance: SchedulingInstance,
+        order: Ints,
+        rule: str,
+        skewed_only: bool,
+        gangs: tuple[Floats, Ints] | None = None,
+        migrates: bool = False,
+    ) -> None:
         table, states = instance.table(), instance.server_states
         self.names = states.names
-        self._demand: Floats = table.demand[order]
-        self._tasks: Ints = table.tasks[order]
+        self._migrates = migrates
+        self._demand, self._tasks = gangs or (table.demand[order], table.tasks[order])
         self._spreading, self._order = table.spreading, order
         self._changes, self._change = states.changes, 0
         self._capacity = states.amounts.copy()
@@ -82,11 +95,17 @@ class Places:
         return fallen
 
     def lost(self, running: Ints, since_s: Floats) -> Flags:
-        """Return which running jobs have no room any more; those that came last to it lose it first."""
+        """Return which running jobs have no room any more; those that came last to it lose it first.
+
+        Parameters
+        ----------
+        since_s
+            When each of them began to run there, shape of `running`.
+        """
         found = np.zeros(len(running), dtype=bool)
         over: Flags = np.asarray((self._free < -SLACK * self._capacity).any(axis=1))
         free = self._free.copy()
-        for k in np.argsort(-since_s[running], kind="stable").tolist():
+        for k in np.argsort(-since_s, kind="stable").tolist():
             servers, counts = self._on[int(running[k])]
             if over[servers].any():
                 found[k] = True
@@ -113,9 +132,10 @@ class Places:
                 chosen = choose()
                 # A policy that does not heed what jobs ask for is overruled.
                 chosen = chosen[refusals[chosen] <= STUBBORN]
-                refused = self._find_places(chosen.tolist(), set(running[held].tolist()))
-                if refused is None:
+                found = self.find(chosen.tolist(), set(running[held].tolist()))
+                if not found:
                     return chosen
+                refused = found[0]
                 alike = self._shape == self._shape[refused]
                 alike[there] = False
                 alike[list(self._next)] = False
@@ -163,9 +183,26 @@ class Places:
         servers = np.array([len(self._on[j][0]) for j in jobs.tolist()], dtype=np.int64)
         return self._spreading.speed(self._order[jobs], servers)
 
-    def _find_places(self, chosen: Sequence[int], held: set[int]) -> int | None:
-        """Find places for chosen jobs, in their order; return the first that has none."""
+    @property
+    def found(self) -> list[int]:
+        """The jobs for which places were found last."""
+        return list(self._next)
+
+    def find(
+        self,
+        chosen: Sequence[int],
+        held: set[int],
+        instead: Callable[[int], Iterable[int]] | None = None,
+    ) -> list[int]:
+        """Find places for chosen jobs, in their order; return the first that has none.
+
+        Parameters
+        ----------
+        instead
+            What may run where one finds no place; then all are returned that have none, nor one of these.
+        """
         self._next = {}
+        refused: list[int] = []
         free, slack = self._free.copy(), SLACK * self._capacity
         staying = set(chosen)
         for j in self._on.keys() - staying:
@@ -182,21 +219,30 @@ class Places:
         kept = set(keep)
         if self._jointly and self._all_together(free, [j for j in chosen if j not in kept]):
             self._next |= {j: self._on[j] for j in keep}
-            return None
+            return []
         waiting = [j for j in chosen if j in held] + [j for j in chosen if j not in held]
         for position, j in enumerate(waiting):
             if j in kept:
-                self._next[j] = self._on[j]
+                self._next.setdefault(j, self._on[j])
                 continue
             place = self._own_place(free, slack, j) or self._place(free, slack, j)
+            if place is None and self._migrates:
+                place = self._after_migrations(free, slack, j, [k for k in waiting if k in kept - held])
             if place is None:
                 later = [k for k in waiting[position + 1 :] if k in kept and k not in held]
+                later = [k for k in later if k not in self._next]
                 place = self._in_place_of(free, slack, j, later, kept)
+            others = iter(instead(j)) if place is None and instead is not None else iter(())
+            while place is None and (other := next(others, None)) is not None:
+                j, place = other, self._place(free, slack, other)
             if place is None:
-                return j
+                refused.append(waiting[position])
+                if instead is None:
+                    break
+                continue
             self._take(free, j, place, 1)
             self._next[j] = place
-        return None
+        return refused
 
     def _take(self, free: Floats, j: int, place: Place, sign: int) -> None:
         servers, counts = place
@@ -241,6 +287,40 @@ class Places:
         free[:] = without(high)
         kept.difference_update(later[len(later) - high :])
         return self._place(free, slack, j)
+
+    def _after_migrations(self, free: Floats, slack: Floats, j: int, others: list[int]) -> Place | None:
+        """Return a place that a job has if some small ones move, all of which find another.
+
+        Parameters
+        ----------
+        others
+            Jobs that run, and may move.
+        """
+        asked = self._tasks[j] * self._demand[j]
+        if (asked > free.sum(axis=0) + slack.sum(axis=0)).any():
+            return None
+        others = sorted(others, key=lambda k: float((self._tasks[k] * self._demand[k]).sum()))
+        count = 1
+        while count <= len(others):
+            left, moves = free.copy(), dict[int, Place]()
+            for k in others[:count]:
+                self._take(left, k, self._next.get(k, self._on[k]), -1)
+            place = self._place(left, slack, j)
+            if place is not None:
+                self._take(left, j, place, 1)
+                for k in reversed(others[:count]):
+                    there = self._own_place(left, slack, k) or self._place(left, slack, k)
+                    if there is None:
+                        break
+                    self._take(left, k, there, 1)
+                    moves[k] = there
+                if len(moves) == count:
+                    self._next |= moves
+                    self._take(left, j, place, -1)
+                    free[:] = left
+                    return place
+            count *= 2
+        return None
 
     def _least_servers(self, j: int) -> int:
         """Return the fewest servers that a job could use if nothing else ran; 0 if it could not run."""

@@ -2,8 +2,8 @@
 
 Xiao et al., Gandiva: Introspective Cluster Scheduling for Deep Learning, OSDI'18. Jobs of one width form a
 class, and each class has the share of the cluster that its jobs ask for; within it they take turns.
-Packing several jobs on a GPU is outside the model of exclusive GPUs, and on one pool nothing is fragmented,
-so that nothing migrates.
+On servers, small jobs that run migrate where a job fits in all gaps together and in none of them. Packing
+several jobs on a GPU is outside the model of exclusive GPUs.
 """
 
 from __future__ import annotations
@@ -17,12 +17,25 @@ from ..menu_seen import MenuSeen
 from ..round_policy import SLACK, RoundPolicy, admit
 from ..seen import Knowledge
 
+TURN_S, MOST_TURNS = 60.0, 40_000
+"""The paper's turn; where jobs arrive for longer than so many of them, turns are longer."""
+
+
+def turn_s(span_s: float) -> float:
+    """Return how long a turn is by default, where jobs arrive for so many seconds.
+
+    At each turn all that wait change places with those that run: with turns of a minute a trace of months
+    has millions of segments.
+    """
+    return float(max(TURN_S, np.ceil(span_s / MOST_TURNS / TURN_S) * TURN_S))
+
 
 class TimeSlice(RoundPolicy):
     """Runs jobs as requested, in turn."""
 
     knows: ClassVar[Knowledge] = Knowledge.NOTHING
     reacts = True
+    migrates: ClassVar[bool] = True
 
     def begin(self, seen: MenuSeen) -> None:
         """Start with everybody's turn."""
@@ -30,22 +43,27 @@ class TimeSlice(RoundPolicy):
         self._turn: Floats = np.zeros(len(seen.row))
         self._round = 0.0
         self._waiting = False
+        self._asked_s = self._began_s = -1.0
 
     def choose(self, jobs: Ints, free: Floats) -> Ints:
         """Return who runs: all if they fit; at the end of a quantum those whose turn it is."""
         seen, rows = self.seen, self.seen.requested[jobs]
         usage = seen.usage[rows]
-        self._waiting = not (usage.sum(axis=0) <= free + SLACK * seen.capacity).all()
-        if not self._waiting:
+        too_many = not (usage.sum(axis=0) <= free + SLACK * seen.capacity).all()
+        # Who is asked again at one moment has jobs that wait for a place.
+        self._waiting = too_many or seen.now_s == self._asked_s
+        self._asked_s, self.order = seen.now_s, None
+        if not too_many:
             return rows
         now = np.floor(seen.now_s / self.round_s + SLACK)
         runs = seen.row[jobs] >= 0
         if now > self._round:
-            self._round = now
+            self._round, self._began_s = now, seen.now_s
             # Who ran in this quantum comes last in the next.
             self._turn[jobs[runs]] = seen.now_s
+        if seen.now_s == self._began_s:
             runs = np.zeros(len(jobs), dtype=bool)
-        order = np.lexsort((self._places(jobs), ~runs))
+        self.order = order = np.lexsort((self._places(jobs), ~runs))
         served = np.zeros(len(jobs), dtype=bool)
         served[order] = admit(usage[order], free, seen.capacity)
         return np.where(served, rows, -1)
@@ -59,7 +77,8 @@ class TimeSlice(RoundPolicy):
         width = self.seen.width[jobs]
         last = np.where(self._turn[jobs] > 0, self._turn[jobs], self.seen.arrival_s[jobs])
         order = np.lexsort((jobs, last, width))
-        _, first, count = np.unique(width[order], return_index=True, return_counts=True)
+        first = np.flatnonzero(np.diff(width[order], prepend=np.nan))
+        count = np.diff(first, append=len(jobs))
         place = np.empty(len(jobs))
         place[order] = (np.arange(len(jobs)) - np.repeat(first, count) + 0.5) / np.repeat(count, count)
         return place

@@ -46,6 +46,7 @@ class MaxMin(RoundPolicy):
         self._received_s: Floats = np.zeros(len(seen.usage))
         self._known: tuple[Ints, Floats] = (np.zeros(0, dtype=np.int64), np.zeros(0))
         self._before_s = 0.0
+        self._asked_s = -1.0
 
     def choose(self, jobs: Ints, free: Floats) -> Ints:
         """Return what comes first by its share over what it has had."""
@@ -55,7 +56,11 @@ class MaxMin(RoundPolicy):
         self._received_s[running] += passed_s
         self._due_s += self._share * passed_s
         self._before_s = seen.now_s
-        if not (np.array_equal(jobs, self._known[0]) and np.array_equal(free, self._known[1])):
+        again, self._asked_s = seen.now_s == self._asked_s, seen.now_s
+        # Who is asked again at one moment has jobs that find no place, and are due their share all the same.
+        if not again and not (
+            np.array_equal(jobs, self._known[0]) and np.array_equal(free, self._known[1])
+        ):
             self._known = (jobs, free)
             self._divide(jobs, free)
         sizes = seen.first[jobs + 1] - seen.first[jobs]
@@ -67,6 +72,8 @@ class MaxMin(RoundPolicy):
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = np.where(self._share[rows] > 0, due_s / self._received_s[rows], -1.0)
         order = np.lexsort((-self._share[rows], -ratio))
+        first = np.unique(owner[order], return_index=True)[1]
+        self.order = np.argsort(first, kind="stable")
         return self._placed(rows[order], owner[order], len(jobs), free)
 
     def _placed(self, rows: Ints, owner: Ints, jobs: int, free: Floats) -> Ints:

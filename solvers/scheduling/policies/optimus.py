@@ -65,6 +65,8 @@ class Optimus(RoundPolicy):
         """Start without knowing any menu."""
         super().begin(seen)
         self._larger: dict[int, Ints] = {}
+        self._least: Ints = np.full(len(seen.row), -1)
+        self._least_of: Floats = seen.capacity.copy()
 
     def choose(self, jobs: Ints, free: Floats) -> Ints:
         """Return the least configurations, each enlarged as far as that gains more than others would."""
@@ -79,11 +81,14 @@ class Optimus(RoundPolicy):
     def least(self, jobs: Ints) -> Ints:
         """Return the row with the least dominant share of each job, of several the fastest."""
         seen = self.seen
-        found = np.empty(len(jobs), dtype=np.int64)
-        for k, j in enumerate(jobs.tolist()):
+        if not np.array_equal(seen.capacity, self._least_of):
+            # Shares are those of what there is now.
+            self._least_of = seen.capacity.copy()
+            self._least[:] = -1
+        for j in jobs[self._least[jobs] < 0].tolist():
             own = seen.rows_of(j)
-            found[k] = own[np.lexsort((-seen.speed[own], self.shares(seen.usage[own])))[0]]
-        return found
+            self._least[j] = own[np.lexsort((-seen.speed[own], self.shares(seen.usage[own])))[0]]
+        return self._least[jobs]
 
     def served(self, jobs: Ints, rows: Ints, free: Floats) -> Ints:
         """Return which jobs get their least configuration, as flags."""
@@ -92,6 +97,7 @@ class Optimus(RoundPolicy):
         if self._admission == "shortest":
             seen = self.seen
             order = np.argsort(seen.left[jobs] / seen.speed[rows] * self.shares(usage), kind="stable")
+            self.order = order
         found = np.zeros(len(jobs), dtype=bool)
         found[order] = admit(usage[order], free, self.seen.capacity)
         return found
@@ -100,7 +106,8 @@ class Optimus(RoundPolicy):
         """Return the configurations after all steps that gain and fit, the largest gains first."""
         seen, found = self.seen, rows.copy()
         limit = SLACK * seen.capacity
-        heap = [step for k in range(len(jobs)) for step in self._steps(k, int(jobs[k]), int(rows[k]))]
+        choosers = np.flatnonzero(seen.first[jobs + 1] - seen.first[jobs] > 1)
+        heap = [step for k in choosers.tolist() for step in self._steps(k, int(jobs[k]), int(rows[k]))]
         heapq.heapify(heap)
         while heap:
             _, k, now, then = heapq.heappop(heap)

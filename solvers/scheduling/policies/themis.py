@@ -49,7 +49,7 @@ class Themis(RoundPolicy):
         leased = runs & (self._leased_s[jobs] > seen.now_s * (1 + NEAR))
         worst = self.worst(jobs, self.ratios(jobs))
         rank = np.where(leased, 0.0, np.where(worst >= 0, 1.0, np.where(runs, 2.0, 3.0)))
-        order = np.lexsort((worst, rank))
+        self.order = order = np.lexsort((worst, rank))
         served = np.zeros(len(jobs), dtype=bool)
         served[order] = admit(seen.usage[rows[order]], free, seen.capacity)
         renewed = served & ~leased

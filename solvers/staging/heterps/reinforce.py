@@ -19,7 +19,6 @@ On one or two tight instances they find no plan.
 
 from __future__ import annotations
 
-import sys
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -29,6 +28,7 @@ import numpy as np
 from ....formulations.staging.formulation import StagingFormulation
 from ....instances.common.errors import OutOfTimeError
 from ...backends.base import installed
+from ...backends.pytorch import one_torch, refuse_late_loading
 from ...common.base import Clock, MethodOption, Outcome, Solver
 from ...common.options import SolveOptions
 from .type_search import PROVISIONING, PenalisedObjective, Types, TypeSearch, random_types
@@ -51,8 +51,6 @@ class TrainingSettings:
 
 
 SETTINGS = TrainingSettings()
-LOADING_S = 3.0
-"""PyTorch takes up to so many seconds to load, and cannot be interrupted meanwhile."""
 
 
 class Reinforce(Solver[StagingFormulation]):
@@ -88,10 +86,8 @@ class Reinforce(Solver[StagingFormulation]):
 
     def solve(self, formulation: StagingFormulation, options: SolveOptions, clock: Clock) -> Outcome:
         """Train until the episodes or the time are used up."""
-        left_s = clock.remaining_s
-        if left_s is not None and left_s < LOADING_S and "torch" not in sys.modules:
-            raise OutOfTimeError("loading PyTorch takes longer than there is time for")
-        from .reinforce_policy import Policy, features, one_torch
+        refuse_late_loading(clock.remaining_s)
+        from .reinforce_policy import Policy, features
 
         way, episodes = self.setting(options, "provisioning"), self.setting(options, "episodes")
         # The most probable plan at the end is judged on top of the episodes.

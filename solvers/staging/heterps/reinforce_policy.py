@@ -12,8 +12,7 @@ PyTorch is imported as an untyped module, so that types are checked alike with a
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Literal
@@ -24,7 +23,6 @@ from numpy.typing import NDArray
 from ....formulations.common.clock import check_time
 from ....instances.common.arrays import Floats
 from ....instances.staging.instance import StagingInstance
-from ...backends.threads import GLOBAL_STATE
 from .type_search import Types
 
 torch: Any = import_module("torch")
@@ -47,19 +45,6 @@ class PolicySettings:
 
 
 SETTINGS = PolicySettings()
-
-
-@contextmanager
-def one_torch(seed: int, threads: int | None) -> Iterator[None]:
-    """Seed PyTorch and set its threads; both are as before at the end, and no other thread's."""
-    before = torch.get_num_threads()
-    with GLOBAL_STATE, torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        try:
-            torch.set_num_threads(threads or 1)  # on so small a network more threads only wait
-            yield
-        finally:
-            torch.set_num_threads(before)
 
 
 def features(instance: StagingInstance) -> Floats:

@@ -7,7 +7,7 @@ from typing import Any
 from clusterplan.formulations.scheduling.formulation import SchedulingFormulation
 from clusterplan.instances.scheduling.instance import SchedulingInstance
 from clusterplan.solvers.scheduling.methods import plan_of
-from clusterplan.solvers.scheduling.policies.gandiva import TimeSlice
+from clusterplan.solvers.scheduling.policies.gandiva import TimeSlice, turn_s
 from clusterplan.solvers.scheduling.rounds import RoundEngine
 
 
@@ -41,3 +41,9 @@ def test_each_width_has_the_share_that_it_asks_for() -> None:
     at_first = sorted(j for j, b, _ in found if b == 0)
     assert [sum(j in pair for j in at_first) for pair in ("ab", "cd")] == [1, 1]
     assert max(e for _, _, e in found) == 40
+
+
+def test_turns_are_longer_in_long_traces() -> None:
+    """Whole minutes."""
+    assert turn_s(0.0) == turn_s(2.4e6) == 60
+    assert turn_s(9_408_690.0) == 240

@@ -20,6 +20,7 @@ from clusterplan.instances.common.errors import OptionError
 from clusterplan.instances.staging.generate import generate_staging
 from clusterplan.instances.staging.instance import StagingInstance
 from clusterplan.solvers.backends import base
+from clusterplan.solvers.backends.pytorch import one_torch
 from clusterplan.solvers.common.base import Clock, MethodOption
 from clusterplan.solvers.common.options import SolveOptions
 from clusterplan.solvers.registry import find_solver, solvers_for
@@ -308,7 +309,7 @@ def policy(request: pytest.FixtureRequest) -> Iterator[Any]:
         exc_type=ImportError,
     )
     made = generate_staging(2, 3, "loose", seed=2)
-    with policies.one_torch(5, 1):
+    with one_torch(5, 1):
         policy = policies.Policy(
             policies.features(made), [[0, 1, 2], [0, 2]], 3, cell=request.param, hidden=4, learning_rate=0.05
         )

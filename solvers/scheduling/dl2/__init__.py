@@ -1,0 +1,1 @@
+"""DL²: a network that learns how to divide the cluster."""
