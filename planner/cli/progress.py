@@ -17,6 +17,7 @@ from rich.progress import (
 )
 from rich.progress import Progress as Bar
 
+from ...formulations.common.compiled import watched_by
 from ...formulations.common.objective import Objective
 from ...solvers.common.news import heard_by
 from ...solvers.common.options import SolveOptions
@@ -72,6 +73,9 @@ class Progress:
             say(f"[{self._done:>{len(str(self._total))}}/{self._total}] {_line(record)}")
 
 
+COMPILING = "compiling its loops, once on a machine"
+
+
 @contextmanager
 def working(what: str, options: SolveOptions, quiet: bool) -> Iterator[None]:
     """Show on a terminal for how long one solve has been running, how long it may, and what it has found."""
@@ -89,10 +93,17 @@ def working(what: str, options: SolveOptions, quiet: bool) -> Iterator[None]:
     with Bar(*columns, console=console(stderr=True), transient=True) as shown:
         task = shown.add_task(what, total=None, found=nothing)
 
-        def show(objective: Objective, value: float | None, bound: float | None) -> None:
-            shown.update(task, found=limit + _found(objective, value, bound))
+        told = nothing
 
-        with heard_by(show):
+        def show(objective: Objective, value: float | None, bound: float | None) -> None:
+            nonlocal told
+            told = limit + _found(objective, value, bound)
+            shown.update(task, found=told)
+
+        def compiles(now: bool) -> None:
+            shown.update(task, found=f"{limit}{COMPILING}" if now else told)
+
+        with heard_by(show), watched_by(compiles):
             yield
 
 
