@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Self
@@ -76,11 +77,26 @@ class Progress:
 COMPILING = "compiling its loops, once on a machine"
 
 
+class _Compiling:
+    """Says afterwards how long compiling took, where it did: what is kept on disk is there at once."""
+
+    def __call__(self, now: bool) -> None:
+        """Begin or end."""
+        if now:
+            self._begun = time.perf_counter()
+        elif (took := time.perf_counter() - self._begun) > 1.0:
+            say(f"{COMPILING}: {took:.1f} s")
+
+
 @contextmanager
 def working(what: str, options: SolveOptions, quiet: bool) -> Iterator[None]:
     """Show on a terminal for how long one solve has been running, how long it may, and what it has found."""
-    if quiet or not sys.stderr.isatty():
+    if quiet:
         yield
+        return
+    if not sys.stderr.isatty():
+        with watched_by(_Compiling()):
+            yield
         return
     limit = f"of at most {options.time_limit_s:g} s; " if options.time_limit_s else ""
     nothing = f"{limit}Ctrl-C: the best plan so far"

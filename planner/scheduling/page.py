@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -17,7 +17,8 @@ from ...solvers.common.result import Result
 from ..changes import leading
 from ..reports.plot_style import Figure, axis, colour, layout, shown
 from ..reports.tables import Cell, CellColumn, Column, Table, number, seconds, table_of
-from ..reports.text import unit_of_time
+from ..reports.text import short, unit_of_time
+from .lead import rounded_up
 from .plan import facts
 from .waits import Waits
 
@@ -75,10 +76,16 @@ def scheduling_parts(instance: SchedulingInstance, result: Result) -> dict[str, 
             ("waited", "Who waited most, and why"),
         ],
         "about": about,
-        "summary": list(facts(formulation.metrics(plan))),
+        "summary": [*facts(formulation.metrics(plan)), *_worth(result)],
         "resource": resource,
         "waited": _waited(instance, segments, Waits(instance, segments, usage, r), shown(resource)),
     }
+
+
+def _worth(result: Result) -> Iterator[tuple[str, str]]:
+    """Yield what one more unit of each resource saves, where prices say it."""
+    for name, price in (result.prices or {}).items():
+        yield f"one more {name} saves at most", f"{short(rounded_up(price))} s a job, and the gap"
 
 
 def thinned(at_s: Floats, values: Floats) -> tuple[Floats, Floats]:
@@ -220,7 +227,6 @@ def _waited(instance: SchedulingInstance, segments: SegmentTable, why: Waits, re
     jobs = instance.table()
     times = segments.completion_s - jobs.arrival_s
     waits = times - segments.running_s
-    starts = np.bincount(segments.job[segments.begins], minlength=len(jobs))
     longest: Sequence[int] = np.argsort(-waits, kind="stable")[:MOST_JOBS].tolist()
     columns: list[CellColumn[int]] = [
         (Column("job"), lambda j: Cell(jobs.names[j])),
@@ -229,7 +235,6 @@ def _waited(instance: SchedulingInstance, segments: SegmentTable, why: Waits, re
         (Column("needs", True), lambda j: seconds(float(jobs.duration_s[j]))),
         (Column("waits", True), lambda j: seconds(float(waits[j]))),
         (Column("slowdown", True), lambda j: number(float(times[j] / jobs.duration_s[j]), 4)),
-        (Column("starts", True), lambda j: number(float(starts[j]))),
         (Column("why", wide=True), lambda j: Cell(why.of(j).reason(resource) if waits[j] > 0 else "–")),
     ]
     if jobs.tenants:

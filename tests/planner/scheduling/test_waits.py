@@ -55,4 +55,4 @@ def test_what_was_idle_is_said() -> None:
     lazy = waits_of({"a": (0.0, 2, 100.0)}, [("a", 50.0, 150.0)]).of(0)
     assert lazy.in_use == 0.0
     assert lazy.reason("gpu") == "wanted 2 of 4 gpu; 4 gpu were idle on average"
-    assert Wait(1.0, 100.0, 99.5, 0, 0, 0.0, 0, 0.0).reason("gpu") == "others used 99.5 of 100 gpu"
+    assert Wait(1.0, 100.0, 99.5, 0, 0, 0.0, 0, 0.0).reason("gpu") == "others used 99.50 of 100 gpu"
