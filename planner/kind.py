@@ -132,7 +132,9 @@ class PlannerKind:
     rows_of_plan, entries_of_row
         Which list of the document has entries of the plan for each of its rows, and how many at most.
     answer
-        What a plan does, in the sentence with which its page begins; by default what it changes now.
+        What a plan does, in a sentence; by default what it changes now.
+    lead
+        Of an instance and a result with a plan, how its page begins; by default the answer.
     changes
         What becomes different between two plans, or what runs now and a plan; None if nothing says that.
     what_if
@@ -156,6 +158,7 @@ class PlannerKind:
     to_carry_out: Callable[[Sequence[Any], bool], list[Any]] = lambda entries, _: list(entries)
     actions: Callable[[Any, Sequence[Any]], Iterator[str]] = _nothing
     answer: Callable[[Any, Sequence[Any]], str] | None = None
+    lead: Callable[[Any, Any], str] | None = None
     changes: Callable[[Any, Sequence[Any] | None, Sequence[Any]], Changes] | None = None
     what_if: Callable[[Any], Mapping[str, ScenarioChange]] = lambda _: {}
     frontier: FrontierKind | None = None

@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable
+import types
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, TypeVar, cast
 
 from ...instances.common.errors import OutOfTimeError
@@ -15,34 +18,86 @@ from .clock import time_left_s
 
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 
+Watcher = Callable[[bool], None]
+"""Takes whether a function is being made ready, as it begins and as it ends."""
+
+_watcher: ContextVar[Watcher | None] = ContextVar("watcher", default=None)
+
+
+@contextmanager
+def watched_by(watcher: Watcher) -> Iterator[None]:
+    """Let somebody know, in this thread, when a function that is called has to be made ready first."""
+    before = _watcher.set(watcher)
+    try:
+        yield
+    finally:
+        _watcher.reset(before)
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    watcher = _watcher.get()
+    if watcher is None:
+        yield
+        return
+    watcher(True)
+    try:
+        yield
+    finally:
+        watcher(False)
+
 
 class _AtFirstCall:
     """A function that is compiled for the types of its first arguments, and kept compiled on disk."""
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(self, function: Callable[..., Any], makes_arrays: bool) -> None:
         self.function = function
+        self.makes_arrays = makes_arrays
         self.ready = False
         functools.update_wrapper(self, function)
 
     def __call__(self, *arguments: Any) -> Any:
         if not self.ready:
-            self._wait(arguments)
+            with _told():
+                self._wait(arguments)
         return self.dispatcher(*arguments)
 
     @functools.cached_property
     def dispatcher(self) -> Any:
+        """What Python calls; it is kept on disk with all that it calls."""
+        try:
+            return self._jit(self._knowing_others(), cache=True)
+        except RuntimeError:  # there is no folder in which it could be kept
+            return self._jit(self._knowing_others())
+
+    @functools.cached_property
+    def inner(self) -> Any:
+        """What other compiled functions call: without what Python needs, which takes longer than the rest."""
+        return self._jit(self._knowing_others(), no_cpython_wrapper=True, no_cfunc_wrapper=True)
+
+    def _jit(self, function: Callable[..., Any], **more: Any) -> Any:
         from numba import njit
 
-        # A compiled function calls others by their names in its module, which numba has to know compiled.
-        names = self.function.__globals__
-        for name in self.function.__code__.co_names:
-            if isinstance(names.get(name), _AtFirstCall):
-                names[name] = names[name].dispatcher
-        # Divisions are those of NumPy: x/0 is infinite. Sums are rounded as written.
-        try:
-            return njit(cache=True, nogil=True, error_model="numpy")(self.function)
-        except RuntimeError:  # there is no folder in which it could be kept
-            return njit(nogil=True, error_model="numpy")(self.function)
+        # Divisions are those of NumPy: x/0 is infinite. Sums are rounded as written. Nothing counts who
+        # refers to an array where all of them were there before.
+        return njit(nogil=True, error_model="numpy", _nrt=self.makes_arrays, **more)(function)
+
+    def _knowing_others(self) -> Callable[..., Any]:
+        """Return the function with those that it calls by their names in its module known to numba."""
+        function, names = self.function, self.function.__globals__
+        others = {
+            name: names[name].inner
+            for name in function.__code__.co_names
+            if isinstance(names.get(name), _AtFirstCall)
+        }
+        known = types.FunctionType(
+            function.__code__,
+            {**names, **others},
+            function.__name__,
+            function.__defaults__,
+            function.__closure__,
+        )
+        return functools.update_wrapper(known, function)
 
     def _wait(self, arguments: tuple[Any, ...]) -> None:
         left = time_left_s()
@@ -70,7 +125,15 @@ def compiled(function: FunctionT) -> FunctionT:
     an `OutOfTimeError` if the time of the enforced clock is up before the function is compiled; the
     compilation goes on for the next who calls it.
     """
-    return cast("FunctionT", _AtFirstCall(function))
+    return cast("FunctionT", _AtFirstCall(function, makes_arrays=True))
+
+
+def compiled_in_place(function: FunctionT) -> FunctionT:
+    """Return a function as `compiled` does that makes no array, nor a part of one, nor calls one that does.
+
+    That takes a quarter less to compile; numba refuses it where an array is made after all.
+    """
+    return cast("FunctionT", _AtFirstCall(function, makes_arrays=False))
 
 
 def is_ready(function: Callable[..., Any]) -> bool:

@@ -29,7 +29,7 @@ the whole cluster. Prices of time prove more of the mean completion time; see `c
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -46,6 +46,7 @@ from .metrics import Metrics, metrics_of
 from .plan import Segment, SegmentTable
 from .price_grid import PriceGrid
 from .servers import broken_placements
+from .worth import buy_next, worth_of_units
 
 
 class SchedulingFormulation(Formulation[SchedulingInstance, Segment]):
@@ -126,6 +127,18 @@ class SchedulingFormulation(Formulation[SchedulingInstance, Segment]):
     def price_grid(self, certificate: Any) -> PriceGrid | str:
         """Return the prices of time of a certificate, or what is wrong with their form."""
         return read_grid(certificate, tuple(self.instance.pool))
+
+    def prices(self, certificate: Any, plan: Sequence[Segment]) -> dict[str, float] | None:
+        """Return how many seconds of mean completion time one more unit of each resource saves at most."""
+        del plan
+        grid = None if certificate is None else self.price_grid(certificate)
+        if not isinstance(grid, PriceGrid) or self.instance.objective == "makespan":
+            return None
+        return worth_of_units(self.instance, grid)
+
+    def advice(self, prices: Mapping[str, float], value: float) -> str | None:
+        """Return what one more unit of the resources that matter most saves at most."""
+        return buy_next(self.instance, prices, value)
 
     def elementary_infeasibility(self) -> Diagnosis | None:
         """Return nothing: jobs that never fit are refused with the instance."""

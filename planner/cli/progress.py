@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Self
@@ -17,6 +18,7 @@ from rich.progress import (
 )
 from rich.progress import Progress as Bar
 
+from ...formulations.common.compiled import watched_by
 from ...formulations.common.objective import Objective
 from ...solvers.common.news import heard_by
 from ...solvers.common.options import SolveOptions
@@ -72,11 +74,29 @@ class Progress:
             say(f"[{self._done:>{len(str(self._total))}}/{self._total}] {_line(record)}")
 
 
+COMPILING = "compiling its loops, once on a machine"
+
+
+class _Compiling:
+    """Says afterwards how long compiling took, where it did: what is kept on disk is there at once."""
+
+    def __call__(self, now: bool) -> None:
+        """Begin or end."""
+        if now:
+            self._begun = time.perf_counter()
+        elif (took := time.perf_counter() - self._begun) > 1.0:
+            say(f"{COMPILING}: {took:.1f} s")
+
+
 @contextmanager
 def working(what: str, options: SolveOptions, quiet: bool) -> Iterator[None]:
     """Show on a terminal for how long one solve has been running, how long it may, and what it has found."""
-    if quiet or not sys.stderr.isatty():
+    if quiet:
         yield
+        return
+    if not sys.stderr.isatty():
+        with watched_by(_Compiling()):
+            yield
         return
     limit = f"of at most {options.time_limit_s:g} s; " if options.time_limit_s else ""
     nothing = f"{limit}Ctrl-C: the best plan so far"
@@ -89,10 +109,17 @@ def working(what: str, options: SolveOptions, quiet: bool) -> Iterator[None]:
     with Bar(*columns, console=console(stderr=True), transient=True) as shown:
         task = shown.add_task(what, total=None, found=nothing)
 
-        def show(objective: Objective, value: float | None, bound: float | None) -> None:
-            shown.update(task, found=limit + _found(objective, value, bound))
+        told = nothing
 
-        with heard_by(show):
+        def show(objective: Objective, value: float | None, bound: float | None) -> None:
+            nonlocal told
+            told = limit + _found(objective, value, bound)
+            shown.update(task, found=told)
+
+        def compiles(now: bool) -> None:
+            shown.update(task, found=f"{limit}{COMPILING}" if now else told)
+
+        with heard_by(show), watched_by(compiles):
             yield
 
 

@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+import sys
+import time
+from pathlib import Path
+
 import typer
 
+from ...instances.common.base import Instance
 from ...instances.common.errors import ClusterplanError, InstanceError, OptionError
 from ...instances.documents import load
 from ...solvers.common.options import SolveOptions
 from ...solvers.common.result import Result
 from ..api import solve
 from ..exit_codes import code_of_error, code_of_result, worst
+from ..output.files import write_file
 from ..output.results import COLUMNS, csv_row, notes, plan_table, status_text, summary
 from ..output.terminal import say
 from ..output.text import console, csv_line
+from ..reports.plan_page import plan_page
 from .batch import print_result, solve_batch
 from .common import Format, RunOptions, write_text
-from .options import batch_options, search_options
+from .options import batch_options, merged_options, search_options
 from .plans.ends import plan_at_ends
 from .plans.scenarios import compare_scenarios
 from .progress import working
+from .steps import Steps
 
 
 def solve_files(run: RunOptions, as_batch: bool) -> int:
@@ -84,3 +92,31 @@ def show_results(results: list[Result], alone: bool) -> None:
     for result in results:
         for line in notes(result):
             out.print(line if alone else f"{result.instance}: {line}", markup=False)
+
+
+def solve_imported(
+    instance: Instance, solver: str, time_limit_s: float | None, report: Path | None, steps: Steps
+) -> int:
+    """Solve what was imported, print its table, write its page, and return the exit code.
+
+    Parameters
+    ----------
+    time_limit_s
+        0 is none; by default that of `solve`.
+    report
+        Where the page goes, if one is asked for.
+    """
+    _, options = merged_options(None, {"time_limit_s": time_limit_s}, [])
+    begun = time.perf_counter()
+    if not sys.stderr.isatty() and not steps.quiet:
+        say("solving …")
+    with working(f"solving with {solver}", options, steps.quiet):
+        result = solve(instance, solver, options)
+    steps.done("solving", time.perf_counter() - begun)
+    if report is not None:
+        with steps.step("writing the page"):
+            write_file(report, plan_page(instance, result))
+        if not steps.quiet:
+            say(f"written: {report}")
+    show_results([result], alone=report is None)
+    return code_of_result(result)

@@ -69,7 +69,9 @@ def _verdict(result: Result, checked: Verification | None) -> tuple[str, str]:
 
 def _answer(kind: PlannerKind, instance: Instance, result: Result) -> str:
     """Return what the plan does, with a blank after it; nothing where that is not known."""
-    answer = kind.answer_of(instance, result.plan) if result.plan is not None else ""
+    if result.plan is None:
+        return ""
+    answer = kind.lead(instance, result) if kind.lead else kind.answer_of(instance, result.plan)
     return f"{answer} " if answer else ""
 
 

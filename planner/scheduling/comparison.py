@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -13,6 +12,7 @@ from ...instances.scheduling.instance import SchedulingInstance
 from ..comparison.measures import Distribution, Measure, Measures
 from ..comparison.row import ComparisonRow
 from ..reports.text import short, unit_of_time
+from .lead import rounded_down
 
 MOST_POINTS = 200
 """Of a distribution; that many quantiles look like the whole."""
@@ -78,7 +78,7 @@ def advice(rows: Sequence[ComparisonRow]) -> str:
     said = _saved(best, usual, policies, what, unit)
     bounds = [row.bound for row in planned.values() if row.bound is not None]
     if bounds:
-        said += f"; nothing can be below {_time(_rounded_down(max(bounds) / unit[0]) * unit[0], unit)}"
+        said += f"; nothing can be below {_time(rounded_down(max(bounds) / unit[0]) * unit[0], unit)}"
     return said + "." + _beside(best, planned, policies, unit)
 
 
@@ -115,14 +115,6 @@ def _beside(
 def _value(row: ComparisonRow) -> float:
     assert row.objective is not None
     return row.objective
-
-
-def _rounded_down(value: float, digits: int = 4) -> float:
-    """Return a bound with so many digits that it still holds."""
-    if value <= 0:
-        return 0.0
-    step = 10.0 ** (math.floor(math.log10(value)) + 1 - digits)
-    return math.floor(value / step) * step
 
 
 def _time(seconds: float, unit: tuple[float, str]) -> str:

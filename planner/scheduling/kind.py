@@ -8,6 +8,7 @@ from .comparison import advice, measures
 from .frontier import SchedulingFrontierCheck, sentences
 from .frontier import columns as frontier_columns
 from .frontier_page import SchedulingFrontierPage
+from .lead import lead
 from .page import scheduling_parts
 from .plan import as_data, columns
 
@@ -23,6 +24,7 @@ SCHEDULING = PlannerKind(
     rows_of_plan="jobs",
     entries_of_row=MOST_SEGMENTS,
     answer=answer,
+    lead=lead,
     changes=changes,
     comparison=ComparisonKind(measures=measures, advice=advice),
     frontier=FrontierKind(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -17,15 +17,25 @@ from ...solvers.common.result import Result
 from ..changes import leading
 from ..reports.plot_style import Figure, axis, colour, layout, shown
 from ..reports.tables import Cell, CellColumn, Column, Table, number, seconds, table_of
-from ..reports.text import unit_of_time
+from ..reports.text import short, unit_of_time
+from .lead import rounded_up
 from .plan import facts
+from .waits import Waits
 
 MOST_POINTS = 1_000
 """Of a curve over time; between them the largest values count."""
 MOST_BARS = 60
 """So many jobs can be told apart in a Gantt chart."""
-TICKS = {"1 s": 1, "10 s": 10, "1 min": 60, "10 min": 600, "1 h": 3600, "10 h": 36e3, "1 day": 86400}
-"""On a logarithmic axis of times; longer ones are marked in tens of days."""
+TICKS = {
+    **{f"{n} s": n for n in (1, 2, 5, 10, 20, 30)},
+    **{f"{n} min": 60 * n for n in (1, 2, 5, 10, 20, 30)},
+    **{f"{n} h": 3600 * n for n in (1, 2, 5, 10)},
+    **{
+        f"{n:,} day{'s' if n > 1 else ''}": 86400 * n for k in range(9) for n in (10**k, 2 * 10**k, 5 * 10**k)
+    },
+}
+"""On a logarithmic axis of times."""
+MOST_TICKS = 9
 MOST_JOBS = 50
 """Jobs in the table of those that waited longest."""
 
@@ -60,12 +70,22 @@ def scheduling_parts(instance: SchedulingInstance, result: Result) -> dict[str, 
         "scripts": (),
         "data": {"figures": figures},
         "shown_figures": list(figures),
-        "sections": [("figures", "How jobs fare"), ("time", "Over time"), ("waited", "Who waited most")],
+        "sections": [
+            ("figures", "How jobs fare"),
+            ("time", "Over time"),
+            ("waited", "Who waited most, and why"),
+        ],
         "about": about,
-        "summary": list(facts(formulation.metrics(plan))),
+        "summary": [*facts(formulation.metrics(plan)), *_worth(result)],
         "resource": resource,
-        "waited": _waited(instance, segments),
+        "waited": _waited(instance, segments, Waits(instance, segments, usage, r), shown(resource)),
     }
+
+
+def _worth(result: Result) -> Iterator[tuple[str, str]]:
+    """Yield what one more unit of each resource saves, where prices say it."""
+    for name, price in (result.prices or {}).items():
+        yield f"one more {name} saves at most", f"{short(rounded_up(price))} s a job, and the gap"
 
 
 def thinned(at_s: Floats, values: Floats) -> tuple[Floats, Floats]:
@@ -185,31 +205,41 @@ def _times(times: Floats) -> Figure:
     }
     return {
         "data": [curve],
-        "layout": layout(_time_axis(), axis("share of the jobs [%]", range=[0, 102]), 300),
+        "layout": layout(
+            _time_axis(float(ordered[0]), float(ordered[-1])),
+            axis("share of the jobs [%]", range=[0, 102]),
+            300,
+        ),
     }
 
 
-def _time_axis() -> Figure:
+def _time_axis(least_s: float, most_s: float) -> Figure:
     """Return a logarithmic axis of completion times in seconds, with ticks that people read."""
-    ticks = TICKS | {f"{10**k:,} days": 86400 * 10**k for k in range(1, 9)}
-    return axis("completion time", type="log", tickvals=list(ticks.values()), ticktext=list(ticks))
+    ticks = [(name, at_s) for name, at_s in TICKS.items() if least_s <= at_s <= most_s]
+    if len(ticks) > MOST_TICKS:
+        ticks = [(name, at_s) for name, at_s in ticks if name.split()[0].replace(",", "").strip("0") == "1"]
+    names, values = [name for name, _ in ticks], [at_s for _, at_s in ticks]
+    return axis("completion time", type="log", tickvals=values, ticktext=names)
 
 
-def _waited(instance: SchedulingInstance, segments: SegmentTable) -> Table:
-    """Return the jobs that waited longest."""
+def _waited(instance: SchedulingInstance, segments: SegmentTable, why: Waits, resource: str) -> Table:
+    """Return the jobs that waited longest, with the reason."""
     jobs = instance.table()
     times = segments.completion_s - jobs.arrival_s
     waits = times - segments.running_s
-    starts = np.bincount(segments.job[segments.begins], minlength=len(jobs))
     longest: Sequence[int] = np.argsort(-waits, kind="stable")[:MOST_JOBS].tolist()
     columns: list[CellColumn[int]] = [
         (Column("job"), lambda j: Cell(jobs.names[j])),
-        (Column("tenant"), lambda j: Cell(jobs.tenants[jobs.tenant[j]] if jobs.tenant[j] >= 0 else "–")),
         (Column("tasks", True), lambda j: number(float(jobs.tasks[j]))),
         (Column("arrives [s]", True), lambda j: number(float(jobs.arrival_s[j]), 9)),
         (Column("needs", True), lambda j: seconds(float(jobs.duration_s[j]))),
         (Column("waits", True), lambda j: seconds(float(waits[j]))),
         (Column("slowdown", True), lambda j: number(float(times[j] / jobs.duration_s[j]), 4)),
-        (Column("starts", True), lambda j: number(float(starts[j]))),
+        (Column("why", wide=True), lambda j: Cell(why.of(j).reason(resource) if waits[j] > 0 else "–")),
     ]
+    if jobs.tenants:
+        tenant = Column("tenant")
+        columns.insert(
+            1, (tenant, lambda j: Cell(jobs.tenants[jobs.tenant[j]] if jobs.tenant[j] >= 0 else "–"))
+        )
     return table_of("longest", "Jobs that waited longest", longest, columns)

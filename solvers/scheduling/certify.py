@@ -27,6 +27,7 @@ def certify(
         outcome.message = _joined(outcome.message, f"no prices of time: {error}")
         return
     outcome.certificate = certificate_of(found.grid, tuple(formulation.instance.pool))
+    outcome.prices = formulation.prices(outcome.certificate, outcome.plan)
     if clock.expired:
         outcome.limit = "time"
     outcome.trace += [(seconds, value, bound) for seconds, bound in found.trace]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import types
 from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin
 
 import typer
@@ -14,7 +15,8 @@ from ....instances.common.errors import OptionError
 from ....instances.common.fields import marks_of
 from ....instances.importers import IMPORTERS
 from ....instances.importers.importer import Importer, Option, option_of
-from ..common import start_logging
+from ..common import Quiet, start_logging
+from ..steps import Steps
 from .output import Output, emit
 
 importers = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
@@ -83,21 +85,59 @@ def _command(importer: Importer[Any, Any]) -> Callable[..., None]:
     """Return the command of an importer: its options, and where the instance goes."""
     made = [_parameter(name, field) for name, field in importer.options.in_order().items()]
 
-    def run(output: Output = None, **typed: Any) -> None:
-        start_logging(verbose=0, quiet=False)
+    def run(output: Path | None, solve: str | None, report: Path | None, **typed: Any) -> None:
+        limit, quiet = typed.pop("time_limit"), typed.pop("quiet")
+        start_logging(verbose=0, quiet=quiet)
+        if report is not None and solve is None:
+            raise OptionError(
+                "--report is the page of a plan; say with --solve SOLVER which one, such as auto"
+            )
         given = {
             name: read(typed[parameter.name])
             for name, parameter, read in made
             if typed[parameter.name] is not None
         }
-        emit(importer(**given), output)
+        if solve is None:
+            emit(importer(**given), output)
+            return
+        from ..solving import solve_imported  # heavy
 
-    last = inspect.Parameter("output", _BY_NAME, default=None, annotation=Output)
-    signature = inspect.Signature([*(parameter for _, parameter, _ in made), last])
+        steps = Steps(quiet)
+        with steps.step("reading"):
+            instance = importer(**given)
+        if output is not None:
+            emit(instance, output)
+        raise typer.Exit(solve_imported(instance, solve, limit, report, steps))
+
+    last = [
+        inspect.Parameter(name, _BY_NAME, default=default, annotation=annotation)
+        for name, (default, annotation) in AFTERWARDS.items()
+    ]
+    signature = inspect.Signature([*(parameter for _, parameter, _ in made), *last])
     run.__signature__ = signature  # type: ignore[attr-defined]
     run.__annotations__ = {name: part.annotation for name, part in signature.parameters.items()}
     run.__doc__ = importer.options.__doc__
     return run
+
+
+AFTERWARDS: dict[str, tuple[Any, Any]] = {
+    "output": (None, Output),
+    "solve": (
+        None,
+        Annotated[
+            str | None, typer.Option(metavar="SOLVER", help="Solve the instance too, such as with auto.")
+        ],
+    ),
+    "report": (None, Annotated[Path | None, typer.Option(help="HTML file to write of the plan.")]),
+    "time_limit": (
+        None,
+        Annotated[
+            float | None, typer.Option(help="Seconds for --solve, 0 for no limit. [default: 60]", min=0)
+        ],
+    ),
+    "quiet": (False, Quiet),
+}
+"""What every importer offers beside its own options: default and annotation by name."""
 
 
 for _name, _importer in IMPORTERS.items():

@@ -11,7 +11,7 @@ import pytest
 
 from clusterplan.formulations.common import compiled as module
 from clusterplan.formulations.common.clock import Clock
-from clusterplan.formulations.common.compiled import compiled, is_ready
+from clusterplan.formulations.common.compiled import compiled, compiled_in_place, is_ready, watched_by
 from clusterplan.instances.common.errors import OutOfTimeError
 
 
@@ -38,6 +38,38 @@ def test_compiled_functions_call_each_other() -> None:
     assert _sum_of_doubles.__name__ == "_sum_of_doubles"
     assert _sum_of_doubles(np.array([1.0, 2.5])) == 7.0
     assert is_ready(_sum_of_doubles)
+
+
+@compiled_in_place
+def _fill(numbers: np.ndarray, number: float) -> None:
+    for k in range(len(numbers)):
+        numbers[k] = number
+
+
+@compiled_in_place
+def _fill_with_twice(numbers: np.ndarray, number: float) -> float:
+    _fill(numbers, _twice(number))
+    return numbers[0]
+
+
+def test_what_makes_no_arrays_is_compiled_without_counting_them() -> None:
+    numbers = np.zeros(3)
+    assert _fill_with_twice(numbers, 4.0) == 8.0
+    assert numbers.tolist() == [8.0] * 3
+    _fill(numbers, 1.0)  # from Python too, though another compiled function has called it
+    assert numbers.tolist() == [1.0] * 3
+
+
+def test_whoever_watches_hears_of_the_first_call_alone() -> None:
+    @compiled
+    def thrice(number: float) -> float:
+        return 3 * number
+
+    heard: list[bool] = []
+    with watched_by(heard.append):
+        assert thrice(1.0) == 3.0
+        assert thrice(2.0) == 6.0
+    assert heard == [True, False]
 
 
 def test_a_quotient_by_zero_is_infinite() -> None:

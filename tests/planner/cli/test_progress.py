@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from clusterplan.formulations.common.objective import Objective
+from clusterplan.planner.cli import progress
 from clusterplan.planner.cli.progress import working
 from clusterplan.solvers.common.news import tell
 from clusterplan.solvers.common.options import SolveOptions
@@ -51,3 +52,15 @@ def test_a_solve_without_a_limit_names_none(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_elsewhere_nothing_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     assert shown(monkeypatch, io.StringIO()) == ""
+
+
+def test_compiling_is_told_where_it_takes_long(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What is kept on disk is loaded in no time, and nobody need know."""
+    times = iter([0.0, 0.2, 1.0, 7.5])
+    monkeypatch.setattr(progress.time, "perf_counter", lambda: next(times))
+    told = progress._Compiling()
+    for now in (True, False, True, False):
+        told(now)
+    assert capsys.readouterr().err.splitlines() == [f"{progress.COMPILING}: 6.5 s"]

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from clusterplan.instances.common.errors import OptionError
 from clusterplan.instances.importers import IMPORTERS
-from clusterplan.planner.cli.instances.imports import importers, pairs
+from clusterplan.planner.cli.instances.imports import AFTERWARDS, importers, pairs
 
 COMMANDS = get_command(importers).commands  # type: ignore[attr-defined]
 
@@ -29,10 +29,11 @@ def test_pairs() -> None:
 
 
 def test_every_importer_has_a_command_with_its_options() -> None:
-    """And `--output` beside them."""
+    """And `--output`, and what solves it, beside them."""
     assert list(COMMANDS) == list(IMPORTERS)
     for name, command in COMMANDS.items():
-        assert len(command.params) == len(IMPORTERS[name].options.model_fields) + 1
+        assert len(command.params) == len(IMPORTERS[name].options.model_fields) + len(AFTERWARDS)
+        assert not AFTERWARDS.keys() & IMPORTERS[name].options.model_fields.keys()
         assert command.help == IMPORTERS[name].options.__doc__
 
 
@@ -143,3 +144,39 @@ def test_a_merged_graph_is_a_warning_on_stderr(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert done.stderr.startswith("WARNING Merging to a chain puts 4 of 5 nodes, with 80% of all time, into")
     assert done.stdout.startswith("schema_version")
+
+
+TRACE = "arrive,gpus,run\n0,2,100\n10,1,20\n"
+TRACE_OPTIONS = ["--arrival", "arrive", "--gpus-column", "gpus", "--duration", "run", "--gpus", "2"]
+
+
+def test_one_command_goes_from_a_table_to_the_page_of_a_plan(tmp_path: Path) -> None:
+    """It says each step on stderr, and writes the instance too where that is asked for."""
+    table, page, instance = (tmp_path / name for name in ("jobs.csv", "plan.html", "trace.yaml"))
+    table.write_text(TRACE)
+    files = ["--report", str(page), "--output", str(instance)]
+    ran = CliRunner().invoke(importers, ["trace", str(table), *TRACE_OPTIONS, "--solve", "srsf", *files])
+    assert ran.exit_code == 0, ran.output
+    assert "With srsf a job is done" in page.read_text(encoding="utf-8")
+    for line in (
+        "reading …",
+        "reading: done in",
+        "solving …",
+        "writing the page: done in",
+        f"written: {page}",
+    ):
+        assert line in ran.stderr
+    assert "srsf" in ran.stdout
+    assert instance.exists()
+    quiet = CliRunner().invoke(importers, ["trace", str(table), *TRACE_OPTIONS, "--solve", "srsf", "--quiet"])
+    assert quiet.stderr == ""
+
+
+def test_a_page_needs_a_plan(tmp_path: Path) -> None:
+    (tmp_path / "jobs.csv").write_text(TRACE)
+    with pytest.raises(OptionError, match="--report is the page of a plan; say with --solve"):
+        CliRunner().invoke(
+            importers,
+            ["trace", str(tmp_path / "jobs.csv"), *TRACE_OPTIONS, "--report", str(tmp_path / "p.html")],
+            catch_exceptions=False,
+        )
