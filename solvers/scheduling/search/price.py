@@ -40,7 +40,13 @@ SIMULATIONS = 4
 
 
 class Price(Solver[SchedulingFormulation]):
-    """Knows all jobs before they come, and searches rules by which to serve them."""
+    """Knows all jobs before they come, and searches rules by which to serve them.
+
+    Parameters
+    ----------
+    proven
+        A bound on the objective that is known: it ends where a schedule is as good.
+    """
 
     name, kinds = "price", ("scheduling",)
     what = "the best schedule we can find: rules that know everything, and local search on their keys"
@@ -51,6 +57,9 @@ class Price(Solver[SchedulingFormulation]):
             least=0,
         )
     }
+
+    def __init__(self, proven: float = 0.0) -> None:
+        self._proven = proven
 
     def solve(self, formulation: SchedulingFormulation, options: SolveOptions, clock: Clock) -> Outcome:
         """Return the best schedule; never a worse one than SRSF, SRTF, SJF or EASY backfilling."""
@@ -65,7 +74,7 @@ class Price(Solver[SchedulingFormulation]):
             try:
                 search.try_rules()
                 search.try_backfill(clock)
-                bound = formulation.elementary_bounds()[0] or 0.0
+                bound = max(self._proven, formulation.elementary_bounds()[0] or 0.0)
                 search.improve(clock, trials, options.seed or 0, bound / (1 - options.gap))
             except OutOfTimeError:
                 limit = "time"
