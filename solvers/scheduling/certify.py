@@ -12,11 +12,17 @@ from .dual.ascent import best_prices
 
 def certify(
     formulation: SchedulingFormulation, outcome: Outcome, clock: Clock, threads: int | None = None
-) -> float | None:
-    """Add the best prices of time that are found in what is left of the clock, with what they are worth.
+) -> None:
+    """Add the best prices of time that are found in what is left of the clock, with what they are worth."""
+    add_prices(formulation, outcome, clock, threads)
 
-    Return the bound in plain floating point, None without prices: the makespan has elementary bounds only,
-    and prices need a schedule to begin with.
+
+def add_prices(
+    formulation: SchedulingFormulation, outcome: Outcome, clock: Clock, threads: int | None = None
+) -> float | None:
+    """Do so, and return the bound in plain floating point; None without prices.
+
+    The makespan has elementary bounds only, and prices need a schedule to begin with.
     """
     if outcome.plan is None or formulation.instance.objective == "makespan":
         return None

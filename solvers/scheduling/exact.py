@@ -10,8 +10,8 @@ from ...instances.common.errors import OutOfTimeError
 from ..common.base import Clock, Outcome, Solver
 from ..common.options import SolveOptions
 from .brute_force import MOST_JOBS, MOST_SCHEDULES, SchedulingBruteForce, schedules_of
-from .certify import certify, joined
-from .methods import POLICIES, is_plain, loses_work
+from .certify import add_prices, certify, joined
+from .methods import POLICIES, is_plain, loses_work, slows_down
 from .search.price import Price
 
 SHARE = 0.5
@@ -19,7 +19,7 @@ SHARE = 0.5
 FIRST = "srsf"
 """The policy whose schedule is enough to find the bound of rigid jobs."""
 CLAIRVOYANT = ("srsf", "srtf", "sjf", "fifo-backfill")
-"""The policies that it tries on servers, and where work may be lost."""
+"""The policies that it tries too on servers, and where work may be lost."""
 TINY = MOST_JOBS - 2
 """Of so many jobs all orders are tried too."""
 
@@ -74,7 +74,7 @@ class SchedulingExact(Solver[SchedulingFormulation]):
         So that the search has all the time that is left, and ends where a plan is as good as the bound.
         """
         instance = formulation.instance
-        if not is_plain(instance) or instance.menus().malleable:
+        if instance.menus().malleable:
             return None
         share = clock.share(SHARE)
         policy = next(policy for policy in POLICIES if policy.name == FIRST)
@@ -82,7 +82,7 @@ class SchedulingExact(Solver[SchedulingFormulation]):
             certified = Outcome(policy.solve(formulation, SolveOptions(), share).plan)
         except OutOfTimeError:
             return None
-        proven = certify(formulation, certified, share, options.threads)
+        proven = add_prices(formulation, certified, share, options.threads)
         return None if proven is None else (certified, proven)
 
 
@@ -132,10 +132,10 @@ def _methods(formulation: SchedulingFormulation, proven: float) -> Iterator[Meth
     """Yield the methods that it tries, each with its settings."""
     instance = formulation.instance
     by_name = {policy.name: policy for policy in POLICIES}
-    if is_plain(instance):
-        yield Price(proven), {}
-    else:  # search knows neither places nor work that is lost
+    if not is_plain(instance):
         yield from ((by_name[name], {}) for name in CLAIRVOYANT)
+    if not loses_work(instance) and not (instance.servers and slows_down(instance)):
+        yield Price(proven), {}
     if instance.menus().malleable and not loses_work(instance):
         yield from ((by_name["optimus"], {"admission": "shortest", **more}) for more in ALLOCATING)
     if len(instance.table()) <= TINY and schedules_of(instance) <= MOST_SCHEDULES:
