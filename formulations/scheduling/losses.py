@@ -18,6 +18,17 @@ def interval_s(instance: SchedulingInstance) -> float:
     return math.inf if instance.preemption == "none" else 0.0
 
 
+def runs_at_once(instance: SchedulingInstance) -> bool:
+    """Return whether each job does all its work in one run.
+
+    Without preemption it does, even if it has to begin again; but not if it loses its place and goes on from
+    a checkpoint.
+    """
+    return instance.preemption == "none" and not (
+        instance.evict == "restart" and instance.checkpoint_s is not None and bool(instance.events)
+    )
+
+
 def kept_s(progress_s: float, interval: float, slack_s: float = 0.0) -> float:
     """Return the work that is left of a job's progress when it loses its place.
 

@@ -10,14 +10,16 @@ from ...instances.common.errors import OutOfTimeError
 from ..common.base import Clock, Outcome, Solver
 from ..common.options import SolveOptions
 from .brute_force import MOST_JOBS, MOST_SCHEDULES, SchedulingBruteForce, schedules_of
-from .certify import certify
-from .methods import POLICIES, is_plain, loses_work
+from .certify import add_prices, certify, joined
+from .methods import POLICIES, is_plain, loses_work, slows_down
 from .search.price import Price
 
-SEARCH_SHARE = 0.5
-"""Part of the time in which it looks for schedules; the rest is for the bound."""
+SHARE = 0.5
+"""Part of the time for what comes first: for rigid jobs the bound, which mostly ends by itself."""
+FIRST = "srsf"
+"""The policy whose schedule is enough to find the bound of rigid jobs."""
 CLAIRVOYANT = ("srsf", "srtf", "sjf", "fifo-backfill")
-"""The policies that it tries on servers, and where work may be lost."""
+"""The policies that it tries too on servers, and where work may be lost."""
 TINY = MOST_JOBS - 2
 """Of so many jobs all orders are tried too."""
 
@@ -52,41 +54,88 @@ class SchedulingExact(Solver[SchedulingFormulation]):
         OutOfTimeError
             If no schedule is found in time.
         """
-        found = Outcome()
-        best: tuple[float, ...] | None = None
-        search = clock.share(SEARCH_SHARE)
-        for method, settings in _methods(formulation):
-            if best is not None and search.expired:
-                found.limit = "time"
-                break
-            try:
-                asked = SolveOptions(seed=options.seed, gap=options.gap, method_options=settings)
-                outcome = method.solve(formulation, asked, search)
-            except OutOfTimeError:
-                if best is None:
-                    raise
-                found.limit = "time"
-                break
-            if outcome.plan is None:
-                found.message = found.message or outcome.message
-                continue
-            values = formulation.evaluate(outcome.plan)
-            if best is None or formulation.precedes(values, best) or outcome.bounds:
-                found, best = outcome, values
-                found.message = outcome.message or f"found by {method.name}"
+        known = self._bound_first(formulation, options, clock)
+        if known is not None:
+            certified, proven = known
+            found = _best_plan(formulation, options, clock, proven)
+            _take_over(found, certified)
+        else:
+            found = _best_plan(formulation, options, clock.share(SHARE), 0.0)
+            certify(formulation, found, clock, options.threads)
         found.bounds = found.bounds or formulation.elementary_bounds()
-        certify(formulation, found, clock, options.threads)
         return found
 
+    @staticmethod
+    def _bound_first(
+        formulation: SchedulingFormulation, options: SolveOptions, clock: Clock
+    ) -> tuple[Outcome, float] | None:
+        """Return a schedule of rigid jobs with the best prices for it, and what these prove; None elsewhere.
 
-def _methods(formulation: SchedulingFormulation) -> Iterator[Method]:
+        So that the search has all the time that is left, and ends where a plan is as good as the bound.
+        """
+        instance = formulation.instance
+        if instance.menus().malleable:
+            return None
+        share = clock.share(SHARE)
+        policy = next(policy for policy in POLICIES if policy.name == FIRST)
+        try:
+            certified = Outcome(policy.solve(formulation, SolveOptions(), share).plan)
+        except OutOfTimeError:
+            return None
+        proven = add_prices(formulation, certified, share, options.threads)
+        return None if proven is None else (certified, proven)
+
+
+def _take_over(found: Outcome, certified: Outcome) -> None:
+    """Give a plan the certificate that another one has."""
+    found.certificate, found.trace = certified.certificate, certified.trace + found.trace
+    found.message = joined(found.message, certified.message)
+    if certified.limit != "none":
+        found.limit = certified.limit
+
+
+def _best_plan(
+    formulation: SchedulingFormulation, options: SolveOptions, clock: Clock, proven: float
+) -> Outcome:
+    """Return the best plan of all methods.
+
+    Parameters
+    ----------
+    proven
+        No plan is better.
+    """
+    found = Outcome()
+    best: tuple[float, ...] | None = None
+    for method, settings in _methods(formulation, proven):
+        if best is not None and clock.expired:
+            found.limit = "time"
+            break
+        try:
+            asked = SolveOptions(seed=options.seed, gap=options.gap, method_options=settings)
+            outcome = method.solve(formulation, asked, clock)
+        except OutOfTimeError:
+            if best is None:
+                raise
+            found.limit = "time"
+            break
+        if outcome.plan is None:
+            found.message = found.message or outcome.message
+            continue
+        values = formulation.evaluate(outcome.plan)
+        if best is None or formulation.precedes(values, best) or outcome.bounds:
+            found, best = outcome, values
+            found.message = outcome.message or f"found by {method.name}"
+    return found
+
+
+def _methods(formulation: SchedulingFormulation, proven: float) -> Iterator[Method]:
     """Yield the methods that it tries, each with its settings."""
     instance = formulation.instance
     by_name = {policy.name: policy for policy in POLICIES}
-    if is_plain(instance):
-        yield Price(), {}
-    else:  # search knows neither places nor work that is lost
+    if not is_plain(instance):
         yield from ((by_name[name], {}) for name in CLAIRVOYANT)
+    if not loses_work(instance) and not (instance.servers and slows_down(instance)):
+        yield Price(proven), {}
     if instance.menus().malleable and not loses_work(instance):
         yield from ((by_name["optimus"], {"admission": "shortest", **more}) for more in ALLOCATING)
     if len(instance.table()) <= TINY and schedules_of(instance) <= MOST_SCHEDULES:

@@ -22,6 +22,7 @@ from ....instances.common.arrays import Floats
 from ....instances.scheduling.instance import SchedulingInstance
 from ...common.clock import check_time
 from ...common.tolerance import TOLERANCE
+from ..losses import runs_at_once
 from ..price_grid import PriceGrid
 from .elementary import ROUNDING
 from .one_job import UNIT, least_at_once, least_interrupted
@@ -78,7 +79,7 @@ def least_costs(instance: SchedulingInstance, grid: PriceGrid, weight: Floats) -
     work = granted_work(instance, float(grid.edges_s[-1]))
     order = np.lexsort((menus.speed, menus.owner))
     usage, speed = np.ascontiguousarray(menus.usage[order]), menus.speed[order]
-    of_jobs = least_at_once if instance.preemption == "none" else least_interrupted
+    of_jobs = least_at_once if runs_at_once(instance) else least_interrupted
     found = []
     for start in range(0, len(jobs), JOBS_AT_ONCE):
         check_time()

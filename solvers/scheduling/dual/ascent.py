@@ -2,13 +2,20 @@
 
 Each step goes along a mean of supergradients, as far as would reach a given share of the distance to the
 value of a schedule that is known. The share shrinks where nothing better is found for a while.
+
+Too much use at a time is a reason to raise prices before and after it too, since jobs can move. So
+supergradients are smoothed over neighbouring cells at first: the direction d solves (D + s² K) d = g, where D
+is the measure of the cells and K has the squared differences of neighbours, s cells far. The distance shrinks
+with the share; any fixed positive definite matrix leaves the ascent what it is.
 """
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, field
 
 import numpy as np
+from scipy.linalg import solveh_banded
 
 from ....formulations.common.clock import Clock
 from ....formulations.common.tolerance import TIE
@@ -17,14 +24,18 @@ from ....formulations.scheduling.price_grid import PriceGrid
 from ....instances.common.arrays import Floats
 from ....instances.scheduling.instance import SchedulingInstance
 from .evaluation import Evaluation, TimeDual
-from .start import first_prices, time_grid
+from .start import FACTORS, first_prices, time_grid
 
 STALLS, DECAY = 12, 0.8
 """After so many steps without a better bound the share of the distance is multiplied by DECAY."""
+FIRST_SHARE = 0.5
+"""Of the distance at the start: prices by a schedule are good enough not to need larger steps."""
 LAST_SHARE = 2e-4
 """With a smaller share the ascent ends: it moves no more."""
 BETTER = 1e-5
 """A bound counts as better from this much on, relatively."""
+SMOOTH_CELLS, SMOOTH_DECAY, LEAST_SMOOTH = 20.0, 0.5, 0.3
+"""How many cells far a step is smoothed at first, what that is multiplied by with the share, and its end."""
 MEMORY = 0.5
 """Weight of the direction so far in the next one."""
 MOST_STEPS = 5_000
@@ -88,12 +99,9 @@ def best_prices(
     """
     edges = time_grid(instance, segments, cells)
     ascent = _Ascent(TimeDual(instance, edges, threads), value)
-    for price in first_prices(instance, segments, edges, ascent.dual.capacity):
-        if clock.expired or ascent.is_over():
-            break
-        ascent.begin_at(price)
+    _begin(ascent, first_prices(instance, segments, edges, ascent.dual.capacity), clock)
     while ascent.evaluations < most_steps and not ascent.is_over() and not clock.expired and ascent.step():
-        if ascent.stalls == 0 and ascent.share < 1:
+        if ascent.stalls == 0 and ascent.share < FIRST_SHARE:
             ascent.trace.append((clock.elapsed_s, ascent.best.value))
     price = np.vstack([ascent.price, np.zeros((1, ascent.price.shape[1]))])
     return TimePrices(
@@ -104,6 +112,20 @@ def best_prices(
         evaluations=ascent.evaluations,
         trace=ascent.trace,
     )
+
+
+def _begin(ascent: _Ascent, prices: tuple[list[Floats], list[Floats]], clock: Clock) -> None:
+    """Take the best of the prices to begin with."""
+    by_delay, by_waiting = prices
+    for price in itertools.chain(by_delay, by_waiting):
+        if clock.expired or ascent.is_over():
+            return
+        ascent.begin_at(price)
+    best = ascent.price
+    for factor in FACTORS if best.any() else ():
+        if clock.expired or ascent.is_over():
+            return
+        ascent.begin_at(factor * best)
 
 
 class _Ascent:
@@ -119,14 +141,13 @@ class _Ascent:
         self.dual, self.value = dual, value
         self.price: Floats = np.zeros_like(dual.capacity)
         self.best = dual.evaluate(self.price)
-        self.evaluations, self.share, self.stalls = 1, 1.0, 0
+        self.evaluations, self.share, self.stalls = 1, FIRST_SHARE, 0
+        self.smooth_cells = SMOOTH_CELLS
         self.trace: list[tuple[float, float]] = []
         self._next, self._at, self._direction = self.price, self.best, np.zeros_like(self.price)
         # Prices are measured by what a resource costs in all, so that its unit does not matter.
         units = dual.instance.capacity_over_time[1].max(axis=0)
-        # What there never is of has no price.
-        self._scale = np.zeros((len(dual.length_s), len(units)))
-        self._scale[:, units > 0] = 1 / (dual.length_s[:, None] * units[units > 0] ** 2)
+        self._measure: Floats = dual.length_s[:, None] * units**2
         self._older: tuple[float, float, Floats] | None = None
         self._forget()
 
@@ -144,7 +165,7 @@ class _Ascent:
     def step(self) -> bool:
         """Go a step; return whether there was a way up."""
         excess = self._at.excess
-        scaled = np.where((self._next <= 0) & (excess < 0), 0.0, excess * self._scale)
+        scaled = self._smoothed(np.where((self._next <= 0) & (excess < 0), 0.0, excess))
         self._direction = MEMORY * self._direction + (1 - MEMORY) * scaled
         slope = float((self._direction * excess).sum())
         if slope <= 0:
@@ -164,10 +185,28 @@ class _Ascent:
             self.price, self.best = self._next, self._at
         if self.stalls >= STALLS:
             self.share *= DECAY
+            self.smooth_cells *= SMOOTH_DECAY
             self.stalls = 0
             self._next, self._at = self.price, self.best
             self._direction = np.zeros_like(self._direction)
         return True
+
+    def _smoothed(self, excess: Floats) -> Floats:
+        """Return the direction of a supergradient; 0 where that is 0, which holds prices at 0."""
+        moves = (excess != 0) & (self._measure > 0)  # what there never is of has no price
+        if self.smooth_cells < LEAST_SMOOTH:
+            return np.divide(excess, self._measure, out=np.zeros_like(excess), where=moves)
+        found = np.zeros_like(excess)
+        for r in np.flatnonzero(moves.any(axis=0)):
+            own = moves[:, r]
+            tie = self.smooth_cells**2 * self._measure[:, r].mean() * (own[1:] & own[:-1])
+            bands = np.zeros((2, len(own)))
+            bands[0, 1:] = -tie
+            bands[1] = np.where(own, self._measure[:, r], 1.0)
+            bands[1, 1:] += tie
+            bands[1, :-1] += tie
+            found[own, r] = solveh_banded(bands, np.where(own, excess[:, r], 0.0))[own]
+        return found
 
     def _evaluate(self, price: Floats) -> Evaluation:
         self.evaluations += 1

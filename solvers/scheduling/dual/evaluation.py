@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from ....formulations.common.compiled import is_ready
+from ....formulations.scheduling.losses import runs_at_once
 from ....instances.common.arrays import Floats
 from ....instances.scheduling.instance import SchedulingInstance
 from . import malleable, rigid
@@ -62,7 +63,7 @@ class TimeDual:
         self.weight = np.asarray(table.weight / table.weight.max())
         self.total_weight = float(self.weight.sum())
         self.arrival_s = table.arrival_s
-        self._menus = menus
+        self._menus, self._at_once = menus, runs_at_once(instance)
         self._order = np.lexsort((menus.speed, menus.owner))
         self._threads = min(threads or MOST_THREADS, MOST_THREADS, os.cpu_count() or 1)
 
@@ -86,13 +87,13 @@ class TimeDual:
         """
         full = np.vstack([price, np.zeros((1, price.shape[1]))])
         menus = self._menus
-        if menus.malleable and self.instance.preemption != "none":
+        if menus.malleable and not self._at_once:
             rows = (menus.first, menus.usage[self._order], menus.speed[self._order])
             found, used = self._run(malleable.interrupted, full, menus.work, *rows)
         elif menus.malleable:
             found, used = self._best_windows(full)
         else:
-            loop = rigid.at_once if self.instance.preemption == "none" else rigid.interrupted
+            loop = rigid.at_once if self._at_once else rigid.interrupted
             found, used = self._run(loop, full, menus.work, menus.usage)
         value = (float(found[0].sum()) - float((price * self.capacity).sum())) / self.total_weight
         return Evaluation(value, used[:-1] - self.capacity, self.arrival_s + found[1])

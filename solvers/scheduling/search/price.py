@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from ..serve import Server
 from ..simulator import Simulator
 from .calm import calm_jobs, may_be_reserved, with_reserved
 from .climb import Climb
+from .placed import placed
 from .rules import static_rules
 
 TRIALS = 2_000
@@ -35,12 +36,20 @@ BACKFILL_S = 2e-4
 """What EASY backfilling takes for a job, about."""
 RESERVE = 0.05
 """Share of the time limit that is left for writing the plan down, beside what some simulations take."""
+PLACINGS = 2
+"""Where there are servers, the time that placing a schedule took is left for so many."""
 SIMULATIONS = 4
 """So many: that of the last change, and those whose schedule is written down."""
 
 
 class Price(Solver[SchedulingFormulation]):
-    """Knows all jobs before they come, and searches rules by which to serve them."""
+    """Knows all jobs before they come, and searches rules by which to serve them.
+
+    Parameters
+    ----------
+    proven
+        A bound on the objective that is known: it ends where a schedule is as good.
+    """
 
     name, kinds = "price", ("scheduling",)
     what = "the best schedule we can find: rules that know everything, and local search on their keys"
@@ -51,6 +60,9 @@ class Price(Solver[SchedulingFormulation]):
             least=0,
         )
     }
+
+    def __init__(self, proven: float = 0.0) -> None:
+        self._proven = proven
 
     def solve(self, formulation: SchedulingFormulation, options: SolveOptions, clock: Clock) -> Outcome:
         """Return the best schedule; never a worse one than SRSF, SRTF, SJF or EASY backfilling."""
@@ -65,7 +77,8 @@ class Price(Solver[SchedulingFormulation]):
             try:
                 search.try_rules()
                 search.try_backfill(clock)
-                bound = formulation.elementary_bounds()[0] or 0.0
+                search.place()
+                bound = max(self._proven, formulation.elementary_bounds()[0] or 0.0)
                 search.improve(clock, trials, options.seed or 0, bound / (1 - options.gap))
             except OutOfTimeError:
                 limit = "time"
@@ -73,9 +86,18 @@ class Price(Solver[SchedulingFormulation]):
             if limit == "time":
                 raise OutOfTimeError("not even one rule can be simulated in time")
             return Outcome(message=f"price: {search.fault}")
-        schedule, how = search.found
-        message = f"found by {how}; {POOLED}" if instance.servers else f"found by {how}"
-        return Outcome(plan_of(instance, schedule), message=message, limit=limit)
+        message = f"found by {search.found.how}"
+        if instance.servers and not search.found.schedule.servers:
+            message += f"; {POOLED}"
+        return Outcome(plan_of(instance, search.found.schedule), message=message, limit=limit)
+
+
+class Found(NamedTuple):
+    """A schedule, how it was found, and the rule that makes it; None for that of EASY backfilling."""
+
+    schedule: Schedule
+    how: str
+    rule: Rule | None
 
 
 class Search:
@@ -84,9 +106,9 @@ class Search:
     Attributes
     ----------
     found
-        The schedule and how it was found; None before the first.
+        The best schedule; None before the first. On servers it has places once `place` was called.
     cost
-        Its objective in seconds.
+        The objective of the best schedule on one pool, in seconds.
     fault
         Why a rule has none.
     """
@@ -94,9 +116,10 @@ class Search:
     def __init__(self, instance: SchedulingInstance) -> None:
         self._instance, self._server = instance, Server(instance)
         self._rule: Rule | None = None
-        self.found: tuple[Schedule, str] | None = None
+        self.found: Found | None = None
         self.cost = np.inf
         self.fault = ""
+        self._placing_s = 0.0
 
     def try_rules(self) -> None:
         """Simulate the static rules."""
@@ -104,7 +127,7 @@ class Search:
             try:
                 cost = self._cost_of(self._server.simulator.ends_s(rule))
                 if cost < self.cost:
-                    self.found, self.cost = (self._server.schedule(rule), "a static rule"), cost
+                    self.found, self.cost = Found(self._server.schedule(rule), "a static rule", rule), cost
                     self._rule = rule
             except EvictionError as error:
                 self.fault = str(error)
@@ -118,11 +141,22 @@ class Search:
         except EvictionError as error:
             self.fault = str(error)
             return
-        ends_s = np.full(len(self._server.order), -np.inf)
-        np.maximum.at(ends_s, schedule.job, schedule.end_s)
-        cost = self._cost_of(ends_s[self._server.order])
+        cost = self._objective_of(schedule)
         if cost < self.cost:
-            self.found, self.cost = (schedule, "EASY backfilling"), cost
+            self.found, self.cost = Found(schedule, "EASY backfilling", None), cost
+
+    def place(self) -> None:
+        """Give the best schedule places where there are servers; it may become worse by that."""
+        if self.found is None or not self._instance.servers:
+            return
+        one = Clock()
+        try:
+            schedule = placed(self._instance, self.found.rule)
+        except EvictionError as error:
+            self.found, self.fault = None, str(error)
+            return
+        self._placing_s = one.elapsed_s
+        self.found = self.found._replace(schedule=schedule)
 
     def improve(self, clock: Clock, trials: int | None, seed: int, enough: float) -> None:
         """Search from the best static rule on.
@@ -145,7 +179,14 @@ class Search:
         one = Clock()
         ends_s = self._server.simulator.ends_s(rule)
         if clock.remaining_s is not None:
-            clock = Clock(max(0.0, clock.remaining_s * (1 - RESERVE) - SIMULATIONS * one.elapsed_s))
+            clock = Clock(
+                max(
+                    0.0,
+                    clock.remaining_s * (1 - RESERVE)
+                    - SIMULATIONS * one.elapsed_s
+                    - PLACINGS * self._placing_s,
+                )
+            )
         reserved = np.zeros(len(ends_s), dtype=bool)
         if may_be_reserved(trace):
             reserved = calm_jobs(trace, ends_s, trace.duration_s * self._server.width)
@@ -188,7 +229,20 @@ class Search:
         with Clock().enforced():  # time may be up, and there is some in reserve for this
             cost = self._cost_of(self._server.simulator.ends_s(rule))
             if cost < self.cost:
-                self.found, self.cost = (self._server.schedule(rule), "local search"), cost
+                self._take(Found(self._server.schedule(rule), "local search", rule), cost)
+
+    def _take(self, found: Found, cost: float) -> None:
+        """Keep a schedule that is better on one pool, if it is so with places."""
+        if self.found is not None and self.found.schedule.servers:
+            found = found._replace(schedule=placed(self._instance, found.rule))
+            if self._objective_of(found.schedule) >= self._objective_of(self.found.schedule):
+                return
+        self.found, self.cost = found, cost
+
+    def _objective_of(self, schedule: Schedule) -> float:
+        ends_s = np.full(len(self._server.order), -np.inf)
+        np.maximum.at(ends_s, schedule.job, schedule.end_s)
+        return self._cost_of(ends_s[self._server.order])
 
     def _cost_of(self, ends_s: Floats) -> float:
         """Return the objective of ends, which are in the order of arrival."""
