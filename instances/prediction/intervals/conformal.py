@@ -13,6 +13,7 @@ The coverage of a group is that of the ends which all other groups give.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from math import ceil
 
 import numpy as np
 from scipy import stats
@@ -64,6 +65,20 @@ def student_ends(
     shares = between**2 / (count - 1) + (within**2 / free if free else 0.0)
     away = stats.t.ppf((1.0 + confidence) / 2.0, total**2 / shares) * np.sqrt(total) if total else 0.0
     return float(means.mean() - away), float(means.mean() + away)
+
+
+def farthest(errors: Floats, confidence: float = CONFIDENCE) -> float:
+    """Return how far a new error is from 0 at most: the corrected quantile, or the largest of too few errors.
+
+    Raises
+    ------
+    ValueError
+        If there are no errors.
+    """
+    if not len(errors):
+        raise ValueError("no errors: their quantile needs one or more")
+    rank = min(ceil(confidence * (len(errors) + 1)), len(errors))
+    return float(np.sort(np.abs(errors))[rank - 1])
 
 
 Ends = Callable[[Floats, Sequence[Hashable], float], tuple[float, float]]

@@ -1,8 +1,8 @@
 """Widths of the 90 % intervals, calibrated on held-out GPUs.
 
-The score of a prediction is the logarithm of measured over predicted time, and the ends are those of a row of
-a new GPU, with an effect of the GPU and an error within (`conformal.student_ends`). `benchmarks/prediction.py`
-prints them, and the coverage on each GPU with the widths of the others.
+The score of a prediction is the logarithm of measured over predicted time, and the ends are those of a row
+of a new GPU, with an effect of the GPU and an error within (`conformal.student_ends`).
+`benchmarks/prediction.py` prints them, and the coverage on each GPU with the widths of the others.
 """
 
 from __future__ import annotations

@@ -2,10 +2,10 @@
 
 PALEO (Qi, Sparks & Talwalkar 2017): a time is what the arithmetic takes at a share of the peak, what the
 memory takes at a share of its bandwidth, and a constant for the call. Here it is their sum, t = Σ θ_k·x_k
-with θ ≥ 0, where the parts x are those of `PARTS`. Matrix products are computed in tiles: rows are rounded up to
-whole tiles, and every tile has a beginning and an end beside its inner loop, which is a time for each element
-of the result (CUTLASS, "Efficient GEMM in CUDA"). What fits into the second-level cache is not read from
-memory again when a call is repeated.
+with θ ≥ 0, where the parts x are those of `PARTS`. Matrix products are computed in tiles: rows are rounded
+up to whole tiles, and every tile has a beginning and an end beside its inner loop, which is a time for each
+element of the result (CUTLASS, "Efficient GEMM in CUDA"). What fits into the second-level cache is not read
+from memory again when a call is repeated.
 
 A call that is timed alone waits until the host has launched it. In a model the host launches while the GPU
 still works on what came before, so that a step takes the larger of the work and the launches of all calls; of
