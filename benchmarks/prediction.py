@@ -12,7 +12,7 @@ import gzip
 import json
 import sys
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from clusterplan.instances.common.arrays import Floats
 from clusterplan.instances.prediction.hardware import Gpu, gpu_named
 from clusterplan.instances.prediction.intervals.conformal import coverage, ends
 from clusterplan.instances.prediction.intervals.levels import LEAST_SCALE, OUTSIDE
-from clusterplan.instances.prediction.measurement_plan import plan_measurements
+from clusterplan.instances.prediction.measurement_plan import plan_measurements, shares
 from clusterplan.instances.prediction.models import Setting
 from clusterplan.instances.prediction.models.transformer import Transformer
 from clusterplan.instances.prediction.models.transformer_config import config_of
@@ -195,6 +195,14 @@ def whole_models(
     return found
 
 
+def equal_shares(operators: Sequence[Operator], gpu: Gpu) -> list[Operator]:
+    """Return operators that are called so often that each takes as much time: all errors weigh the same."""
+    of_each = shares(operators, gpu)
+    return [
+        replace(op, count=round(of_each.max() / share)) for op, share in zip(operators, of_each, strict=True)
+    ]
+
+
 def larger_shapes(
     all_rows: Sequence[Row],
     befores: Mapping[str, Coefficients],
@@ -225,7 +233,7 @@ def larger_shapes(
             known[index].operator: known[index] for index in drawn.permutation(len(known))[:CANDIDATES]
         }
         targets = [held[index].operator for index in drawn.permutation(len(held))[:TARGETS]]
-        chosen = plan_measurements(targets, gpu, list(by_shape), size)
+        chosen = plan_measurements(equal_shares(targets, gpu), gpu, list(by_shape), size)
         held = [m for m in held if m.operator not in set(chosen)]
         times = FittedTimes(gpu, [by_shape[op] for op in chosen], befores[name])
         sheet = DataSheetTimes(gpu, befores[name])

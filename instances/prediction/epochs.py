@@ -15,14 +15,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import ceil
 
 import numpy as np
 from scipy import stats
 
 from ..common.arrays import Floats
 from ..common.errors import OptionError
-from .estimate import CONFIDENCE
+from .intervals.conformal import farthest
 
 SIGNIFICANCE = 0.05
 FEWEST_SIZES = 3
@@ -153,7 +152,5 @@ def _interval(found: float, errors: Floats) -> tuple[float, float]:
     """Return the conformal interval; the widest error where there are too few for the level."""
     if not len(errors):
         return found / UNKNOWN, found * UNKNOWN
-    away = np.sort(np.abs(np.log1p(errors)))
-    rank = min(ceil(CONFIDENCE * (len(away) + 1)), len(away))
-    factor = float(np.exp(away[rank - 1]))
+    factor = float(np.exp(farthest(np.log1p(errors))))
     return found / factor, found * factor

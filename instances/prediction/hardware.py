@@ -11,7 +11,7 @@ from pydantic import Field
 
 from ..common.errors import OptionError
 from ..common.faults import validated
-from ..common.fields import Checked, Complaint, Model, Name, Positive, Text, repeated
+from ..common.fields import Checked, Complaint, Model, Name, NonNegative, Positive, Text, repeated
 from ..files.reading import read_text
 from ..files.yaml_reading import parse_yaml
 from .operators import PRECISION_BYTES
@@ -30,6 +30,8 @@ class Gpu(Model):
         Precision → 10¹² floating-point operations a second of dense matrices.
     link_gb_per_s, link
         Its fastest link to another GPU of the same server, in one direction.
+    cache_mb
+        Of the second-level cache, what one kernel's data can use; 0 where it is not known.
     source
         Which data sheet says so.
     """
@@ -40,6 +42,7 @@ class Gpu(Model):
     memory_gb: Positive
     link_gb_per_s: Positive | None = None
     link: Text | None = None
+    cache_mb: NonNegative = 0.0
     source: Text
 
     def peak(self, precision: str) -> float:
@@ -61,6 +64,11 @@ class Gpu(Model):
     def bytes_per_s(self) -> float:
         """Memory bandwidth in bytes a second."""
         return self.bandwidth_gb_per_s * 1e9
+
+    @property
+    def cache_bytes(self) -> float:
+        """Bytes of the second-level cache that one kernel's data can use."""
+        return self.cache_mb * 1e6
 
 
 class GpuCatalogue(Checked):

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import exp, log
 
 import numpy as np
 from scipy.optimize import nnls
 
 from ...common.arrays import Floats
 from ...common.errors import OptionError
+from ..estimate import Estimate
+from ..intervals.conformal import student_ends
 from .all_reduce import ring_s
 from .links import Link
 
@@ -41,6 +44,9 @@ class LinkFit:
         devices and servers; None where no others were measured of its link.
     points
         How many measurements there are.
+    inside_ends, network_ends
+        Ends of the logarithm of measured over predicted time on a number of devices and servers that was not
+        measured; None where fewer than two were.
     """
 
     inside: Link | None
@@ -48,6 +54,8 @@ class LinkFit:
     mape: float
     leave_one_out: float | None
     points: int
+    inside_ends: tuple[float, float] | None = None
+    network_ends: tuple[float, float] | None = None
 
     def seconds(self, devices: int, servers: int, size: float) -> float:
         """Return the seconds of an all-reduce.
@@ -64,6 +72,26 @@ class LinkFit:
             where = "inside a server" if servers == 1 else "over several servers"
             raise OptionError(f"no all-reduce {where} was measured; measure one on 2 or more devices")
         return ring_s(link, devices, size)
+
+    def estimate(self, devices: int, servers: int, size: float) -> Estimate:
+        """Return the seconds of an all-reduce, with the interval of a placement that was not measured.
+
+        Raises
+        ------
+        OptionError
+            If nothing was measured of the link that sets the pace, or on one number of devices alone.
+        """
+        seconds = self.seconds(devices, servers, size)
+        ends = self.inside_ends if servers == 1 else self.network_ends
+        if devices == 1:
+            return Estimate(0.0, 0.0, 0.0, True, "no other device")
+        if ends is None:
+            raise OptionError(
+                "an interval needs all-reduces on two numbers of devices or servers; measure another"
+            )
+        low, high = min(ends[0], 0.0), max(ends[1], 0.0)
+        basis = f"{self.points} measured all-reduces"
+        return Estimate(seconds, seconds * exp(low), seconds * exp(high), True, basis)
 
 
 def fit_links(points: Sequence[SyncTime], size: float) -> LinkFit:
@@ -83,21 +111,33 @@ def fit_links(points: Sequence[SyncTime], size: float) -> LinkFit:
     if not measured:
         raise OptionError("no all-reduce on 2 or more devices was measured")
     links: list[Link | None] = []
+    ends: list[tuple[float, float] | None] = []
     errors: list[float] = []
     held_out: list[float] = []
     for several in (False, True):
         own = [point for point in measured if (point.servers > 1) == several]
         links.append(_link(own, size) if own else None)
-        if not own:
-            continue
-        errors += _errors(own, _link(own, size), size)
-        for place in {(point.devices, point.servers) for point in own}:
-            others = [point for point in own if (point.devices, point.servers) != place]
-            tested = [point for point in own if (point.devices, point.servers) == place]
-            if others:
-                held_out += _errors(tested, _link(others, size), size)
+        scores, places = _left_out(own, size)
+        ends.append(student_ends(np.array(scores), places) if len(set(places)) > 1 else None)
+        errors += _errors(own, _link(own, size), size) if own else []
+        held_out += [abs(exp(-score) - 1.0) for score in scores]
     mean = float(np.mean(held_out)) if held_out else None
-    return LinkFit(links[0], links[1], float(np.mean(errors)), mean, len(measured))
+    return LinkFit(links[0], links[1], float(np.mean(errors)), mean, len(measured), ends[0], ends[1])
+
+
+def _left_out(own: Sequence[SyncTime], size: float) -> tuple[list[float], list[tuple[int, int]]]:
+    """Return log(measured/predicted) of points, each predicted without its place, and their places."""
+    scores, places = [], []
+    for place in dict.fromkeys((point.devices, point.servers) for point in own):
+        others = [point for point in own if (point.devices, point.servers) != place]
+        if not others:
+            continue
+        link = _link(others, size)
+        for point in own:
+            if (point.devices, point.servers) == place:
+                scores.append(log(point.seconds / ring_s(link, point.devices, size)))
+                places.append(place)
+    return scores, places
 
 
 def _columns(points: Sequence[SyncTime], size: float) -> Floats:

@@ -32,11 +32,14 @@ class Correction:
         Of the kernel at each of them.
     length
         Over which the correction changes, in the units of the features.
+    errors
+        What is left over at each of them after the correction that the others give.
     """
 
     at: Floats
     weights: Floats
     length: float
+    errors: Floats
 
     def __call__(self, features: Floats) -> Floats:
         """Return the correction at features, shape (points,)."""
@@ -68,6 +71,8 @@ def fit_correction(features: Floats, rest: Floats) -> Correction:
             variance = max(float(rest @ weights) / len(rest), 1e-300)
             likelihood = -0.5 * len(rest) * np.log(variance) - float(np.log(np.diag(factor[0])).sum())
             if best is None or likelihood > best[0]:
-                best = likelihood, Correction(features, weights, length)
+                # The error of a point that is left out, from the inverse alone (section 5.4.2).
+                errors = weights / np.diag(cho_solve(factor, np.eye(len(rest))))
+                best = likelihood, Correction(features, weights, length, errors)
     assert best is not None
     return best[1]

@@ -72,8 +72,23 @@ class StepFit:
 def fit_steps(runs: Runs, seconds: Floats, machine: Machine = A100_SERVER) -> StepFit:
     """Fit coefficients, and from `FEWEST` runs on a correction, to measured steps.
 
-    The coefficients are the most likely ones given their priors and errors of the logarithm (maximum a
-    posteriori), so that those that the runs do not tell apart stay near the data sheet.
+    Raises
+    ------
+    OptionError
+        If nothing was measured, or a time is not positive.
+    """
+    fitted = fit_formula(runs, seconds, machine)
+    if len(runs) < FEWEST:
+        return fitted
+    rest = np.log(seconds / fitted.seconds(runs))
+    return replace(fitted, correction=fit_correction(runs.features(), rest))
+
+
+def fit_formula(runs: Runs, seconds: Floats, machine: Machine = A100_SERVER) -> StepFit:
+    """Fit coefficients alone to measured steps.
+
+    They are the most likely ones given their priors and errors of the logarithm (maximum a posteriori), so
+    that those that the runs do not tell apart stay near the data sheet.
 
     Raises
     ------
@@ -94,8 +109,4 @@ def fit_steps(runs: Runs, seconds: Floats, machine: Machine = A100_SERVER) -> St
 
     values = named(least_squares(residuals, prior).x)
     features = runs.features()
-    fitted = StepFit(values, machine, features.min(axis=0), features.max(axis=0))
-    if len(runs) < FEWEST:
-        return fitted
-    rest = np.log(seconds / fitted.seconds(runs))
-    return replace(fitted, correction=fit_correction(features, rest))
+    return StepFit(values, machine, features.min(axis=0), features.max(axis=0))

@@ -1,9 +1,11 @@
-"""Coefficients of the three parts of a time, fitted to measurements: of one GPU, or of several together.
+"""Coefficients of the parts of a time, fitted to measurements: of one GPU, or of several together.
 
 The sum of squared relative errors Σ (x·θ / t − 1)² is least over θ ≥ 0: non-negative least squares (Lawson &
-Hanson 1974) on rows divided by their measured times. The fit of one GPU is drawn towards the coefficients of
-others by as many relative errors (ridge regression; Hoerl & Kennard 1970), for twenty measurements of large
-shapes say little about the constant of a call.
+Hanson 1974) on rows divided by their measured times. Twenty measurements tell the speed of a GPU, but not all
+its coefficients. So the fit is drawn towards those of other GPUs, μ, in two steps (ridge regression; Hoerl &
+Kennard 1970): to s·μ with a scale s of the arithmetic and one of the memory, and the scales to 1,
+
+    Σ (x·θ/t − 1)² + `DRAWN`²·Σ (θ_k/μ_k − s_g(k))² + `SCALE_DRAWN`²·Σ (s_g − 1)².
 """
 
 from __future__ import annotations
@@ -17,30 +19,31 @@ from scipy.optimize import nnls
 from ...common.arrays import Floats
 from ..hardware import Gpu
 from ..operators import Operator
-from .families import FAMILIES, FAMILY, parts
+from .families import FAMILIES, FAMILY, GROUPS, parts
 from .measurements import Measurement
 
 DRAWN = 1.0
-"""Weight of a coefficient of other GPUs beside one measurement.
+"""Weight of a coefficient of other GPUs, in their scale, beside one measurement."""
+SCALE_DRAWN = 0.5
+"""Weight of the scale of other GPUs beside one measurement.
 
-Of 0.1, 0.2, 0.3, 0.5, 1 and 2 that with the least mean error of whole models on P100, T4, V100 and A100.
-"""
+Of 0.2, 0.5, 1, 1.5, 2 and 3 that with the least mean error of whole models on P100, T4, V100 and A100."""
 LEAST = 1e-9
 
-PLATFORM: Mapping[str, tuple[float, float, float]] = {
-    "linear": (1.339, 1.977, 49e-6),
-    "bmm": (1.064, 1.390, 37e-6),
-    "conv": (1.339, 1.977, 49e-6),
-    "norm": (0.0, 1.742, 45e-6),
-    "softmax": (0.0, 1.424, 32e-6),
-    "elementwise": (0.0, 1.123, 24e-6),
+PLATFORM: Mapping[str, tuple[float, ...]] = {
+    "linear": (1.315, 0.02799, 0, 0.1897, 1.868, 0, 4.772e-05),
+    "bmm": (0.07596, 0, 0.7936, 0.9984, 1.019, 0, 3.496e-05),
+    "conv": (1.315, 0.02799, 0, 0.1897, 1.868, 0, 4.772e-05),
+    "norm": (0, 0, 0, 0, 1.224, 0.5789, 4.704e-05),
+    "softmax": (0, 0, 0, 0, 0, 1.61, 3.786e-05),
+    "elementwise": (0, 0, 0, 0, 0, 1.232, 2.936e-05),
 }
 """Coefficients of GPUs that nobody measured: fitted by `pooled` to the single-precision measurements of
-NeuSight (Lee, Phanishayee & Mahajan 2025) on P4, P100, T4, V100 and A100. `linear` reaches 75 % of the peak,
-elementwise operators 89 % of the bandwidth. Convolutions have those of linear layers."""
+NeuSight (Lee, Phanishayee & Mahajan 2025) on P4, P100, T4, V100 and A100. Convolutions have those of linear
+layers."""
 
 Coefficients = Mapping[str, Floats]
-"""Family → its three coefficients."""
+"""Family → its coefficients, one for each of `PARTS`."""
 
 
 def platform() -> Coefficients:
@@ -55,7 +58,7 @@ class Fit:
     Parameters
     ----------
     theta
-        The three coefficients.
+        The coefficients.
     residuals
         Logarithm of measured over fitted time, each fitted without that measurement.
     largest
@@ -73,21 +76,48 @@ def relative_fit(design: Floats, seconds: Floats, towards: Floats | None = None)
     Parameters
     ----------
     design
-        Shape (measurements, 3).
+        Shape (measurements, parts).
     seconds
         Shape (measurements,).
     towards
-        Coefficients of other GPUs to which it is drawn.
+        Coefficients of other GPUs to which it is drawn, up to a scale.
     """
-    rows, ones = design / seconds[:, None], np.ones(len(seconds))
+    rows, values = design / seconds[:, None], np.ones(len(seconds))
     if towards is not None:
-        known = towards > 0
-        rows = np.vstack([rows, np.diag(DRAWN / np.maximum(towards, LEAST))[known]])
-        ones = np.append(ones, np.full(known.sum(), DRAWN))
+        drawn, to = _drawn(towards)
+        rows = np.vstack([np.pad(rows, ((0, 0), (0, len(GROUPS)))), drawn])
+        values = np.append(values, to)
+    return _least(rows, values)[: design.shape[1]]
+
+
+def _drawn(towards: Floats) -> tuple[Floats, Floats]:
+    """Return the rows that draw coefficients to those of others times a scale, and their right sides.
+
+    The scales of `GROUPS` are unknowns after the coefficients; the call has none.
+    """
+    rows, values = [], []
+    for column in np.flatnonzero(towards > 0):
+        row, value = np.zeros(len(towards) + len(GROUPS)), DRAWN
+        row[column] = DRAWN / towards[column]
+        for index, group in enumerate(GROUPS):
+            if column in group:
+                row[len(towards) + index], value = -DRAWN, 0.0
+        rows.append(row)
+        values.append(value)
+    for index in range(len(GROUPS)):
+        row = np.zeros(len(towards) + len(GROUPS))
+        row[len(towards) + index] = SCALE_DRAWN
+        rows.append(row)
+        values.append(SCALE_DRAWN)
+    return np.array(rows), np.array(values)
+
+
+def _least(rows: Floats, values: Floats) -> Floats:
+    """Return non-negative least squares, with columns of one length: the parts are of very unlike sizes."""
     lengths = np.linalg.norm(rows, axis=0)
     lengths = np.where(lengths > 0, lengths, 1.0)
-    theta, _ = nnls(rows / lengths, ones)
-    return np.asarray(theta / lengths)
+    found, _ = nnls(rows / lengths, values)
+    return np.asarray(found / lengths)
 
 
 def by_family(operators: Iterable[Operator]) -> dict[str, list[int]]:
@@ -136,11 +166,7 @@ def pooled(measured: Sequence[tuple[Gpu, Sequence[Measurement]]]) -> dict[str, F
                 weights.append(np.full(len(own), len(own) ** -0.5))
         if rows:
             weight = np.concatenate(weights)
-            design = np.vstack(rows) * weight[:, None]
-            lengths = np.linalg.norm(design, axis=0)
-            lengths = np.where(lengths > 0, lengths, 1.0)
-            theta, _ = nnls(design / lengths, weight)
-            found[family] = np.asarray(theta / lengths)
+            found[family] = _least(np.vstack(rows) * weight[:, None], weight)
     if "conv" not in found and "linear" in found:
         found["conv"] = found["linear"]
     return found

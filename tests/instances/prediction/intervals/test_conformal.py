@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from clusterplan.instances.prediction.intervals.conformal import coverage, ends
+from clusterplan.instances.prediction.intervals.conformal import coverage, ends, student_ends
 
 
 def test_groups_weigh_the_same() -> None:
@@ -31,3 +31,26 @@ def test_what_has_no_answer_is_refused() -> None:
         ends(np.array([]), [])
     with pytest.raises(ValueError, match="needs two groups"):
         coverage(np.array([1.0]), ["a"])
+
+
+def test_student_covers_rows_of_new_groups_at_the_level() -> None:
+    """Simulated groups with an effect of their own: 90 % of the rows of a new one are covered."""
+    generator, covered = np.random.default_rng(2), []
+    for _ in range(400):
+        effects = generator.normal(0.0, 1.0, 7)
+        scores = effects[:, None] + generator.normal(0.0, 0.5, (7, 20))
+        groups = [index for index in range(6) for _ in range(20)]
+        low, high = student_ends(scores[:6].ravel(), groups)
+        covered.append(np.mean((scores[6] >= low) & (scores[6] <= high)))
+    assert np.mean(covered) == pytest.approx(0.9, abs=0.02)
+
+
+def test_student_needs_no_scatter_and_counts_within() -> None:
+    assert student_ends(np.ones(4), ["a", "a", "b", "b"]) == (1.0, 1.0)
+    scores = np.random.default_rng(0).normal(size=3000)
+    low, high = student_ends(scores, [index % 3 for index in range(3000)])
+    assert (low, high) == pytest.approx((-1.645, 1.645), abs=0.1)
+    found = coverage(scores, [index % 3 for index in range(3000)], way=student_ends)
+    assert all(0.87 < share < 0.93 for share in found.values())
+    with pytest.raises(ValueError, match="needs two groups"):
+        student_ends(np.ones(3), ["a"] * 3)

@@ -8,7 +8,15 @@ import pytest
 from clusterplan.instances.prediction.hardware import gpu_named
 from clusterplan.instances.prediction.operators import SHAPES, Operator
 from clusterplan.instances.prediction.times.coefficients import platform
-from clusterplan.instances.prediction.times.families import FAMILIES, FAMILY, parts, queued
+from clusterplan.instances.prediction.times.families import (
+    EXPOSED,
+    FAMILIES,
+    FAMILY,
+    PARTS,
+    USED,
+    parts,
+    queued,
+)
 
 
 def test_every_kind_has_a_family_with_coefficients() -> None:
@@ -18,12 +26,30 @@ def test_every_kind_has_a_family_with_coefficients() -> None:
 
 def test_parts_are_seconds_of_the_data_sheet() -> None:
     gpu = gpu_named("p100")
-    rows = parts([Operator("linear", (10, 20, 30)), Operator("add", (10, 20))], gpu)
-    assert rows[0] == pytest.approx([12000 / 9.3e12, 4 * 1100 / 732e9, 1.0])
-    assert rows[1] == pytest.approx([0.0, 4 * 600 / 732e9, 1.0])
+    rows = parts([Operator("linear", (130, 20, 30)), Operator("add", (10_000, 200))], gpu)
+    flops, moved = 156_000 / 9.3e12, 4 * (2600 + 600 + 3900) / 732e9
+    assert rows[0] == pytest.approx([flops, flops * 256 / 130, 0, 2 * 64 * 3900 / 9.3e12, moved, 0, 1.0])
+    assert rows[1] == pytest.approx([0, 0, 0, 0, 24e6 / 732e9, 20e6 / 732e9, 1.0])
+
+
+def test_batched_products_and_convolutions_have_tiles() -> None:
+    product = parts([Operator("bmm", (8, 70, 16, 32))], gpu_named("p100"))[0]
+    assert product[1] / product[0] == pytest.approx(128 / 70)
+    assert product[2] / product[0] == pytest.approx(128 / 70)
+    picture = Operator("conv", (2, 3, 8, 3, 3, 10, 10, 1, 1, 1, 1))
+    row = parts([picture], gpu_named("p100"))[0]
+    assert row[1] / row[0] == pytest.approx(256 / 200)
+
+
+def test_only_what_a_family_uses_is_there() -> None:
+    rows = parts([Operator("linear", (64, 64, 64)), Operator("softmax", (64, 64))], gpu_named("a100"))
+    assert not rows[0, 2]
+    assert not rows[0, 5]
+    assert not rows[1, :4].any()
+    assert {column for used in USED.values() for column in used} == set(range(len(PARTS)))
 
 
 def test_a_queue_takes_its_work_or_its_launches() -> None:
     design, counts = np.array([[1.0, 1.0, 1.0]]), np.array([3.0])
-    assert queued(design, np.array([[2.0, 1.0, 0.5]]), counts) == 9.0
+    assert queued(design, np.array([[2.0, 1.0, 0.5]]), counts) == pytest.approx(9.0 + 1.5 * EXPOSED)
     assert queued(design, np.array([[0.2, 0.1, 5.0]]), counts) == 15.0

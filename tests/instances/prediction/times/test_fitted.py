@@ -12,12 +12,16 @@ from clusterplan.instances.prediction.models import Setting, load_model
 from clusterplan.instances.prediction.operators import Operator
 from clusterplan.instances.prediction.times.coefficients import pooled, relative_fit
 from clusterplan.instances.prediction.times.data_sheet import DataSheetTimes
-from clusterplan.instances.prediction.times.families import FAMILY, parts
+from clusterplan.instances.prediction.times.families import EXPOSED, FAMILY, USED, parts
 from clusterplan.instances.prediction.times.fitted import FittedTimes
 from clusterplan.instances.prediction.times.measurements import Measurement
 
-TRUTH = {"linear": (2.5, 1.2, 1e-5), "bmm": (3.0, 1.1, 1e-5)}
-OTHERS = {"norm": (0.0, 1.5, 1e-5), "softmax": (0.0, 1.3, 1e-5), "elementwise": (0.0, 1.2, 1e-5)}
+TRUTH = {"linear": (1.5, 0.5, 0, 0.2, 1.2, 0, 1e-5), "bmm": (1.0, 1.0, 1.0, 0.5, 1.1, 0, 1e-5)}
+OTHERS = {
+    "norm": (0, 0, 0, 0, 0.5, 1.0, 1e-5),
+    "softmax": (0, 0, 0, 0, 0.3, 1.0, 1e-5),
+    "elementwise": (0, 0, 0, 0, 0.2, 1.0, 1e-5),
+}
 L4 = gpu_named("l4")
 
 
@@ -45,12 +49,24 @@ def test_coefficients_are_never_negative() -> None:
         assert np.all(fit >= 0)
 
 
+def test_few_measurements_draw_to_others_but_keep_their_scale() -> None:
+    """A GPU that is three times as slow as others in all arithmetic shows it in ten measurements."""
+    others = np.array(TRUTH["linear"])
+    slow = others * np.array([3, 3, 1, 3, 1, 1, 1])
+    shapes = [Operator("linear", (2**k, 4096, 4096)) for k in range(5, 15)]
+    design = parts(shapes, L4)
+    found = relative_fit(design, design @ slow, others)
+    new = parts([Operator("linear", (200, 2048, 8192))], L4)[0]
+    assert found @ new == pytest.approx(slow @ new, rel=0.1)
+    assert abs(found @ new / (slow @ new) - 1) < abs(others @ new / (slow @ new) - 1) / 5
+
+
 def test_planned_measurements_predict_the_whole_model() -> None:
     setting = Setting(4, 512, training=True)
     operators = load_model("gpt2").operators(setting)
     times = FittedTimes(L4, _measured(plan_measurements(operators, L4), noise=0.03))
     truth = sum(m.seconds * op.count for m, op in zip(_measured(list(operators)), operators, strict=True))
-    launches = sum(op.count for op in operators) * 1e-5
+    launches = sum(op.count for op in operators) * 1e-5 * (1 - EXPOSED)
     total = times.total(operators)
     assert total.seconds == pytest.approx(truth - launches, rel=0.1)
     assert total.low <= total.seconds <= total.high
@@ -86,8 +102,11 @@ def test_what_was_not_measured_comes_from_the_data_sheet() -> None:
 
 
 def test_pooled_coefficients_are_those_that_all_gpus_share() -> None:
-    found = pooled([(L4, _measured([Operator("linear", (2**k, 64 * k, 96)) for k in range(1, 12)]))])
-    assert found["linear"] == pytest.approx(TRUTH["linear"], rel=1e-6)
+    drawn = np.random.default_rng(0).integers(8, 4096, (40, 3))
+    shapes = [Operator("linear", (int(rows), int(inner), int(outer))) for rows, inner, outer in drawn]
+    found = pooled([(L4, _measured(shapes))])
+    assert found["linear"] == pytest.approx(np.array(TRUTH["linear"]), rel=1e-6)
+    assert not np.delete(found["linear"], USED["linear"]).any()
     assert found["conv"] is found["linear"]
 
 
