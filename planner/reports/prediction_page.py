@@ -95,7 +95,7 @@ def _rent(rows: Sequence[Row], best: str | None) -> Table:
         ),
         (Column("GPUs", True, "that are paid"), lambda row: number(row["gpus"])),
         (Column("as"), _machines),
-        (Column("divided"), lambda row: text(row["parallelism"])),
+        (Column("divided", wide=True), lambda row: text(row["parallelism"])),
         (
             Column("hours", True, "with 90 % interval"),
             lambda row: _between(row, "hours", "hours_low", "hours_high"),
@@ -105,9 +105,10 @@ def _rent(rows: Sequence[Row], best: str | None) -> Table:
             lambda row: _between(row, "cost_usd", "cost_low_usd", "cost_high_usd"),
         ),
         (Column("in time"), lambda row: text(row["in_time"], IN_TIME.get(row["in_time"] or "", ""))),
-        (Column("measured"), _range),
     ]
-    return table_of("offers", "The best way to train it on each sort of hardware", rows, columns)
+    return table_of(
+        "offers", "The best way to train it on each sort of hardware", rows, columns, sortable=False
+    )
 
 
 def _machines(row: Row) -> Cell:
