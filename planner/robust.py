@@ -119,7 +119,9 @@ class Robust:
         worst = self.worst(best) or 0.0
         if len(plans) == self.asked and all((self.worst(end.name) or 0.0) < 1e-9 for end in plans):
             return "One plan is best at every end: the uncertainty does not matter here."
-        return f"The plan of the {best} end is the safest: at no end it loses more than {percent(worst)}."
+        answer = next(end.answer() for end in plans if end.name == best)
+        safest = f"The plan of the {best} end is the safest: at no end it loses more than {percent(worst)}."
+        return f"{safest} It is {answer}" if answer else safest
 
     def sentences(self) -> list[str]:
         """Return what the plan of each end does, what is not allowed, and what lies outside measurements."""

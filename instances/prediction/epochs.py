@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
+from scipy import special
 
 from ..common.arrays import Floats
 from ..common.errors import OptionError
@@ -132,7 +132,7 @@ def _line(sizes: Floats, epochs: Floats) -> tuple[float, float]:
     variance = float(rest @ rest) / free * np.linalg.inv(columns.T @ columns)[1, 1]
     if a <= 0 or b <= 0:
         return constant, 0.0
-    if variance > 0 and stats.t.sf(b / np.sqrt(variance), free) > SIGNIFICANCE:
+    if variance > 0 and special.stdtr(free, -b / np.sqrt(variance)) > SIGNIFICANCE:
         return constant, 0.0
     return float(a), float(b)
 

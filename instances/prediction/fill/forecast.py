@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from ...common.errors import OptionError
 from ..estimate import Estimate
 from ..models.description import Layer, ModelDescription, Setting
 from ..models.memory import device_memory
-from ..operators import PRECISION_BYTES
+from ..operators import PRECISION_BYTES, Operator
 from ..times.choose import times_on
+from ..times.operator_times import OperatorTimes
 from .rented import Rented
 
+FoundT = TypeVar("FoundT")
 HOUR_S = 3600.0
 
 
@@ -23,34 +26,47 @@ class LayerForecast:
 
     Parameters
     ----------
+    forward_s
+        Seconds of the forward pass, which are a part of the step.
     memory_bytes
         Parameters, gradients, optimiser and activations.
     output_bytes, weight_bytes
         Of the activations that the next layer receives, and of the gradients.
+    activation_bytes
+        Of what waits for the backward pass.
     """
 
     layer: Layer
     estimate: Estimate
+    forward_s: float
     memory_bytes: float
     output_bytes: float
     weight_bytes: float
+    activation_bytes: float
 
 
 @dataclass(frozen=True)
 class Forecast:
-    """A model on one GPU.
+    """A model on one GPU, or on each GPU of a group that shares its layers.
 
     Parameters
     ----------
+    setting
+        Batch, sequence, precision and the size of the group.
     step
         Forward and backward pass of the batch, with the interval of whole steps.
     """
 
     rented: Rented
-    batch: int
+    setting: Setting
     step: Estimate
     layers: tuple[LayerForecast, ...]
     memory_bytes: float
+
+    @property
+    def batch(self) -> int:
+        """Samples at a time."""
+        return self.setting.batch
 
     @property
     def fits(self) -> bool:
@@ -107,24 +123,48 @@ def forecast(
             known = ", ".join(names)
             raise OptionError(f"measurements of {name!r:.60}: not in the hardware; there are {known}")
     layers = model.layers(setting)
-    memory = [device_memory([layer], setting, optimiser).total for layer in layers]
+    memory = _once(layers, lambda layer: device_memory([layer], setting, optimiser).total)
     whole = device_memory(layers, setting, optimiser).total
+    step_operators = model.operators(setting)
     found = []
     for one in hardware:
         times = times_on(one.gpu, given.get(one.name))
-        step = times.total(model.operators(setting))
-        alone = [times.total(layer.passes(setting.training)) for layer in layers]
+        step = times.total(step_operators)
+        alone = _once(layers, _step_of(times, setting.training))
+        forward = _once(layers, _forward_of(times))
         # Launches of one layer hide behind the work of another: layers share the time of the whole step.
         scale = step.seconds / sum(part.seconds for part in alone)
-        parts = [part.times(scale) for part in alone]
         rows = [
             LayerForecast(
-                layer, estimate, held, layer.output * width(setting), layer.parameters * width(setting)
+                layer,
+                part.times(scale),
+                min(ahead, part.seconds) * scale,
+                held,
+                layer.output * width(setting),
+                layer.parameters * width(setting),
+                layer.activations * width(setting),
             )
-            for layer, estimate, held in zip(layers, parts, memory, strict=True)
+            for layer, part, ahead, held in zip(layers, alone, forward, memory, strict=True)
         ]
-        found.append(Forecast(one, setting.batch, step, tuple(rows), whole))
+        found.append(Forecast(one, setting, step, tuple(rows), whole))
     return found
+
+
+def _step_of(times: OperatorTimes, training: bool) -> Callable[[Layer], Estimate]:
+    return lambda layer: times.total(layer.passes(training))
+
+
+def _forward_of(times: OperatorTimes) -> Callable[[Layer], float]:
+    return lambda layer: times.total(layer.forward).seconds
+
+
+def _once(layers: Sequence[Layer], make: Callable[[Layer], FoundT]) -> list[FoundT]:
+    """Return what is made of each layer; equal ones, such as the blocks of a transformer, are asked once."""
+    known: dict[tuple[Operator, ...], FoundT] = {}
+    return [
+        known[layer.operators] if layer.operators in known else known.setdefault(layer.operators, make(layer))
+        for layer in layers
+    ]
 
 
 def width(setting: Setting) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,9 +13,14 @@ from ...documents import load_catalogue
 from ..measurement_plan import measurement_script, plan_measurements, plan_table
 from ..models.description import ModelDescription, Setting
 from ..models.load import load_model
+from ..training.offers import Offer, Wanted, best_of, best_offer
 from .allocation import allocation_of
+from .answer import answer_of
 from .forecast import Forecast, forecast
-from .rented import rented
+from .records import read_records
+from .rented import Rented, rented
+from .rows import row_of
+from .sentences import of_prediction, of_server
 from .staging import staging_of
 from .work import Work
 
@@ -40,13 +45,31 @@ class Prediction:
     model, setting, work
         What is trained, how on one GPU, and how much of it.
     forecasts
-        One for each sort of hardware, in the order given.
+        One for each sort of hardware, in the order given: one batch on one GPU.
+    offers
+        The best way to train the model on each; None where nothing that was asked for fits.
     """
 
     model: ModelDescription
     setting: Setting
     work: Work
     forecasts: tuple[Forecast, ...]
+    offers: tuple[Offer | None, ...]
+
+    @property
+    def best(self) -> Offer | None:
+        """The cheapest offer that is in time, or else the fastest; None if the model fits nowhere."""
+        return best_of(self.offers)
+
+    def answer(self) -> str:
+        """Return which GPUs to rent, how long it takes, what it costs, and how sure that is."""
+        return answer_of(self.model.name, self.best)
+
+    def sentences(self) -> list[str]:
+        """Return what is trained, what was assumed, and what the figures rest on."""
+        rests = dict.fromkeys(f"{one.rented.name}: {one.step.basis}" for one in self.forecasts)
+        said = [of_server(offer.server) for offer in self.offers if offer is not None]
+        return [*of_prediction(self.model, self.setting, self.work), *rests, *said]
 
     def instance(self, kind: str) -> Instance:
         """Return an instance whose figures carry their intervals (field `uncertainty`).
@@ -62,7 +85,7 @@ class Prediction:
 
     def rows(self) -> list[dict[str, Any]]:
         """Return one row for each sort of hardware, as plain data."""
-        return [_row(one, self.work) for one in self.forecasts]
+        return [row_of(one, offer) for one, offer in zip(self.forecasts, self.offers, strict=True)]
 
     def to_frame(self) -> pd.DataFrame:
         """Return the rows as a table."""
@@ -99,6 +122,14 @@ def predict(
     limits: Mapping[str, int] | None = None,
     network_gbit_per_s: float | None = None,
     catalogue: str | Path = CATALOGUE,
+    gpus: int | None = None,
+    tensor: int | None = None,
+    pipeline: int | None = None,
+    zero_stage: int | None = None,
+    recompute: bool | None = None,
+    optimiser: str = "adam",
+    global_batch: int | None = None,
+    records: str | Path | None = None,
 ) -> Prediction:
     """Predict what training a model takes on hardware that one need not have.
 
@@ -116,6 +147,15 @@ def predict(
         How much is trained, in how many hours, and batches between two exchanges of gradients.
     prices, limits, network_gbit_per_s, catalogue
         USD an hour of a GPU and how many there are, by name; the network of a GPU; the price list.
+    gpus, tensor, pipeline, zero_stage, recompute
+        How many GPUs share the training, and how; what is not given is chosen (see `training.offers`).
+    optimiser
+        sgd, momentum, adam or adamw.
+    global_batch
+        Samples of all GPUs between two exchanges of gradients, in place of `microbatches`.
+    records
+        A CSV file of trainings at other batch sizes (`batch`, `epochs`, which is empty where the target was
+        not met), from which epochs are predicted.
 
     Raises
     ------
@@ -132,26 +172,39 @@ def predict(
         measurements = {given[0].name: measurements}
     described = model if isinstance(model, ModelDescription) else load_model(model)
     setting = Setting(batch, sequence, precision)
-    work = Work(samples, epochs, within_h, microbatches)
-    return Prediction(described, setting, work, tuple(forecast(described, given, setting, measurements)))
+    wanted = Wanted(gpus, tensor, pipeline, zero_stage, recompute)
+    known = read_records(records) if records is not None else ()
+    work = Work(samples, epochs, within_h, microbatches, global_batch=global_batch, records=known)
+    if known:
+        work = replace(work, epochs=work.epochs_at(global_batch or batch * microbatches).seconds)
+    found = forecast(described, given, setting, measurements, optimiser)
+    groups = _groups(described, given, setting, measurements, optimiser, wanted, found)
+    offers = [best_offer(own, work, wanted, optimiser) for own in groups]
+    return Prediction(described, setting, work, tuple(found), tuple(offers))
 
 
-def _row(one: Forecast, work: Work) -> dict[str, Any]:
-    hours, cost = one.gpu_hours(work.total), one.cost_usd(work.total)
-    return {
-        "hardware": one.rented.name,
-        "gpu": one.rented.gpu.name,
-        "batch": one.batch,
-        "step_s": one.step.seconds,
-        "step_low_s": one.step.low,
-        "step_high_s": one.step.high,
-        "inside": one.step.inside,
-        "memory_gb": one.memory_bytes / 1e9,
-        "fits": one.fits,
-        "gpu_hours": hours.seconds,
-        "price_usd_per_hour": one.rented.price_usd_per_hour,
-        "cost_usd": None if cost is None else cost.seconds,
-        "cost_low_usd": None if cost is None else cost.low,
-        "cost_high_usd": None if cost is None else cost.high,
-        "basis": one.step.basis,
-    }
+def _groups(
+    model: ModelDescription,
+    hardware: Sequence[Rented],
+    setting: Setting,
+    measurements: Mapping[str, str | Path] | None,
+    optimiser: str,
+    wanted: Wanted,
+    alone: Sequence[Forecast],
+) -> list[list[Forecast]]:
+    """Return for each sort of hardware the forecasts of groups of GPUs that share tensors."""
+    most = max(server.gpus for one in hardware for server in one.servers)
+    degrees = [wanted.tensor] if wanted.tensor else [1 << power for power in range(most.bit_length())]
+    groups: list[list[Forecast]] = [[] for _ in hardware]
+    for degree in degrees:
+        try:
+            shared = replace(setting, tensor_parallel=degree)
+            found = alone if degree == 1 else forecast(model, hardware, shared, measurements, optimiser)
+        except OptionError:
+            # Degrees that do not divide the model's heads or widths are not among those to choose from.
+            if wanted.tensor:
+                raise
+            continue
+        for group, one in zip(groups, found, strict=True):
+            group.append(one)
+    return groups

@@ -14,6 +14,42 @@ NETWORK_GBIT_PER_S = 100.0
 """Of hardware whose network nobody gave."""
 LINK_LATENCY_S = 5e-5
 """α of a network between servers: what TCP and the collective library take for a message."""
+INSIDE_LATENCY_S = 1e-5
+"""The same inside a server: the launch of a kernel."""
+PCIE_GB_PER_S = 16.0
+"""Of GPUs whose data sheet names no link: PCIe 3.0 with 16 lanes."""
+
+
+FRAMEWORK_BYTES = 1e9
+"""What the framework keeps of each GPU for its context, its libraries and its buffers: an assumption."""
+SERVER = 8
+"""GPUs of a server of which nobody said it."""
+
+
+@dataclass(frozen=True)
+class Server:
+    """A machine with one sort of GPUs.
+
+    Parameters
+    ----------
+    price_usd_per_hour
+        Of one GPU; None where no price is known.
+    network_gbit_per_s
+        What one GPU has of the machine's network.
+    sold
+        GPUs that are rented at a time: those of the machine, or one where a price of GPUs was given.
+    """
+
+    name: str
+    gpus: int
+    price_usd_per_hour: float | None
+    network_gbit_per_s: float
+    sold: int
+
+    @property
+    def network(self) -> Link:
+        """The link of one GPU to those of other machines."""
+        return Link.of_network(self.network_gbit_per_s, LINK_LATENCY_S)
 
 
 @dataclass(frozen=True)
@@ -32,6 +68,8 @@ class Rented:
         GPUs that there are; None: any number.
     said
         Where price and network come from, a sentence each.
+    servers
+        The machines that have it.
     """
 
     name: str
@@ -40,6 +78,12 @@ class Rented:
     network_gbit_per_s: float
     limit: int | None
     said: tuple[str, ...]
+    servers: tuple[Server, ...]
+
+    @property
+    def inside(self) -> Link:
+        """The link between GPUs of one machine."""
+        return Link.of_bandwidth(self.gpu.link_gb_per_s or PCIE_GB_PER_S, INSIDE_LATENCY_S)
 
     @property
     def network(self) -> Link:
@@ -48,8 +92,8 @@ class Rented:
 
     @property
     def memory_bytes(self) -> float:
-        """Memory of one GPU."""
-        return self.gpu.memory_gb * 1e9
+        """Memory of one GPU that is left for a model."""
+        return self.gpu.memory_gb * 1e9 - FRAMEWORK_BYTES
 
 
 def rented(
@@ -98,6 +142,7 @@ def _one(
     name: str, catalogue: HardwareCatalogue, price: float | None, limit: int | None, network: float | None
 ) -> Rented:
     machine = next((one for one in catalogue.types if one.name.lower() == name), None)
+    having = [machine] if machine is not None else []
     if machine is not None and machine.gpus and machine.gpu_model:
         gpu = _gpu_of(machine)
         if gpu is None:
@@ -106,6 +151,7 @@ def _one(
         gpu = gpu_named(name)
         having = [one for one in catalogue.types if (own := _gpu_of(one)) and own.name == gpu.name]
         machine = min(having, key=HardwareType.unit_price_usd_per_hour, default=None)
+    given_price, given_network = price, network
     said = []
     if price is not None:
         said.append(f"The price of {name}, {price:g} USD an hour and GPU, was given.")
@@ -118,7 +164,23 @@ def _one(
     if network is None:
         network = NETWORK_GBIT_PER_S
         said.append(f"The network of {name} is taken to have {network:g} Gbit/s for each GPU.")
-    return Rented(name, gpu, price, network, limit, tuple(said))
+    servers = [_server(one, given_price, given_network) for one in having]
+    if not servers:
+        servers = [Server(f"a server of {SERVER}", SERVER, price, network, 1)]
+        said.append(f"{SERVER} {name} are taken to stand in a server, rented one by one.")
+    return Rented(name, gpu, price, network, limit, tuple(said), tuple(servers))
+
+
+def _server(machine: HardwareType, price: float | None, network: float | None) -> Server:
+    """Return a machine of the price list; a price and a network of a GPU that were given win."""
+    own = (machine.network_gbit_per_s or NETWORK_GBIT_PER_S * machine.gpus) / machine.gpus
+    return Server(
+        machine.name,
+        machine.gpus,
+        machine.unit_price_usd_per_hour() if price is None else price,
+        own if network is None else network,
+        machine.gpus if price is None else 1,
+    )
 
 
 def _gpu_of(machine: HardwareType) -> Gpu | None:

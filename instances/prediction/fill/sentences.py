@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from ..models.description import ModelDescription, Setting
 from .forecast import Forecast
+from .rented import FRAMEWORK_BYTES, Server
 from .work import Work
 
 LINK_ENDS = (1.0, 2.0)
@@ -27,7 +29,41 @@ def of_forecasts(forecasts: Sequence[Forecast]) -> Iterator[str]:
 def of_work(work: Work) -> Iterator[str]:
     """Yield what is to be trained."""
     yield f"Training {work.samples:.10g} samples {work.epochs:g} times over is a choice."
-    yield "A GPU holds parameters, gradients, the numbers of Adam, and the activations of one batch."
+    yield (
+        "A GPU holds parameters, gradients, the optimiser's numbers and activations; the framework keeps "
+        f"{FRAMEWORK_BYTES / 1e9:g} GB of it."
+    )
+
+
+def of_prediction(model: ModelDescription, setting: Setting, work: Work) -> Iterator[str]:
+    """Yield what is trained and how, and what was assumed."""
+    tokens = "" if setting.sequence is None else f" of {setting.sequence} tokens"
+    times = f"{work.epochs:.4g} times over" + (", as records of other batches say" if work.records else "")
+    yield (
+        f"{work.samples:.10g} samples{tokens} are trained {times}, in batches of {setting.batch} on a GPU, "
+        f"in {setting.precision}."
+    )
+    if work.global_batch is not None:
+        yield f"All GPUs together go through {work.global_batch:,} samples between exchanges of gradients."
+    else:
+        batches = f"{work.microbatches} batches of each replica"
+        yield f"Gradients are exchanged after {batches}, so that the global batch grows with the GPUs."
+        if not work.records:
+            yield "It is taken to need no more epochs for that; --global-batch fixes it, --records predicts."
+    yield "Communication does not hide behind computation; links take one to two times what they promise."
+    yield f"The framework keeps {FRAMEWORK_BYTES / 1e9:g} GB of each GPU: an assumption."
+    yield from model.assumptions
+
+
+def of_server(server: Server) -> str:
+    """Return what a machine costs and has."""
+    price = server.price_usd_per_hour
+    paid = "no price is known" if price is None else f"{price:.6g} USD an hour for each"
+    gpus = f"{server.gpus} GPU" + ("s" if server.gpus > 1 else "")
+    alone = ", rented one by one" if server.sold < server.gpus else ""
+    return (
+        f"{server.name}: {gpus}{alone}, {paid}, with {server.network_gbit_per_s:.4g} Gbit/s of network each."
+    )
 
 
 def pointer(name: str) -> str:

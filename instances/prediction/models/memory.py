@@ -58,8 +58,7 @@ def device_memory(
     OptionError
         If an argument is not known or below its least value.
     """
-    if optimiser not in OPTIMISER_NUMBERS:
-        raise OptionError(f"optimiser {optimiser!r:.60}: unknown; there are {', '.join(OPTIMISER_NUMBERS)}")
+    _known(optimiser)
     if zero_stage not in STAGES:
         raise OptionError(f"zero_stage {zero_stage}: must be 0, 1, 2 or 3")
     for name, value in (("data_parallel", data_parallel), ("microbatches", microbatches)):
@@ -68,19 +67,42 @@ def device_memory(
     layers = model.layers(setting) if isinstance(model, ModelDescription) else model
     width = PRECISION_BYTES[setting.precision]
     numbers = sum(layer.parameters for layer in layers)
-    shares = [data_parallel if zero_stage >= stage else 1 for stage in (3, 2, 1)]
     if not setting.training:
         largest = max((op.inputs + op.outputs for layer in layers for op in layer.operators), default=0)
-        return DeviceMemory(numbers * width / shares[0], 0.0, 0.0, float(largest * width))
+        shared = data_parallel if zero_stage == max(STAGES) else 1
+        return DeviceMemory(numbers * width / shared, 0.0, 0.0, float(largest * width))
+    held = held_bytes(numbers, width, optimiser, zero_stage, data_parallel)
+    return DeviceMemory(*held, activations=float(_activations(layers, recompute, microbatches) * width))
+
+
+def held_bytes(
+    parameters: int, width: int, optimiser: str = "adam", zero_stage: int = 0, data_parallel: int = 1
+) -> tuple[float, float, float]:
+    """Return the bytes of parameters, gradients and the optimiser on one device.
+
+    Parameters
+    ----------
+    width
+        Bytes of an element of the arithmetic.
+
+    Raises
+    ------
+    OptionError
+        If the optimiser is not known.
+    """
+    _known(optimiser)
+    of_parameters, of_gradients, of_optimiser = (
+        data_parallel if zero_stage >= stage else 1 for stage in (3, 2, 1)
+    )
     # Training in half precision keeps a copy of the parameters in single precision.
     master = MASTER_BYTES if width < MASTER_BYTES else 0
-    optimiser_bytes = numbers * (OPTIMISER_NUMBERS[optimiser] * MASTER_BYTES + master)
-    return DeviceMemory(
-        parameters=numbers * width / shares[0],
-        gradients=numbers * width / shares[1],
-        optimiser=optimiser_bytes / shares[2],
-        activations=float(_activations(layers, recompute, microbatches) * width),
-    )
+    numbers = parameters * (OPTIMISER_NUMBERS[optimiser] * MASTER_BYTES + master)
+    return parameters * width / of_parameters, parameters * width / of_gradients, numbers / of_optimiser
+
+
+def _known(optimiser: str) -> None:
+    if optimiser not in OPTIMISER_NUMBERS:
+        raise OptionError(f"optimiser {optimiser!r:.60}: unknown; there are {', '.join(OPTIMISER_NUMBERS)}")
 
 
 def _activations(layers: Sequence[Layer], recompute: bool, microbatches: int) -> int:

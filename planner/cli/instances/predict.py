@@ -11,12 +11,17 @@ import typer
 
 from ....instances.common.errors import OptionError
 from ....instances.documents import save
+from ....instances.prediction.fill.answer import short
 from ....instances.prediction.fill.predict import CATALOGUE, Prediction
 from ....instances.prediction.fill.predict import predict as predicted
 from ...api import solve
+from ...output.files import write_file
+from ...output.terminal import say
 from ...output.text import TextColumn, console, csv_text, table_of
+from ...reports.prediction_page import prediction_page
 from ..common import HowToPrint, start_logging, taking, write_text
 from ..solving import show_results
+from .deadline import hours_until
 from .imports import pairs
 from .output import emit
 
@@ -47,7 +52,32 @@ class PredictOptions:
     ] = False
     samples: Annotated[float, typer.Option(help="Samples to train.")] = 1e6
     epochs: Annotated[float, typer.Option(help="How many times over.")] = 1.0
-    within: Annotated[float | None, typer.Option(metavar="HOURS", help="By when it has to be done.")] = None
+    records: Annotated[
+        Path | None,
+        typer.Option(help="CSV of trainings at other batch sizes (batch, epochs), to predict the epochs."),
+    ] = None
+    within: Annotated[
+        float | None, typer.Option(metavar="HOURS", help="In how many hours it has to be done.")
+    ] = None
+    deadline: Annotated[
+        str | None, typer.Option(help="By when: friday (its end), 2026-11-27 or 2026-11-27T18:00.")
+    ] = None
+    gpus: Annotated[
+        int | None, typer.Option(help="GPUs that share the training. [default: the best number]")
+    ] = None
+    tensor: Annotated[int | None, typer.Option(help="GPUs that share each layer. [default: the best]")] = None
+    pipeline: Annotated[int | None, typer.Option(help="Stages of layers. [default: the best]")] = None
+    zero: Annotated[int | None, typer.Option(help="Stage of ZeRO, 0 to 3. [default: as memory needs]")] = None
+    recompute: Annotated[
+        bool | None,
+        typer.Option(
+            "--recompute/--no-recompute", help="Compute activations again. [default: as memory needs]"
+        ),
+    ] = None
+    optimiser: Annotated[str, typer.Option(help="sgd, momentum, adam or adamw.")] = "adam"
+    global_batch: Annotated[
+        int | None, typer.Option(help="Samples of all GPUs between two exchanges of gradients.", min=1)
+    ] = None
     microbatches: Annotated[int, typer.Option(help="Batches between two exchanges of gradients.", min=1)] = 8
     price: Annotated[str | None, typer.Option(help="USD an hour of a GPU, such as h100=4.5,l4=0.8.")] = None
     limit: Annotated[str | None, typer.Option(help="How many GPUs there are, such as h100=8,l4=32.")] = None
@@ -59,7 +89,9 @@ class PredictOptions:
     solve: Annotated[
         bool, typer.Option("--solve", help="Solve the instance too, and show its proven plan.")
     ] = False
-    output: Annotated[Path | None, typer.Option(help="File of the instance, or of the script.")] = None
+    output: Annotated[
+        Path | None, typer.Option(help="File of the page (.html), the instance or the script.")
+    ] = None
     format: HowToPrint = "table"
 
 
@@ -70,8 +102,12 @@ def predict(run: PredictOptions) -> None:
     Every figure has a 90 % interval.
     """
     start_logging(verbose=0, quiet=False)
-    if run.output is not None and run.kind is None and not run.plan_measurements:
-        raise OptionError("--output needs --kind staging or allocation, or --plan-measurements")
+    as_page = run.kind is None and not run.solve and not run.plan_measurements
+    if as_page and run.output is not None and run.output.suffix.lower() != ".html":
+        what = "give a page (.html), or add --kind staging, --kind allocation or --plan-measurements"
+        raise OptionError(f"--output {run.output}: {what}")
+    if run.within is not None and run.deadline is not None:
+        raise OptionError("--within and --deadline say the same; give one of them")
     found = predicted(
         run.model,
         run.hardware,
@@ -81,17 +117,28 @@ def predict(run: PredictOptions) -> None:
         measurements=_files(run.measurements),
         samples=run.samples,
         epochs=run.epochs,
-        within_h=run.within,
+        within_h=run.within if run.deadline is None else hours_until(run.deadline),
         microbatches=run.microbatches,
         prices=pairs(run.price, "--price", float) if run.price else None,
         limits=pairs(run.limit, "--limit", int) if run.limit else None,
         network_gbit_per_s=run.network,
         catalogue=run.catalogue,
+        gpus=run.gpus,
+        tensor=run.tensor,
+        pipeline=run.pipeline,
+        zero_stage=run.zero,
+        recompute=run.recompute,
+        optimiser=run.optimiser,
+        global_batch=run.global_batch,
+        records=run.records,
     )
     if run.plan_measurements:
         _plan(found, run)
     elif run.solve or run.kind is not None:
         _instance(found, run)
+    elif run.output is not None:
+        write_file(run.output, prediction_page(found))
+        say(f"{found.answer()} Written: {run.output}")
     else:
         _show(found, run.format)
 
@@ -139,23 +186,24 @@ def _instance(found: Prediction, run: PredictOptions) -> None:
 
 COLUMNS: tuple[TextColumn[dict[str, Any]], ...] = (
     ("hardware", False, lambda row: row["hardware"]),
-    ("step s", True, lambda row: _short(row["step_s"])),
-    ("90 % interval", True, lambda row: _interval(row["step_low_s"], row["step_high_s"])),
-    ("measured range", False, lambda row: "inside" if row["inside"] else "outside"),
-    ("memory GB", True, lambda row: _short(row["memory_gb"]) + ("" if row["fits"] else " too much")),
-    ("GPU-hours", True, lambda row: _short(row["gpu_hours"])),
+    ("GPUs", True, lambda row: "–" if row["gpus"] is None else str(row["gpus"])),
+    ("divided", False, lambda row: row["parallelism"] or "does not fit"),
+    ("GB", True, lambda row: f"{_short(row['memory_gb'])} of {_short(row['gpu_memory_gb'])}"),
+    ("hours", True, lambda row: _short(row["hours"])),
+    ("90 % interval", True, lambda row: _interval(row["hours_low"], row["hours_high"])),
     ("USD", True, lambda row: _short(row["cost_usd"])),
     ("90 % interval", True, lambda row: _interval(row["cost_low_usd"], row["cost_high_usd"])),
+    ("in time", False, lambda row: row["in_time"] or "–"),
+    ("what was measured", False, lambda row: "inside" if row["inside"] else "outside"),
 )
 
 
 def _interval(low: float | None, high: float | None) -> str:
-    return "–" if low is None or high is None else f"{_short(low)} – {_short(high)}"
+    return "–" if low is None or high is None else f"{short(low)} – {short(high)}"
 
 
 def _short(value: float | None) -> str:
-    """Return a figure with as many digits as a prediction has at best."""
-    return "–" if value is None else f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
+    return "–" if value is None else short(value)
 
 
 def _show(found: Prediction, form: str) -> None:
@@ -169,12 +217,8 @@ def _show(found: Prediction, form: str) -> None:
         typer.echo(csv_text(list(rows[0]), cells), nl=False)
         return
     out = console()
-    work = found.work
-    out.print(
-        f"{found.model.name}: {work.samples:.10g} samples, {work.epochs:g} times over, "
-        f"batches of {found.setting.batch} in {found.setting.precision}; communication is not in this table",
-        markup=False,
-    )
+    out.print(found.answer(), markup=False)
+    out.print("")
     out.print(table_of(COLUMNS, rows))
-    for row in rows:
-        out.print(f"{row['hardware']}: {row['basis']}", markup=False)
+    for line in found.sentences():
+        out.print(line, markup=False)

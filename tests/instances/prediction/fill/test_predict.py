@@ -22,14 +22,48 @@ def _predict(**more: object) -> Prediction:
 
 
 def test_rows_are_consistent() -> None:
-    found = _predict(samples=3600.0, epochs=2.0)
+    found = _predict(samples=3600.0, epochs=2.0, gpus=1)
     for row in found.rows():
         assert row["step_low_s"] <= row["step_s"] <= row["step_high_s"]
-        assert row["gpu_hours"] == pytest.approx(2 * row["step_s"])
+        parts = ("compute_s", "waiting_s", "communication_s", "update_s")
+        assert row["step_s"] == pytest.approx(sum(row[part] for part in parts))
+        assert row["compute_s"] == pytest.approx(8 * row["batch_s"])
+        assert row["hours"] == pytest.approx(2 * row["step_s"] / row["global_batch"])
         assert row["cost_usd"] == pytest.approx(row["gpu_hours"] * row["price_usd_per_hour"])
+        held = ("parameters_gb", "gradients_gb", "optimiser_gb", "activations_gb")
+        assert row["memory_gb"] == pytest.approx(sum(row[part] for part in held))
         assert row["fits"]
         assert not row["inside"]
     assert found.to_frame()["hardware"].tolist() == ["l4", "h100"]
+
+
+def test_the_answer_says_what_to_rent_how_long_how_dear_and_how_sure() -> None:
+    found = _predict(within_h=24.0)
+    assert found.best is not None
+    assert found.answer().startswith(f"Rent {found.best.gpus} × {found.best.rented.name}")
+    assert "in time for 24 h even at the high end of the interval" in found.answer()
+    assert "outside what was measured" in found.answer()
+    assert "too late for 0.001 h" in _predict(within_h=0.001, gpus=1).answer()
+    assert "fits on none" in predict("llama-2-70b", "l4", batch=8, gpus=1).answer()
+    assert "at a price that is not known" in predict("gpt2", "k80", batch=1, sequence=64).answer()
+    assert any("assumption" in line for line in found.sentences())
+
+
+def test_what_does_not_fit_has_a_row_with_the_memory_it_needs() -> None:
+    (row,) = predict("llama-2-70b", "l4", batch=8, gpus=1).rows()
+    assert not row["fits"]
+    assert row["gpus"] is None
+    assert row["memory_gb"] > 1000
+
+
+def test_epochs_come_from_records_of_other_batches(tmp_path: Path) -> None:
+    path = tmp_path / "records.csv"
+    path.write_text("batch,epochs\n" + "".join(f"{b},{2 + b / 64}\n" for b in (16, 32, 64, 128, 256)))
+    found = _predict(records=path, global_batch=64, gpus=1)
+    row = found.rows()[0]
+    assert row["epochs"] == pytest.approx(3.0)
+    assert row["hours_low"] < row["hours"] < row["hours_high"]
+    assert found.work.epochs == pytest.approx(3.0)
 
 
 def test_a_staging_instance_carries_its_intervals() -> None:
@@ -67,7 +101,7 @@ def test_an_allocation_instance_has_the_predicted_speed() -> None:
 
 def test_what_is_too_large_is_left_out_or_refused() -> None:
     found = predict("gpt2", ["l4", "h100"], batch=8, sequence=1024)
-    assert [row["fits"] for row in found.rows()] == [False, True]
+    assert [one.fits for one in found.forecasts] == [False, True]
     instance = found.instance("allocation")
     assert "l4 has too little memory for the model and is left out." in instance.assumptions
     with pytest.raises(OptionError, match="more than any hardware has; give a smaller"):
@@ -102,6 +136,14 @@ def test_measurements_of_the_gpu_itself(tmp_path: Path) -> None:
         ("gpt2", "l4", {"precision": "fp64"}, OptionError, "has no peak for fp64"),
         ("gpt2", "l4", {"precision": "fp7"}, OptionError, "precision 'fp7'"),
         ("gpt2", "l4", {"samples": -1.0}, OptionError, "samples -1"),
+        ("gpt2", "l4", {"tensor": 5}, OptionError, "does not divide the 12 heads"),
+        ("gpt2", "l4", {"gpus": 0}, OptionError, "gpus 0: must be from 1"),
+        ("gpt2", "l4", {"gpus": 3, "tensor": 2}, OptionError, "no multiple of 2"),
+        ("gpt2", "l4", {"pipeline": 99}, OptionError, "pipeline 99: the model has 14 layers"),
+        ("gpt2", "l4", {"zero_stage": 7}, OptionError, "zero_stage 7"),
+        ("gpt2", "l4", {"optimiser": "lamb"}, OptionError, "optimiser 'lamb'"),
+        ("gpt2", "l4", {"global_batch": 0}, OptionError, "global_batch 0"),
+        ("resnet50", "l4", {"tensor": 2}, OptionError, "only transformers share tensors"),
     ],
 )
 def test_one_clear_line(

@@ -28,6 +28,16 @@ def test_a_machine_of_the_price_list() -> None:
     assert any("g6.xlarge" in sentence for sentence in one.said)
 
 
+def test_every_machine_that_has_the_gpu_is_known() -> None:
+    (one,) = _rented("l4")
+    assert [server.gpus for server in one.servers] == [1, 1, 4, 8]
+    assert all(server.sold == server.gpus for server in one.servers)
+    (given,) = _rented("l4", prices={"l4": 0.5})
+    assert {(server.price_usd_per_hour, server.sold) for server in given.servers} == {(0.5, 1)}
+    (unlisted,) = _rented("k80")
+    assert [(server.gpus, server.sold) for server in unlisted.servers] == [(8, 1)]
+
+
 def test_what_is_given_wins() -> None:
     (one,) = _rented("l4", prices={"l4": 0.5}, limits={"l4": 3}, network_gbit_per_s=8)
     assert (one.price_usd_per_hour, one.limit) == (0.5, 3)

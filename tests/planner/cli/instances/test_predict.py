@@ -17,6 +17,7 @@ GIVEN = ("gpt2", "--hardware", "l4,h100", "--batch", 1, "--sequence", 128)
 
 def test_a_table_with_intervals() -> None:
     shown = invoke(predict, *GIVEN).stdout
+    assert shown.startswith("Rent ")
     assert "90 % interval" in shown
     assert "outside" in shown
 
@@ -35,6 +36,12 @@ def test_one_command_to_a_proven_plan(tmp_path: Path) -> None:
     assert clusterplan.load(path).uncertainty
 
 
+def test_a_page(tmp_path: Path) -> None:
+    path = tmp_path / "page.html"
+    invoke(predict, *GIVEN, "--deadline", "2099-01-01", "--output", path)
+    assert "which GPUs?" in path.read_text()
+
+
 @pytest.mark.parametrize("kind", ["staging", "allocation"])
 def test_an_instance_is_written(tmp_path: Path, kind: str) -> None:
     path = tmp_path / "made.yaml"
@@ -51,7 +58,9 @@ def test_what_to_measure(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("more", "what"),
     [
-        (["--output", "x.yaml"], "--output needs --kind"),
+        (["--output", "x.yaml"], "give a page (.html), or add --kind"),
+        (["--within", "3", "--deadline", "friday"], "give one of them"),
+        (["--deadline", "soon"], "write a day such as friday"),
         (["--measurements", "l4=", "--measurements", "x"], "write NAME=FILE"),
         (["--price", "l4"], "write NAME=NUMBER"),
     ],

@@ -52,12 +52,18 @@ def test_data_for_programs(instance: str, tmp_path: Path) -> None:
     assert json.loads(output.read_text())["regrets"] == printed["regrets"]
 
 
+def test_a_page(instance: str, tmp_path: Path) -> None:
+    output = tmp_path / "robust.html"
+    assert invoke(solve, instance, "--robust", "--output", output).exit_code == 0
+    assert "The plan of the middle end is the safest" in output.read_text()
+
+
 @pytest.mark.parametrize(
     ("more", "what"),
     [
         (["--jobs", "2"], "--robust takes one file"),
         (["--what-if", "floor=1"], "--robust takes one file"),
-        (["--output", "x.html"], "give a file .json"),
+        (["--output", "x.csv"], "a page (.html) or everything (.json)"),
     ],
 )
 def test_what_does_not_go_together(instance: str, more: list[str], what: str) -> None:

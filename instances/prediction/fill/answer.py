@@ -1,0 +1,52 @@
+"""The answer of a prediction in words: which GPUs to rent, how long it takes, what it costs, how sure."""
+
+from __future__ import annotations
+
+from ..estimate import Estimate
+from ..training.offers import Offer
+
+IN_TIME = {
+    "surely": "in time for {within:.4g} h even at the high end of the interval",
+    "probably": "in time for {within:.4g} h as predicted, late at the high end of the interval",
+    "late": "too late for {within:.4g} h",
+}
+DAY_H = 24.0
+
+
+def answer_of(model: str, best: Offer | None) -> str:
+    """Return the answer in two sentences."""
+    if best is None:
+        return (
+            f"{model} fits on none of this hardware in the way that was asked for; give a smaller --batch, "
+            "more or larger GPUs, or leave --tensor, --pipeline, --zero and --gpus open."
+        )
+    cost = best.cost_usd
+    paid = "at a price that is not known" if cost is None else f"for {_between(cost, '{} USD')}"
+    within = best.work.within_h
+    late = (
+        "" if best.in_time is None or within is None else f", {IN_TIME[best.in_time].format(within=within)}"
+    )
+    where = "inside" if best.step.step.inside else "outside"
+    return (
+        f"Rent {rented(best)}: {model} is trained in {_between(best.hours, '{} h')} {paid}{late}. "
+        f"The intervals are those of 90 % confidence, {where} what was measured."
+    )
+
+
+def rented(offer: Offer) -> str:
+    """Return what is rented, such as ``16 × h100 (2 × p5.48xlarge)``."""
+    gpus = f"{offer.gpus} × {offer.rented.name}"
+    if offer.server.sold == 1 and offer.server.gpus > 1:
+        return gpus
+    return (
+        gpus if offer.server.name == offer.rented.name else f"{gpus} ({offer.machines} × {offer.server.name})"
+    )
+
+
+def _between(one: Estimate, unit: str) -> str:
+    return f"{unit.format(short(one.seconds))} ({short(one.low)} to {short(one.high)})"
+
+
+def short(value: float) -> str:
+    """Return a figure with as many digits as a prediction has at best."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"

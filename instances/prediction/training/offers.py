@@ -1,0 +1,245 @@
+"""Offers: what to rent to train a model, and by when it is done.
+
+Of every machine that has the GPUs, every tensor and pipeline degree that is a power of two, and more and more
+replicas, the cheapest is taken that is in time even at the high end of its interval; if none is, the cheapest
+that is in time as predicted; if none is, the fastest. ZeRO and recomputation are taken only where memory
+needs them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Literal
+
+from ...common.errors import OptionError
+from ..estimate import Estimate
+from ..fill.forecast import HOUR_S, Forecast
+from ..fill.rented import Rented, Server
+from ..fill.work import Work
+from .parallelism import Parallelism
+from .stages import Stage, stages_of
+from .step import Setup, StepForecast
+
+MOST_GPUS = 4096
+"""Where nobody gave a limit."""
+GROWTH = 1.2
+"""Beyond `DENSE` replicas, the next number that is tried is so many times as large."""
+DENSE = 16
+PATIENCE = 1.5
+"""Replicas are added until the training takes so many times as long as with the best number of them."""
+SAVINGS = ((0, False), (1, False), (0, True), (1, True), (2, False), (2, True), (3, False), (3, True))
+"""Stages of ZeRO and recomputation, from what costs the least time to what saves the most memory."""
+ALIKE = 1.05
+"""Costs that differ by less are alike: no prediction is as sure."""
+InTime = Literal["surely", "probably", "late"]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What was asked for of the parallelism; None: whatever is best.
+
+    Raises
+    ------
+    OptionError
+        If a figure is not possible.
+    """
+
+    gpus: int | None = None
+    tensor: int | None = None
+    pipeline: int | None = None
+    zero_stage: int | None = None
+    recompute: bool | None = None
+
+    def __post_init__(self) -> None:
+        asked: dict[str, Any] = {
+            "tensor": self.tensor,
+            "pipeline": self.pipeline,
+            "zero_stage": self.zero_stage,
+        }
+        Parallelism(**{name: value for name, value in asked.items() if value is not None})
+        if self.gpus is not None and not 1 <= self.gpus <= MOST_GPUS:
+            raise OptionError(f"gpus {self.gpus}: must be from 1 to {MOST_GPUS:,}")
+        group = (self.tensor or 1) * (self.pipeline or 1)
+        if self.gpus is not None and self.gpus % group:
+            raise OptionError(f"gpus {self.gpus}: is no multiple of {group}, tensor times pipeline")
+
+    def savings(self) -> list[tuple[int, bool]]:
+        """Return the stages of ZeRO and recomputation that may be tried, in their order."""
+        return [
+            (stage, again)
+            for stage, again in SAVINGS
+            if self.zero_stage in (None, stage) and self.recompute in (None, again)
+        ]
+
+
+@dataclass(frozen=True)
+class Offer:
+    """A model trained on so many GPUs of one sort of machine.
+
+    Parameters
+    ----------
+    epochs
+        Of the training; with an interval where they were predicted.
+    in_time
+        Whether it is done by the deadline: at the high end too, as predicted, or not; None without one.
+    """
+
+    rented: Rented
+    server: Server
+    parallelism: Parallelism
+    step: StepForecast
+    epochs: Estimate
+    work: Work
+
+    @cached_property
+    def hours(self) -> Estimate:
+        """Hours until it is done (in the field `seconds`)."""
+        each = self.work.samples / self.step.samples / HOUR_S
+        step, epochs = self.step.step, self.epochs
+        return Estimate(
+            step.seconds * epochs.seconds * each,
+            step.low * epochs.low * each,
+            step.high * epochs.high * each,
+            step.inside and epochs.inside,
+            step.basis,
+        )
+
+    @property
+    def gpus(self) -> int:
+        """GPUs that are paid: machines are rented whole."""
+        sold = self.server.sold
+        return -(-self.parallelism.gpus // sold) * sold
+
+    @property
+    def machines(self) -> int:
+        """Machines that are rented."""
+        return -(-self.gpus // self.server.gpus)
+
+    @property
+    def cost_usd(self) -> Estimate | None:
+        """USD of the whole training (in the field `seconds`); None without a price."""
+        price = self.server.price_usd_per_hour
+        return None if price is None else self.hours.times(price * self.gpus)
+
+    @property
+    def in_time(self) -> InTime | None:
+        """Whether it is done in time."""
+        within = self.work.within_h
+        if within is None:
+            return None
+        if self.hours.high <= within:
+            return "surely"
+        return "probably" if self.hours.seconds <= within else "late"
+
+    def order(self) -> tuple[float, float, float]:
+        """Return by what the best offer is least."""
+        price = self.cost_usd
+        paid = price.seconds if price is not None else self.gpus * self.hours.seconds
+        rank = {"surely": 0, "probably": 1, "late": 2, None: 0}[self.in_time]
+        return (rank, self.hours.seconds, paid) if rank == 2 else (rank, paid, self.hours.seconds)
+
+
+def best_offer(
+    forecasts: Sequence[Forecast], work: Work, wanted: Wanted, optimiser: str = "adam"
+) -> Offer | None:
+    """Return the best offer of one sort of hardware; None if nothing that was asked for fits its memory.
+
+    Parameters
+    ----------
+    forecasts
+        Of the same hardware for groups of 1, 2, 4 … GPUs, as far as the model's tensors can be shared.
+    """
+    found = list(_offers(forecasts, work, wanted, optimiser))
+    return min(found, key=Offer.order, default=None)
+
+
+def _offers(forecasts: Sequence[Forecast], work: Work, wanted: Wanted, optimiser: str) -> Iterator[Offer]:
+    for one in forecasts:
+        tensor = one.setting.tensor_parallel
+        pipelines = [wanted.pipeline] if wanted.pipeline else _powers(len(one.layers))
+        for pipeline in pipelines:
+            stages = {again: stages_of(one, pipeline, again) for _, again in wanted.savings()}
+            for server in one.rented.servers:
+                if tensor <= server.gpus:
+                    group = Parallelism(tensor, pipeline)
+                    yield from _replicated(one, server, stages, group, work, wanted, optimiser)
+
+
+def _powers(most: int) -> list[int]:
+    return [1 << power for power in range(most.bit_length())]
+
+
+def _replicated(
+    one: Forecast,
+    server: Server,
+    stages: dict[bool, list[Stage]],
+    group: Parallelism,
+    work: Work,
+    wanted: Wanted,
+    optimiser: str,
+) -> Iterator[Offer]:
+    """Yield offers with more and more replicas, until more of them do not help."""
+    most = min(MOST_GPUS, one.rented.limit or MOST_GPUS)
+    fastest, enough = float("inf"), 0
+    for data in _replicas(group, wanted, most):
+        if not work.divides(one.batch, data):
+            return
+        offer = _fitting(one, server, stages, replace(group, data=data), work, wanted, optimiser)
+        if offer is None:
+            continue
+        if offer.gpus > most or (enough and offer.gpus > enough):
+            return
+        yield offer
+        fastest = min(fastest, offer.hours.seconds)
+        if offer.hours.seconds > PATIENCE * fastest:
+            return
+        if offer.in_time in (None, "surely"):
+            enough = offer.gpus
+
+
+def _replicas(group: Parallelism, wanted: Wanted, most: int) -> Iterator[int]:
+    if wanted.gpus is not None:
+        if wanted.gpus % group.gpus == 0:
+            yield wanted.gpus // group.gpus
+        return
+    data = 1
+    while data * group.gpus <= most:
+        yield data
+        data = data + 1 if data < DENSE else int(data * GROWTH)
+
+
+def _fitting(
+    one: Forecast,
+    server: Server,
+    stages: dict[bool, list[Stage]],
+    parallelism: Parallelism,
+    work: Work,
+    wanted: Wanted,
+    optimiser: str,
+) -> Offer | None:
+    """Return the offer with the least saving of memory that fits; None if none does."""
+    batches = work.batches(one.batch, parallelism.data)
+    for stage, again in wanted.savings():
+        chosen = replace(parallelism, zero_stage=stage, recompute=again)
+        setup = Setup(one, server, stages[again], chosen, batches, optimiser)
+        if setup.memory().total <= one.rented.memory_bytes:
+            step = setup.forecast()
+            return Offer(one.rented, server, chosen, step, work.epochs_at(step.samples), work)
+    return None
+
+
+def best_of(offers: Sequence[Offer | None]) -> Offer | None:
+    """Return the best of several sorts of hardware; what has no price only where nothing has one.
+
+    Of those that cost nearly the same it is the fastest.
+    """
+    there = [offer for offer in offers if offer is not None]
+    priced = [offer for offer in there if offer.cost_usd is not None] or there
+    first = min(priced, key=Offer.order, default=None)
+    if first is None or first.in_time == "late":
+        return first
+    rank, paid, _ = first.order()
+    alike = [one for one in priced if one.order()[0] == rank and one.order()[1] <= ALIKE * paid]
+    return min(alike, key=lambda one: one.hours.seconds)

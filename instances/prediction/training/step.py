@@ -1,0 +1,167 @@
+"""Steps on several GPUs: seconds of computation, waiting, communication and update, and memory of a device.
+
+A stage takes its layers' seconds for each batch, the sums of its tensor-parallel group, and what it sends
+on and receives back. Batches pass the stages one after the other (`steps.pipeline.pipeline_s`). Then the
+replicas add up their gradients, and the optimiser goes over its numbers. Nothing hides behind anything else.
+Tensors are shared inside a server; replicas fill a server before they take another (Megatron-LM;
+Narayanan et al. 2021, section 3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from ...common.errors import OptionError
+from ..communication.all_reduce import hierarchical_s, ring_s
+from ..communication.links import Link
+from ..estimate import Estimate
+from ..fill.forecast import Forecast, width
+from ..fill.rented import Server
+from ..fill.sentences import LINK_ENDS
+from ..models.memory import MASTER_BYTES, OPTIMISER_NUMBERS, DeviceMemory, held_bytes
+from .parallelism import Parallelism
+from .stages import Stage
+
+UPDATE_OVER_BANDWIDTH = 1.12
+"""What the optimiser takes over what its bytes would take: as other operators that wait for the memory."""
+
+
+@dataclass(frozen=True)
+class StepForecast:
+    """An optimiser's step of all replicas.
+
+    Parameters
+    ----------
+    samples
+        That all replicas go through.
+    compute_s, waiting_s, communication_s, update_s
+        Its parts, of which the first is that of the slowest stage, and the second what the pipeline's ends
+        make it wait.
+    step
+        Their sum with its 90 % interval.
+    memory
+        Of the fullest device.
+    """
+
+    samples: int
+    compute_s: float
+    waiting_s: float
+    communication_s: float
+    update_s: float
+    step: Estimate
+    memory: DeviceMemory
+
+
+@dataclass(frozen=True)
+class Setup:
+    """A model's stages on the GPUs of one sort of server.
+
+    Parameters
+    ----------
+    one
+        The forecast for a group of `parallelism.tensor` GPUs.
+    stages
+        Its layers divided among `parallelism.pipeline` stages.
+    batches
+        Of each replica in a step.
+    """
+
+    one: Forecast
+    server: Server
+    stages: Sequence[Stage]
+    parallelism: Parallelism
+    batches: int
+    optimiser: str = "adam"
+
+    def __post_init__(self) -> None:
+        tensor = self.parallelism.tensor
+        if tensor > self.server.gpus:
+            held = f"{self.server.name} has {self.server.gpus} GPUs"
+            raise OptionError(f"tensor {tensor}: {held}, and tensors are shared inside a server")
+
+    def memory(self) -> DeviceMemory:
+        """Return the bytes of the fullest device: the first stages have most batches on their way."""
+        way, count, held = self.parallelism, len(self.stages), width(self.one.setting)
+        devices = [
+            DeviceMemory(
+                *held_bytes(stage.parameters, held, self.optimiser, way.zero_stage, way.data),
+                activations=stage.waiting_bytes * min(self.batches, count - index) + stage.working_bytes,
+            )
+            for index, stage in enumerate(self.stages)
+        ]
+        return max(devices, key=lambda device: device.total)
+
+    def forecast(self) -> StepForecast:
+        """Return the step."""
+        parts = self._parts(1.0, 1.0)
+        (low, high), (least, most) = self.one.factors, LINK_ENDS
+        alone = self.parallelism.gpus == 1
+        basis = self.one.step.basis
+        whole = Estimate(
+            sum(parts),
+            sum(self._parts(low, least)),
+            sum(self._parts(high, most)),
+            self.one.step.inside and alone,
+            basis if alone else f"{basis}; bandwidth of links as it is sold",
+        )
+        samples = self.one.batch * self.batches * self.parallelism.data
+        return StepForecast(samples, *parts, whole, self.memory())
+
+    def _parts(self, slower: float, links: float) -> tuple[float, float, float, float]:
+        """Return computation, waiting, communication and update with times and links so much slower."""
+        sums = self._sums()
+        compute = [stage.compute_s * slower for stage in self.stages]
+        sent = [links * self._exchange_s(index) for index in range(len(self.stages))]
+        slots = [one + other for one, other in zip(compute, sent, strict=True)]
+        slowest = max(range(len(slots)), key=slots.__getitem__)
+        waiting = sum(slots) - slots[slowest]
+        held = width(self.one.setting)
+        gradients = max(self._gradients_s(stage.parameters * held, sums) for stage in self.stages)
+        update = max(self._update_s(stage.parameters) for stage in self.stages)
+        communication = self.batches * sent[slowest] + links * gradients
+        return self.batches * compute[slowest], waiting, communication, update * slower
+
+    def _exchange_s(self, index: int) -> float:
+        """Return the seconds in which a stage adds up its tensors and sends a batch on, and gets it back."""
+        inside, stage = self.one.rented.inside, self.stages[index]
+        tensor = self.parallelism.tensor
+        added = sum(ring_s(inside, tensor, size) * times for size, times in stage.reductions)
+        if index == len(self.stages) - 1:
+            return added
+        within = self.parallelism.gpus <= self.server.gpus
+        return added + 2 * (inside if within else self.server.network).message_s(stage.output_bytes)
+
+    def _sums(self) -> Callable[[float], float]:
+        """Return the seconds in which the replicas add up so many bytes."""
+        inside, data, tensor = self.one.rented.inside, self.parallelism.data, self.parallelism.tensor
+        beside = max(1, self.server.gpus // tensor)
+        full, rest = divmod(data, beside)
+        servers = [beside] * full + ([rest] if rest else [])
+        # All GPUs of a server that belong to one ring send at a time.
+        gbit_per_s = self.server.network_gbit_per_s * min(beside, data)
+        network = Link.of_network(gbit_per_s, self.server.network.latency_s)
+        return lambda size: hierarchical_s(inside, network, servers, size)
+
+    def _gradients_s(self, size: float, sums: Callable[[float], float]) -> float:
+        """Return the seconds in which replicas exchange gradients, and with ZeRO what they divide.
+
+        A reduce-scatter, or an all-gather, is half of an all-reduce. Stage 2 scatters the gradients of each
+        batch, and stage 3 gathers the parameters for its forward and for its backward pass too
+        (Rajbhandari et al. 2020, section 7).
+        """
+        half = sums(size) / 2
+        match self.parallelism.zero_stage:
+            case 2:
+                return half * (self.batches + 1)
+            case 3:
+                return half * 3 * self.batches
+        return 2 * half
+
+    def _update_s(self, parameters: int) -> float:
+        """Return the seconds in which the optimiser reads and writes its numbers."""
+        held = width(self.one.setting)
+        master = 2 * MASTER_BYTES if held < MASTER_BYTES else held
+        moved = 2 * MASTER_BYTES * OPTIMISER_NUMBERS[self.optimiser] + 2 * held + master
+        shared = self.parallelism.data if self.parallelism.zero_stage else 1
+        return UPDATE_OVER_BANDWIDTH * parameters * moved / shared / self.one.rented.gpu.bytes_per_s

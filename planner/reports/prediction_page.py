@@ -1,0 +1,225 @@
+"""The page of a prediction: which GPUs to rent, how long it takes, what it costs, and how sure that is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ...instances.prediction.fill.answer import short as roughly
+from ...instances.prediction.fill.predict import Prediction
+from .page import render
+from .plot_style import Figure, axis, colour, layout, line_at, shown
+from .provenance import Facts
+from .tables import Cell, CellColumn, Column, Table, number, table_of, text
+
+Row = dict[str, Any]
+IN_TIME = {"surely": "good", "probably": "fair", "late": "bad"}
+"""Whether it is in time → the class of its style."""
+PARTS = (("compute_s", "computation"), ("waiting_s", "waiting"), ("communication_s", "communication"))
+STEP_PARTS = (*PARTS, ("update_s", "update"))
+MEMORY_PARTS = (
+    ("parameters_gb", "parameters"),
+    ("gradients_gb", "gradients"),
+    ("optimiser_gb", "optimiser"),
+    ("activations_gb", "activations"),
+)
+PERCENT = 100
+
+
+def prediction_page(found: Prediction) -> str:
+    """Return the page of a prediction."""
+    rows = found.rows()
+    there = [row for row in rows if row["fits"]]
+    figures = _figures(there, found.work.within_h)
+    best = found.best
+    return render(
+        "prediction.html.j2",
+        scripts=(),
+        data={"figures": figures},
+        title=f"{found.model.name}: which GPUs?",
+        kicker="Prediction: time, memory and cost of training a model",
+        verdict=_verdict(None if best is None else best.in_time, bool(there)),
+        claimed=(),
+        lead=found.answer(),
+        sections=[
+            ("rent", "What to rent"),
+            *([("step", "A step")] if there else []),
+            ("memory", "Memory of a GPU"),
+            ("about", "What it rests on"),
+        ],
+        heights={name: figure["layout"]["height"] for name, figure in figures.items()},
+        rent=_rent(rows, None if best is None else best.rented.name),
+        measured=_measured(rows),
+        step=_step(there),
+        memory=_memory(rows),
+        sentences=found.sentences(),
+        footer=_footer(found),
+    )
+
+
+def _verdict(in_time: str | None, fits: bool) -> tuple[str, str]:
+    if not fits:
+        return "fits nowhere", "bad"
+    if in_time is None:
+        return "predicted", "fair"
+    words = {"surely": "in time", "probably": "probably in time", "late": "too late"}
+    return words[in_time], IN_TIME[in_time]
+
+
+def _footer(found: Prediction) -> Facts:
+    facts = [("made by", "clusterplan predict"), ("model", f"{found.model.name}: {found.model.source}")]
+    sources = {one.rented.gpu.name: one.rented.gpu.source for one in found.forecasts}
+    return facts + [(f"data sheet of {name}", source) for name, source in sources.items()]
+
+
+def _rough(value: float | None) -> Cell:
+    return Cell("–" if value is None else roughly(value), value)
+
+
+def _between(row: Row, value: str, low: str, high: str) -> Cell:
+    """Return a figure with its interval, sorted by the figure."""
+    if row[value] is None:
+        return text(None)
+    return Cell(f"{roughly(row[value])} ({roughly(row[low])} – {roughly(row[high])})", row[value])
+
+
+def _range(row: Row) -> Cell:
+    return Cell("inside", mark="good") if row["inside"] else Cell("outside", mark="fair")
+
+
+def _rent(rows: Sequence[Row], best: str | None) -> Table:
+    columns: list[CellColumn[Row]] = [
+        (
+            Column("hardware"),
+            lambda row: Cell(row["hardware"], mark="good" if row["hardware"] == best else ""),
+        ),
+        (Column("GPUs", True, "that are paid"), lambda row: number(row["gpus"])),
+        (Column("as"), _machines),
+        (Column("divided", wide=True), lambda row: text(row["parallelism"])),
+        (
+            Column("hours", True, "with 90 % interval"),
+            lambda row: _between(row, "hours", "hours_low", "hours_high"),
+        ),
+        (
+            Column("USD", True, "with 90 % interval"),
+            lambda row: _between(row, "cost_usd", "cost_low_usd", "cost_high_usd"),
+        ),
+        (Column("in time"), lambda row: text(row["in_time"], IN_TIME.get(row["in_time"] or "", ""))),
+    ]
+    return table_of(
+        "offers", "The best way to train it on each sort of hardware", rows, columns, sortable=False
+    )
+
+
+def _machines(row: Row) -> Cell:
+    if row["machine"] is None:
+        return Cell("does not fit", mark="bad")
+    return Cell(f"{row['machines']} × {row['machine']}")
+
+
+def _measured(rows: Sequence[Row]) -> Table:
+    columns: list[CellColumn[Row]] = [
+        (Column("hardware"), lambda row: Cell(row["hardware"])),
+        (Column("what was measured"), _range),
+        (Column("rests on", wide=True), lambda row: text(row["basis"])),
+    ]
+    return table_of("basis", "Whether it lies inside what was measured", rows, columns, sortable=False)
+
+
+def _step(rows: Sequence[Row]) -> Table:
+    def share(row: Row, part: str) -> Cell:
+        part_of = row[part] / row["step_s"]
+        return Cell(f"{PERCENT * part_of:.1f} %", part_of)
+
+    columns: list[CellColumn[Row]] = [
+        (Column("hardware"), lambda row: Cell(row["hardware"])),
+        (Column("samples", True, "of all GPUs"), lambda row: number(row["global_batch"])),
+        (
+            Column("seconds", True, "with 90 % interval"),
+            lambda row: _between(row, "step_s", "step_low_s", "step_high_s"),
+        ),
+        *((Column(name, True), lambda row, part=part: share(row, part)) for part, name in STEP_PARTS),
+        (Column("one batch", True, "on one GPU"), lambda row: _rough(row["batch_s"])),
+    ]
+    return table_of("steps", "A step of the optimiser, and its parts", rows, columns, sortable=False)
+
+
+def _memory(rows: Sequence[Row]) -> Table:
+    columns: list[CellColumn[Row]] = [
+        (Column("hardware"), lambda row: Cell(row["hardware"])),
+        (Column("GB there", True), lambda row: _rough(row["gpu_memory_gb"])),
+        (
+            Column("GB needed", True),
+            lambda row: Cell(roughly(row["memory_gb"]), row["memory_gb"], mark="" if row["fits"] else "bad"),
+        ),
+        *((Column(name, True), lambda row, part=part: _rough(row[part])) for part, name in MEMORY_PARTS),
+    ]
+    notes = [] if all(row["fits"] for row in rows) else ["What does not fit is shown undivided, on one GPU."]
+    return table_of("bytes", "The fullest GPU", rows, columns, sortable=False, footnotes=notes)
+
+
+def _figures(rows: Sequence[Row], within_h: float | None) -> dict[str, Figure]:
+    """Return the plots: hours and USD with their intervals, parts of a step, and memory."""
+    if not rows:
+        return {}
+    names = [shown(row["hardware"]) for row in rows]
+    found = {"hours": _ends(names, rows, ("hours", "hours_low", "hours_high"), "hours", 0)}
+    if within_h is not None:
+        found["hours"]["layout"]["shapes"] = [line_at("x", within_h)]
+    if all(row["cost_usd"] is not None for row in rows):
+        found["cost"] = _ends(names, rows, ("cost_usd", "cost_low_usd", "cost_high_usd"), "USD", 1)
+    found["parts"] = _stacked(names, rows, STEP_PARTS, "seconds of a step")
+    found["bytes-figure"] = _stacked(names, rows, MEMORY_PARTS, "GB on the fullest GPU")
+    return found
+
+
+def _height(rows: Sequence[Row]) -> int:
+    return 100 + 34 * len(rows)
+
+
+def _category() -> Figure:
+    return axis("", autorange="reversed", type="category")
+
+
+def _ends(
+    names: list[str], rows: Sequence[Row], keys: tuple[str, str, str], title: str, index: int
+) -> Figure:
+    """Return a bar for each row with the ends of its interval."""
+    value, low, high = keys
+    trace = {
+        "type": "bar",
+        "orientation": "h",
+        "y": names,
+        "x": [row[value] for row in rows],
+        "marker": {"color": colour(index)},
+        "error_x": {
+            "type": "data",
+            "symmetric": False,
+            "array": [row[high] - row[value] for row in rows],
+            "arrayminus": [row[value] - row[low] for row in rows],
+            "color": "@ink",
+            "thickness": 1.5,
+        },
+        "hovertemplate": f"%{{y}}: %{{x:,.3~g}} {title}<extra></extra>",
+    }
+    x = axis(title, rangemode="tozero", separatethousands=True)
+    return {"data": [trace], "layout": layout(x, _category(), _height(rows))}
+
+
+def _stacked(names: list[str], rows: Sequence[Row], parts: Sequence[tuple[str, str]], title: str) -> Figure:
+    traces = [
+        {
+            "type": "bar",
+            "orientation": "h",
+            "name": name,
+            "y": names,
+            "x": [row[part] for row in rows],
+            "marker": {"color": colour(index)},
+            "hovertemplate": f"%{{y}}, {name}: %{{x:,.3~g}}<extra></extra>",
+        }
+        for index, (part, name) in enumerate(parts)
+    ]
+    legend = {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0, "traceorder": "normal"}
+    x = axis(title, rangemode="tozero", separatethousands=True)
+    drawn = layout(x, _category(), _height(rows) + 30, barmode="stack", legend=legend)
+    return {"data": traces, "layout": {**drawn, "showlegend": True}}

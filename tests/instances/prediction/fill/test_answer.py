@@ -1,0 +1,35 @@
+"""The answer in words."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from clusterplan.instances.prediction.fill.answer import answer_of, rented, short
+from clusterplan.instances.prediction.fill.predict import predict
+
+
+def test_machines_are_named_once() -> None:
+    (offer,) = predict("gpt2", "a100-40", batch=1).offers
+    assert offer is not None
+    assert rented(offer) == "8 × a100-40 (1 × p4d.24xlarge)"
+    (alone,) = predict("gpt2", "p4d.24xlarge", batch=1).offers
+    assert alone is not None
+    assert rented(alone) == "8 × p4d.24xlarge"
+    (unlisted,) = predict("gpt2", "p100", batch=1, gpus=2).offers
+    assert unlisted is not None
+    assert rented(unlisted) == "2 × p100"
+
+
+def test_how_sure_it_is_in_time() -> None:
+    (offer,) = predict("gpt2", "l4", batch=1, gpus=1).offers
+    assert offer is not None
+    between = replace(offer, work=replace(offer.work, within_h=offer.hours.seconds * 1.01))
+    assert "as predicted, late at the high end" in answer_of("gpt2", between)
+    assert "in time" not in answer_of("gpt2", offer)
+
+
+@pytest.mark.parametrize(("value", "text"), [(1234.5, "1,234"), (12.34, "12.3"), (0.01234, "0.0123")])
+def test_no_more_digits_than_a_prediction_has(value: float, text: str) -> None:
+    assert short(value) == text
