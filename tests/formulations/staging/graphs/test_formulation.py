@@ -178,7 +178,7 @@ def test_layers_of_one_stage_that_no_type_can_run() -> None:
     pairs = ({"gpu": 1.0, "cpu": 1.0}, {"cpu": 1.0, "tpu": 1.0}, {"tpu": 1.0, "gpu": 1.0}, {"gpu": 1.0})
     for given, named in ((apart, "'a' and 'b'"), (pairs, "'a' to 'c'")):
         layers = [
-            {"name": name, "compute_s": able, "colour": None if name == "d" else "x"}
+            {"name": name, "compute_s": able, "compute_parallel": 0, "colour": None if name == "d" else "x"}
             for name, able in zip("abcd", given, strict=True)
         ]
         found = graph(types=kinds, layers=layers).elementary_infeasibility()
