@@ -11,6 +11,7 @@ Stage time
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -21,7 +22,7 @@ import numpy as np
 
 from ....instances.common.errors import TooLargeError
 from ....instances.staging.instance import StagingInstance
-from ...common.objective import Violation
+from ...common.objective import Diagnosis, Violation
 from ...common.tolerance import within
 from ..formulation import StagingFormulation
 from ..plan import Stage, stage_of
@@ -168,6 +169,26 @@ class GraphFormulation(StagingFormulation):
                     what = f"stage {index} needs {held:g} GiB in a unit of {hardware.memory_gib:g} GiB"
                     yield Violation(f"memory of {hardware.name}", what)
 
+    def elementary_infeasibility(self) -> Diagnosis | None:
+        """Find layers that no type can hold, or none can run at the floor, and classes that none can run."""
+        found = super().elementary_infeasibility()
+        layers = self.instance.layers
+        classes = [
+            [(layers[index].name, set(layers[index].compute_s)) for index in own]
+            for own in self.classes.members
+        ]
+        apart = [own for own in classes if not set.intersection(*(able for _, able in own))]
+        if not apart:
+            return found
+        like = f", like {len(apart) - 1} other such groups" if len(apart) > 1 else ""
+        reason = (
+            f"layers {_cannot_share(apart[0])} have to be in one stage, for they share a colour or lie on a "
+            f"cycle of classes, and no type can run all layers of that stage{like}"
+        )
+        others = found or Diagnosis(reasons=(), remedies=())
+        remedy = "give the layers of one stage times on a common type, or other colours"
+        return Diagnosis(reasons=(reason, *others.reasons), remedies=(remedy, *others.remedies))
+
     def elementary_bounds(self) -> tuple[float | None, ...]:
         """Bound cost by the cheapest work of each layer, throughput also by all work on all units."""
         if self.instance.objective == "cost":
@@ -213,6 +234,14 @@ class GraphFormulation(StagingFormulation):
                 best = max(best, total / units)
         # Sums may be rounded up.
         return best * (1 - 1e-12)
+
+
+def _cannot_share(layers: Sequence[tuple[str, set[str]]]) -> str:
+    """Return two layers that have no type in common; the first and last where any two have one."""
+    for (one, able), (other, others) in itertools.combinations(layers, 2):
+        if not able & others:
+            return f"{one!r} and {other!r}"
+    return f"{layers[0][0]!r} to {layers[-1][0]!r}"
 
 
 def _least_ratio(pairs: Sequence[tuple[float, float]]) -> float:

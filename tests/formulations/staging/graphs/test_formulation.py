@@ -169,3 +169,19 @@ def test_memory_keeps_layers_without_time_apart() -> None:
     edges = [{"source": a, "target": b} for a, b in ("ab", "ac", "cd")]
     assert len(GraphFormulation(diamond(layers=rows, types=types, edges=edges)).blocks) == 4
     assert len(GraphFormulation(diamond(layers=rows, edges=edges)).blocks) == 3
+
+
+def test_layers_of_one_stage_that_no_type_can_run() -> None:
+    """They are named: two without a common type, or all where any two have one."""
+    kinds = [{"name": name, "price_usd_per_hour": 1.0, "limit": 2} for name in ("gpu", "cpu", "tpu")]
+    apart = ({"gpu": 1.0}, {"cpu": 1.0}, {"gpu": 1.0}, {"gpu": 1.0})
+    pairs = ({"gpu": 1.0, "cpu": 1.0}, {"cpu": 1.0, "tpu": 1.0}, {"tpu": 1.0, "gpu": 1.0}, {"gpu": 1.0})
+    for given, named in ((apart, "'a' and 'b'"), (pairs, "'a' to 'c'")):
+        layers = [
+            {"name": name, "compute_s": able, "compute_parallel": 0, "colour": None if name == "d" else "x"}
+            for name, able in zip("abcd", given, strict=True)
+        ]
+        found = graph(types=kinds, layers=layers).elementary_infeasibility()
+        assert found is not None
+        assert found.reasons[0].startswith(f"layers {named} have to be in one stage")
+    assert graph().elementary_infeasibility() is None

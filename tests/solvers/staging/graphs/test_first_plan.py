@@ -98,6 +98,7 @@ def test_more_ideals_than_are_looked_at(objective: str) -> None:
     assert 0 < result.bound <= (result.objective or 0.0)
 
 
+@pytest.mark.slow
 def test_loops_that_are_not_compiled(tmp_path: Path) -> None:
     """A limit shorter than compiling them takes returns a plan, and says so."""
     save(diamond(), tmp_path / "graph.yaml")
