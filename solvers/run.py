@@ -23,6 +23,7 @@ from .common.conclude import conclude, patience_of
 from .common.diagnosis import diagnose_with
 from .common.options import SolveOptions
 from .common.result import Result
+from .common.stopping import is_part_of_a_solve, stoppable
 from .registry import KINDS, find_solver
 
 log = logging.getLogger("clusterplan")
@@ -69,7 +70,7 @@ def _answer(
                 outcome = Outcome(infeasible=True, message="no plan exists; counting alone proves it")
             else:
                 log.info("%s: solving with %s", formulation.instance.name, solver.name)
-                outcome = solver.solve(formulation, options, clock)
+                outcome = _solved(formulation, solver, options, clock)
         except OutOfTimeError as error:
             start = None if options.warm_start is None else formulation.parse_plan(options.warm_start)
             left = "" if start is None else "; the plan is the one to start from"
@@ -86,6 +87,15 @@ def _answer(
         if outcome.infeasible:
             diagnosis = diagnose(formulation, diagnosis, patience.remaining_s)
     return outcome, diagnosis
+
+
+def _solved(
+    formulation: Formulation[Any, Any], solver: Solver[Any], options: SolveOptions, clock: Clock
+) -> Outcome:
+    """Return the solver's outcome; after Ctrl-C what it has found so far."""
+    if is_part_of_a_solve():
+        return solver.solve(formulation, options, clock)
+    return stoppable(formulation, lambda: solver.solve(formulation, options, clock))
 
 
 def _certify(formulation: Formulation[Any, Any], outcome: Outcome, clock: Clock) -> None:

@@ -12,6 +12,7 @@ from ..common.base import Clock, Outcome
 from ..common.news import tell
 from ..common.options import SolveOptions
 from ..common.result import Limit
+from ..common.stopping import keep
 from .knapsack import MultipleChoice
 
 
@@ -66,6 +67,12 @@ class IncumbentSearch(ABC):
             if value < self.value:
                 self.incumbent, self.value = chosen, value
                 self.note()
+                keep(self.formulation, self.so_far)
+
+    def so_far(self) -> Outcome:
+        """Return the incumbent and the bound."""
+        assert self.incumbent is not None
+        return Outcome(self.formulation.plan_of(self.incumbent), (self.bound,), trace=self.trace)
 
     def take_warm_start(self) -> None:
         """Begin with the plan that was given, if any."""

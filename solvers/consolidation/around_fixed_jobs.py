@@ -15,6 +15,7 @@ from ...formulations.consolidation.plan import JobPlacement
 from ..common.base import Clock, Outcome
 from ..common.delegating import Delegating
 from ..common.options import SolveOptions
+from ..common.stopping import stoppable
 from .devices.dispatch import Certify, Diagnose, Search, search_with
 from .keep_in_place import stay_put
 
@@ -36,7 +37,8 @@ class AroundFixedJobs(Delegating[ConsolidationFormulation]):
             start = formulation.others(formulation.parse_plan(options.warm_start))
             given = tuple(entry.model_dump() for entry in start)
             options = options.model_copy(update={"warm_start": given})
-        outcome = self._with_few_moves(formulation.rest, options, clock)
+        rest = formulation.rest
+        outcome = stoppable(rest, lambda: self._with_few_moves(rest, options, clock))
         outcome.bounds = formulation.lifted(outcome.bounds)
         if outcome.plan is not None:
             outcome.plan = formulation.whole(outcome.plan)

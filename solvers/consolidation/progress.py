@@ -11,8 +11,10 @@ from typing import Any
 from ...formulations.consolidation.classes import Classes
 from ...formulations.consolidation.formulation import ConsolidationFormulation
 from ...formulations.consolidation.plan import JobPlacement
+from ..common.base import Outcome
 from ..common.news import tell
 from ..common.result import Limit
+from ..common.stopping import keep
 from .objective_steps import ROUNDING, reached_level
 
 CLOSE = 1e-9
@@ -67,7 +69,12 @@ class Progress:
         if self.plan is None or self.formulation.precedes(values, self.values):
             self.plan, self.values = plan, values
             self.tell()
+            keep(self.formulation, self.so_far)
         return values
+
+    def so_far(self) -> Outcome:
+        """Return the incumbent and its certificate; bounds may be in the making."""
+        return Outcome(self.plan, certificate=self.certificate())
 
     def tell(self) -> None:
         """Tell of the first objective that is not proven, or the last one."""

@@ -7,6 +7,7 @@ from ...formulations.consolidation.nothing_moves import LEADING, STAYING, WithRu
 from ..common.base import Clock, Outcome
 from ..common.delegating import Delegating
 from ..common.options import SolveOptions
+from ..common.stopping import keep
 from .around_fixed_jobs import AroundFixedJobs
 
 SHARE = 0.3
@@ -25,6 +26,10 @@ class WhereNothingMoves(Delegating[ConsolidationFormulation]):
         staying = around.solve(formulation.staying, options, clock.share(SHARE))
         if staying.plan is None or formulation.violations(staying.plan):
             return self.method.solve(formulation, given, clock)
+        plan = staying.plan
+        if staying.limit == "interrupt":
+            return Outcome(plan, limit=staying.limit)
+        keep(formulation, lambda: Outcome(plan))
         values = formulation.evaluate(staying.plan)
         bounds = tuple(formulation.elementary_bounds()[: formulation.before])
         leading = Outcome(bounds=bounds)

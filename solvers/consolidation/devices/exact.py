@@ -23,6 +23,7 @@ from ...backends.base import BackendError
 from ...common.base import Clock, Outcome, Solver
 from ...common.news import tell
 from ...common.options import SolveOptions
+from ...common.stopping import keep
 from .. import named_servers
 from .board import Board
 from .cluster import Cluster
@@ -72,6 +73,7 @@ class Search:
         values = self.formulation.evaluate(plan)
         if self.plan is None or self.formulation.precedes(values, self.values):
             self.plan, self.values = plan, values
+            keep(self.formulation, lambda: Outcome(plan))
 
     def run(self, pooled: Solver[Any]) -> Outcome:
         """Return the best plan and what is proven about it."""

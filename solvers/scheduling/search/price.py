@@ -82,6 +82,10 @@ class Price(Solver[SchedulingFormulation]):
                 search.improve(clock, trials, options.seed or 0, bound / (1 - options.gap))
             except OutOfTimeError:
                 limit = "time"
+            except KeyboardInterrupt:
+                if search.found is None:
+                    raise
+                limit = "interrupt"
         if search.found is None:
             if limit == "time":
                 raise OutOfTimeError("not even one rule can be simulated in time")

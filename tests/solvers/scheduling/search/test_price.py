@@ -15,6 +15,7 @@ from clusterplan.instances.scheduling.instance import SchedulingInstance
 from clusterplan.solvers.common.options import SolveOptions
 from clusterplan.solvers.scheduling.brute_force import SchedulingBruteForce
 from clusterplan.solvers.scheduling.methods import POLICIES
+from clusterplan.solvers.scheduling.search.climb import Climb
 from clusterplan.solvers.scheduling.search.price import Price
 
 RULES: list[dict[str, Any]] = [
@@ -125,3 +126,17 @@ def test_a_cluster_that_shrinks_under_a_job_without_preemption_is_said() -> None
     outcome = Price().solve(SchedulingFormulation(there), SolveOptions(), Clock())
     assert outcome.plan is None
     assert "running jobs lose their place at 5 s" in str(outcome.message)
+
+
+def test_ctrl_c_leaves_the_best_schedule_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The search is stopped at its first change; the best static rule is the answer."""
+
+    def stop(self: Climb, temperature: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Climb, "try_one", stop)
+    there = generate_scheduling(jobs=20, gpus=8, seed=3)
+    outcome = Price().solve(SchedulingFormulation(there), SolveOptions(), Clock())
+    assert outcome.limit == "interrupt"
+    assert outcome.plan is not None
+    assert SchedulingFormulation(there).violations(outcome.plan) == []
