@@ -80,7 +80,8 @@ class _AtFirstCall:
 
         # Divisions are those of NumPy: x/0 is infinite. Sums are rounded as written. Nothing counts who
         # refers to an array where all of them were there before.
-        return njit(nogil=True, error_model="numpy", _nrt=self.makes_arrays, **more)(function)
+        make: Callable[..., Any] = njit  # numba's own types do not know `_nrt`
+        return make(nogil=True, error_model="numpy", _nrt=self.makes_arrays, **more)(function)
 
     def _knowing_others(self) -> Callable[..., Any]:
         """Return the function with those that it calls by their names in its module known to numba."""

@@ -66,7 +66,7 @@ class RunOptions(MoveOptions):
             help="Compare with a scenario; may be repeated, and a comma joins changes. Consolidation: "
             "drain=SERVER, add=NxSERVER, remove=JOB, value=JOB:X, must-place=JOB; allocation: RESOURCE=+8, "
             "budget=X, add=NxJOB, remove=JOB, weight=JOB:X; staging: limit=TYPE:+8, price=TYPE:-20%, "
-            "floor=X, cost=X, budget=X.",
+            "floor=X, cost=X, budget=X; scheduling: RESOURCE=+10, add=NxSERVER, drain=SERVER, remove=JOB.",
         ),
     ] = None
     robust: Annotated[

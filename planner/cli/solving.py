@@ -22,11 +22,11 @@ from ..output.text import console, csv_line
 from ..reports.plan_page import plan_page
 from .batch import print_result, solve_batch
 from .common import Format, RunOptions, write_text
+from .instances.steps import Steps
 from .options import batch_options, merged_options, search_options
 from .plans.ends import plan_at_ends
 from .plans.scenarios import compare_scenarios
 from .progress import working
-from .steps import Steps
 
 
 def solve_files(run: RunOptions, as_batch: bool) -> int:

@@ -15,6 +15,9 @@ from ..verification.findings import Verification
 from .frontier_markdown import frontier_markdown
 from .provenance import check_same
 
+MOST_PLAIN = 2_000_000
+"""Characters of a document that is not packed."""
+
 
 def to_csv(frontier: AnyFrontier) -> str:
     """Return the points as CSV."""
@@ -53,6 +56,8 @@ def write(
 ) -> list[Path]:
     """Write `frontier.html`, `.md`, `.csv` and `.json` into a folder, which is made if it is missing.
 
+    A large document of thousands of plans is `frontier.json.gz` instead, which is read like the plain one.
+
     Parameters
     ----------
     baselines
@@ -63,10 +68,15 @@ def write(
     OptionError
         If they cannot be written.
     """
+    everything = frontier.to_json() + "\n"
+    plain, packed = "frontier.json", "frontier.json.gz"
+    name, other = (packed, plain) if len(everything) > MOST_PLAIN else (plain, packed)
     texts = {
         "frontier.html": frontier_page(instance, frontier, baselines),
         "frontier.md": frontier_markdown(frontier),
         "frontier.csv": to_csv(frontier),
-        "frontier.json": frontier.to_json() + "\n",
+        name: everything,
     }
-    return write_all(folder, texts)
+    written = write_all(folder, texts)
+    (folder / other).unlink(missing_ok=True)  # of an earlier run, of which the other files are gone
+    return written

@@ -11,6 +11,7 @@ from .frontier_page import SchedulingFrontierPage
 from .lead import lead
 from .page import scheduling_parts
 from .plan import as_data, columns
+from .what_if import what_if
 
 MOST_SEGMENTS = 10_000
 """Of a job on average; a file with more is refused before it is read."""
@@ -26,6 +27,7 @@ SCHEDULING = PlannerKind(
     answer=answer,
     lead=lead,
     changes=changes,
+    what_if=what_if,
     comparison=ComparisonKind(measures=measures, advice=advice),
     frontier=FrontierKind(
         model=SchedulingFrontier,

@@ -12,6 +12,7 @@ from ...formulations.registry import KINDS as FORMULATIONS
 from ...instances.common.base import Instance
 from ...instances.common.errors import Faults, InstanceError
 from ...instances.common.faults import validated
+from ...instances.files.gzip_reading import PackingError, unpacked
 from ...instances.files.json_reading import TooMuchError, check_size
 from ...instances.files.reading import fail, read_bytes, text_of
 from ...solvers.common.frontier import AnyFrontier
@@ -27,6 +28,8 @@ _INK = re.compile(r"\S")
 def read_results(path: Path) -> list[dict[str, Any]]:
     """Return the results of a file as plain data: one JSON object, one a line, or a batch's journal.
 
+    A file that ends in ``.gz`` is unpacked.
+
     Raises
     ------
     InstanceError
@@ -34,6 +37,11 @@ def read_results(path: Path) -> list[dict[str, Any]]:
     """
     source = str(path)
     raw = read_bytes(path, source)
+    if path.suffix == ".gz":
+        try:
+            raw = unpacked(raw)
+        except PackingError as error:
+            raise fail(source, str(error)) from None
     found = stored_results(raw, source) if raw.startswith(STARTS) else _results(text_of(raw, source), source)
     for data in found:
         if not _is_result(data):

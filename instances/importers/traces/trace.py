@@ -95,6 +95,9 @@ def _columns(options: TraceOptions, header: list[str], source: str) -> dict[str,
     }
     columns = {field: column for field, column in named.items() if column is not None}
     for column in (options.arrival, *columns.values()):
+        if column not in header and len(header) == 1 and any(sign in header[0] for sign in ";\t|"):
+            what = f"is one column, {shown(header[0])}; put commas between the columns of the whole file"
+            raise fail(source, what, "line 1")
         if column not in header:
             raise fail(source, f"has no column {column!r}; there are: {some(header, 20)}", "line 1")
     return columns

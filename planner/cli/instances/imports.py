@@ -16,8 +16,8 @@ from ....instances.common.fields import marks_of
 from ....instances.importers import IMPORTERS
 from ....instances.importers.importer import Importer, Option, option_of
 from ..common import Quiet, start_logging
-from ..steps import Steps
 from .output import Output, emit
+from .steps import Steps
 
 importers = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 

@@ -52,7 +52,7 @@ def test_what_cannot_be_written_is_an_option_error_and_the_old_file_stays(
     def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Path, "write_text", full)
+    monkeypatch.setattr(Path, "write_bytes", full)
     with pytest.raises(OptionError, match="No space left"):
         write_file(tmp_path / "f", "new")
     assert (tmp_path / "f").read_text() == "old"

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from ..output.terminal import say
-from ..output.text import console
+from ...output.terminal import say
+from ...output.text import console
 
 
 class Steps:
