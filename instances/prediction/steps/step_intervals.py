@@ -37,11 +37,14 @@ class StepIntervals:
     ----------
     inside, outside
         Ends of the logarithm of measured over predicted time.
+    untried
+        Factor of the ends where a feature differs that never varied.
     """
 
     fit: StepFit
     inside: Ends
     outside: Ends
+    untried: float = UNTRIED
 
     def predict(self, runs: Runs) -> list[Estimate]:
         """Return the seconds of each run's step."""
@@ -51,7 +54,7 @@ class StepIntervals:
         for seconds, inside, far in zip(self.fit.seconds(runs), self.fit.inside(runs), untried, strict=True):
             low, high = self.inside if inside else self.outside
             if far:
-                low, high = UNTRIED * low, UNTRIED * high
+                low, high = self.untried * low, self.untried * high
             basis = "measured steps" if inside else "measured steps of other sizes"
             ends = seconds * np.exp(min(low, 0.0)), seconds * np.exp(max(high, 0.0))
             found.append(Estimate(float(seconds), float(ends[0]), float(ends[1]), bool(inside), basis))
@@ -76,7 +79,7 @@ class StepIntervals:
             scaled = self.fit.scaled_to(runs.only(others), seconds[others])
             errors.append(np.log(seconds[index] / scaled.seconds(runs.only(~others))[0]))
         away = farthest(np.array(errors))
-        return StepIntervals(there, (-away, away), (-away, away))
+        return StepIntervals(there, (-away, away), (-away, away), untried=1.0)
 
 
 def fit_with_intervals(runs: Runs, seconds: Floats, machine: Machine = A100_SERVER) -> StepIntervals:
