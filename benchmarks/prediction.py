@@ -1,9 +1,10 @@
 """Predicted times beside measured ones: whole GPUs, whole models and larger shapes held out.
 
-The measurements are NeuSight's (single precision, seven GPUs), from `../shared/data` or `$CLUSTERPLAN_DATA`.
-For each GPU the coefficients that are known beforehand come from the other GPUs without L4. How much a fit is
-drawn to them was chosen by the mean error of whole models on P100, T4, V100 and A100; the kernels of a model
-are those of the libraries that were measured.
+The measurements are NeuSight's (single precision, seven GPUs), in `../shared/data` or `$CLUSTERPLAN_DATA`.
+For each GPU the coefficients that are known beforehand come from the other GPUs without L4. How much a fit
+is drawn to them, and what part of a launch shows, have the least mean error of whole models on P100, T4,
+V100 and A100. The parts of the formula were found with the operators of all GPUs in view. Twenty rows a
+family are those that our planner chooses.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from clusters import data_folder
 
 from clusterplan.instances.common.arrays import Floats
 from clusterplan.instances.prediction.hardware import Gpu, gpu_named
-from clusterplan.instances.prediction.intervals.conformal import coverage, ends
+from clusterplan.instances.prediction.intervals.conformal import coverage, student_ends
 from clusterplan.instances.prediction.intervals.levels import LEAST_SCALE, OUTSIDE
 from clusterplan.instances.prediction.measurement_plan import plan_measurements, shares
 from clusterplan.instances.prediction.models import Setting
@@ -54,6 +55,7 @@ POOL_ROWS = 600
 """Of each family and GPU that the coefficients of other GPUs are fitted to."""
 CANDIDATES, TARGETS = 2000, 100
 """Rows of a family that the planner chooses among, and the larger shapes that it chooses for."""
+RESULTS = Path(__file__).resolve().parent / "results" / "prediction"
 PUBLISHED = "NeuSight 8.1 % inference, 7.3 % training on unseen GPUs; roofline 32.2, 33.9; Habitat 376, 820"
 
 
@@ -255,80 +257,95 @@ def larger_shapes(
     return found
 
 
-def show_operators(found: list[dict[str, object]], what: str) -> None:
-    """Print the mean absolute errors of larger shapes, and the coverage of their intervals."""
-    table = pd.DataFrame(found)
-    print(f"Larger shapes than any in training, mean absolute error, from 20 {what} a family / data sheet")
-    for family, of_it in table.groupby("family"):
-        means = (
-            of_it.assign(error=of_it["error"].abs(), sheet_error=of_it["sheet_error"].abs())
-            .groupby("gpu")
-            .mean(numeric_only=True)
-        )
-        for gpu, row in means.iterrows():
-            print(
-                f"{family:12} {gpu:14} {row['error']:7.1%} {row['sheet_error']:7.1%}"
-                f"  inside {row['inside']:.0%}"
-                f"  covered {row['covered']:.0%} {row['sheet_covered']:.0%}"
-            )
-        print(
-            f"{family:12} {'median':14} {means['error'].median():7.1%} {means['sheet_error'].median():7.1%}"
-        )
+def covered(single: list[dict[str, object]], whole: list[dict[str, object]]) -> pd.DataFrame:
+    """Return the ends of each kind of interval, and the coverage of each GPU with the ends of the others.
 
-
-def show_models(found: list[dict[str, object]]) -> None:
-    """Print the mean absolute errors of whole models."""
-    table = pd.DataFrame(found)
-    table["absolute"], table["sheet_absolute"] = table["error"].abs(), table["sheet_error"].abs()
-    print("Whole models, mean absolute error, from 20 planned measurements a family / data sheet alone")
-    for (fused, gpu, mode), part in table.groupby(["fused", "gpu", "mode"]):
-        kind = "compiled" if fused else ""
-        print(
-            f"{gpu:14} {mode:10} {kind:8} {len(part):3}  {part['absolute'].mean():7.1%}"
-            f" (mean {part['error'].mean():+.1%})"
-            f"  {part['sheet_absolute'].mean():7.1%}   covered {part['covered'].mean():.0%}"
-            f" {part['sheet_covered'].mean():.0%}"
-        )
-    print(f"published: {PUBLISHED}")
-
-
-def show_widths(single: list[dict[str, object]], whole: list[dict[str, object]]) -> None:
-    """Print the ends of the intervals, and the coverage of each GPU with the ends of the others."""
+    `rows` is the share of all rows that are covered, `gpus` the mean over GPUs.
+    """
     table = pd.DataFrame(single)
     factor = np.where(table["inside"], 1.0, OUTSIDE)
-    table["measured"] = table["score"] / np.maximum(table["scale"], LEAST_SCALE) / factor
+    table["measured"] = table["score"] / np.hypot(table["scale"], LEAST_SCALE) / factor
     table["data sheet"] = table["sheet_score"]
-    for family, of_it in table.groupby("family"):
-        for basis in ("measured", "data sheet"):
-            show_ends(f"{basis:10} {family:12}", of_it[basis].to_numpy(), list(of_it["gpu"]))
+    found = [
+        _covered(f"{family}, {basis}", of_it[basis].to_numpy(), list(of_it["gpu"]))
+        for basis in ("measured", "data sheet")
+        for family, of_it in table.groupby("family")
+    ]
     models = pd.DataFrame(whole)
     models = models[~models["fused"]]
     for column, basis in (("error", "measured"), ("sheet_error", "data sheet")):
-        show_ends(f"{basis:10} whole models", -np.log1p(models[column].to_numpy()), list(models["gpu"]))
+        scores = -np.log1p(models[column].to_numpy())
+        found.append(_covered(f"whole models, {basis}", scores, list(models["gpu"])))
+    return pd.DataFrame(found)
 
 
-def show_ends(what: str, scores: Floats, gpus: list[str]) -> None:
-    """Print the ends of the intervals, and the coverage of each GPU with those of the others."""
-    (low, high), covered = ends(scores, gpus), coverage(scores, gpus)
-    each = " ".join(f"{gpu} {share:.0%}" for gpu, share in covered.items())
-    print(f"{what} {low:+.2f} {high:+.2f}  left out: {np.mean([*covered.values()]):.0%} ({each})")
+def _covered(what: str, scores: Floats, gpus: list[str]) -> dict[str, object]:
+    low, high = student_ends(scores, gpus)
+    shares = coverage(scores, gpus, way=student_ends)
+    counts = pd.Series(gpus).value_counts()
+    mean = sum(share * counts[gpu] for gpu, share in shares.items()) / len(gpus)
+    each = " ".join(f"{gpu} {share:.0%}" for gpu, share in shares.items())
+    return {
+        "what": what, "low": low, "high": high, "number": len(gpus), "rows": mean,
+        "gpus": float(np.mean([*shares.values()])), "each": each,
+    }  # fmt: skip
+
+
+def report(whole: list[dict[str, object]], tables: Mapping[str, list[dict[str, object]]]) -> list[str]:
+    """Return the lines of the page of results."""
+    models = pd.DataFrame(whole)
+    models["error"], models["sheet_error"] = models["error"].abs(), models["sheet_error"].abs()
+    lines = ["# Operators and whole models, predicted", "", *(__doc__ or "").splitlines()[2:], ""]
+    lines += ["## Whole models", "", f"Published: {PUBLISHED}.", ""]
+    lines += [
+        "| GPU | mode | models | from 20 measurements a family | data sheet alone |",
+        "|---|---|---:|---:|---:|",
+    ]
+    for (fused, gpu, mode), part in models.groupby(["fused", "gpu", "mode"]):
+        name = f"{mode}, compiled" if fused else mode
+        means = part[["error", "sheet_error"]].mean()
+        lines.append(f"| {gpu} | {name} | {len(part)} | {means['error']:.1%} | {means['sheet_error']:.1%} |")
+    for what, rows_of in tables.items():
+        table = pd.DataFrame(rows_of)
+        table["error"] = table["error"].abs()
+        means = table.groupby(["family", "gpu"])["error"].mean().unstack()
+        lines += ["", f"## Larger shapes than any in training, from 20 {what} a family", ""]
+        lines += [
+            f"| family | {' | '.join(means.columns)} | median |",
+            "|---" + "|---:" * (len(means.columns) + 1) + "|",
+        ]
+        for family, of_it in means.iterrows():
+            cells = " | ".join(f"{value:.1%}" for value in [*of_it, of_it.median()])
+            lines.append(f"| {family} | {cells} |")
+    lines += ["", "## Intervals of 90 %: coverage of each GPU with the ends of the others", ""]
+    lines += [
+        "| of | ends | rows | covered, rows | covered, mean of GPUs | each |",
+        "|---|---:|---:|---:|---:|---|",
+    ]
+    single = [row for rows_of in tables.values() for row in rows_of]
+    for one in covered(single, whole).to_dict("records"):
+        lines.append(
+            f"| {one['what']} | {one['low']:+.2f} {one['high']:+.2f} | {one['number']} | {one['rows']:.1%}"
+            f" | {one['gpus']:.1%} | {one['each']} |"
+        )
+    return lines
 
 
 def main() -> None:
-    """Print all tables."""
+    """Predict, print and store."""
     folder = data_folder("neusight")
     if folder is None:
         sys.exit("no published data: set CLUSTERPLAN_DATA, or put it in ../shared/data")
     all_rows, models = rows(folder), wholes(folder)
     befores = {name: known_before(all_rows, name) for name in sorted({row.gpu for row in all_rows})}
     whole = whole_models(all_rows, befores, models, wholes(folder, fused=True))
-    show_models(whole)
     own = [row for family in FAMILIES for row in larger_shapes(all_rows, befores, family, own_too=True)]
-    show_operators(own, "of the larger shapes")
     smaller = [row for family in FAMILIES for row in larger_shapes(all_rows, befores, family)]
-    show_operators(smaller, "training shapes")
-    single = [*own, *smaller]
-    show_widths(single, whole)
+    lines = report(whole, {"of the larger shapes": own, "training shapes": smaller})
+    RESULTS.with_suffix(".md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    columns = ["gpu", "case", "mode", "fused", "measured_s", "predicted_s", "error", "sheet_error"]
+    pd.DataFrame(whole)[columns].to_csv(RESULTS.with_suffix(".csv"), index=False, float_format="%.5g")
+    print("\n".join(lines))
 
 
 if __name__ == "__main__":

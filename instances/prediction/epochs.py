@@ -6,8 +6,8 @@ E·B·steps). a and b are fitted to records of other batch sizes, with relative 
 records do not show at the level of `SIGNIFICANCE` that b is above 0 (one-sided t-test), epochs are taken as
 constant, as they are for most fine-tuning: a slope that is only noise predicts worse than none.
 
-The interval is that of a new training at a batch size that was not recorded: split conformal with each
-recorded batch size held out in turn.
+The interval is that of a new training at a batch size that was not recorded: each recorded batch size is held
+out in turn, and the errors of its trainings count how sizes differ and how seeds do (`student_ends`).
 """
 
 from __future__ import annotations
@@ -21,11 +21,13 @@ from scipy import special
 
 from ..common.arrays import Floats
 from ..common.errors import OptionError
-from .intervals.conformal import farthest
+from .intervals.conformal import student_ends
 
 SIGNIFICANCE = 0.05
 FEWEST_SIZES = 3
 """Batch sizes from which on a slope can be told from noise."""
+LEAST = 1e-9
+"""Half the width of an interval that knows no doubt, for rounding."""
 UNKNOWN = 3.0
 """Without enough records, epochs lie between those recorded over this, and times this."""
 
@@ -91,7 +93,7 @@ def predict_epochs(records: Sequence[EpochRecord], batch: float) -> EpochEstimat
     a, b = _line(sizes, epochs)
     found = a + b * batch
     errors = leave_one_out(sizes, epochs)
-    low, high = _interval(found, errors)
+    low, high = _interval(found, _scores(records, sizes, epochs, errors))
     nearest = sizes[np.abs(np.log(sizes / batch)).argmin()]
     own = [record.epochs for record in records if record.batch == nearest]
     return EpochEstimate(
@@ -148,9 +150,21 @@ def leave_one_out(sizes: Floats, epochs: Floats) -> Floats:
     return np.array(errors)
 
 
-def _interval(found: float, errors: Floats) -> tuple[float, float]:
-    """Return the conformal interval; the widest error where there are too few for the level."""
+def _scores(
+    records: Sequence[EpochRecord], sizes: Floats, epochs: Floats, errors: Floats
+) -> tuple[list[float], list[float]]:
+    """Return log(recorded/predicted) of each training, predicted from other sizes, and its size."""
     if not len(errors):
+        return [], []
+    predicted = dict(zip(sizes.tolist(), (epochs * (1.0 + errors)).tolist(), strict=True))
+    rows = [(float(np.log(r.epochs / predicted[r.batch])), r.batch) for r in records
+            if r.epochs is not None and r.batch in predicted]  # fmt: skip
+    return [score for score, _ in rows], [size for _, size in rows]
+
+
+def _interval(found: float, scores: tuple[list[float], list[float]]) -> tuple[float, float]:
+    """Return the ends of the interval of a new training; wide where too few sizes were recorded."""
+    if not scores[0]:
         return found / UNKNOWN, found * UNKNOWN
-    factor = float(np.exp(farthest(np.log1p(errors))))
-    return found / factor, found * factor
+    low, high = student_ends(np.array(scores[0]), scores[1])
+    return found * float(np.exp(min(low, -LEAST))), found * float(np.exp(max(high, LEAST)))

@@ -15,12 +15,15 @@ import numpy as np
 from ...common.arrays import Flags, Floats
 from ..estimate import Estimate
 from ..intervals.conformal import farthest, student_ends
+from ..intervals.levels import OUTSIDE
 from .megatron import A100_SERVER, Machine
 from .runs import Runs
 from .step_fit import StepFit, fit_formula, fit_steps
 
 FEWEST_LEFT = 10
 """Runs without a feature's end that a fit for the outside needs."""
+UNTRIED = OUTSIDE
+"""Factor of the ends outside where a feature differs that never varied: nothing could be tried there."""
 UNKNOWN = (-0.7, 0.7)
 """Ends outside where too little was measured to try: a factor of two."""
 Ends = tuple[float, float]
@@ -34,17 +37,24 @@ class StepIntervals:
     ----------
     inside, outside
         Ends of the logarithm of measured over predicted time.
+    untried
+        Factor of the ends where a feature differs that never varied.
     """
 
     fit: StepFit
     inside: Ends
     outside: Ends
+    untried: float = UNTRIED
 
     def predict(self, runs: Runs) -> list[Estimate]:
         """Return the seconds of each run's step."""
         found = []
-        for seconds, inside in zip(self.fit.seconds(runs), self.fit.inside(runs), strict=True):
+        fixed = self.fit.least == self.fit.most
+        untried = (runs.features() != self.fit.least)[:, fixed].any(axis=1)
+        for seconds, inside, far in zip(self.fit.seconds(runs), self.fit.inside(runs), untried, strict=True):
             low, high = self.inside if inside else self.outside
+            if far:
+                low, high = self.untried * low, self.untried * high
             basis = "measured steps" if inside else "measured steps of other sizes"
             ends = seconds * np.exp(min(low, 0.0)), seconds * np.exp(max(high, 0.0))
             found.append(Estimate(float(seconds), float(ends[0]), float(ends[1]), bool(inside), basis))
@@ -69,7 +79,7 @@ class StepIntervals:
             scaled = self.fit.scaled_to(runs.only(others), seconds[others])
             errors.append(np.log(seconds[index] / scaled.seconds(runs.only(~others))[0]))
         away = farthest(np.array(errors))
-        return StepIntervals(there, (-away, away), (-away, away))
+        return StepIntervals(there, (-away, away), (-away, away), untried=1.0)
 
 
 def fit_with_intervals(runs: Runs, seconds: Floats, machine: Machine = A100_SERVER) -> StepIntervals:

@@ -70,3 +70,14 @@ def test_placements_of_pollux_that_were_left_out(shared_data: Path, name: str, m
     assert fit.inside is not None
     assert fit.network is not None
     assert fit.network.seconds_per_byte > fit.inside.seconds_per_byte
+
+
+def test_an_estimate_has_the_interval_of_a_new_placement() -> None:
+    points = [SyncTime(n, 2, 0.01 * n + 0.002 * (-1) ** n) for n in range(2, 9)]
+    fit = fit_links(points, 1e6)
+    one = fit.estimate(12, 2, 1e6)
+    assert one.low < one.seconds < one.high
+    assert one.seconds == fit.seconds(12, 2, 1e6)
+    assert fit.estimate(1, 1, 1e6).high == 0.0
+    with pytest.raises(OptionError, match="measure another"):
+        fit_links([SyncTime(4, 1, 0.01)], 1e6).estimate(8, 1, 1e6)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from clusterplan.instances.prediction.intervals.conformal import coverage, ends, student_ends
+from clusterplan.instances.prediction.intervals.conformal import coverage, ends, farthest, student_ends
 
 
 def test_groups_weigh_the_same() -> None:
@@ -54,3 +54,10 @@ def test_student_needs_no_scatter_and_counts_within() -> None:
     assert all(0.87 < share < 0.93 for share in found.values())
     with pytest.raises(ValueError, match="needs two groups"):
         student_ends(np.ones(3), ["a"] * 3)
+
+
+def test_the_farthest_error_is_the_corrected_quantile() -> None:
+    assert farthest(np.arange(-10.0, 0.0)) == 10.0
+    assert farthest(np.arange(1.0, 100.0)) == 90.0
+    with pytest.raises(ValueError, match="no errors"):
+        farthest(np.array([]))

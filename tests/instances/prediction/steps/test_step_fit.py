@@ -42,7 +42,7 @@ def test_steps_that_the_formula_made_are_fitted() -> None:
         for p in (1, 2)
     ]
     runs = Runs.of(rows)
-    values = {name: 1.3 * one.value for name, one in COEFFICIENTS.items()}
+    values = {name: 1.1 * one.value for name, one in COEFFICIENTS.items()}
     seconds = step_seconds(values, runs)
     fit = fit_steps(runs, seconds)
     assert fit.correction is None
