@@ -90,10 +90,9 @@ def _range(row: Row) -> Cell:
 def _rent(rows: Sequence[Row], best: str | None) -> Table:
     columns: list[CellColumn[Row]] = [
         (
-            Column("hardware"),
-            lambda row: Cell(row["hardware"], mark="good" if row["hardware"] == best else ""),
+            Column("GPUs"),
+            lambda row: Cell(_gpus(row), mark="good" if row["hardware"] == best else ""),
         ),
-        (Column("GPUs", True, "that are paid"), lambda row: number(row["gpus"])),
         (Column("as"), _machines),
         (Column("divided", wide=True), lambda row: text(row["parallelism"])),
         (
@@ -109,6 +108,11 @@ def _rent(rows: Sequence[Row], best: str | None) -> Table:
     return table_of(
         "offers", "The best way to train it on each sort of hardware", rows, columns, sortable=False
     )
+
+
+def _gpus(row: Row) -> str:
+    """Return the GPUs that are paid."""
+    return row["hardware"] if row["gpus"] is None else f"{row['gpus']} × {row['hardware']}"
 
 
 def _machines(row: Row) -> Cell:

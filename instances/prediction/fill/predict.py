@@ -172,6 +172,8 @@ def predict(
         measurements = {given[0].name: measurements}
     described = model if isinstance(model, ModelDescription) else load_model(model)
     setting = Setting(batch, sequence, precision)
+    if global_batch is not None and 0 < global_batch < batch:
+        raise OptionError(f"global_batch {global_batch}: is smaller than the batch of one GPU, {batch}")
     wanted = Wanted(gpus, tensor, pipeline, zero_stage, recompute)
     known = read_records(records) if records is not None else ()
     work = Work(samples, epochs, within_h, microbatches, global_batch=global_batch, records=known)

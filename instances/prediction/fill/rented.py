@@ -22,6 +22,8 @@ PCIE_GB_PER_S = 16.0
 
 FRAMEWORK_BYTES = 1e9
 """What the framework keeps of each GPU for its context, its libraries and its buffers: an assumption."""
+MOST_USD = 1e6
+MOST_GBIT_PER_S = 1e6
 SERVER = 8
 """GPUs of a server of which nobody said it."""
 
@@ -119,7 +121,7 @@ def rented(
     Raises
     ------
     OptionError
-        If a name is neither a known GPU nor a machine of the list, or stands twice.
+        If a name is neither a known GPU nor a machine of the list, stands twice, or a figure is not possible.
     """
     cleaned = [name.strip().lower() for name in names if name.strip()]
     if not cleaned:
@@ -132,10 +134,25 @@ def rented(
         if unknown:
             allowed = ", ".join(cleaned)
             raise OptionError(f"{option} {unknown[0]!r:.60}: is not in the hardware; there are {allowed}")
+    _checked(prices or {}, limits or {}, network_gbit_per_s)
     return [
         _one(name, catalogue, (prices or {}).get(name), (limits or {}).get(name), network_gbit_per_s)
         for name in cleaned
     ]
+
+
+def _checked(prices: Mapping[str, float], limits: Mapping[str, int], network: float | None) -> None:
+    """Refuse figures that are not possible."""
+    for name, price in prices.items():
+        if not 0 <= price <= MOST_USD:
+            raise OptionError(f"price of {name} {price:g}: must be from 0 to {MOST_USD:,.0f} USD an hour")
+    for name, limit in limits.items():
+        if limit < 1:
+            raise OptionError(f"limit of {name} {limit}: must be at least 1")
+    if network is not None and not 0 < network <= MOST_GBIT_PER_S:
+        raise OptionError(
+            f"network {network:g}: must be greater than 0, at most {MOST_GBIT_PER_S:,.0f} Gbit/s"
+        )
 
 
 def _one(

@@ -181,7 +181,7 @@ def _replicated(
     optimiser: str,
 ) -> Iterator[Offer]:
     """Yield offers with more and more replicas, until more of them do not help."""
-    most = min(MOST_GPUS, one.rented.limit or MOST_GPUS)
+    most = MOST_GPUS if one.rented.limit is None else min(MOST_GPUS, one.rented.limit)
     fastest, enough = float("inf"), 0
     for data in _replicas(group, wanted, most):
         if not work.divides(one.batch, data):

@@ -11,34 +11,15 @@ from typing import Annotated, Any, get_args, get_origin
 import typer
 from pydantic.fields import FieldInfo
 
-from ....instances.common.errors import OptionError
 from ....instances.common.fields import marks_of
 from ....instances.importers import IMPORTERS
 from ....instances.importers.importer import Importer, Option, option_of
 from ..common import Quiet, start_logging
 from .output import Output, emit
+from .pairs import pairs
 from .steps import Steps
 
 importers = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
-
-
-def pairs(text: str, option: str, kind: type) -> dict[str, Any]:
-    """Read NAME=NUMBER,NAME=NUMBER."""
-    found = {}
-    for part in text.split(","):
-        name, sign, number = part.strip().partition("=")
-        try:
-            if not (sign and name):
-                raise ValueError
-            value = kind(number)
-        except ValueError:
-            raise OptionError(
-                f"{option} {part.strip()!r}: write NAME=NUMBER, several separated by commas"
-            ) from None
-        if name in found:
-            raise OptionError(f"{option} {part.strip()!r}: {name} stands twice; each name may stand once")
-        found[name] = value
-    return found
 
 
 def _parameter(field_name: str, field: FieldInfo) -> tuple[str, inspect.Parameter, Callable[[Any], Any]]:

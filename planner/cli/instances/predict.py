@@ -22,8 +22,8 @@ from ...reports.prediction_page import prediction_page
 from ..common import HowToPrint, start_logging, taking, write_text
 from ..solving import show_results
 from .deadline import hours_until
-from .imports import pairs
 from .output import emit
+from .pairs import pairs
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,19 +13,10 @@ import typer
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from clusterplan.instances.common.errors import OptionError
 from clusterplan.instances.importers import IMPORTERS
-from clusterplan.planner.cli.instances.imports import AFTERWARDS, importers, pairs
+from clusterplan.planner.cli.instances.imports import AFTERWARDS, importers
 
 COMMANDS = get_command(importers).commands  # type: ignore[attr-defined]
-
-
-def test_pairs() -> None:
-    """Names are different, and each has a number."""
-    assert pairs("a=1, b=2", "--limit", int) == {"a": 1, "b": 2}
-    for text, words in (("a", "write NAME=NUMBER"), ("a=x", "write NAME"), ("a=1,a=2", "a stands twice")):
-        with pytest.raises(OptionError, match=f"--limit .*{words}"):
-            pairs(text, "--limit", int)
 
 
 def test_every_importer_has_a_command_with_its_options() -> None:
