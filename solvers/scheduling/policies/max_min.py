@@ -58,9 +58,7 @@ class MaxMin(RoundPolicy):
         self._before_s = seen.now_s
         again, self._asked_s = seen.now_s == self._asked_s, seen.now_s
         # Who is asked again at one moment has jobs that find no place, and are due their share all the same.
-        if not again and not (
-            np.array_equal(jobs, self._known[0]) and np.array_equal(free, self._known[1])
-        ):
+        if not again and not (np.array_equal(jobs, self._known[0]) and np.array_equal(free, self._known[1])):
             self._known = (jobs, free)
             self._divide(jobs, free)
         sizes = seen.first[jobs + 1] - seen.first[jobs]
