@@ -46,7 +46,7 @@ MALLEABLE_JOBS, MALLEABLE_GPUS, MALLEABLE_LOAD = 400, 64, 1.2
 PARTS = ("philly-3000", "philly-all", "muri", "pollux", "malleable")
 SEARCH = ("exact", "price")
 """Methods that stop at a limit."""
-PROGRAMMES = ("max-min", "themis", "optimus-exact")
+PROGRAMMES = ("max-min", "themis", "optimus-exact", "dl2")
 """Policies that solve a programme at each round: for some thousand jobs."""
 NOT_COMPARED = ("auto", "brute-force")
 """One is `exact` again, the other is for instances that fit a line."""

@@ -131,7 +131,7 @@ def test_only_registries_name_kinds() -> None:
 def _folders_on_the_page() -> set[str]:
     """Return the folders that the tree in the documentation names, for each kind."""
     page = (ROOT / "docs" / "development" / "index.md").read_text(encoding="utf-8")
-    named = re.findall(r"^([a-z_/<>]+)/ {2,}\S", page, re.M)
+    named = re.findall(r"^([a-z0-9_/<>]+)/ {2,}\S", page, re.M)
     return {path.replace("<kind>", kind) for path in named for kind in INSTANCES}
 
 

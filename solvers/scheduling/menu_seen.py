@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...instances.common.arrays import Floats, Ints
+from ...instances.common.arrays import Flags, Floats, Ints
 from ...instances.scheduling.instance import SchedulingInstance
 from .seen import Knowledge, Seen, widths
 
@@ -67,6 +67,9 @@ class MenuSight:
     ----------
     order
         The jobs in the order of their arrival, as indices into the table.
+    shown
+        Which rows of the instance's menus there are for policies, besides those that are requested; None for
+        all.
 
     Attributes
     ----------
@@ -74,16 +77,24 @@ class MenuSight:
         The row of the instance's menus that each row here is, shape (K,).
     """
 
-    def __init__(self, instance: SchedulingInstance, order: Ints, knows: Knowledge) -> None:
+    def __init__(
+        self, instance: SchedulingInstance, order: Ints, knows: Knowledge, shown: Flags | None = None
+    ) -> None:
         table, menus = instance.table(), instance.menus()
         sizes = np.diff(menus.first)[order]
         first = np.concatenate([[0], np.cumsum(sizes)])
         self.menu_row: Ints = np.repeat(menus.first[order] - first[:-1], sizes) + np.arange(first[-1])
+        self.requested: Ints = menus.requested[order] - menus.first[order] + first[:-1]
+        if shown is not None:
+            kept = shown[self.menu_row]
+            kept[self.requested] = True
+            self.requested = (np.cumsum(kept) - 1)[self.requested]
+            self.menu_row = self.menu_row[kept]
+            first = np.concatenate([[0], np.cumsum(np.add.reduceat(kept.astype(np.int64), first[:-1]))])
         self.first: Ints = first
         self.usage: Floats = menus.usage[self.menu_row]
         self.speed: Floats = menus.speed[self.menu_row]
         self.work: Floats = menus.work[order]
-        self.requested: Ints = menus.requested[order] - menus.first[order] + first[:-1]
         demand = table.total_demand[order]
         columns = (table.arrival_s[order], table.weight[order], table.tenant[order])
         self._others = (*columns, demand, widths(demand, instance.capacity_over_time[1][0]), self.requested)

@@ -89,8 +89,6 @@ class PolicySolver(Solver[SchedulingFormulation]):
         The same as a rule of the compiled event loop, which gives the same segments; None where it has none.
     skewed_only
         Whether it consolidates skewed jobs only, as Tiresias does, unless it is asked to do it for all.
-    places
-        Whether it gives jobs places on servers; else it takes them as one pool.
     """
 
     kinds = ("scheduling",)
@@ -103,11 +101,10 @@ class PolicySolver(Solver[SchedulingFormulation]):
         options: Mapping[str, MethodOption] | None = None,
         rule: Callable[[Server], Rule] | None = None,
         skewed_only: bool = False,
-        places: bool = True,
     ) -> None:
         self.name, self.what = name, what
         self._make, self._rule = make, rule
-        self._options = {**(options or {}), **({"placement": PLACEMENT} if places else {})}
+        self._options = {**(options or {}), "placement": PLACEMENT}
         self._skewed_only = skewed_only
 
     @property
@@ -135,8 +132,6 @@ class PolicySolver(Solver[SchedulingFormulation]):
                     schedule = server.schedule(self._rule(server))
                 else:
                     policy = self.policy(instance, settings, options, clock)
-                    if isinstance(policy, RoundPolicy) and loses_work(instance):
-                        return Outcome(message=f"{self.name} knows no work that is lost when amounts fall")
                     engine = policy_engine(instance, policy, settings.get("placement", ""), self._skewed_only)
                     schedule = engine.run()
                     said += [policy.summary() or ""] if isinstance(policy, RoundPolicy) else []
@@ -161,7 +156,7 @@ def policy_engine(
 ) -> Engine | RoundEngine:
     """Return the engine that a policy needs."""
     if isinstance(policy, RoundPolicy):
-        return RoundEngine(instance, policy)
+        return RoundEngine(instance, policy, placement)
     return Engine(instance, policy, placement, skewed_only)
 
 
@@ -219,6 +214,10 @@ OPTIMUS = {
 }
 
 
+def _of_optimus(settings: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: settings[key] for key in OPTIMUS if key != "interval_s"}
+
+
 def optimus_exact(allocate: Allocate) -> PolicySolver:
     """Return Optimus with proven allocations.
 
@@ -230,9 +229,8 @@ def optimus_exact(allocate: Allocate) -> PolicySolver:
     return PolicySolver(
         "optimus-exact",
         "as optimus, with the best configurations together, proven; knows what is left",
-        lambda _, settings: OptimusExact(allocate, settings.pop("interval_s"), **settings),
+        lambda _, settings: OptimusExact(allocate, settings["interval_s"], **_of_optimus(settings)),
         OPTIMUS,
-        places=False,
     )
 
 
@@ -306,7 +304,6 @@ POLICIES: tuple[PolicySolver, ...] = (
                 least=0.0,
             )
         },
-        places=False,
     ),
     PolicySolver(
         "themis",
@@ -316,21 +313,18 @@ POLICIES: tuple[PolicySolver, ...] = (
             "round_s": MethodOption(1200.0, "Seconds of a lease, where the instance has none.", least=1.0),
             "fairness": MethodOption(0.8, "f: what is free goes to the worst 1 − f of the jobs.", least=0.0),
         },
-        places=False,
     ),
     PolicySolver(
         "max-min",
         "fair shares of normalised throughput (Gavel); knows speeds",
         lambda _, settings: MaxMin(settings["round_s"]),
         {"round_s": MethodOption(360.0, "Seconds of a round.", least=1.0)},
-        places=False,
     ),
     PolicySolver(
         "optimus",
         "configurations by marginal gains, every interval (Optimus); knows what is left",
-        lambda _, settings: Optimus(settings.pop("interval_s"), **settings),
+        lambda _, settings: Optimus(settings["interval_s"], **_of_optimus(settings)),
         OPTIMUS,
-        places=False,
     ),
 )
 """The policies, in the order in which they are listed."""

@@ -8,14 +8,18 @@ is not allowed to the end.
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from ...formulations.common.clock import check_time
 from ...formulations.scheduling.constraints import restarts_s
+from ...formulations.scheduling.losses import interval_s, kept_s
 from ...instances.common.arrays import Flags, Floats, Ints
 from ...instances.scheduling.instance import SchedulingInstance
-from .engine import EvictionError, PolicyError, Schedule
+from .engine import EvictionError, PolicyError, Schedule, StuckError
 from .menu_seen import MenuSight
+from .placement.row_places import RowPlaces, gangs_of, placeable
 from .round_policy import SLACK, RoundPolicy
 from .seen import Knowledge
 
@@ -30,6 +34,8 @@ class RoundEngine:
     ----------
     policy
         Made for this run.
+    placement
+        Rule by which jobs are placed where there are servers, see `Places`; None to take them as one pool.
 
     Raises
     ------
@@ -37,14 +43,22 @@ class RoundEngine:
         If the policy knows what is not shown here.
     """
 
-    def __init__(self, instance: SchedulingInstance, policy: RoundPolicy) -> None:
+    def __init__(
+        self, instance: SchedulingInstance, policy: RoundPolicy, placement: str | None = None
+    ) -> None:
         if policy.knows not in (Knowledge.NOTHING, Knowledge.SPEEDS, Knowledge.PROGRESS):
             raise PolicyError(f"of configurations no policy knows {policy.knows.value}")
         table = instance.table()
         self._instance, self._policy = instance, policy
         # Jobs are numbered by arrival, so that ties go to the one that came first.
         self._order: Ints = np.argsort(table.arrival_s, kind="stable")
-        self._sight = MenuSight(instance, self._order, policy.knows)
+        gangs = gangs_of(instance) if placement and instance.servers else None
+        shown = None if gangs is None else placeable(instance, gangs)
+        self._sight = sight = MenuSight(instance, self._order, policy.knows, shown)
+        self._places: RowPlaces | None = None
+        if gangs is not None and placement:
+            menus = (sight.menu_row, sight.first, sight.usage, sight.speed)
+            self._places = RowPlaces(instance, gangs, *menus, placement, policy.migrates)
         self._seen = self._sight.seen
         self._arrival_s = table.arrival_s[self._order]
         self._left = self._sight.work.copy()
@@ -58,6 +72,13 @@ class RoundEngine:
         self._changes, self._amounts = instance.capacity_over_time
         self._change = 0
         self._segments: list[Floats] = []
+        self._spread = np.ones(len(table))
+        """Share of its full speed that a job has where it is."""
+        interval = interval_s(instance)
+        duration_s = table.duration_s[self._order]
+        self._interval: Floats = np.full(len(table), interval) * (self._sight.work / duration_s)
+        self._loses = interval > 0
+        self._fallen: set[int] = set()
 
     def run(self) -> Schedule:
         """Return the schedule.
@@ -78,7 +99,8 @@ class RoundEngine:
             self._move_to(*self._next_event())
         job, start, end, row = np.concatenate([np.zeros((4, 0)), *self._segments], axis=1)
         rows = self._sight.menu_row[row.astype(np.int64)]
-        return Schedule(self._order[job.astype(np.int64)], start, end, rows)
+        servers = {} if self._places is None else self._places.servers()
+        return Schedule(self._order[job.astype(np.int64)], start, end, rows, servers)
 
     def _next_event(self) -> tuple[float, bool]:
         """Return the time of the next event, and whether the policy is asked at it in any case."""
@@ -96,10 +118,7 @@ class RoundEngine:
         seen, policy = self._seen, self._policy
         seen.executed_s[seen.running] += now_s - seen.now_s
         seen.now_s = now_s
-        while self._change + 1 < len(self._changes) and self._changes[self._change + 1] <= now_s:
-            self._change += 1
-            asked = True
-        seen.capacity = self._amounts[self._change]
+        asked = self._change_cluster() or asked
         happened = self._finish()
         last = int(np.searchsorted(self._arrival_s, now_s, side="right"))
         if last > self._next:
@@ -112,11 +131,25 @@ class RoundEngine:
         if len(self._there) and (asked or on_time or (happened and policy.reacts)):
             self._decide()
 
+    def _change_cluster(self) -> bool:
+        """Note what there is now; return whether that is something else than before."""
+        seen, before = self._seen, self._change
+        while self._change + 1 < len(self._changes) and self._changes[self._change + 1] <= seen.now_s:
+            self._change += 1
+        seen.capacity = self._amounts[self._change].copy()
+        self._fallen = set()
+        if self._places is not None:
+            self._fallen = set(self._places.owners(self._places.places.move_to(seen.now_s)))
+        elif self._change > before and (self._amounts[self._change] < self._amounts[before]).any():
+            self._fallen = set(seen.running.tolist())
+        return self._change > before
+
     def _progress(self, jobs: Ints) -> Floats:
         """Return what jobs that run have still to do."""
         seen = self._seen
         worked_s = np.maximum(seen.now_s - seen.since_s[jobs] - self._lost_s[jobs], 0.0)
-        return np.maximum(self._left[jobs] - worked_s * self._sight.speed[seen.row[jobs]], 0.0)
+        speed = self._sight.speed[seen.row[jobs]] * self._spread[jobs]
+        return np.maximum(self._left[jobs] - worked_s * speed, 0.0)
 
     def _finish(self) -> bool:
         seen = self._seen
@@ -126,6 +159,9 @@ class RoundEngine:
         ended = seen.running[over]
         self._note(ended, self._end_s[ended])
         self._end_s[ended] = np.inf
+        if self._places is not None:
+            for row in seen.row[ended].tolist():
+                self._places.places.leave(row)
         seen.row[ended] = -1
         seen.running = seen.running[~over]
         self._there = self._there[~np.isin(self._there, ended)]
@@ -150,13 +186,24 @@ class RoundEngine:
         jobs = there[~held]
         if not len(jobs):
             return
-        chosen = np.asarray(self._policy.choose(jobs, np.maximum(free, 0.0)), dtype=np.int64)
-        self._refuse(jobs, chosen, free)
-        self._switch(jobs[chosen != seen.row[jobs]], chosen[chosen != seen.row[jobs]])
+        over = self._next == len(self._order) and self._change + 1 == len(self._changes)
+        if self._places is None:
+            chosen, _ = self._asked(jobs, free)
+        else:
+            ask = partial(self._asked, free=free)
+            chosen = self._places.settle(ask, jobs, seen.row[there[held]].tolist(), not over)
+        other = chosen != seen.row[jobs]
+        self._switch(jobs[other], chosen[other])
         seen.running = there[seen.row[there] >= 0]
-        idle = not len(seen.running) and self._next == len(self._order)
-        if idle and self._change + 1 == len(self._changes):
-            raise PolicyError(f"{len(there)} jobs wait, and nothing will ever happen")
+        if over and not len(seen.running):
+            raise StuckError(f"{len(there)} jobs wait, and nothing will ever happen")
+
+    def _asked(self, jobs: Ints, free: Floats) -> tuple[Ints, Ints | None]:
+        """Return what the policy chooses for these jobs, and the order in which they find places."""
+        policy = self._policy
+        chosen = np.asarray(policy.choose(jobs, np.maximum(free, 0.0)), dtype=np.int64)
+        self._refuse(jobs, chosen, free)
+        return chosen, policy.order
 
     def _usage(self, rows: Ints) -> Floats:
         found: Floats = self._sight.usage[rows].sum(axis=0)
@@ -169,9 +216,15 @@ class RoundEngine:
         if instance.preemption != "none":
             held = held & (seen.since_s[there] + instance.lease_s > seen.now_s)
         limit = seen.capacity * (1 + SLACK)
-        if (self._usage(seen.row[there[held]]) <= limit).all():
+        lost = np.zeros(len(there), dtype=bool)
+        if self._places is not None:
+            runs = np.flatnonzero(seen.row[there] >= 0)
+            since_s = seen.since_s[there[runs]]
+            lost[runs] = self._places.places.lost(seen.row[there[runs]], since_s)
+        if not (lost & held).any() and (self._usage(seen.row[there[held]]) <= limit).all():
             return held
-        if instance.preemption == "none":
+        held &= ~lost
+        if instance.preemption == "none" and instance.evict != "restart":
             raise EvictionError(
                 f"running jobs lose their place at {seen.now_s:g} s, and must not be interrupted"
             )
@@ -191,11 +244,18 @@ class RoundEngine:
             raise PolicyError(f"chose jobs that do not fit at {self._seen.now_s:g} s")
 
     def _switch(self, jobs: Ints, rows: Ints) -> None:
-        """Give these jobs other configurations than they have; −1 stops one."""
+        """Give these jobs other configurations than they have, −1 stops one; others move to other servers."""
         seen = self._seen
         now_s = seen.now_s
+        if self._places is not None:
+            before = seen.row[jobs]
+            moved = self._places.places.switch(before[before >= 0], rows[rows >= 0], now_s)
+            jobs = np.concatenate([jobs, self._places.owners(moved)])
+            rows = np.concatenate([rows, moved])
         runs = jobs[seen.row[jobs] >= 0]
         self._left[runs] = self._progress(runs)
+        if self._loses and self._fallen:
+            self._lose(runs)
         self._note(runs, np.full(len(runs), now_s))
         self._end_s[runs] = np.inf
         seen.row[jobs] = rows
@@ -203,6 +263,13 @@ class RoundEngine:
         self._lost_s[start] = np.where(self._started[start], self._restart_s[start], 0.0)
         self._started[start] = True
         seen.since_s[start] = now_s
-        self._end_s[start] = (
-            now_s + self._lost_s[start] + self._left[start] / self._sight.speed[seen.row[start]]
-        )
+        if self._places is not None:
+            self._spread[start] = self._places.places.speeds(seen.row[start])
+        speed = self._sight.speed[seen.row[start]] * self._spread[start]
+        self._end_s[start] = now_s + self._lost_s[start] + self._left[start] / speed
+
+    def _lose(self, jobs: Ints) -> None:
+        """Take from jobs that stop, and have lost their place, the work since their last checkpoint."""
+        for j in self._fallen.intersection(jobs.tolist()):
+            work = float(self._sight.work[j])
+            self._left[j] = work - kept_s(work - float(self._left[j]), float(self._interval[j]))

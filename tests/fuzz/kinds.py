@@ -95,6 +95,7 @@ KINDS = {
             **dict.fromkeys(("yarn-cs", "fair", "drf"), 0.3),
             **dict.fromkeys(("gandiva-timeslice", "themis", "max-min", "optimus"), 0.15),
             "optimus-exact": 0.05,
+            "dl2": 0.02,
         },
         closes=False,
         seconds=1.0,
@@ -103,6 +104,7 @@ KINDS = {
 BUDGETS: dict[str, dict[str, Any]] = {
     "genetic": {"evaluations": 60, "population": 10},
     "bayesian": {"evaluations": 15},
+    "dl2": {"traces": 1, "passes": 1, "episodes": 0, "training_s": 1.0},
 }
 """Settings of methods whose defaults are made for larger instances."""
 EVERYWHERE = ("exact", "brute-force")

@@ -54,7 +54,6 @@ class LearnedPolicy(PolicySolver):
         del instance
         left_s = clock.remaining_s
         refuse_late_loading(left_s)
-        from .network import Actor
         from .training import Trainer
 
         most_s = settings["training_s"] if left_s is None else min(settings["training_s"], SHARE * left_s)
@@ -66,4 +65,4 @@ class LearnedPolicy(PolicySolver):
                 interval_s, seed, lambda: incumbent(interval_s), lambda: clock.elapsed_s > last_s
             )
             trainer.train(settings["traces"], settings["passes"], settings["episodes"])
-        return DL2(interval_s, Actor(trainer.best), learned=trainer.curve.text())
+        return DL2(interval_s, trainer.best_actor(), learned=trainer.curve.text())

@@ -141,6 +141,10 @@ class Trainer:
             if episode % EVERY == 0 or episode == episodes:
                 self._validate(episode)
 
+    def best_actor(self) -> Actor:
+        """Return what was best on the traces for validation."""
+        return Actor(self.best)
+
     def _trace(self) -> SchedulingInstance:
         return training_trace(int(self._rng.integers(10**9)), self._interval_s)
 

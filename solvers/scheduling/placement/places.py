@@ -232,16 +232,20 @@ class Places:
                 later = [k for k in waiting[position + 1 :] if k in kept and k not in held]
                 later = [k for k in later if k not in self._next]
                 place = self._in_place_of(free, slack, j, later, kept)
-            others = iter(instead(j)) if place is None and instead is not None else iter(())
-            while place is None and (other := next(others, None)) is not None:
-                j, place = other, self._place(free, slack, other)
+            runs = j
+            if place is None and instead is not None:
+                for other in instead(j):
+                    place = self._own_place(free, slack, other) or self._place(free, slack, other)
+                    if place is not None:
+                        runs = other
+                        break
             if place is None:
-                refused.append(waiting[position])
+                refused.append(j)
                 if instead is None:
                     break
                 continue
-            self._take(free, j, place, 1)
-            self._next[j] = place
+            self._take(free, runs, place, 1)
+            self._next[runs] = place
         return refused
 
     def _take(self, free: Floats, j: int, place: Place, sign: int) -> None:

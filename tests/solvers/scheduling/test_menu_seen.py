@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from clusterplan.instances.common.arrays import Floats, Ints
 from clusterplan.instances.scheduling.generate import generate_scheduling
+from clusterplan.instances.scheduling.instance import SchedulingInstance
+from clusterplan.solvers.registry import solvers_for
+from clusterplan.solvers.scheduling.dl2.policy import DL2
 from clusterplan.solvers.scheduling.menu_seen import MenuSight
+from clusterplan.solvers.scheduling.methods import PolicySolver
 from clusterplan.solvers.scheduling.policies.gandiva import TimeSlice
 from clusterplan.solvers.scheduling.policies.max_min import MaxMin
 from clusterplan.solvers.scheduling.policies.optimus import Optimus
+from clusterplan.solvers.scheduling.policies.optimus_exact import OptimusExact
 from clusterplan.solvers.scheduling.policies.themis import Themis
+from clusterplan.solvers.scheduling.round_policy import RoundPolicy
 from clusterplan.solvers.scheduling.rounds import RoundEngine
 from clusterplan.solvers.scheduling.seen import ForbiddenKnowledgeError, Knowledge
 
+NOT_IN_ROUNDS = {
+    *("fifo", "fifo-backfill", "yarn-cs", "fair", "drf", "sjf", "srtf", "srsf", "las", "gittins"),
+}
 TRACE = generate_scheduling(20, 8, load=2.0, seed=2, malleable=True)
 ALLOWED = {
     Knowledge.NOTHING: set[str](),
@@ -48,15 +59,84 @@ def test_only_what_a_policy_says_that_it_knows_can_be_read(what: str, knows: Kno
             engine.run()
 
 
-@pytest.mark.parametrize("policy", [Optimus, Themis, MaxMin])
-def test_policies_need_what_they_say(policy: type[Optimus | Themis | MaxMin]) -> None:
-    """One that forgets to say it fails."""
+def silent(policy: type[RoundPolicy], *settings: Any) -> RoundPolicy:
+    """Return a policy that does not say what it knows."""
 
     class Silent(policy):  # type: ignore[misc, valid-type]
         knows = Knowledge.NOTHING
 
+    return Silent(*settings)
+
+
+def no_allocation(menus: Any, there: Floats) -> tuple[list[int], bool]:
+    """Give everybody the slowest configuration."""
+    del there
+    return [len(costs) - 1 for _, costs, _ in menus], False
+
+
+ROUNDS: dict[str, tuple[Any, ...]] = {
+    "optimus": (Optimus, 60),
+    "optimus-exact": (OptimusExact, no_allocation, 60),
+    "themis": (Themis, 60),
+    "max-min": (MaxMin, 60),
+    "dl2": (DL2, 60, lambda state, allowed: int(allowed.argmax())),
+}
+"""Of the policies of rounds all but gandiva-timeslice, which knows nothing."""
+
+
+@pytest.mark.parametrize("name", ROUNDS)
+def test_policies_need_what_they_say(name: str) -> None:
+    """One that forgets to say it fails."""
     with pytest.raises(ForbiddenKnowledgeError):
-        RoundEngine(TRACE, Silent(60)).run()
+        RoundEngine(TRACE, silent(*ROUNDS[name])).run()
+
+
+def everywhere(policy: RoundPolicy, secrets: Floats) -> RoundPolicy:
+    """Return a policy that looks for secrets in all that it can reach of the trace, at each decision."""
+    choose, found = policy.choose, list[str]()
+
+    def looking(jobs: Ints, free: Floats) -> Ints:
+        for name, held in vars(policy.seen).items():
+            # How long a job ran that has ended is no secret.
+            value = held[jobs] if name == "executed_s" else held
+            while isinstance(value, np.ndarray):
+                if np.isin(secrets, value).any():
+                    found.append(f"{name} at {policy.seen.now_s:g} s")
+                value = value.base
+            assert not isinstance(value, MenuSight | RoundEngine | SchedulingInstance)
+        assert found == []
+        return choose(jobs, free)
+
+    policy.choose = looking  # type: ignore[method-assign]
+    return policy
+
+
+@pytest.mark.parametrize("name", [*ROUNDS, "gandiva-timeslice"])
+def test_no_policy_can_reach_what_it_may_not_know(name: str) -> None:
+    """Amounts that are to come; work and speeds where it does not say that it knows them."""
+    make, *settings = ROUNDS.get(name, (TimeSlice, 60))
+    policy = make(*settings)
+    plain = [job.model_dump(exclude_none=True) for job in TRACE.jobs]
+    jobs = [{**job, "work": job["work"] + 0.377 + 0.01 * k} for k, job in enumerate(plain)]
+    last_s = float(TRACE.table().arrival_s.max())
+    there = TRACE.replace(jobs=jobs, events=[{"at_s": last_s + 1e9, "change": {"gpu": 0.123}}])
+    secrets = [8.123]
+    if policy.knows is not Knowledge.PROGRESS:
+        secrets += there.menus().work.tolist()
+    if policy.knows is Knowledge.NOTHING:
+        secrets += [speed for speed in there.menus().speed.tolist() if speed % 1]
+    schedule = RoundEngine(there, everywhere(policy, np.array(secrets))).run()
+    assert len(np.unique(schedule.job)) == 20
+
+
+def test_all_policies_of_rounds_are_here() -> None:
+    """A new one is added above."""
+    made = {
+        solver.name
+        for solver in solvers_for("scheduling")
+        if isinstance(solver, PolicySolver) and solver.name not in NOT_IN_ROUNDS
+    }
+    assert made == {*ROUNDS, "gandiva-timeslice"}
 
 
 def test_jobs_that_have_not_arrived_cannot_be_seen() -> None:

@@ -15,8 +15,9 @@ from clusterplan.instances.scheduling.instance import SchedulingInstance
 from clusterplan.solvers.backends import base
 from clusterplan.solvers.common.options import SolveOptions
 from clusterplan.solvers.registry import find_solver, solvers_for
+from clusterplan.solvers.scheduling.dl2.solver import LearnedPolicy
 
-SOLVER = next(solver for solver in solvers_for("scheduling") if solver.name == "dl2")
+SOLVER = next(solver for solver in solvers_for("scheduling") if isinstance(solver, LearnedPolicy))
 needs_torch = pytest.mark.skipif(
     SOLVER.unavailable() is not None, reason="PyTorch is not installed; pip install 'clusterplan[rl]'"
 )

@@ -12,10 +12,11 @@ from clusterplan.formulations.common.clock import Clock
 from clusterplan.formulations.scheduling.formulation import SchedulingFormulation
 from clusterplan.instances.scheduling.instance import SchedulingInstance
 from clusterplan.solvers.common.options import SolveOptions
+from clusterplan.solvers.registry import find_solver
 from clusterplan.solvers.scheduling.methods import POLICIES
 from clusterplan.solvers.scheduling.placement.places import RULES
 
-BY_NAME = {policy.name: policy for policy in POLICIES if "placement" in policy.method_options}
+BY_NAME = {policy.name: policy for policy in (*POLICIES, find_solver("optimus-exact", "scheduling"))}
 Row = tuple[str, float, float, dict[str, int]]
 
 
