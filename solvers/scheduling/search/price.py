@@ -15,7 +15,7 @@ from ...common.options import SolveOptions
 from ...common.result import Limit
 from ..engine import Engine, EvictionError, Schedule
 from ..event_state import Rule
-from ..methods import POOLED, loses_work, plan_of, slows_down
+from ..methods import loses_work, plan_of, slows_down
 from ..policies.first_come import Backfill
 from ..serve import Server
 from ..simulator import Simulator
@@ -65,7 +65,15 @@ class Price(Solver[SchedulingFormulation]):
         self._proven = proven
 
     def solve(self, formulation: SchedulingFormulation, options: SolveOptions, clock: Clock) -> Outcome:
-        """Return the best schedule; never a worse one than SRSF, SRTF, SJF or EASY backfilling."""
+        """Return the best schedule; on one pool never a worse one than SRSF, SRTF, SJF or EASY backfilling.
+
+        On servers it gives places to what it found on one pool.
+
+        Raises
+        ------
+        OutOfTimeError
+            If there is no time for one schedule, or for its places.
+        """
         instance = formulation.instance
         if loses_work(instance) or (instance.servers and slows_down(instance)):
             return Outcome(message="price knows neither work that is lost nor jobs that servers slow down")
@@ -90,9 +98,9 @@ class Price(Solver[SchedulingFormulation]):
             if limit == "time":
                 raise OutOfTimeError("not even one rule can be simulated in time")
             return Outcome(message=f"price: {search.fault}")
-        message = f"found by {search.found.how}"
         if instance.servers and not search.found.schedule.servers:
-            message += f"; {POOLED}"
+            raise OutOfTimeError("there is no time to give even one schedule places on the servers")
+        message = f"found by {search.found.how}"
         return Outcome(plan_of(instance, search.found.schedule), message=message, limit=limit)
 
 

@@ -8,7 +8,14 @@ import numpy as np
 import pytest
 
 from clusterplan.formulations.scheduling.formulation import SchedulingFormulation
-from clusterplan.formulations.scheduling.losses import Falls, hit_runs, interval_s, kept_s, progress_of
+from clusterplan.formulations.scheduling.losses import (
+    Falls,
+    hit_runs,
+    interval_s,
+    kept_s,
+    progress_of,
+    runs_at_once,
+)
 from clusterplan.formulations.scheduling.plan import Segment
 from clusterplan.instances.scheduling.instance import SchedulingInstance
 
@@ -81,3 +88,12 @@ def test_the_check_knows_speeds_and_losses() -> None:
     named_none = [Segment(job="a", start_s=0, end_s=9)]
     (fault,) = SchedulingFormulation(instance()).violations(named_none)
     assert "jobs are slower on several servers" in str(fault)
+
+
+def test_a_job_runs_at_once_unless_it_may_stop_or_go_on_from_a_checkpoint() -> None:
+    """Without preemption a job that loses its place begins again, if no checkpoint was written."""
+    assert not runs_at_once(instance())
+    assert runs_at_once(instance(preemption="none"))
+    assert runs_at_once(instance(preemption="none", evict="restart"))
+    assert not runs_at_once(instance(preemption="none", evict="restart", checkpoint_s=1.0))
+    assert runs_at_once(instance(preemption="none", evict="restart", checkpoint_s=1.0, events=[]))

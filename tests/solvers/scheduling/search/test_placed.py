@@ -7,10 +7,12 @@ import pytest
 
 from clusterplan.formulations.common.clock import Clock
 from clusterplan.formulations.scheduling.formulation import SchedulingFormulation
+from clusterplan.instances.common.errors import OutOfTimeError
 from clusterplan.instances.scheduling.instance import SchedulingInstance
 from clusterplan.solvers.common.options import SolveOptions
 from clusterplan.solvers.scheduling.event_state import Rule
 from clusterplan.solvers.scheduling.methods import POLICIES, plan_of
+from clusterplan.solvers.scheduling.search import price
 from clusterplan.solvers.scheduling.search.placed import placed
 from clusterplan.solvers.scheduling.search.price import Price
 from clusterplan.solvers.scheduling.serve import Server
@@ -89,3 +91,14 @@ def test_what_price_finds_has_places_and_is_feasible(more: dict[str, object]) ->
     assert other is not None
     if not more:
         assert formulation.evaluate(plan)[0] < formulation.evaluate(other)[0]
+
+
+def test_without_time_for_places_price_has_no_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A schedule of one pool might not be possible on the servers."""
+
+    def too_long(*_: object) -> None:
+        raise OutOfTimeError("too long")
+
+    monkeypatch.setattr(price, "placed", too_long)
+    with pytest.raises(OutOfTimeError, match="places on the servers"):
+        Price().solve(SchedulingFormulation(on_servers(3)), SolveOptions(), Clock())
