@@ -11,6 +11,7 @@ from typing import Annotated, Any, get_args, get_origin
 import typer
 from pydantic.fields import FieldInfo
 
+from ....instances.common.errors import OptionError
 from ....instances.common.fields import marks_of
 from ....instances.importers import IMPORTERS
 from ....instances.importers.importer import Importer, Option, option_of

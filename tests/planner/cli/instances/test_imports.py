@@ -13,6 +13,7 @@ import typer
 from typer.main import get_command
 from typer.testing import CliRunner
 
+from clusterplan.instances.common.errors import OptionError
 from clusterplan.instances.importers import IMPORTERS
 from clusterplan.planner.cli.instances.imports import AFTERWARDS, importers
 
