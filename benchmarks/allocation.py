@@ -22,7 +22,7 @@ import json
 import math
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -209,15 +209,20 @@ def run_of_knapsack(jobs: int, seed: int, method: str, limit_s: float) -> dict[s
     return row | in_own_process(__file__, case, 4 * limit_s)[-1]
 
 
-def khans() -> Iterator[dict[str, Any]]:
-    """Yield a row for each of Khan's larger instances that is there."""
+def khan_files() -> list[Path]:
+    """Return those of Khan's larger instances that are there; say how many are not."""
     folder = data_folder("mmkp")
     files = [folder / f"I{number:02}" for number in KHANS] if folder else []
     found = [file for file in files if file.exists()]
     if len(found) < len(KHANS):
         where = "mmkp/ of ../shared/data or $CLUSTERPLAN_DATA"
         print(f"left out: {len(KHANS) - len(found)} of Khan's instances; not in {where}", file=sys.stderr)
-    for file in found:
+    return found
+
+
+def khans(files: Sequence[Path]) -> Iterator[dict[str, Any]]:
+    """Yield a row for each of Khan's larger instances."""
+    for file in files:
         case = {"kind": "knapsack", "file": str(file), "method": "exact", "limit_s": KNAPSACK_LIMIT_S}
         row = {"name": file.name, "method": "exact", "limit_s": KNAPSACK_LIMIT_S}
         row["published_value"] = PUBLISHED.get(file.name, math.nan)
@@ -266,8 +271,8 @@ def main() -> None:
         measured = knapsacks(tuple(given.sizes), tuple(given.seeds))
         store("allocation-knapsack", itertools.chain(others, measured), KNAPSACK_COLUMNS)
         summarise_knapsacks()
-    if "khan" in parts:
-        store("allocation-khan", khans(), KHAN_COLUMNS)
+    if "khan" in parts and (files := khan_files()):
+        store("allocation-khan", khans(files), KHAN_COLUMNS)
     if "sweep" in parts:
         store("allocation", sweep(tuple(size for size in SIZES if size <= given.largest)), COLUMNS)
     if "report" in parts:

@@ -3,8 +3,9 @@
 The measurements are NeuSight's (single precision, seven GPUs), in `../shared/data` or `$CLUSTERPLAN_DATA`.
 For each GPU the coefficients that are known beforehand come from the other GPUs without L4. How much a fit
 is drawn to them, and what part of a launch shows, have the least mean error of whole models on P100, T4,
-V100 and A100. The parts of the formula were found with the operators of all GPUs in view. Twenty rows a
-family are those that our planner chooses.
+V100 and A100, though many settings are nearly as good there. The parts of the formula were found with the
+operators of all GPUs in view, and L4's errors were seen on the way, so they are no blind test. Twenty rows
+a family are those that our planner chooses.
 """
 
 from __future__ import annotations
