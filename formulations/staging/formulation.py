@@ -286,20 +286,19 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
 
     @cached_property
     def _fastest_by_layer(self) -> list[tuple[float, str]]:
-        found = []
         # With infinitely many units A/k vanishes, which bounds every real number of units.
         serial, parallel, comm_serial, comm_parallel = np.moveaxis(self._parts, 2, 0)
         units = np.array([hardware.limit or math.inf for hardware in self.instance.types])
         single = np.maximum(serial + parallel / units, comm_serial + comm_parallel / units)
-        for layer, own in zip(self.instance.layers, single.tolist(), strict=True):
-            times = []
-            for hardware, time in zip(self.instance.types, own, strict=True):
-                fits = hardware.memory_gib is None or within(
-                    layer.memory_on(hardware.name), hardware.memory_gib
+        for t, hardware in enumerate(self.instance.types):
+            if hardware.memory_gib is not None:
+                room = loosened(hardware.memory_gib)
+                single[[layer.memory_on(hardware.name) > room for layer in self.instance.layers], t] = (
+                    math.inf
                 )
-                times.append((time if fits else math.inf, hardware.name))
-            found.append(min(times))
-        return found
+        names = [hardware.name for hardware in self.instance.types]
+        best = single.argmin(axis=1)
+        return list(zip(single.min(axis=1).tolist(), [names[t] for t in best], strict=True))
 
     def elementary_infeasibility(self) -> Diagnosis | None:
         """Find layers that no type can hold, or that none can run at the floor."""

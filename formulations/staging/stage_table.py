@@ -43,24 +43,40 @@ class StageTable:
     price: Floats
     limit: Floats
 
+    def places(self, position: Ints) -> tuple[Ints, Ints, Ints]:
+        """Return first layer, last layer and type of segments, of 32 bits.
+
+        Parameters
+        ----------
+        position
+            In the arrays, rising, shape (k,).
+        """
+        every = np.arange(self.layers + 1)
+        starts = every * (every + 1) // 2 * len(self.price)
+        last = np.repeat(every[:-1], np.diff(np.searchsorted(position, starts)))
+        within = position - starts[last]
+        kind = within // (last + 1)
+        first = within - kind * (last + 1)
+        return first.astype(np.int32), last.astype(np.int32), kind.astype(np.int32)
+
     @cached_property
+    def _places(self) -> tuple[Ints, Ints, Ints]:
+        return self.places(np.arange(len(self.serial)))
+
+    @property
     def first(self) -> Ints:
         """First layer of each segment, shape (n,)."""
-        every = np.arange(self.layers, dtype=np.int32)
-        return np.concatenate([np.tile(every[: last + 1], len(self.price)) for last in range(self.layers)])
+        return self._places[0]
 
-    @cached_property
+    @property
     def last(self) -> Ints:
         """Last layer of each segment, shape (n,)."""
-        types = len(self.price)
-        every = np.arange(self.layers, dtype=np.int32)
-        return np.repeat(every, np.arange(1, self.layers + 1) * types)
+        return self._places[1]
 
-    @cached_property
+    @property
     def type(self) -> Ints:
         """Type of each segment, shape (n,)."""
-        types = np.arange(len(self.price), dtype=np.int32)
-        return np.concatenate([np.repeat(types, last + 1) for last in range(self.layers)])
+        return self._places[2]
 
     def index(self, first: int, last: int, unit_type: int) -> int:
         """Return the position of a segment in the arrays."""
@@ -112,7 +128,8 @@ def stage_table(instance: StagingInstance, single: Floats | None = None) -> Stag
         own[3] += received[: last + 1]
         # An impossible segment is infinite in its serial part alone, so that no inf − inf can arise.
         impossible = (held[:, : last + 1] > room[:, None]) | np.isinf(own[0])
-        own[0][impossible], own[1:, impossible] = math.inf, 0.0
+        if impossible.any():
+            own[0][impossible], own[1:, impossible] = math.inf, 0.0
     serial, *others = parts
     limit = np.array([math.inf if hardware.limit is None else float(hardware.limit) for hardware in types])
     price = np.array([hardware.price_usd_per_hour for hardware in types])

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ...formulations.common.clock import check_time
 from ...formulations.staging.stage_table import StageTable
 from ...formulations.staging.stage_times import MOST_UNITS
-from ...instances.common.arrays import Floats
+from ...instances.common.arrays import Floats, Ints
 from .kernels import fewest_units, least_cost
 
 
@@ -25,14 +25,14 @@ class SegmentTimes:
     limit: Floats
 
     @staticmethod
-    def of(table: StageTable, segments: NDArray[np.int64] | slice) -> SegmentTimes:
-        """Return the parts of some segments of the table."""
+    def of(table: StageTable, segments: Ints, unit_type: Ints) -> SegmentTimes:
+        """Return the parts of some segments of the table, which have these types."""
         return SegmentTimes(
             table.serial[segments],
             table.parallel[segments],
             table.comm_serial[segments],
             table.comm_parallel[segments],
-            np.minimum(table.limit, MOST_UNITS)[table.type[segments]],
+            np.minimum(table.limit, MOST_UNITS)[unit_type],
         )
 
     @property

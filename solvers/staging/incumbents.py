@@ -204,8 +204,7 @@ class NonDominated(Incumbent):
 
 def plan_of(formulation: StagingFormulation, candidate: Candidate) -> tuple[Stage, ...]:
     """Return a candidate as a plan."""
-    table, at = formulation.table, candidate.segments
-    columns = (table.first[at], table.last[at], table.type[at], candidate.units.astype(int))
+    columns = (*formulation.table.places(candidate.segments), candidate.units.astype(int))
     return tuple(map(formulation.stage, *(column.tolist() for column in columns)))
 
 

@@ -123,19 +123,18 @@ class Segments:
         table, instance = formulation.table, formulation.instance
         # Most of the others are too slow on however many units.
         position = np.flatnonzero((table.serial <= slowest_s) & (table.comm_serial <= slowest_s))
-        times = SegmentTimes.of(table, position)
-        able = np.isfinite(times.fewest_units(np.array([slowest_s]))[0])
-        if not able.all():
-            position, times = position[able], times.only(able)
-        alternating = instance.stage_rule == "maximal_runs"
-        first, last, kind = (_narrow(column[position]) for column in (table.first, table.last, table.type))
-        return Segments(
-            SegmentGraph(table.layers, len(table.price), first, last, kind, alternating),
-            times,
+        first, last, kind = table.places(position)
+        segments = Segments(
+            SegmentGraph(
+                table.layers, len(table.price), first, last, kind, instance.stage_rule == "maximal_runs"
+            ),
+            SegmentTimes.of(table, position, kind),
             position,
             formulation.cost_factor * table.price[kind],
             Limits.of(formulation),
         )
+        able = np.isfinite(segments.times.fewest_units(np.array([slowest_s]))[0])
+        return segments if able.all() else segments.only(np.flatnonzero(able))
 
     def only(self, keep: Ints) -> Segments:
         """Return some of the segments."""
@@ -183,8 +182,3 @@ class Segments:
         """Return what some segments consume of each limit with these units, shape (R,)."""
         result: Floats = self.limits.weight[:, self.graph.unit_type[segments]] @ units
         return result
-
-
-def _narrow(column: Ints) -> Ints:
-    """Return a column in 32 bits, half of the memory to be read."""
-    return column.astype(np.int32, copy=False)

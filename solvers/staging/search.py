@@ -27,7 +27,6 @@ from .cores.core import SETTINGS as CORE_SETTINGS
 from .cores.core import Core, core_of, solve_core
 from .cores.labelling import search_labels
 from .cores.state_space import narrowed
-from .fewest_units import SegmentTimes
 from .incumbents import Candidate, Incumbent, NonDominated
 from .intervals import Interval, Limits, Segments
 from .lagrangian import solve_dual
@@ -423,7 +422,8 @@ def _slowest(formulation: StagingFormulation) -> float:
     # The longest segments come last: mostly the first look settles it.
     for end in range(len(table.serial), 0, -SETTINGS.looked_at_once):
         part = slice(max(0, end - SETTINGS.looked_at_once), end)
-        single = SegmentTimes.of(table, part).time_s(np.ones(1))
+        computing = table.serial[part] + table.parallel[part]
+        single = np.maximum(computing, table.comm_serial[part] + table.comm_parallel[part])
         longest = max(longest, float(np.max(single, initial=0.0, where=np.isfinite(single))))
         if longest >= latest:
             break

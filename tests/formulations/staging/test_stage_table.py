@@ -16,6 +16,8 @@ def test_segments_stand_by_last_layer_type_and_first_layer() -> None:
     found = list(zip(table.last.tolist(), table.first.tolist(), table.type.tolist(), strict=True))
     assert found == [(0, 0, 0), (0, 0, 1), (1, 0, 0), (1, 1, 0), (1, 0, 1), (1, 1, 1)]
     assert [table.index(first, last, t) for last, first, t in found] == list(range(6))
+    some = [column.tolist() for column in table.places(np.array([1, 2, 4]))]
+    assert list(zip(some[1], some[0], some[2], strict=True)) == [found[1], found[2], found[4]]
 
 
 def test_parts_by_hand() -> None:

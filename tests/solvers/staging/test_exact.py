@@ -99,7 +99,7 @@ def test_exact_is_never_beaten(limits: str, seed: int) -> None:
 def test_fewest_units_of_all_runs_at_once(seed: int, data: st.DataObject) -> None:
     """Units keep the stage time to the last bit, and one fewer does not, at and around exact breakpoints."""
     table = stage_table(tiny(seed))
-    times = SegmentTimes.of(table, np.arange(len(table.serial)))
+    times = SegmentTimes.of(table, np.arange(len(table.serial)), table.type)
     run = data.draw(st.integers(0, len(table.serial) - 1))
     at = table.time_s(data.draw(st.integers(1, 50)))[run]
     if not 0 < at < math.inf:
