@@ -43,7 +43,17 @@ MURI_POLICIES = {"srtf": "srtf", "srsf": "srsf", "las": "tiresias-l"}
 POLLUX, POLLUX_GPUS = ("workload-1", "workload-2", "workload-3"), 64
 POLLUX_POLICIES = {"optimus": "optimus", "las": "tiresias"}
 MALLEABLE_JOBS, MALLEABLE_GPUS, MALLEABLE_LOAD = 400, 64, 1.2
-PARTS = ("philly-3000", "philly-all", "muri", "pollux", "malleable")
+POLLUX_SAMPLES = {
+    "cifar10": 100 * 50_000,
+    "bert": 2 * 88_641,
+    "deepspeech2": 80 * 7_135,
+    "imagenet": 90 * 1_281_167,
+}
+"""Passes and samples of the simulator: `max_epochs` of applications.py, and steps in its validation-*.csv."""
+INTERVALS = {"interval_s": 60}
+ALLOCATING = ("optimus", "optimus-exact")
+POLLUX_METHODS = ("srsf", "las", *ALLOCATING, *(f"{name} aim=speeds" for name in ALLOCATING), "dl2", "exact")
+PARTS = ("philly-3000", "philly-all", "muri", "pollux", "pollux-malleable", "malleable")
 SEARCH = ("exact", "price")
 """Methods that stop at a limit."""
 PROGRAMMES = ("max-min", "themis", "optimus-exact", "dl2")
@@ -66,6 +76,8 @@ def traces() -> Iterator[dict[str, Any]]:
         for name in POLLUX:
             file = folder / "workloads" / f"{name}.csv"
             yield {"part": "pollux", "trace": name, "gpus": POLLUX_GPUS, "file": str(file)}
+            more = {"trace": f"{name}, malleable", "gpus": POLLUX_GPUS, "file": str(file)}
+            yield {"part": "pollux-malleable", **more}
     if folder := data_folder("muri"):
         for name in MURI:
             (file,) = folder.glob(f"{name}.csv*")
@@ -88,9 +100,10 @@ def made(case: dict[str, Any]) -> Any:
         return import_philly_trace(file, gpus=gpus)
     if case["part"] == "muri":
         return import_muri(file, file.with_name("n8g8.csv"))
-    if case["part"] == "pollux":
+    if case["part"].startswith("pollux"):
         measured_in = sorted(path.parent for path in file.parents[1].glob("*/placements.csv"))
-        return import_pollux_trace(file, tuple(measured_in), gpus=gpus)
+        work = {"samples": POLLUX_SAMPLES, "malleable": True} if case["part"] == "pollux-malleable" else {}
+        return import_pollux_trace(file, tuple(measured_in), gpus=gpus, **work)
     return generate_scheduling(MALLEABLE_JOBS, gpus, load=MALLEABLE_LOAD, seed=1, malleable=True)
 
 
@@ -115,14 +128,18 @@ def measured(case: dict[str, Any]) -> dict[str, Any]:
     import clusterplan
     from clusterplan.instances.scheduling.generate import generate_scheduling
 
-    instance, method, search = made(case), case["method"], case["method"] in SEARCH
+    (method, *given), instance = case["method"].split(), made(case)
+    search = method in SEARCH
     row: dict[str, Any] = {"jobs": len(instance.jobs), "machine_load": round(os.getloadavg()[0], 1)}
-    settings = {"semantics": case["semantics"]} if case["semantics"] else {}
+    settings: dict[str, Any] = {"semantics": case["semantics"]} if case["semantics"] else {}
+    if case["part"] == "pollux-malleable" and method in (*ALLOCATING, "dl2"):
+        settings |= INTERVALS
+    settings |= dict(one.split("=") for one in given)
     options = clusterplan.SolveOptions(
         time_limit_s=case["limit_s"], threads=case["threads"] if search else None, method_options=settings
     )
     if search:
-        small = generate_scheduling(50, 8, malleable=case["part"] == "malleable")
+        small = generate_scheduling(50, 8, malleable="malleable" in case["part"])
         clusterplan.solve(small, method, clusterplan.SolveOptions(time_limit_s=10.0))
     try:
         result, seconds = _timed(instance, method, options)
@@ -176,6 +193,8 @@ def methods(part: str) -> list[str]:
 
     names = [solver.name for solver in solvers_for("scheduling", available=True)]
     names = [name for name in names if name not in NOT_COMPARED]
+    if part == "pollux-malleable":
+        return [name for name in POLLUX_METHODS if name.split()[0] in names]
     if part == "muri":
         return [name for name in names if name in (*MURI_POLICIES, "exact")]
     if part == "philly-all":

@@ -30,6 +30,11 @@ ABOUT = {
         "Every job is taken to make 10,000 steps, since the files do not say how many: the published figures "
         "(Pollux, OSDI 2021) are of other lengths, and stand beside ours without measuring the same."
     ),
+    "pollux-malleable": (
+        "The same jobs, which may run on every measured number of GPUs with the same batch, for as many "
+        "passes over their data as in the simulator. `optimus`, `optimus-exact` and `dl2` decide every 60 s; "
+        "with `aim=speeds` the speeds of jobs count and not what time they still take."
+    ),
     "malleable": "Made up: jobs run on 1, 2, 4, … GPUs, with speeds that rise less than the GPUs.",
 }
 NO_BOUND = "–"

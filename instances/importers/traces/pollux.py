@@ -44,6 +44,9 @@ class PolluxTraceOptions(ImportOptions):
     steps: Annotated[Positive, Option("Steps still to be made by jobs that --samples does not name.")] = (
         10_000
     )
+    malleable: Annotated[
+        bool, Option("Let a job run on any number of GPUs that was measured, with the same batch.")
+    ] = False
 
 
 class _Row(Model):
@@ -56,15 +59,15 @@ class _Row(Model):
 
 @Importer
 def import_pollux_trace(options: PolluxTraceOptions) -> SchedulingInstance:
-    """Return the scheduling instance of a workload, each job on the GPUs that it asks for."""
+    """Return the scheduling instance of a workload, each job on the GPUs that it asks for, or malleable."""
     measured = {folder.resolve().name: times_of(read_points(folder)) for folder in options.folders}
     unknown = [name for name in options.samples if name not in measured]
     if unknown:
         what = f"unknown application; allowed: {', '.join(measured) or 'none'}"
         raise fail("options", what, f"samples.{unknown[0]}")
     rows = rows_of(options.workload, _Row)
-    timed = [(row, _duration_s(row, measured, options)) for row in rows]
-    known = [(row, duration_s) for row, duration_s in timed if duration_s is not None]
+    timed = [(row, _step_s(row, measured.get(row.application, {}))) for row in rows]
+    known = [(row, step_s) for row, step_s in timed if row.num_replicas in step_s]
     if not known:
         what = f"has no job of {', '.join(measured) or 'an application'} with measured numbers of GPUs; "
         raise fail(str(options.workload), f"{what}its applications: {named(r.application for r in rows)}")
@@ -72,33 +75,52 @@ def import_pollux_trace(options: PolluxTraceOptions) -> SchedulingInstance:
         f"pollux-{options.workload.stem}-{options.gpus}",
         f"{options.workload.name}, and step times of {', '.join(measured)}, in the layout of {SOURCE}",
         {"resources": {"gpu": options.gpus}},
-        [
-            gpu_row(row.name, row.time, row.num_replicas, duration_s, model=row.application)
-            for row, duration_s in known
-        ],
+        [_job(row, step_s, options) for row, step_s in known],
         _assumptions(options, measured, timed),
         str(options.workload),
     )
 
 
-def _duration_s(row: _Row, measured: dict[str, StepTimes], options: PolluxTraceOptions) -> float | None:
-    """Return how long a job runs; None where nothing is measured of it."""
-    cells = measured.get(row.application, {}).get(row.num_replicas)
-    if cells is None:
-        return None
-    local, seconds = cells
-    share = row.batch_size / row.num_replicas
-    parts = math.ceil(share / local[-1] - 1e-9)
-    step_s = parts * float(np.interp(share / parts, local, seconds))
+def _step_s(row: _Row, measured: StepTimes) -> dict[int, float]:
+    """Return the seconds of a step with the job's batch on each number of GPUs.
+
+    Shares of the batch that are smaller than what was measured are left out, but not the job's own.
+    """
+    found = {}
+    for gpus, (local, seconds) in measured.items():
+        share = row.batch_size / gpus
+        parts = max(1, math.ceil(share / local[-1] - 1e-9))
+        if gpus == row.num_replicas or share / parts >= local[0] * (1 - 1e-9):
+            found[gpus] = parts * float(np.interp(share / parts, local, seconds))
+    return found
+
+
+def _job(row: _Row, step_s: dict[int, float], options: PolluxTraceOptions) -> dict[str, Any]:
+    """Return the job of a row, in steps and their speeds where it is malleable."""
     asked = options.samples.get(row.application)
-    return (options.steps if asked is None else asked / row.batch_size) * step_s
+    steps = options.steps if asked is None else asked / row.batch_size
+    if not options.malleable:
+        duration_s = steps * step_s[row.num_replicas]
+        return gpu_row(row.name, row.time, row.num_replicas, duration_s, model=row.application)
+    return {
+        "name": row.name,
+        "arrival_s": row.time,
+        "demand": {"gpu": 1},
+        "work": steps,
+        "speeds": {gpus: 1 / step for gpus, step in step_s.items() if gpus <= options.gpus},
+        "requested": str(row.num_replicas),
+        "model": row.application,
+    }
 
 
 def _assumptions(
-    options: PolluxTraceOptions, measured: dict[str, StepTimes], timed: list[tuple[_Row, Any]]
+    options: PolluxTraceOptions, measured: dict[str, StepTimes], timed: list[tuple[_Row, dict[int, float]]]
 ) -> Iterable[str]:
     yield f"The cluster is chosen: {options.gpus:,} GPUs in one pool; the simulator's own has 64."
-    yield "A job keeps the GPUs and the global batch of the workload: its num_replicas and batch_size."
+    if options.malleable:
+        yield "A job keeps the global batch of the workload, its batch_size, on any measured number of GPUs."
+    else:
+        yield "A job keeps the GPUs and the global batch of the workload: its num_replicas and batch_size."
     yield (
         "A step takes what was measured with as many GPUs and that share of the batch, by linear "
         "interpolation; a share that is larger than any measured one is made in several equal parts."
@@ -107,7 +129,7 @@ def _assumptions(
     if len(options.samples) < len(measured):
         work.append(f"{options.steps:,.10g} steps of every other job")
     yield f"The work of a job is not in these files but chosen: {', '.join(work)}."
-    absent = [row.application for row, duration_s in timed if duration_s is None]
+    absent = [row.application for row, step_s in timed if row.num_replicas not in step_s]
     if absent:
         lack = "no step times were given of their application with as many GPUs"
         yield f"{len(absent)} of {len(timed)} jobs are left out, because {lack}: {named(absent)}."

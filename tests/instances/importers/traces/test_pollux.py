@@ -18,7 +18,7 @@ def files(folder: Path) -> tuple[Path, Path]:
     app = folder / "a"
     app.mkdir()
     (app / "placements.csv").write_text("placement,local_bsz,step_time\n2,10,1.0\n11,20,2.0\n")
-    (app / "scalability.csv").write_text("num_nodes,num_replicas,local_bsz,step_time\n6,6,10,1\n")
+    (app / "scalability.csv").write_text("num_nodes,num_replicas,local_bsz,step_time\n6,6,10,1\n6,6,20,2\n")
     return work, app
 
 
@@ -31,6 +31,18 @@ def test_a_share_beyond_what_was_measured_is_made_in_parts(tmp_path: Path) -> No
     assert any("1 of 2 jobs are left out" in line for line in found.assumptions)
     (job,) = import_pollux_trace(work, (app,), 8, samples={"a": 160}).jobs
     assert job.duration_s == 8
+
+
+def test_malleable_jobs_run_on_every_measured_number_of_gpus_that_has_its_share(tmp_path: Path) -> None:
+    """Of 80 samples two GPUs get two parts of 20, six 13 and a third each; of 40 those get too few."""
+    work, app = files(tmp_path)
+    (job,) = import_pollux_trace(work, (app,), 8, steps=10, malleable=True).jobs
+    assert (job.work, job.requested, dict(job.speeds or {})) == (10, "2", {2: 0.25, 6: pytest.approx(0.75)})
+    (job,) = import_pollux_trace(work, (app,), 4, steps=10, malleable=True).jobs
+    assert dict(job.speeds or {}) == {2: 0.25}
+    work.write_text(work.read_text().replace("a,2,80", "a,2,40"))
+    (job,) = import_pollux_trace(work, (app,), 8, malleable=True).jobs
+    assert dict(job.speeds or {}) == {2: 0.5}
 
 
 def test_applications_are_known(tmp_path: Path) -> None:
