@@ -299,7 +299,7 @@ CASES: list[Case] = [
     ("solve consolidation.yaml --what-if drain=n-0 --output x.pdf", ("x.pdf", ".html", ".json")),
     ("solve allocation.yaml --what-if gpu=lots", ("'lots'", "+8", "none")),
     ("solve staging.yaml --what-if limit=Z:4", ("'Z'", "A, B")),
-    ("solve scheduling.yaml --what-if gpu=+4", ("'gpu=+4'", "no scenarios for scheduling")),
+    ("solve scheduling.yaml --what-if gpu=lots", ("'lots'", "+8", "none")),
     ("solve consolidation.yaml --max-moves -1", ("--max-moves", "-1", "0")),
     ("solve consolidation.yaml --restart-cost much", ("--restart-cost", "much", "number")),
     ("solve scheduling.yaml --running stay", ("scheduling", "'running'", "consolidation")),

@@ -155,10 +155,11 @@ def test_gpus_lead_as_devices_and_beside_choices_of_servers() -> None:
     """Words that stand for a choice of servers are no GPUs."""
     devices = {"gpu": {"count": 4}}
     capacity = {"cpu": 8, "toleration for taint nvidia.com/gpu:NoSchedule": 1}
-    instance = placement(
-        ["value"], [{"name": "n", "capacity": capacity, "devices": devices}], [job("a", 1, {"cpu": 1})]
-    )
-    drawn = Servers(instance, ())
+    servers = [{"name": "n", "capacity": capacity, "devices": devices}]
+    asking = {"name": "a", "tasks": 1, "task_demand": {"cpu": 1}, "devices": {"gpu": 2}}
+    drawn = Servers(placement(["value"], servers, [asking]), ())
     assert (drawn.resource, drawn.total["gpu"]) == ("gpu", [4.0, 0.0, 0.0])
+    # GPUs that no job asks for do not lead.
+    assert Servers(placement(["value"], servers, [job("a", 1, {"cpu": 1})]), ()).resource == "cpu"
     assert leading(["cpu", "node with gpu=a", "amd.com/gpu"]) == "amd.com/gpu"
     assert leading(["cpu", "nvidia.com/mig-1g.5gb"]) == "nvidia.com/mig-1g.5gb"
