@@ -2,8 +2,7 @@
 
 Of every machine that has the GPUs, every tensor and pipeline degree that is a power of two, and more and more
 replicas, the cheapest is taken that is in time even at the high end of its interval; if none is, the cheapest
-that is in time as predicted; if none is, the fastest. ZeRO and recomputation are taken only where memory
-needs them.
+that is in time as predicted; if none is, the fastest. Recomputation is taken only where memory needs it.
 """
 
 from __future__ import annotations
@@ -29,8 +28,7 @@ GROWTH = 1.2
 DENSE = 16
 PATIENCE = 1.5
 """Replicas are added until the training takes so many times as long as with the best number of them."""
-SAVINGS = ((0, False), (1, False), (0, True), (1, True), (2, False), (2, True), (3, False), (3, True))
-"""Stages of ZeRO and recomputation, from what costs the least time to what saves the most memory."""
+ZERO_STAGES = (0, 1, 2, 3)
 ALIKE = 1.05
 """Costs that differ by less are alike: no prediction is as sure."""
 InTime = Literal["surely", "probably", "late"]
@@ -65,13 +63,9 @@ class Wanted:
         if self.gpus is not None and self.gpus % group:
             raise OptionError(f"gpus {self.gpus}: is no multiple of {group}, tensor times pipeline")
 
-    def savings(self) -> list[tuple[int, bool]]:
-        """Return the stages of ZeRO and recomputation that may be tried, in their order."""
-        return [
-            (stage, again)
-            for stage, again in SAVINGS
-            if self.zero_stage in (None, stage) and self.recompute in (None, again)
-        ]
+    def zero_stages(self) -> tuple[int, ...]:
+        """Return the stages of ZeRO that may be tried."""
+        return ZERO_STAGES if self.zero_stage is None else (self.zero_stage,)
 
 
 @dataclass(frozen=True)
@@ -160,7 +154,7 @@ def _offers(forecasts: Sequence[Forecast], work: Work, wanted: Wanted, optimiser
         tensor = one.setting.tensor_parallel
         pipelines = [wanted.pipeline] if wanted.pipeline else _powers(len(one.layers))
         for pipeline in pipelines:
-            stages = {again: stages_of(one, pipeline, again) for _, again in wanted.savings()}
+            stages = {again: stages_of(one, pipeline, again) for again in (False, True)}
             for server in one.rented.servers:
                 if tensor <= server.gpus:
                     group = Parallelism(tensor, pipeline)
@@ -219,14 +213,18 @@ def _fitting(
     wanted: Wanted,
     optimiser: str,
 ) -> Offer | None:
-    """Return the offer with the least saving of memory that fits; None if none does."""
+    """Return the fastest offer that fits, without recomputation if there is any; None if none fits."""
     batches = work.batches(one.batch, parallelism.data)
-    for stage, again in wanted.savings():
-        chosen = replace(parallelism, zero_stage=stage, recompute=again)
-        setup = Setup(one, server, stages[again], chosen, batches, optimiser)
-        if setup.memory().total <= one.rented.memory_bytes:
-            step = setup.forecast()
-            return Offer(one.rented, server, chosen, step, work.epochs_at(step.samples), work)
+    for again in (False, True):
+        found = []
+        for stage in wanted.zero_stages() if wanted.recompute in (None, again) else ():
+            chosen = replace(parallelism, zero_stage=stage, recompute=again)
+            setup = Setup(one, server, stages[again], chosen, batches, optimiser)
+            if setup.memory().total <= one.rented.memory_bytes:
+                step = setup.forecast()
+                found.append(Offer(one.rented, server, chosen, step, work.epochs_at(step.samples), work))
+        if found:
+            return min(found, key=lambda offer: offer.hours.seconds)
     return None
 
 

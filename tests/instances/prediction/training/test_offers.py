@@ -58,14 +58,14 @@ def _all(groups: list[Forecast], work: Work, most: int) -> list[Offer]:
     ids=["gpt2", "no deadline", "llama"],
 )
 def test_nothing_in_time_is_much_cheaper(groups: list[Forecast], work: Work) -> None:
-    """Savings of memory are taken in a fixed order, so that another order may be a little cheaper."""
+    """Replicas beyond those that are enough are not tried, so that more of them may be a little cheaper."""
     found = best_offer(groups, work, Wanted())
     best = min(_all(groups, work, 16), key=Offer.order)
     assert found is not None
     assert found.cost_usd is not None
     assert best.cost_usd is not None
     assert found.in_time == best.in_time
-    assert found.cost_usd.seconds <= 1.02 * best.cost_usd.seconds
+    assert found.cost_usd.seconds <= 1.01 * best.cost_usd.seconds
 
 
 def test_in_time_is_said_of_the_whole_interval() -> None:
