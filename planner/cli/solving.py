@@ -46,6 +46,7 @@ def solve_files(run: RunOptions, as_batch: bool) -> int:
 
 def _solve_in_turn(run: RunOptions, solver: str, options: SolveOptions) -> int:
     """Solve one file after the other in this process; return the exit code."""
+    made = run.output is not None and not run.output.exists()
     if run.output is not None:
         if run.output.is_dir():
             raise OptionError(
@@ -78,6 +79,8 @@ def _solve_in_turn(run: RunOptions, solver: str, options: SolveOptions) -> int:
             say(f"{run.output}: {result.instance}: {status_text(result)}")
     if form == "table" and results:
         show_results(results, alone=len(run.files) == 1)
+    if run.output is not None and made and not results:
+        run.output.unlink()
     return worst(codes)
 
 

@@ -49,6 +49,16 @@ def test_a_file_that_cannot_be_read_does_not_stop_the_others(files: list[Path], 
     assert [line.split(",")[0] for line in answer.stdout.splitlines()] == ["instance", "s"]
 
 
+def test_no_empty_file_is_left_where_nothing_was_solved(tmp_path: Path) -> None:
+    """A file that was there before keeps what it holds."""
+    there = tmp_path / "there.json"
+    there.write_text("before")
+    for output in (tmp_path / "r.json", there):
+        assert invoke(solve, tmp_path / "none.yaml", "--output", output).exit_code == 3
+    assert [path.name for path in tmp_path.iterdir()] == ["there.json"]
+    assert there.read_text() == "before"
+
+
 def test_a_folder_is_for_a_batch(files: list[Path], tmp_path: Path) -> None:
     assert "give a file, or --jobs N" in invoke(solve, files[0], "--output", tmp_path, fails=OptionError)
 
