@@ -17,7 +17,7 @@ from .description import ModelDescription
 from .layer_table import model_of_rows, table_model
 from .onnx_file import onnx_model
 from .pictures import NETWORKS
-from .transformer import Transformer
+from .transformer import transformer_of
 from .transformer_config import config_of
 
 NAMED = Path(__file__).with_name("models.yaml")
@@ -51,7 +51,7 @@ def load_model(given: str | Path) -> ModelDescription:
         return NETWORKS[text.lower()]()
     if isinstance(given, str) and text.lower() in _named():
         data = _named()[text.lower()]
-        return Transformer(text.lower(), str(data["source"]), config=config_of(data, text))
+        return transformer_of(text.lower(), str(data["source"]), config_of(data, text))
     path = Path(given)
     if path.suffix.lower() not in SUFFIXES:
         raise _unknown(text)
@@ -81,4 +81,4 @@ def _document_model(path: Path, source: str) -> ModelDescription:
         rows = [(f"layers[{index}]", row) for index, row in enumerate(data["layers"])]
         return model_of_rows(rows, str(data.get("name", path.stem))[:200], source)
     name = path.parent.name if path.stem == "config" and path.parent.name else path.stem
-    return Transformer(name, source, config=config_of(data, source))
+    return transformer_of(name, source, config_of(data, source))
