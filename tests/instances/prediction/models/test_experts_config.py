@@ -62,7 +62,7 @@ EVERY = "decoder_sparse_step or moe_layer_freq"
         ({"num_local_experts": "many"}, f"{NUMBER}: "),
         ({"num_experts": 4, "decoder_sparse_step": 0}, f"{EVERY}: is 0, but must be at least 1"),
         ({"num_experts": 4, "n_shared_experts": "x"}, "n_shared_experts or shared_expert_intermediate_size"),
-        ({"kv_lora_rank": 8}, "qk_nope_head_dim: is missing"),
+        ({"kv_lora_rank": 8, "qk_nope_head_dim": 4, "qk_rope_head_dim": 2}, "v_head_dim: is missing"),
     ],
 )
 def test_wrong_experts_are_one_line_each(given: dict[str, object], says: str) -> None:
