@@ -14,10 +14,12 @@ from ...common.errors import InstanceError
 from ...files.reading import fail, read_text
 from ...files.yaml_reading import parse_yaml
 from .description import ModelDescription
+from .encoder_decoder import encoder_decoder_of
+from .encoder_decoder_config import STYLES, encoder_decoder_config_of
 from .layer_table import model_of_rows, table_model
 from .onnx_file import onnx_model
 from .pictures import NETWORKS
-from .transformer import Transformer
+from .transformer import transformer_of
 from .transformer_config import config_of
 
 NAMED = Path(__file__).with_name("models.yaml")
@@ -51,7 +53,7 @@ def load_model(given: str | Path) -> ModelDescription:
         return NETWORKS[text.lower()]()
     if isinstance(given, str) and text.lower() in _named():
         data = _named()[text.lower()]
-        return Transformer(text.lower(), str(data["source"]), config=config_of(data, text))
+        return _configured(text.lower(), str(data["source"]), data, text)
     path = Path(given)
     if path.suffix.lower() not in SUFFIXES:
         raise _unknown(text)
@@ -81,4 +83,12 @@ def _document_model(path: Path, source: str) -> ModelDescription:
         rows = [(f"layers[{index}]", row) for index, row in enumerate(data["layers"])]
         return model_of_rows(rows, str(data.get("name", path.stem))[:200], source)
     name = path.parent.name if path.stem == "config" and path.parent.name else path.stem
-    return Transformer(name, source, config=config_of(data, source))
+    return _configured(name, source, data, source)
+
+
+def _configured(name: str, source: str, data: Any, place: str) -> ModelDescription:
+    """Return the transformer of a configuration; faults are at `place`."""
+    kind = data.get("model_type") if isinstance(data, Mapping) else None
+    if isinstance(kind, str) and (kind in STYLES or data.get("is_encoder_decoder") is True):
+        return encoder_decoder_of(name, source, encoder_decoder_config_of(data, place))
+    return transformer_of(name, source, config_of(data, place))

@@ -2,8 +2,9 @@
 
 The blocks are those of the families' published implementations: BERT (Devlin et al. 2019; normalisation
 after the residual), GPT-2 and GPT-3 (Radford et al. 2019; before it), OPT (Zhang et al. 2022), Llama (Touvron
-et al. 2023; gated, rotary positions, RMS norms). Tensors are shared as in Megatron-LM (Shoeybi et al. 2019):
-heads and the inner width of a block are divided, the residual stream is whole on every device.
+et al. 2023; gated, rotary positions, RMS norms; Mistral, Qwen and DeepSeek like it). Tensors are shared as in
+Megatron-LM (Shoeybi et al. 2019): heads and the inner width of a block are divided, the residual stream is
+whole on every device.
 
 What waits for the backward pass is as in Korthikanti et al. 2023, section 4.
 """
@@ -15,6 +16,8 @@ from dataclasses import dataclass, replace
 from ...common.errors import OptionError
 from ..operators import Operator, linear
 from .description import Layer, ModelDescription, Setting
+from .experts import expert_operators, spread
+from .latent_attention import latent_projections
 from .transformer_config import TransformerConfig
 
 ACTIVATIONS: dict[str, tuple[str, ...]] = {
@@ -54,6 +57,12 @@ class Transformer(ModelDescription):
         )
 
 
+def transformer_of(name: str, source: str, config: TransformerConfig) -> Transformer:
+    """Return the model of a configuration, with what is assumed of its experts."""
+    assumptions = () if config.experts is None else spread(config.experts)
+    return Transformer(name, source, config=config, assumptions=assumptions)
+
+
 def sequence_of(config: TransformerConfig, setting: Setting, name: str) -> int:
     """Return the tokens of a sample.
 
@@ -66,6 +75,15 @@ def sequence_of(config: TransformerConfig, setting: Setting, name: str) -> int:
     if sequence > config.positions:
         raise OptionError(f"{name}: sequence {sequence}: the model has positions for {config.positions}")
     return sequence
+
+
+def _widths_of_experts(config: TransformerConfig) -> list[tuple[str, int]]:
+    if config.experts is None:
+        return []
+    return [
+        ("width of an expert", config.experts.width),
+        ("width of the shared expert", config.experts.shared_width),
+    ]
 
 
 @dataclass(frozen=True)
@@ -86,6 +104,7 @@ class _Parts:
             ("heads", config.heads),
             ("key and value heads", config.groups),
             ("inner width", config.width),
+            *_widths_of_experts(config),
         ):
             if size % shares:
                 raise OptionError(f"{name}: tensor_parallel {shares}: does not divide the {size} {what}")
@@ -157,7 +176,7 @@ class _Parts:
         """Return a block: attention and two or three linear layers, each beside the residual stream."""
         before = self.config.norm_before
         operators: list[Operator] = []
-        for part in (self._attention(), self._inner()):
+        for part in (self._attention(), self._inner_of(index - 1)):
             operators += [self._norm()] if before else []
             operators += [*part, *self._residual()]
             operators += [] if before else [self._norm()]
@@ -167,28 +186,48 @@ class _Parts:
 
     def _attention(self) -> list[Operator]:
         config, rows = self.config, self.rows
+        heads, latent = config.heads // self.shares, config.latent
+        if latent is None:
+            operators, width, value = self._projections(), config.per_head, config.per_head
+        else:
+            operators = latent_projections(latent, rows, config.hidden, heads)
+            operators += self._positions(heads * latent.rotary, latent.rotary)
+            width, value = latent.plain + latent.rotary, latent.value
+        batch, sequence = self.batch * heads, self.sequence
+        scores = Operator("bmm", (batch, sequence, width, sequence), saved=0)
+        values = Operator("bmm", (batch, sequence, sequence, value))
+        operators += [
+            self._over("copy", heads * width),
+            *self._copies_of_keys(heads * width, heads * value),
+        ]  # queries, keys, values by head
+        operators += [scores, *self._softmax(batch * sequence), values, self._over("copy", heads * value)]
+        # What devices compute of a bias after their sums is the same on each; one of them holds it.
+        output = linear(rows, heads * value, config.hidden, bias=config.family != "llama")
+        return [*operators, replace(output, saved=0)]
+
+    def _copies_of_keys(self, keys: int, values: int) -> list[Operator]:
+        if keys == values:
+            return [self._over("copy", keys, 2)]
+        return [self._over("copy", keys), self._over("copy", values)]
+
+    def _projections(self) -> list[Operator]:
+        """Return the linear layers of queries, keys and values, and their positions."""
+        config, rows = self.config, self.rows
         heads, groups, width = config.heads // self.shares, config.groups // self.shares, config.per_head
         bias = config.family != "llama" or config.attention_bias
         query, keys = heads * width, groups * width
         if config.family == "gpt2":
-            operators = [linear(rows, config.hidden, query + 2 * keys, bias=bias)]
-        else:
-            operators = [
-                linear(rows, config.hidden, query, bias=bias),
-                linear(rows, config.hidden, keys, bias=bias, count=2),
+            return [linear(rows, config.hidden, query + 2 * keys, bias=bias)]
+        operators = [
+            linear(rows, config.hidden, query, bias=bias),
+            linear(rows, config.hidden, keys, bias=bias, count=2),
+        ]
+        if config.head_norms:
+            operators += [
+                replace(self._over("rms_norm", width, 1, rows * count), parameters=width)
+                for count in (heads, groups)
             ]
-        operators += self._positions(query, keys)
-        batch, sequence = self.batch * heads, self.sequence
-        scores = Operator("bmm", (batch, sequence, width, sequence), saved=0)
-        values = Operator("bmm", (batch, sequence, sequence, width))
-        operators += [
-            self._over("copy", query),
-            self._over("copy", query, 2),
-        ]  # queries, keys, values by head
-        operators += [scores, *self._softmax(batch * sequence), values, self._over("copy", query)]
-        # What devices compute of a bias after their sums is the same on each; one of them holds it.
-        output = linear(rows, query, config.hidden, bias=config.family != "llama")
-        return [*operators, replace(output, saved=0)]
+        return [*operators, *self._positions(query, keys)]
 
     def _positions(self, query: int, keys: int) -> list[Operator]:
         """Return rotary positions (Su et al. 2021): x·cos + rotated(x)·sin of queries and keys."""
@@ -223,25 +262,32 @@ class _Parts:
             return [queries, replace(mask, saved=0), scale, softmax, *dropouts]
         return [scale, scale, softmax, *dropouts]
 
-    def _inner(self) -> list[Operator]:
-        config, rows = self.config, self.rows
-        width = config.width // self.shares
+    def _inner_of(self, block: int) -> list[Operator]:
+        """Return the inner layer of a block, counted from 0, or its experts."""
+        config, experts = self.config, self.config.experts
+        if experts is None or not experts.are_in(block):
+            return self._inner(self.rows, config.width // self.shares, 1)
+        return expert_operators(experts, self.batch, self.sequence, config.hidden, self._inner, self.shares)
+
+    def _inner(self, rows: int, width: int, count: int) -> list[Operator]:
+        """Return an inner layer of a width that `rows` tokens go through, `count` times."""
+        config = self.config
         kernels = ACTIVATIONS[config.activation]
         if self.compiled and len(kernels) > 1:
             kernels = ("gelu",)
-        activation = [self._over(kind, width) for kind in kernels]
+        activation = [self._over(kind, width, count, rows) for kind in kernels]
         if config.family == "llama":
-            gate = linear(rows, config.hidden, width, bias=False, count=2)
+            gate = linear(rows, config.hidden, width, bias=False, count=2 * count)
             return [
                 gate,
                 *activation,
-                self._over("mul", width),
-                linear(rows, width, config.hidden, bias=False),
+                self._over("mul", width, count, rows),
+                linear(rows, width, config.hidden, bias=False, count=count),
             ]
         return [
-            linear(rows, config.hidden, width),
+            linear(rows, config.hidden, width, count=count),
             *activation,
-            replace(linear(rows, width, config.hidden), saved=0),
+            replace(linear(rows, width, config.hidden, count=count), saved=0),
         ]
 
     def head(self) -> Layer:

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, Literal
 
 from pydantic import Field
 
-from ...common.errors import InstanceError
-from ...common.faults import validated
 from ...common.fields import Model
 from ...files.reading import fail
+from .config_fields import checked, picked
+from .experts_config import Experts, LatentAttention, experts_of, latent_of
 
 Family = Literal["bert", "gpt2", "opt", "llama"]
 FAMILIES: Mapping[str, Family] = {
     **dict.fromkeys(("bert", "roberta"), "bert"),
     **dict.fromkeys(("gpt2", "gpt3", "megatron"), "gpt2"),
     "opt": "opt",
-    **dict.fromkeys(("llama", "mistral"), "llama"),
+    **dict.fromkeys(("llama", "mistral", "mixtral", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe"), "llama"),
+    **dict.fromkeys(("deepseek", "deepseek_v2", "deepseek_v3"), "llama"),
 }
 """`model_type` of a file → the family whose blocks it has."""
 _NAMES = {
@@ -61,6 +61,12 @@ class TransformerConfig(Model):
         Whether that layer has the weights of the embedding.
     norm_before
         Whether blocks normalise before their branch, as all but BERT and OPT-350M do.
+    head_norms
+        Whether each head of queries and keys is normalised, as in Qwen 3.
+    experts
+        In place of the inner layer of some blocks.
+    latent
+        In place of heads of keys and values.
     """
 
     family: Family
@@ -79,6 +85,9 @@ class TransformerConfig(Model):
     embedding_width: int | None = Field(default=None, ge=1, le=10**7)
     attention_bias: bool = False
     norm_before: bool = True
+    head_norms: bool = False
+    experts: Experts | None = None
+    latent: LatentAttention | None = None
 
     @property
     def width(self) -> int:
@@ -112,21 +121,17 @@ def config_of(data: Any, source: str) -> TransformerConfig:
     if not isinstance(kind, str) or kind not in FAMILIES:
         raise fail(source, f"is {kind!r:.60}; known are {', '.join(FAMILIES)}", "model_type")
     family = FAMILIES[kind]
-    fields: dict[str, Any] = {"family": family}
-    for field, names in _NAMES.items():
-        given = next((data[name] for name in names if data.get(name) is not None), None)
-        if given is not None:
-            fields[field] = given
+    fields: dict[str, Any] = {"family": family, **picked(data, _NAMES)}
     architectures = data.get("architectures")
     if isinstance(architectures, list) and architectures:
         fields["head"] = any(word in str(architectures[0]) for word in SAYS_HEAD)
     fields.setdefault("activation", {"llama": "silu", "opt": "relu", "gpt2": "gelu_new"}.get(family, "gelu"))
     fields.setdefault("tied", family != "llama")
     fields.setdefault("norm_before", family != "bert")
-    try:
-        config = validated(TransformerConfig, fields, source)
-    except InstanceError as error:
-        raise InstanceError(_in_the_words_of_the_file(error)) from None
+    fields.setdefault("attention_bias", kind in ("qwen2", "qwen2_moe"))
+    fields["head_norms"] = kind in ("qwen3", "qwen3_moe")
+    fields["experts"], fields["latent"] = experts_of(data, source), latent_of(data, source)
+    config = checked(TransformerConfig, fields, _NAMES, source)
     if config.head_width is None and config.hidden % config.heads:
         what = f"is {config.heads}, which does not divide hidden_size {config.hidden}"
         raise fail(source, what, _NAMES["heads"][0])
@@ -134,7 +139,3 @@ def config_of(data: Any, source: str) -> TransformerConfig:
         what = f"is {config.groups}, which does not divide num_attention_heads {config.heads}"
         raise fail(source, what, _NAMES["key_value_heads"][0])
     return config
-
-
-def _in_the_words_of_the_file(error: InstanceError) -> list[Any]:
-    return [replace(fault, path=" or ".join(_NAMES.get(fault.path, (fault.path,)))) for fault in error.faults]

@@ -1,0 +1,211 @@
+"""Encoder–decoder transformers (Vaswani et al. 2017), kernel by kernel without fused attention.
+
+The blocks are those of the published implementations: T5 (Raffel et al. 2020; a learned bias of distances in
+place of positions, RMS norms), Switch (Fedus et al. 2022; T5 with experts), BART (Lewis et al. 2020) and
+Marian. Tensors are shared as in Megatron-LM.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+
+from ...common.errors import OptionError
+from ..operators import Operator, linear
+from .description import Layer, ModelDescription, Setting
+from .encoder_decoder_config import EncoderDecoderConfig
+from .experts import expert_operators, spread
+from .experts_config import Experts
+from .transformer import ACTIVATIONS
+
+
+@dataclass(frozen=True)
+class EncoderDecoder(ModelDescription):
+    """A transformer of two stacks; the second reads what the first returns in each of its blocks.
+
+    Parameters
+    ----------
+    config
+        Its shape.
+    """
+
+    config: EncoderDecoderConfig = None  # type: ignore[assignment]
+
+    def layers(self, setting: Setting) -> tuple[Layer, ...]:
+        """Return embedding and blocks of the encoder, those of the decoder, and the head."""
+        config, parts = self.config, _Parts.of(self.config, setting, self.name)
+        layers = [parts.embedding("encoder")]
+        layers += [parts.block("encoder", index) for index in range(config.encoder_blocks)]
+        layers.append(parts.embedding("decoder"))
+        layers += [parts.block("decoder", index) for index in range(config.decoder_blocks)]
+        layers.append(parts.head())
+        return tuple(
+            replace(
+                layer, operators=tuple(replace(op, precision=setting.precision) for op in layer.operators)
+            )
+            for layer in layers
+        )
+
+
+def encoder_decoder_of(name: str, source: str, config: EncoderDecoderConfig) -> EncoderDecoder:
+    """Return the model of a configuration, with what is assumed of its sequences and experts."""
+    found = [experts for experts in (config.encoder_experts, config.decoder_experts) if experts is not None]
+    sentences = [
+        "Encoder and decoder read sequences of the same length.",
+        *(spread(found[0]) if found else ()),
+    ]
+    return EncoderDecoder(name, source, config=config, assumptions=tuple(sentences))
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """The layers for one setting; `rows` tokens pass at a time through either stack."""
+
+    config: EncoderDecoderConfig
+    batch: int
+    sequence: int
+    shares: int
+    training: bool
+
+    @classmethod
+    def of(cls, config: EncoderDecoderConfig, setting: Setting, name: str) -> _Parts:
+        shares = setting.tensor_parallel
+        widths = {
+            "heads": config.heads,
+            "encoder width": config.encoder_width,
+            "decoder width": config.decoder_width,
+        }
+        for what, size in widths.items():
+            if size % shares:
+                raise OptionError(f"{name}: tensor_parallel {shares}: does not divide the {size} {what}")
+        if config.activation not in ACTIVATIONS:
+            known = ", ".join(ACTIVATIONS)
+            raise OptionError(f"{name}: activation {config.activation!r:.60}: unknown; known are {known}")
+        sequence = setting.sequence or config.positions
+        if config.positions_learned and sequence > config.positions:
+            raise OptionError(f"{name}: sequence {sequence}: the model has positions for {config.positions}")
+        return cls(config, setting.batch, sequence, shares, setting.training)
+
+    @property
+    def rows(self) -> int:
+        return self.batch * self.sequence
+
+    @property
+    def _stream(self) -> int:
+        return self.rows * self.config.hidden
+
+    def _over(self, kind: str, width: int, rows: int | None = None, count: int = 1) -> Operator:
+        return Operator(kind, (rows or self.rows, width), count)
+
+    def _norm(self) -> Operator:
+        kind, numbers = ("layer_norm", 2) if self.config.biased else ("rms_norm", 1)
+        return replace(self._over(kind, self.config.hidden), parameters=numbers * self.config.hidden)
+
+    def _dropout(self, width: int, rows: int | None = None) -> list[Operator]:
+        """Return a dropout in training, which keeps its output and a mask of one byte for two."""
+        if not self.training:
+            return []
+        dropout = self._over("dropout", width, rows)
+        return [replace(dropout, saved=dropout.outputs + dropout.outputs // 2)]
+
+    def embedding(self, stack: str) -> Layer:
+        """Return the words of a stack; both share one table, which the encoder holds."""
+        config = self.config
+        entries = -(-config.vocabulary // self.shares)
+        held = entries * config.hidden if stack == "encoder" else 0
+        operators = [Operator("embedding", (self.rows, config.hidden, entries), parameters=held)]
+        if config.positions_learned:
+            learned = config.positions + 2  # two that BART never uses
+            positions = Operator("embedding", (self.sequence, config.hidden, learned))
+            operators.append(replace(positions, parameters=learned * config.hidden))
+        if not config.buckets:
+            operators.append(self._over("add", config.hidden))
+        operators += [self._norm()] if config.embedding_norm else []
+        operators += self._dropout(config.hidden)
+        return Layer(f"{stack} embedding", tuple(operators), self._output(stack), int(self.shares > 1))
+
+    def _output(self, stack: str) -> int:
+        """Return what the next layer receives: in the decoder also what the encoder returned."""
+        return self._stream * (1 if stack == "encoder" else 2)
+
+    def block(self, stack: str, index: int) -> Layer:
+        """Return a block, counted from 0; each part stands beside the residual stream."""
+        config, decodes = self.config, stack == "decoder"
+        experts = config.decoder_experts if decodes else config.encoder_experts
+        width = (config.decoder_width if decodes else config.encoder_width) // self.shares
+        parts = [self._attention(biases=index == 0, masked=decodes)]
+        parts += [self._attention(biases=None, masked=False)] if decodes else []
+        parts.append(self._inner_or_experts(width, experts if experts and experts.are_in(index) else None))
+        operators: list[Operator] = []
+        for part in parts:
+            operators += [self._norm()] if config.norm_before else []
+            operators += [*part, *self._dropout(config.hidden), self._over("add", config.hidden)]
+            operators += [] if config.norm_before else [self._norm()]
+        last = config.decoder_blocks if decodes else config.encoder_blocks
+        if index == last - 1 and config.norm_before:
+            operators.append(self._norm())
+        output = self._stream if decodes and index == last - 1 else self._output(stack)
+        # Three sums of the decoder's stream; of an output of two streams they are one and a half.
+        sums = -(-len(parts) * self._stream // output)
+        return Layer(f"{stack} block {index + 1}", tuple(operators), output, sums if self.shares > 1 else 0)
+
+    def _attention(self, biases: bool | None, masked: bool) -> list[Operator]:
+        """Return attention of a stack to itself or, with `biases` None, to the encoder.
+
+        Parameters
+        ----------
+        biases
+            Whether the biases of distances are looked up here, for all blocks of the stack.
+        masked
+            Whether tokens see only those before them.
+        """
+        config, rows = self.config, self.rows
+        heads = config.heads // self.shares
+        inner, biased = heads * config.per_head, config.attention_biased
+        batch, sequence = self.batch * heads, self.sequence
+        scores = partial(self._over, width=sequence, rows=batch * sequence)
+        operators = [
+            linear(rows, config.hidden, inner, bias=biased),
+            linear(rows, config.hidden, inner, bias=biased, count=2),
+        ]
+        operators.append(self._over("copy", inner, count=3))
+        if not config.buckets:
+            operators.append(self._over("scale", inner))
+        operators.append(Operator("bmm", (batch, sequence, config.per_head, sequence), saved=0))
+        if config.buckets and biases:
+            looked_up = Operator("embedding", (sequence * sequence, heads, config.buckets))
+            operators.append(replace(looked_up, parameters=config.buckets * heads))
+        if config.buckets:
+            operators.append(replace(scores("add"), saved=0))
+        elif masked:
+            operators.append(scores("scale"))
+        operators += [scores("softmax"), *self._dropout(sequence, batch * sequence)]
+        operators.append(Operator("bmm", (batch, sequence, sequence, config.per_head)))
+        operators.append(self._over("copy", inner))
+        return [*operators, replace(linear(rows, inner, config.hidden, bias=biased), saved=0)]
+
+    def _inner_or_experts(self, width: int, experts: Experts | None) -> list[Operator]:
+        if experts is None:
+            return self._inner(self.rows, width, 1)
+        return expert_operators(
+            experts, self.batch, self.sequence, self.config.hidden, self._inner, self.shares
+        )
+
+    def _inner(self, rows: int, width: int, count: int) -> list[Operator]:
+        """Return an inner layer of a width that `rows` tokens go through, `count` times."""
+        config, gates = self.config, 2 if self.config.gated else 1
+        operators = [linear(rows, config.hidden, width, bias=config.biased, count=gates * count)]
+        operators += [self._over(kind, width, rows, count) for kind in ACTIVATIONS[config.activation]]
+        operators += [self._over("mul", width, rows, count)] if config.gated else []
+        operators += [op.times(count) for op in self._dropout(width, rows)]
+        last = linear(rows, width, config.hidden, bias=config.biased, count=count)
+        return [*operators, replace(last, saved=0)]
+
+    def head(self) -> Layer:
+        """Return the probabilities of words."""
+        config = self.config
+        entries = -(-config.vocabulary // self.shares)
+        operators = [self._over("scale", config.hidden)] if config.buckets and config.tied else []
+        operators.append(linear(self.rows, config.hidden, entries, bias=False, shared=config.tied))
+        operators += [self._over("softmax", entries)] if self.training else []  # of the loss
+        return Layer("head", tuple(operators), self.rows * entries)

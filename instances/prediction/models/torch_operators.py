@@ -1,0 +1,169 @@
+"""Operators of what PyTorch calls: the name of a call of its library ATen, and shapes in place of tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+from typing import Any
+
+from ..operators import Operator
+
+PICTURE = 4
+"""Sizes of a batch of pictures: samples, channels, height, width."""
+
+
+class Sizes(tuple[int, ...]):
+    """The shape of a tensor."""
+
+    __slots__ = ()
+
+
+ELEMENTWISE: Mapping[str, str] = {
+    **{"relu": "relu", "gelu": "gelu", "silu": "silu", "tanh": "tanh", "sigmoid": "tanh", "erf": "tanh"},
+    **dict.fromkeys(("clamp", "clamp_min", "hardtanh", "hardswish", "leaky_relu", "elu"), "relu"),
+    **dict.fromkeys(("exp", "log", "sqrt", "rsqrt", "neg", "abs", "sin", "cos", "reciprocal"), "scale"),
+    **dict.fromkeys(("pow", "where", "masked_fill", "softplus", "hardsigmoid", "rsub"), "scale"),
+    **{"add": "add", "sub": "add", "mul": "mul", "div": "div"},
+    **dict.fromkeys(("clone", "cat", "stack", "constant_pad_nd", "_to_copy", "copy", "repeat"), "copy"),
+    **dict.fromkeys(("roll", "index_select", "gather", "index", "upsample_nearest2d"), "copy"),
+    "native_dropout": "dropout",
+}
+"""Call → kind of operator over each element; those of two matrices are `scale` where one is broadcast."""
+ROWS: Mapping[str, str] = {
+    **{"_softmax": "softmax", "_log_softmax": "softmax", "_safe_softmax": "softmax"},
+    **{"native_layer_norm": "layer_norm", "native_group_norm": "layer_norm", "_fused_rms_norm": "rms_norm"},
+    **dict.fromkeys(("native_batch_norm", "_native_batch_norm_legit", "cudnn_batch_norm"), "batch_norm"),
+    **dict.fromkeys(("_native_batch_norm_legit_no_training", "_batch_norm_no_update"), "batch_norm"),
+    "_batch_norm_with_update": "batch_norm",
+}
+PRODUCTS = ("linear", "addmm", "mm", "bmm", "baddbmm", "convolution", "embedding")
+POOLS = ("max_pool2d_with_indices", "max_pool2d", "avg_pool2d", "_adaptive_avg_pool2d", "mean", "sum", "amax")
+FREE = frozenset(
+    [
+        *("_unsafe_view", "_reshape_alias", "detach", "lift_fresh", "arange", "ones", "zeros", "full"),
+        *("empty", "scalar_tensor", "ones_like", "zeros_like", "full_like", "empty_like", "new_zeros"),
+        *(
+            "new_ones",
+            "triu",
+            "tril",
+            "eq",
+            "ne",
+            "lt",
+            "le",
+            "gt",
+            "ge",
+            "logical_not",
+            "logical_and",
+            "any",
+        ),
+        *("bitwise_not", "bitwise_and", "all"),
+    ]
+)
+"""Calls that move no data worth a kernel: new constants, masks, other views of the same numbers."""
+KNOWN = tuple(sorted({*ELEMENTWISE, *ROWS, *PRODUCTS, *POOLS}))
+
+
+def operator_of(call: str, args: Sequence[Any], output: Sizes, parameters: int = 0) -> Operator | None:
+    """Return the operator of a call; None if it is not known.
+
+    Parameters
+    ----------
+    call
+        Such as ``addmm``, without what follows the point.
+    args
+        As they were given, with `Sizes` in place of tensors.
+    output
+        The first tensor that came back.
+    parameters
+        Trained numbers that no call before had.
+
+    Raises
+    ------
+    OptionError
+        If its shape is not possible.
+    """
+    inputs = [arg for arg in args if isinstance(arg, Sizes)]
+    found = _kind_and_shape(call, args, inputs, output)
+    if found is None:
+        return None
+    kind, shape = found
+    return Operator(kind, tuple(shape), parameters=parameters)
+
+
+def _kind_and_shape(
+    call: str, args: Sequence[Any], inputs: Sequence[Sizes], output: Sizes
+) -> tuple[str, Sequence[int]] | None:
+    if call in ELEMENTWISE:
+        kind = ELEMENTWISE[call]
+        alike = len(inputs) > 1 and prod(inputs[0]) == prod(inputs[1]) == prod(output)
+        return ("scale" if kind in ("add", "mul", "div") and not alike else kind), rows_of(output)
+    if call in ROWS:
+        width = _normalised(ROWS[call], args, inputs[0])
+        return ROWS[call], (prod(output) // width, width)
+    if call in POOLS:
+        return _pool(call, args, inputs[0], output)
+    match call:
+        case "linear" | "mm" | "addmm":
+            first = inputs[1] if call == "addmm" else inputs[0]
+            return "linear", (prod(first[:-1]), first[-1], output[-1])
+        case "bmm" | "baddbmm":
+            first = inputs[1] if call == "baddbmm" else inputs[0]
+            return "bmm", (*first, output[-1])
+        case "embedding":
+            return "embedding", (prod(output[:-1]), output[-1], inputs[0][0])
+        case "convolution":
+            return _convolution(args, output)
+    return None
+
+
+def _normalised(kind: str, args: Sequence[Any], first: Sizes) -> int:
+    """Return how many elements are normalised together, or the channels of a batch normalisation."""
+    if kind == "batch_norm":
+        return first[1]
+    if kind == "softmax":
+        return first[int(args[1])]
+    if isinstance(args[1], list):
+        return prod(args[1])
+    *_, groups, _ = args  # of a group normalisation: …, samples, channels, pixels, groups, epsilon
+    return prod(first[1:]) // int(groups)
+
+
+def rows_of(sizes: Sizes) -> tuple[int, int]:
+    """Return rows and width of a matrix with as many elements; the width of pictures are their channels."""
+    if len(sizes) == PICTURE:
+        return prod(sizes) // sizes[1], sizes[1]
+    width = sizes[-1] if sizes else 1
+    return prod(sizes) // width, width
+
+
+def _convolution(args: Sequence[Any], output: Sizes) -> tuple[str, Sequence[int]] | None:
+    """Return a convolution of pictures, or of sequences as pictures of one row."""
+    first, weight, _, stride, padding, dilation, transposed, _, groups = args[:9]
+    if transposed or len(first) > PICTURE or len(set(stride)) > 1:
+        return None
+    lacking = PICTURE - len(first)
+    size, kernel = [*[1] * lacking, *first[2:]], [*[1] * lacking, *weight[2:]]
+    # A kernel with holes covers more; with less padding, one without them returns as much.
+    spread = [(step - 1) * (k - 1) for step, k in zip(dilation, weight[2:], strict=True)]
+    pads = [*[0] * lacking, *(p - s // 2 for p, s in zip(padding, spread, strict=True))]
+    if min(pads) < 0 or any(s % 2 for s in spread):
+        return None
+    return "conv", (first[0], first[1], output[1], *kernel, *size, stride[0], *pads, groups)
+
+
+def _pool(call: str, args: Sequence[Any], first: Sizes, output: Sizes) -> tuple[str, Sequence[int]] | None:
+    if call in ("mean", "sum", "amax") or len(first) != PICTURE:
+        of_pictures = len(first) == PICTURE and prod(output) == prod(first[:2]) and first[2] == first[3]
+        if of_pictures:
+            return "pool", (*first, first[2], first[2], 0)
+        width = max(prod(output), 1)
+        return "sum", (max(prod(first) // width, 1), width)
+    if call == "_adaptive_avg_pool2d":
+        kernel = first[2] // output[2]
+        return "pool", (*first, kernel, kernel, 0)
+    kernels = list(args[1])
+    strides = list(args[2]) if len(args) > 2 and args[2] else kernels
+    pads = list(args[3]) if len(args) > 3 and args[3] else [0]
+    if any(len(set(sizes)) > 1 for sizes in (kernels, strides, pads)):
+        return None
+    return "pool", (*first, kernels[0], strides[0], pads[0])

@@ -1,0 +1,117 @@
+"""Encoder–decoder transformers: published parameters, cross attention, experts, shares."""
+
+from __future__ import annotations
+
+import pytest
+
+from clusterplan.instances.common.errors import OptionError
+from clusterplan.instances.prediction.models import Setting, load_model
+from clusterplan.instances.prediction.models.encoder_decoder import EncoderDecoder, encoder_decoder_of
+from clusterplan.instances.prediction.models.encoder_decoder_config import encoder_decoder_config_of
+from clusterplan.instances.prediction.operators import flops
+
+PARAMETERS = {
+    "t5-small": 60_506_624,
+    "t5-base": 222_903_552,
+    "t5-large": 737_668_096,
+    "bart-base": 139_420_416,
+    "bart-large": 406_291_456,
+}
+"""As `sum(p.numel() for p in model.parameters())` of the published PyTorch models."""
+ROUNDED = {
+    "transformer-base": (65e6, 0.04),
+    "transformer-big": (213e6, 0.01),
+    "switch-base-128": (7.4e9, 0.01),
+}
+"""Vaswani et al. 2017, table 3, of whose sizes 63 and 214 million follow; Fedus et al. 2022, table 7."""
+SMALL = {
+    "model_type": "t5", "d_model": 16, "d_kv": 4, "num_heads": 2, "num_layers": 2, "num_decoder_layers": 3,
+    "d_ff": 32, "vocab_size": 50,
+}  # fmt: skip
+
+
+def _small(**given: object) -> EncoderDecoder:
+    data = {**SMALL, **given}
+    return encoder_decoder_of("small", "", encoder_decoder_config_of(data, "small"))
+
+
+@pytest.mark.parametrize("name", PARAMETERS)
+def test_parameters_are_those_of_the_published_model(name: str) -> None:
+    assert load_model(name).parameters() == PARAMETERS[name]
+
+
+@pytest.mark.parametrize("name", ROUNDED)
+def test_parameters_are_about_those_of_the_paper(name: str) -> None:
+    published, error = ROUNDED[name]
+    assert load_model(name).parameters() == pytest.approx(published, rel=error)
+
+
+def test_operations_are_those_of_the_formula() -> None:
+    """A token meets each weight once; scores and values are 4·s²·h in each of three attentions."""
+    s = 256
+    operators = load_model("transformer-base").operators(Setting(2, s, training=False))
+    products = flops(op for op in operators if op.kind in ("linear", "bmm"))
+    weights = 6 * (4 + 8) * 512**2 + 6 * (8 + 8) * 512**2 + 37000 * 512
+    assert products == 2 * (2 * s * weights + 18 * 4 * s**2 * 512)
+
+
+def test_the_decoder_reads_the_encoder() -> None:
+    layers = {layer.name: layer for layer in _small().layers(Setting(1, 8))}
+    assert len(layers) == 1 + 2 + 1 + 3 + 1
+    encoder, decoder = layers["encoder block 1"], layers["decoder block 1"]
+    products = [sum(op.count for op in one.operators if op.kind == "bmm") for one in (encoder, decoder)]
+    assert products == [2, 4]
+    # A stage of decoder blocks passes on what the encoder returned.
+    assert (encoder.output, decoder.output, layers["decoder block 3"].output) == (8 * 16, 2 * 8 * 16, 8 * 16)
+    assert layers["decoder embedding"].parameters == 0
+
+
+def test_the_bias_of_distances_is_looked_up_once_a_stack() -> None:
+    layers = _small().layers(Setting(1, 8))
+    tables = [op for layer in layers for op in layer.operators if op.kind == "embedding" and op["width"] == 2]
+    assert [(op.shape, op.parameters) for op in tables] == [((64, 2, 32), 64)] * 2
+
+
+def test_untied_and_gated_layers_have_more_weights() -> None:
+    plain = _small().parameters()
+    assert _small(tie_word_embeddings=False).parameters() == plain + 50 * 16
+    gated = _small(feed_forward_proj="gated-gelu")
+    assert gated.parameters() == plain + 5 * 16 * 32
+    assert "tanh" in {op.kind for op in gated.operators(Setting(1, 8))}
+
+
+def test_experts_stand_in_every_second_block() -> None:
+    model = _small(
+        model_type="switch_transformers", num_experts=4, decoder_sparse_step=2, encoder_sparse_step=2
+    )
+    assert any("4 experts" in sentence for sentence in model.assumptions)
+    routers = [
+        layer.name
+        for layer in model.layers(Setting(1, 8))
+        for op in layer.operators
+        if op.kind == "linear" and op["outputs"] == 4
+    ]
+    assert routers == ["encoder block 2", "decoder block 2"]
+    assert model.parameters() == _small().parameters() + 2 * (3 * 2 * 16 * 32 + 16 * 4)
+
+
+def test_devices_share_heads_and_widths() -> None:
+    whole, half = (_small().layers(Setting(1, 8, tensor_parallel=share)) for share in (1, 2))
+    for one, other in zip(whole, half, strict=True):
+        assert one.output == other.output or one.name == "head"
+        if "block" in one.name:
+            products = [
+                flops(op for op in layer.operators if op.kind in ("linear", "bmm")) for layer in (one, other)
+            ]
+            assert products[0] == 2 * products[1]
+            assert (one.all_reduces, other.all_reduces) == (0, 3 if one.name == "decoder block 3" else 2)
+
+
+def test_what_cannot_be_is_refused() -> None:
+    with pytest.raises(OptionError, match="tensor_parallel 4: does not divide the 2 heads"):
+        _small().layers(Setting(tensor_parallel=4))
+    with pytest.raises(OptionError, match="activation 'mish': unknown; known are"):
+        _small(dense_act_fn="mish").layers(Setting())
+    with pytest.raises(OptionError, match="sequence 1025: the model has positions for 1024"):
+        load_model("bart-base").layers(Setting(sequence=1025))
+    assert load_model("t5-small").layers(Setting(sequence=1025))

@@ -1,0 +1,214 @@
+"""PyTorch modules: the same operators as the same model by name, table or configuration."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from clusterplan.instances.common.errors import OptionError, UnavailableError
+from clusterplan.instances.prediction.models import Setting, load_model
+from clusterplan.instances.prediction.models.description import merged
+from clusterplan.instances.prediction.models.torch_module import module_model, operators_of
+from clusterplan.instances.prediction.models.transformer import transformer_of
+from clusterplan.instances.prediction.models.transformer_config import config_of
+from clusterplan.instances.prediction.operators import Operator
+
+REASON = "PyTorch is not installed; pip install 'clusterplan[torch]'"
+
+
+@pytest.fixture(scope="module")
+def torch() -> Any:
+    """Return PyTorch."""
+    return pytest.importorskip("torch", reason=REASON)
+
+
+def _forward(operators: tuple[Operator, ...], *kinds: str) -> dict[tuple[str, tuple[int, ...]], int]:
+    found: dict[tuple[str, tuple[int, ...]], int] = {}
+    for operator in operators:
+        if not kinds or operator.kind in kinds:
+            key = (operator.kind, operator.shape)
+            found[key] = found.get(key, 0) + operator.count
+    return found
+
+
+def test_without_the_library_one_line_says_so() -> None:
+    if importlib.util.find_spec("torch"):
+        pytest.skip("torch is installed")
+    with pytest.raises(UnavailableError, match=r"pip install clusterplan\[torch\]"):
+        module_model(object())
+
+
+def test_the_package_does_not_import_pytorch() -> None:
+    code = (
+        "import sys, clusterplan.instances.prediction.models.torch_module; sys.exit('torch' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def _alexnet(torch: Any) -> Any:
+    nn = torch.nn
+    layers: list[Any] = []
+    for channels, filters, kernel, stride, padding, pooled in (
+        (3, 64, 11, 4, 2, True), (64, 192, 5, 1, 2, True), (192, 384, 3, 1, 1, False),
+        (384, 256, 3, 1, 1, False), (256, 256, 3, 1, 1, True),
+    ):  # fmt: skip
+        layers += [nn.Conv2d(channels, filters, kernel, stride, padding), nn.ReLU(inplace=True)]
+        layers += [nn.MaxPool2d(3, 2)] if pooled else []
+    layers += [
+        nn.AdaptiveAvgPool2d(6),
+        nn.Flatten(),
+        nn.Dropout(),
+        nn.Linear(9216, 4096),
+        nn.ReLU(inplace=True),
+    ]
+    layers += [nn.Linear(4096, 4096), nn.ReLU(inplace=True), nn.Linear(4096, 1000)]
+    return nn.Sequential(*layers)
+
+
+def test_a_network_of_convolutions_is_that_of_its_name(torch: Any) -> None:
+    with torch.device("meta"):
+        module, example = _alexnet(torch), torch.zeros(1, 3, 224, 224)
+    model, named = module_model(module, example), load_model("alexnet")
+    assert model.parameters() == named.parameters() == 61_100_840
+    whole = Setting(3, training=False)
+    found, known = (_forward(one.operators(whole)) for one in (model, named))
+    # Pooling to the size that a picture has already is one more call.
+    assert {key: count for key, count in found.items() if key not in known} == {
+        ("pool", (3, 256, 6, 6, 1, 1, 0)): 1
+    }
+    assert {key: count for key, count in found.items() if key in known} == known
+    waiting = [sum(layer.activations for layer in one.layers(Setting(3))) for one in (model, named)]
+    assert waiting[0] - 3 * 9216 == waiting[1]
+
+
+def test_a_small_network_is_that_of_its_table(torch: Any, tmp_path: Any) -> None:
+    nn = torch.nn
+    module = nn.Sequential(
+        nn.Conv2d(3, 8, 3, 2, 1, bias=False), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Conv2d(8, 8, 3, padding=1, groups=8), nn.SiLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(),
+        nn.Linear(8, 5),
+    )  # fmt: skip
+    module.train()
+    file = tmp_path / "small.csv"
+    file.write_text(
+        "layer,kind,shape,parameters\n0,conv,1x3x8x3x3x32x32x2x1x1x1,216\n1,batch_norm,256x8,16\n"
+        "2,relu,256x8,\n3,pool,1x8x16x16x2x2x0,\n4,conv,1x8x8x3x3x8x8x1x1x1x8,80\n5,silu,64x8,\n"
+        "6,pool,1x8x8x8x8x8x0,\n8,linear,1x8x5,45\n".replace(",\n", ",0\n")
+    )
+    model = module_model(module, torch.zeros(1, 3, 32, 32), name="small")
+    table = load_model(file)
+    setting = Setting(4)
+    assert [layer.name for layer in model.layers(setting)] == [layer.name for layer in table.layers(setting)]
+    assert model.operators(setting) == table.operators(setting)
+    assert model.parameters() == table.parameters() == sum(p.numel() for p in module.parameters())
+    assert all(part.training for part in module.modules())
+
+
+def _gpt(torch: Any, hidden: int, heads: int, blocks: int, words: int, positions: int) -> Any:
+    nn = torch.nn
+
+    class Block(nn.Module):  # type: ignore[misc, name-defined]
+        def __init__(self) -> None:
+            super().__init__()
+            self.before, self.between = nn.LayerNorm(hidden), nn.LayerNorm(hidden)
+            self.qkv, self.out = nn.Linear(hidden, 3 * hidden), nn.Linear(hidden, hidden)
+            self.up, self.down = nn.Linear(hidden, 4 * hidden), nn.Linear(4 * hidden, hidden)
+
+        def forward(self, x: Any) -> Any:
+            batch, length, _ = x.shape
+            q, k, v = self.qkv(self.before(x)).split(hidden, dim=-1)
+            q, k, v = (t.view(batch, length, heads, -1).transpose(1, 2) for t in (q, k, v))
+            mask = torch.ones(length, length, dtype=torch.bool).tril()
+            scores = (q @ k.transpose(-2, -1) * 0.25).masked_fill(~mask, float("-inf")).softmax(-1)
+            x = x + self.out((scores @ v).transpose(1, 2).reshape(batch, length, hidden))
+            return x + self.down(nn.functional.gelu(self.up(self.between(x))))
+
+    class Gpt(nn.Module):  # type: ignore[misc, name-defined]
+        def __init__(self) -> None:
+            super().__init__()
+            self.words, self.places = nn.Embedding(words, hidden), nn.Embedding(positions, hidden)
+            self.blocks = nn.ModuleList(Block() for _ in range(blocks))
+            self.last, self.head = nn.LayerNorm(hidden), nn.Linear(hidden, words, bias=False)
+            self.head.weight = self.words.weight
+
+        def forward(self, tokens: Any) -> Any:
+            x = self.words(tokens) + self.places(torch.arange(tokens.shape[1]))
+            for block in self.blocks:
+                x = block(x)
+            return self.head(self.last(x))
+
+    return Gpt()
+
+
+def test_a_transformer_is_that_of_its_configuration(torch: Any) -> None:
+    module = _gpt(torch, hidden=32, heads=4, blocks=2, words=50, positions=16)
+    model = module_model(module, torch.zeros(1, 16, dtype=torch.long), depth=2)
+    data = {
+        "model_type": "gpt2",
+        "n_embd": 32,
+        "n_head": 4,
+        "n_layer": 2,
+        "n_positions": 16,
+        "vocab_size": 50,
+    }
+    same = transformer_of("same", "", config_of({**data, "activation_function": "gelu"}, "same"))
+    setting = Setting(1, training=False)
+    kinds = ("linear", "bmm", "layer_norm", "softmax", "gelu", "embedding", "add")
+    found, known = (_forward(one.operators(setting), *kinds) for one in (model, same))
+    assert found == known
+    assert model.parameters() == same.parameters() == sum(p.numel() for p in module.parameters())
+    assert [layer.name for layer in model.one_sample if "block" in layer.name] == ["blocks.0", "blocks.1"]
+
+
+def test_fused_attention_is_taken_apart(torch: Any) -> None:
+    layer = torch.nn.TransformerEncoderLayer(32, 4, 64, batch_first=True)
+    found = operators_of(layer, torch.zeros(1, 8, 32))
+    assert _forward(found, "bmm") == {("bmm", (4, 8, 8, 8)): 2}
+    assert _forward(found, "linear") == {
+        ("linear", (8, 32, 96)): 1, ("linear", (8, 32, 32)): 1, ("linear", (8, 32, 64)): 1,
+        ("linear", (8, 64, 32)): 1,
+    }  # fmt: skip
+    assert merged(found) == found
+    assert torch.backends.mha.get_fastpath_enabled()
+
+
+def test_normalisations_go_over_what_they_normalise(torch: Any) -> None:
+    nn = torch.nn
+    groups = operators_of(nn.GroupNorm(2, 8), torch.zeros(1, 8, 4, 4))
+    assert [(op.kind, op.shape) for op in groups] == [("layer_norm", (2, 64))]
+    layers = operators_of(nn.LayerNorm((4, 5)), torch.zeros(1, 3, 4, 5))
+    assert [(op.kind, op.shape) for op in layers] == [("layer_norm", (3, 20))]
+    softmax = operators_of(nn.Softmax(1), torch.zeros(1, 6, 4, 4))
+    assert [(op.kind, op.shape) for op in softmax] == [("softmax", (16, 6))]
+
+
+def test_parameters_that_nothing_uses_are_said(torch: Any) -> None:
+    module = torch.nn.Linear(3, 4)
+    module.spare = torch.nn.Linear(2, 2)
+    model = module_model(module, torch.zeros(1, 3))
+    assert model.parameters() == 16
+    assert "6 parameters are not used and not counted." in model.assumptions
+
+
+def test_what_is_not_known_is_one_line(torch: Any) -> None:
+    nn = torch.nn
+    cases = [
+        (
+            nn.Sequential(nn.ConvTranspose2d(3, 4, 2)),
+            torch.zeros(1, 3, 8, 8),
+            "Sequential: 0 calls convolution",
+        ),
+        (nn.LSTM(4, 4), torch.zeros(1, 2, 4), "LSTM calls|cannot be run"),
+        (nn.Linear(3, 4), torch.zeros(1, 5), "Linear: cannot be run on the shapes of the example"),
+        (nn.Linear(3, 4), torch.zeros(2, 3), "whose first size is 1"),
+        (nn.Identity(), torch.zeros(1, 3), "Identity: calls no operators"),
+        ("resnet", torch.zeros(1, 3), "is no torch.nn.Module"),
+    ]
+    for module, example, says in cases:
+        with pytest.raises(OptionError, match=says) as error:
+            module_model(module, example)
+        assert "\n" not in str(error.value)

@@ -1,0 +1,73 @@
+"""Calls of PyTorch become operators by their shapes alone; PyTorch itself is not needed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from clusterplan.instances.prediction.models.torch_operators import KNOWN, Sizes, operator_of
+
+PICTURE = Sizes((1, 6, 8, 8))
+MATRIX = Sizes((5, 7))
+
+
+@pytest.mark.parametrize(
+    ("call", "args", "output", "expected"),
+    [
+        ("addmm", [Sizes((3,)), Sizes((5, 7)), Sizes((7, 3))], Sizes((5, 3)), ("linear", (5, 7, 3))),
+        ("bmm", [Sizes((2, 5, 7)), Sizes((2, 7, 3))], Sizes((2, 5, 3)), ("bmm", (2, 5, 7, 3))),
+        ("embedding", [Sizes((9, 4)), Sizes((1, 5))], Sizes((1, 5, 4)), ("embedding", (5, 4, 9))),
+        ("add", [MATRIX, MATRIX], MATRIX, ("add", (5, 7))),
+        ("add", [MATRIX, Sizes((7,))], MATRIX, ("scale", (5, 7))),
+        ("mul", [MATRIX, 3.0], MATRIX, ("scale", (5, 7))),
+        ("relu", [PICTURE], PICTURE, ("relu", (64, 6))),
+        ("mean", [PICTURE, [-1, -2]], Sizes((1, 6)), ("pool", (1, 6, 8, 8, 8, 8, 0))),
+        ("mean", [MATRIX, [-1]], Sizes((5, 1)), ("sum", (7, 5))),
+        ("avg_pool2d", [PICTURE, [2, 2]], Sizes((1, 6, 4, 4)), ("pool", (1, 6, 8, 8, 2, 2, 0))),
+    ],
+)
+def test_calls_become_operators(
+    call: str, args: Sequence[object], output: Sizes, expected: tuple[str, tuple[int, ...]]
+) -> None:
+    found = operator_of(call, args, output, parameters=4)
+    assert found is not None
+    assert (found.kind, found.shape, found.parameters) == (*expected, 4)
+
+
+def _convolution(**given: object) -> list[object]:
+    fields: dict[str, object] = {
+        "input": PICTURE, "weight": Sizes((4, 6, 3, 3)), "bias": None, "stride": [1, 1], "padding": [1, 1],
+        "dilation": [1, 1], "transposed": False, "output_padding": [0, 0], "groups": 1,
+    }  # fmt: skip
+    return list({**fields, **given}.values())
+
+
+def test_convolutions_return_as_much_as_pytorchs() -> None:
+    plain = operator_of("convolution", _convolution(), Sizes((1, 4, 8, 8)))
+    assert plain is not None
+    assert plain.outputs == 4 * 64
+    spread = operator_of("convolution", _convolution(dilation=[2, 2], padding=[2, 2]), Sizes((1, 4, 8, 8)))
+    assert spread == plain
+    row = _convolution(input=Sizes((1, 6, 9)), weight=Sizes((4, 6, 3)), stride=[2], padding=[1], dilation=[1])
+    found = operator_of("convolution", row, Sizes((1, 4, 5)))
+    assert found is not None
+    assert (found.outputs, found.flops) == (20, 2 * 20 * 18)
+
+
+@pytest.mark.parametrize(
+    ("call", "args"),
+    [
+        ("convolution", _convolution(transposed=True)),
+        ("convolution", _convolution(stride=[1, 2])),
+        ("convolution", _convolution(dilation=[3, 3], padding=[0, 0])),
+        ("max_pool2d_with_indices", [PICTURE, [2, 3]]),
+        ("fft_r2c", [MATRIX]),
+    ],
+)
+def test_what_is_not_known_gives_nothing(call: str, args: Sequence[object]) -> None:
+    assert operator_of(call, args, PICTURE) is None
+
+
+def test_known_calls_are_named_once() -> None:
+    assert len(set(KNOWN)) == len(KNOWN)
