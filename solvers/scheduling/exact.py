@@ -40,11 +40,20 @@ class SchedulingExact(Solver[SchedulingFormulation]):
 
     Of a tiny trace it tries all orders. The bound is that of the best prices of time that are found in the
     time that is left.
+
+    Parameters
+    ----------
+    allocating
+        `optimus` with proven allocations, which is tried too: where a further GPU may bring more than the one
+        before, marginal gains can be far from what is possible.
     """
 
     name, kinds = "exact", ("scheduling",)
     proves = True
     what = "the best schedule that we find, and a bound by prices of time; all orders of tiny traces"
+
+    def __init__(self, allocating: Solver[SchedulingFormulation] | None = None) -> None:
+        self._allocating = allocating
 
     def solve(self, formulation: SchedulingFormulation, options: SolveOptions, clock: Clock) -> Outcome:
         """Return the best plan, with the bound that is proven.
@@ -57,10 +66,10 @@ class SchedulingExact(Solver[SchedulingFormulation]):
         known = self._bound_first(formulation, options, clock)
         if known is not None:
             certified, proven = known
-            found = _best_plan(formulation, options, clock, proven)
+            found = self._best_plan(formulation, options, clock, proven)
             _take_over(found, certified)
         else:
-            found = _best_plan(formulation, options, clock.share(SHARE), 0.0)
+            found = self._best_plan(formulation, options, clock.share(SHARE), 0.0)
             certify(formulation, found, clock, options.threads)
         found.bounds = found.bounds or formulation.elementary_bounds()
         return found
@@ -85,6 +94,55 @@ class SchedulingExact(Solver[SchedulingFormulation]):
         proven = add_prices(formulation, certified, share, options.threads)
         return None if proven is None else (certified, proven)
 
+    def _best_plan(
+        self, formulation: SchedulingFormulation, options: SolveOptions, clock: Clock, proven: float
+    ) -> Outcome:
+        """Return the best plan of all methods.
+
+        Parameters
+        ----------
+        proven
+            No plan is better.
+        """
+        found = Outcome()
+        best: tuple[float, ...] | None = None
+        for method, settings in self._methods(formulation, proven):
+            if best is not None and clock.expired:
+                found.limit = "time"
+                break
+            try:
+                asked = SolveOptions(seed=options.seed, gap=options.gap, method_options=settings)
+                outcome = method.solve(formulation, asked, clock)
+            except OutOfTimeError:
+                if best is None:
+                    raise
+                found.limit = "time"
+                break
+            if outcome.plan is None:
+                found.message = found.message or outcome.message
+                continue
+            values = formulation.evaluate(outcome.plan)
+            if best is None or formulation.precedes(values, best) or outcome.bounds:
+                found, best = outcome, values
+                found.message = outcome.message or f"found by {method.name}"
+        return found
+
+    def _methods(self, formulation: SchedulingFormulation, proven: float) -> Iterator[Method]:
+        """Yield the methods that it tries, each with its settings."""
+        instance = formulation.instance
+        by_name = {policy.name: policy for policy in POLICIES}
+        if not is_plain(instance):
+            yield from ((by_name[name], {}) for name in CLAIRVOYANT)
+        if not loses_work(instance) and not (instance.servers and slows_down(instance)):
+            yield Price(proven), {}
+        if instance.menus().malleable and not loses_work(instance):
+            settings = [{"admission": "shortest", **more} for more in ALLOCATING]
+            yield from ((by_name["optimus"], own) for own in settings)
+            if self._allocating is not None:
+                yield self._allocating, settings[0]
+        if len(instance.table()) <= TINY and schedules_of(instance) <= MOST_SCHEDULES:
+            yield SchedulingBruteForce(), {}
+
 
 def _take_over(found: Outcome, certified: Outcome) -> None:
     """Give a plan the certificate that another one has."""
@@ -92,51 +150,3 @@ def _take_over(found: Outcome, certified: Outcome) -> None:
     found.message = joined(found.message, certified.message)
     if certified.limit != "none":
         found.limit = certified.limit
-
-
-def _best_plan(
-    formulation: SchedulingFormulation, options: SolveOptions, clock: Clock, proven: float
-) -> Outcome:
-    """Return the best plan of all methods.
-
-    Parameters
-    ----------
-    proven
-        No plan is better.
-    """
-    found = Outcome()
-    best: tuple[float, ...] | None = None
-    for method, settings in _methods(formulation, proven):
-        if best is not None and clock.expired:
-            found.limit = "time"
-            break
-        try:
-            asked = SolveOptions(seed=options.seed, gap=options.gap, method_options=settings)
-            outcome = method.solve(formulation, asked, clock)
-        except OutOfTimeError:
-            if best is None:
-                raise
-            found.limit = "time"
-            break
-        if outcome.plan is None:
-            found.message = found.message or outcome.message
-            continue
-        values = formulation.evaluate(outcome.plan)
-        if best is None or formulation.precedes(values, best) or outcome.bounds:
-            found, best = outcome, values
-            found.message = outcome.message or f"found by {method.name}"
-    return found
-
-
-def _methods(formulation: SchedulingFormulation, proven: float) -> Iterator[Method]:
-    """Yield the methods that it tries, each with its settings."""
-    instance = formulation.instance
-    by_name = {policy.name: policy for policy in POLICIES}
-    if not is_plain(instance):
-        yield from ((by_name[name], {}) for name in CLAIRVOYANT)
-    if not loses_work(instance) and not (instance.servers and slows_down(instance)):
-        yield Price(proven), {}
-    if instance.menus().malleable and not loses_work(instance):
-        yield from ((by_name["optimus"], {"admission": "shortest", **more}) for more in ALLOCATING)
-    if len(instance.table()) <= TINY and schedules_of(instance) <= MOST_SCHEDULES:
-        yield SchedulingBruteForce(), {}

@@ -6,6 +6,7 @@ import clusterplan
 from clusterplan.formulations.common.clock import Clock
 from clusterplan.formulations.scheduling.formulation import SchedulingFormulation
 from clusterplan.instances.scheduling.generate import generate_scheduling
+from clusterplan.instances.scheduling.instance import SchedulingInstance
 from clusterplan.solvers.common.options import SolveOptions
 from clusterplan.solvers.scheduling.brute_force import SchedulingBruteForce
 from clusterplan.solvers.scheduling.exact import SchedulingExact
@@ -51,3 +52,18 @@ def test_malleable_jobs_get_the_best_of_several_settings() -> None:
     assert plain.objective is not None
     assert best.objective is not None
     assert found <= best.objective < plain.objective
+
+
+def test_allocations_are_proven_too_where_a_further_gpu_brings_more_than_the_one_before() -> None:
+    """A third GPU makes b three times as fast; marginal gains give the first spare one to a."""
+    jobs = [
+        {"name": "a", "arrival_s": 0, "work": 3600, "demand": {"gpu": 1}, "speeds": {1: 1, 2: 1.3}},
+        {"name": "b", "arrival_s": 0, "work": 3600, "demand": {"gpu": 1}, "speeds": {1: 1, 2: 1.1, 3: 3.3}},
+    ]
+    more = [{**job, "name": f"{job['name']}{k}"} for job in jobs for k in range(4)]
+    instance = SchedulingInstance.model_validate({"name": "steps", "resources": {"gpu": 16}, "jobs": more})
+    alone = SchedulingExact().solve(SchedulingFormulation(instance), SolveOptions(), Clock()).plan
+    assert alone is not None
+    result = clusterplan.solve(instance, "exact")
+    assert result.objective is not None
+    assert result.objective < 0.98 * SchedulingFormulation(instance).evaluate(alone)[0]
