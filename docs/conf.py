@@ -49,13 +49,14 @@ napoleon_custom_sections = [("Attributes", "params_style")]
 # Names in signatures that have no page here: the standard library, other projects, and type aliases.
 nitpicky = True
 nitpick_ignore_regex = [
-    ("py:class", r"(collections\.abc|pathlib|typing|enum)\..*"),
+    ("py:class", r"(collections\.abc|contextlib|pathlib|typing|enum)\..*"),
     ("py:class", r"(Any|Path|pd\.DataFrame|ABC)"),
     ("py:class", r"(clusterplan\..*\.)?(InstanceT|EntryT|FormulationT_contra)"),
     ("py:class", r"(clusterplan\.formulations\.common\.milp_model\.)?MilpModel"),
     ("py:class", r"clusterplan\.instances\.common\.(fields\.Model|builder\.Builder)"),
     ("py:class", r"clusterplan\.instances\.common\.speed\..*"),
-    ("py:class", r"clusterplan\.instances\.prediction\.(fill|models)\..*"),
+    ("py:class", r"clusterplan\.instances\.prediction\.(fill|models|training)\..*"),
+    ("py:class", r"clusterplan\.planner\.what_if\.(Scenario|Row)"),
     ("py:class", r"fractions\.Fraction"),
     ("py:class", r"clusterplan\.instances\.consolidation\.(server\.Server|job\.PlacementJob)"),
     (

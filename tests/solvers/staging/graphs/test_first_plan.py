@@ -111,4 +111,4 @@ def test_loops_that_are_not_compiled(tmp_path: Path) -> None:
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     assert done.stdout.startswith("feasible")
-    assert "there was no time to search" in done.stdout
+    assert "there was no time to" in done.stdout
